@@ -29,7 +29,7 @@ from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
 from pyframe.core.symbolic import SymbolicScalar, calculate, formula, log
 from pyframe.data import TensorDataset
-from pyframe.runtime.paper import INDEX, PaperBackend
+from pyframe.runtime.offline import INDEX, OfflineBackend
 from pyframe.web import Bars, Choice, Demo, ExportError, Numbers, Pad, Plane, Points, Slider, Text
 from pyframe.web.exporter import _table
 
@@ -755,7 +755,7 @@ def test_widgets_that_need_no_data(tmp_path: Path) -> None:
 
 def test_memory_that_is_known_again() -> None:
     """What a planned Program would have written is unknown until something else is put there."""
-    gpu = PaperBackend(Limits())
+    gpu = OfflineBackend(Limits())
     data, used, other = (gpu.create(4) for _ in range(3))
     gpu.write(data, memoryview(bytes([1, 2, 3, 4])))
     gpu._unknown.add(used)

@@ -148,22 +148,22 @@ class Workers:
         self.work(self.pool, some)
         self.looks = int(PATIENCE * some / (time.perf_counter() - before))
         for _ in range(self.count):
-            bell = threading.Lock()
-            bell.acquire()
-            self.asleep.append(bell)
-            self.threads.append(threading.Thread(target=self.serve, args=(bell,), daemon=True))
+            wake_lock = threading.Lock()
+            wake_lock.acquire()
+            self.asleep.append(wake_lock)
+            self.threads.append(threading.Thread(target=self.serve, args=(wake_lock,), daemon=True))
             self.threads[-1].start()
         # a thread must not be in code that is about to be freed
         atexit.register(self.end)
 
-    def serve(self, bell: threading.Lock) -> None:
+    def serve(self, wake_lock: threading.Lock) -> None:
         """What a thread does."""
         while True:
-            bell.acquire()
+            wake_lock.acquire()
             if self.ended:
                 return
             self.work(self.pool, self.looks)
-            self.asleep.append(bell)
+            self.asleep.append(wake_lock)
 
     def end(self) -> None:
         """Stop the threads, and wait for their end."""

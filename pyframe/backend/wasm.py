@@ -16,7 +16,7 @@ import numpy as np
 
 from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At
 from pyframe.codegen.lanes.compiler import Launch
-from pyframe.codegen.lanes.program import Function, NoFormError
+from pyframe.codegen.lanes.program import Function, UnsupportedKernelError
 from pyframe.codegen.wasm.encoder import OP, Module, f32
 from pyframe.codegen.wasm.forms import LANES
 from pyframe.codegen.wasm.library import library, routine
@@ -93,11 +93,11 @@ class Compiler:
         return found is not None
 
     def printed(self, function: Function) -> Printed:
-        """What `load` takes of a function. NoFormError if it has no form here."""
+        """What `load` takes of a function. UnsupportedKernelError if it has no form here."""
         return printed(function, self.relaxed)
 
     def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Code:
-        """Compile. NoFormError where the browser refuses it."""
+        """Compile. UnsupportedKernelError where the browser refuses it."""
         made = self.instance(module(functions, launches), self._library)
         *begins, words = starts(functions, launches)
         table = np.zeros(words, np.uint32)
@@ -119,7 +119,7 @@ class Compiler:
             made = js.WebAssembly.Module.new(to_js(code))
             return js.WebAssembly.Instance.new(made, given).exports
         except JsException as error:
-            raise NoFormError(f"the browser refuses its module: {error}") from None
+            raise UnsupportedKernelError(f"the browser refuses its module: {error}") from None
 
 
 class Code:

@@ -5,7 +5,7 @@ A call goes this way (`Compiled.__call__`):
 1. Its arguments give the key of its kind (arguments.py). Among the captures of that kind one is
    looked for whose guard holds (guards.py): it is replayed, and no Python code runs.
 2. Else the call is captured, and noted why: a value that keeps changing is *fed* to each replay
-   from then on (feeding.py).
+   from then on (dynamic.py).
 3. The function runs once with its ops only recorded (capture.py), while an observer sees what its
    Python code reads and changes outside (observe.py).
 4. What was recorded is planned as executables, which compute it for the first time: that is the
@@ -41,14 +41,14 @@ from pyframe.capture.arguments import (
     shared_memory,
 )
 from pyframe.capture.capture import Capture, grads_seen, user_line
+from pyframe.capture.dynamic import MAX_CAPTURES, DynamicInputs, HopelessError, NumberArgument
 from pyframe.capture.executable import FixedError
-from pyframe.capture.feeding import MAX_CAPTURES, Feeding, HopelessError, NumberArgument
 from pyframe.capture.guards import Guard
 from pyframe.capture.known import WRAPPERS
 from pyframe.capture.observe import Found, Observer, observed
-from pyframe.capture.places import shown
 from pyframe.capture.rebuild import HistoryError
 from pyframe.capture.replay import BadIndexError, Replay, Run, replay_of
+from pyframe.capture.sources import shown
 from pyframe.core.devices import cpu, device as Device, flush, gone
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
@@ -91,7 +91,7 @@ class Compiled(Generic[P, R]):
         self.captured = self.replayed = 0  # calls
         self.misses = 0  # captures in a row that were never replayed
         self.unready = 0  # captures in a row that no replay could follow
-        self.feeding = Feeding(self.replays.clear)
+        self.dynamic = DynamicInputs(self.replays.clear)
         self.offsets_matter = False  # whether views that begin elsewhere are of another kind
         self.on_device = False  # whether replays run on a GPU
         self.lock = lock()
@@ -122,7 +122,7 @@ class Compiled(Generic[P, R]):
             lines.append(f"runs eagerly: {self.eager}")
         if self.why:
             lines.append(f"latest capture: {self.why}")
-        for place in self.feeding.places:
+        for place in self.dynamic.places:
             lines.append(f"fed to each replay: {place}")
         for some in self.replays.values():
             for r in some:
@@ -181,15 +181,15 @@ class Compiled(Generic[P, R]):
         picture = [describe(a, tensors, numbers) for a in args]
         if kwargs:
             picture += [(k, describe(v, tensors, numbers)) for k, v in kwargs.items()]
-        if self.feeding.places:
-            picture += self.feeding.describe(tensors)
+        if self.dynamic.places:
+            picture += self.dynamic.describe(tensors)
         if self.offsets_matter:
             picture += [part_of_memory(x) for x in tensors if x._view_chain]
         if len(tensors) > 1:
             picture += shared_memory(tensors)
         kind = *modes(), *picture
-        self.feeding.present = numbers
-        fed = self.feeding.numbers.get(kind, ())
+        self.dynamic.present = numbers
+        fed = self.dynamic.numbers.get(kind, ())
         return Key(kind, tuple([None if i in fed else exact(n) for i, n in enumerate(numbers)]))
 
     # --- 2. what another capture is for
@@ -223,7 +223,7 @@ class Compiled(Generic[P, R]):
         if "guards" in os.environ.get("PYFRAME_DEBUG", "").split(","):
             print(f"pyframe: {self!r} is captured: {self.why}", file=sys.stderr)
         try:
-            return self.feeding.decide(missed, hits)
+            return self.dynamic.decide(missed, hits)
         except HopelessError:
             self._give_up(f"{self.why}: it is another in every call")
             return False
@@ -264,14 +264,14 @@ class Compiled(Generic[P, R]):
         flush()
         before = [(x._node, x._storage.node) for x in tensors]
         chains = [(x._storage, x._view_chain, x._needs_grad) for x in tensors]
-        observer = Observer(self.fn, self.feeding.stand_ins())
-        fed = self.feeding.fed_to(observer.fed, key.picture)
+        observer = Observer(self.fn, self.dynamic.stand_ins())
+        fed = self.dynamic.fed_to(observer.fed, key.picture)
         refused = ""  # why what is fed was of no use
         with self._recording(capture, observer, shares=not fed):
             try:
                 observer.discover_arguments(args, kwargs)
-                used = self.feeding.with_symbols(key.picture, args, kwargs)
-                observer.numbered = key.picture in self.feeding.numbers
+                used = self.dynamic.with_symbols(key.picture, args, kwargs)
+                observer.numbered = key.picture in self.dynamic.numbers
                 observer.give()
                 with capture.watching:
                     capture.watching.enter_context(observed(observer))
@@ -285,7 +285,7 @@ class Compiled(Generic[P, R]):
                 error = f"{type(e).__name__}: {e}"
                 refused = f"{user_line()} can't take a number that changes ({error})"
             else:
-                self.feeding.asks_types = self.feeding.asks_types or observer.asks
+                self.dynamic.asks_types = self.dynamic.asks_types or observer.asks
                 refused = observer.asks if fed and not capture.broken else ""
         if refused:  # all is as it was before the run; what is wrong may be the function's own
             capture.undo()
@@ -406,7 +406,7 @@ class Compiled(Generic[P, R]):
 
     def _broken(self, why: str, fed: list[Any], key: Key) -> None:
         """A run went on eagerly from some line on."""
-        if not self.feeding.withdraw(fed, key.picture):
+        if not self.dynamic.withdraw(fed, key.picture):
             self._give_up(f"{why}: {' or '.join(map(str, fed))}" if fed else why)
 
     def _refused(self, found: Found) -> None:
@@ -414,11 +414,11 @@ class Compiled(Generic[P, R]):
         if found.refused:
             self._give_up(found.refused)
             return
-        known = {p.id() for p in self.feeding.places}
+        known = {p.id() for p in self.dynamic.places}
         places = [p for p, old, new in found.changed
-                  if self.feeding.can_feed(p, old, new) and p.id() not in known]  # fmt: skip
+                  if self.dynamic.can_feed(p, old, new) and p.id() not in known]  # fmt: skip
         for p in places:
-            self.feeding.feed(p)
+            self.dynamic.feed(p)
         self.unready += 1  # what is made once is there the second time
         rest = [c for c in found.changed if c[0] not in places]
         if self.unready > (1 if rest else MAX_UNREADY):

@@ -232,7 +232,7 @@ class HostExecutable(Executable):
             for a in self.arguments
         ]
         self.bind()
-        debug.uncompiled(self.plan.formless.values())
+        debug.uncompiled(self.plan.unsupported.values())
 
     def bind(self) -> None:
         """Fix the plan to its arrays, and what is copied before and after a run."""

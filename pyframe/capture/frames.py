@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from pyframe.capture.known import IMPURE, LIBRARY, USER
-from pyframe.capture.whose import FILES, impure_call, is_for_user, is_impure
+from pyframe.capture.origin import FILES, impure_call, is_for_user, is_impure
 
 # --- what a code object can read
 

@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture import places as _places
+from pyframe.capture import sources as _places
 from pyframe.capture.known import HOOKS, MEMBERS
-from pyframe.capture.places import ATTR, CELL, GLOBAL, MISSING, SLOT, Place, Words, entries, same
+from pyframe.capture.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Source, Words, entries, same
 from pyframe.tensor import Tensor
 
 Getter = Callable[[], Iterable[Any]]  # what some values are now
-Found = tuple[Place, Any]  # a place, and what lies there
+Found = tuple[Source, Any]  # a place, and what lies there
 
 _NO_HOOKS = "no hooks"  # an attribute that is an empty dict of hooks: it is enough that it is
 
@@ -95,7 +95,9 @@ class _Level:
                  "plain_dicts")  # fmt: skip
 
     def __init__(self) -> None:
-        self.places: list[Any] = []  # Places, or pairs (that of the container, key) to make them of
+        self.places: list[
+            Any
+        ] = []  # Sources, or pairs (that of the container, key) to make them of
         self.expected: list[Any] = []  # what is known of each value
         self.ids: list[int] = []  # of the values
         # each picks containers of one kind from a list of values
@@ -164,7 +166,7 @@ class Guard:
         self.died: Callable[[], None] = _nothing  # called then
 
         # what the last look has found
-        self.missed: list[tuple[Place, Any, Any]] = []  # where another value lies: before, now
+        self.missed: list[tuple[Source, Any, Any]] = []  # where another value lies: before, now
         self.why = ""  # in words
 
         # values that are known by their ids
@@ -172,10 +174,10 @@ class Guard:
         self.levels = [_Level()]
 
         # values that have to be equal: the memory of tensors, and whether they need gradients
-        self.tensors: list[tuple[Getter, list[Any], Place]] = []
+        self.tensors: list[tuple[Getter, list[Any], Source]] = []
         # containers that have to be empty, and places where nothing may lie
-        self.empty: list[tuple[Getter, Place]] = []
-        self.absent: list[Place] = []
+        self.empty: list[tuple[Getter, Source]] = []
+        self.absent: list[Source] = []
         self.appeared: Callable[[], bool] = lambda: False  # whether something lies there now
 
         # how many attributes classes have; and how many of those are not a capture's
@@ -186,7 +188,7 @@ class Guard:
 
         # what is no place
         self.asked: list[tuple[Callable[[], Any], Any, str]] = []  # get, its answer, the line
-        self.arrays: list[tuple[weakref.ref[Any], bytes, Place]] = []  # and what they hold
+        self.arrays: list[tuple[weakref.ref[Any], bytes, Source]] = []  # and what they hold
         self.no_grads: list[Any] = []  # weak references to leaves whose .grad was None
         self.grads: list[Any] = []  # and to those whose was not
 
@@ -213,7 +215,7 @@ class Guard:
         """Rely on the values that lie at some places."""
         groups: dict[tuple[str, int], list[Found]] = {}  # by kind and holder
         single: list[Found] = []  # that are read one by one
-        absent: list[Place] = []
+        absent: list[Source] = []
         for place, value in found:
             how = place.how
             if value is MISSING and how in (ATTR, GLOBAL, *MEMBERS):
@@ -255,7 +257,7 @@ class Guard:
             self.levels[0].places.append(place)
             self.levels[0].expected.append(value)
 
-    def _watch_absent(self, places: list[Place]) -> None:
+    def _watch_absent(self, places: list[Source]) -> None:
         self.absent = places
         inner = [p for p in places if p.how != GLOBAL]
         parts = [attrgetter("__dict__" if p.how == ATTR else p.how) for p in inner]
@@ -297,7 +299,7 @@ class Guard:
             some = map(call, getters, me().state.values())
             return map(memory, chain.from_iterable(some))
 
-        groups = Place(ATTR, optimizer, "param_groups", f"{name}.param_groups").let_go()
+        groups = Source(ATTR, optimizer, "param_groups", f"{name}.param_groups").let_go()
         lists = [(_places.item_of(_places.item_of(groups, i), "params"), g["params"])
                  for i, g in enumerate(optimizer.param_groups)]  # fmt: skip
         self._expect(lambda: map(params, me().param_groups), lists)
@@ -338,7 +340,7 @@ class Guard:
             level.expected = [self._known(v) for v in values]
             level.know(values)
             for p in level.places:
-                if isinstance(p, Place):
+                if isinstance(p, Source):
                     p.let_go()
             if not level.lengths:
                 break
@@ -528,7 +530,7 @@ def _own_size(x: Any) -> int:
     return sum(getattr(f, "__module__", "") != _HOOKS_OF for f in _places.attributes(x).values())
 
 
-_HOOKS_OF = "pyframe.capture.outside"  # the module of such functions
+_HOOKS_OF = "pyframe.capture.tracked"  # the module of such functions
 
 
 def _read(getters: list[Any], refs: list[Any], part: Any) -> Iterable[Any]:
@@ -559,14 +561,14 @@ def _differ(level: _Level, now: list[Any]) -> Iterable[int]:
     return compress(range(len(now)), map(ne, map(id, now), level.ids))
 
 
-def _named(name: str) -> Place:
-    """In the place of a Place, what people call it."""
-    return Place(GLOBAL, {}, None, name)
+def _named(name: str) -> Source:
+    """In the place of a Source, what people call it."""
+    return Source(GLOBAL, {}, None, name)
 
 
-def _place(p: Any) -> Place:
-    """A Place, of a pair of a container's and a key."""
-    if isinstance(p, Place):
+def _place(p: Any) -> Source:
+    """A Source, of a pair of a container's and a key."""
+    if isinstance(p, Source):
         return p
     of = _place(p[0])
     return _places.item_of(of, p[1])

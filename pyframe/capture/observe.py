@@ -1,7 +1,7 @@
 """What the Python code of a captured function reads and changes outside, besides tensors.
 
 While a capture runs, each frame of a user's code is looked at as it starts: its globals and cells
-are Places from then on, and what lies there is outside (outside.py). When the run is over, what it
+are Sources from then on, and what lies there is outside (tracked.py). When the run is over, what it
 has changed is found: a replay puts it there again, or can't follow. What it has read and left as it
 was becomes a Guard.
 """
@@ -23,18 +23,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.capture import places as _places
+from pyframe.capture import sources as _places
 from pyframe.capture.frames import nested, scan, shown_to
 from pyframe.capture.guards import Guard
 from pyframe.capture.known import FORWARD
-from pyframe.capture.outside import ATOMS, OVERRIDES, Entry, Outside, StandIn
-from pyframe.capture.places import ATTR, GLOBAL, MISSING, Place, attributes, contents, entries, same
-from pyframe.capture.whose import is_library, is_ours, line_of
+from pyframe.capture.origin import is_library, is_ours, line_of
+from pyframe.capture.sources import (
+    ATTR,
+    GLOBAL,
+    MISSING,
+    Source,
+    attributes,
+    contents,
+    entries,
+    same,
+)
+from pyframe.capture.tracked import ATOMS, OVERRIDES, Entry, StandIn, TrackedState
 from pyframe.core.symbolic import SymbolicArray, SymbolicScalar
 from pyframe.tensor import Tensor
 
-Change = tuple[Place, Any, Any]  # where, what lay there before the run, what lies there now
-Effect = tuple[Place, Any]  # where, and what the run has put there
+Change = tuple[Source, Any, Any]  # where, what lay there before the run, what lies there now
+Effect = tuple[Source, Any]  # where, and what the run has put there
 
 
 class Found(NamedTuple):
@@ -46,7 +55,7 @@ class Found(NamedTuple):
     disturbed: bool = False  # whether another thread has set what is fed
 
 
-class Observer(Outside):
+class Observer(TrackedState):
     """Sees one run of a function."""
 
     def __init__(self, fn: Callable[..., Any], fed: dict[Any, StandIn]) -> None:
@@ -336,7 +345,7 @@ class Observer(Outside):
             for n in before.keys() | after.keys():
                 if (id(x), n) in self.set_elsewhere:
                     continue
-                place = Place(ATTR, x, n, f"{self.names[id(x)]}.{n}")
+                place = Source(ATTR, x, n, f"{self.names[id(x)]}.{n}")
                 value = after.get(n, MISSING)
                 if value is not before.get(n, MISSING) and place.id() not in known:
                     yield place, value
@@ -347,7 +356,7 @@ class Observer(Outside):
             own = attributes(x)
             for n in (self.attribute_names & own.keys()) - OVERRIDES:
                 if (id(x), ATTR, n) not in known:
-                    yield Place(ATTR, x, n, f"{self.name_of(x)}.{n}"), MISSING, own[n]
+                    yield Source(ATTR, x, n, f"{self.name_of(x)}.{n}"), MISSING, own[n]
 
     def _changed_boxes(self) -> Iterator[Change]:
         """Items that were replaced, and containers that were changed otherwise."""
@@ -356,7 +365,7 @@ class Observer(Outside):
             if len(new) == len(old) and all(map(same, old, new)):
                 continue
             keys = len(old) // 2 if isinstance(box, dict) else 0
-            where = of or Place(GLOBAL, {}, None, self.names[id(box)], line)
+            where = of or Source(GLOBAL, {}, None, self.names[id(box)], line)
             if len(new) != len(old) or not all(map(same, old[:keys], new[:keys])) or of is None:
                 yield where, entries(len(old)), entries(len(new))
                 continue
@@ -420,7 +429,7 @@ class Observer(Outside):
                 opened.add(place.id())
         out = Guard()
         ran = {id(c) for c in self.codes.values()}
-        found: list[tuple[Place, Any]] = []
+        found: list[tuple[Source, Any]] = []
         for e in self.steady:
             holder = e.place.holder
             if (
@@ -447,8 +456,8 @@ class Observer(Outside):
         return out
 
     def _within(
-        self, place: Place, value: Any, opened: set[Any], out: Guard
-    ) -> Iterable[tuple[Place, Any]]:
+        self, place: Source, value: Any, opened: set[Any], out: Guard
+    ) -> Iterable[tuple[Source, Any]]:
         """A value to be compared; of containers in which something is fed, all else in them."""
         if place.id() not in opened:
             yield place, value

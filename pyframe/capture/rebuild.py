@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.capture.observe import Observer
-from pyframe.capture.places import attributes, is_plain, slots_of
+from pyframe.capture.sources import attributes, is_plain, slots_of
 from pyframe.core import dispatch as _dispatch, grad_node as _grad_node
 from pyframe.core.grad_node import Attached, Freed, GradNode, Port, is_freed
 from pyframe.core.modes import no_grad

@@ -18,8 +18,8 @@ from pyframe.capture.capture import GRAD, Capture, renew
 from pyframe.capture.executable import DeviceExecutable, Executable, HostExecutable, State
 from pyframe.capture.guards import Guard
 from pyframe.capture.observe import Observer
-from pyframe.capture.places import Place
 from pyframe.capture.rebuild import Call, History, HistoryError, Maker, Tensors, saved_by, template
+from pyframe.capture.sources import Source
 from pyframe.core import dispatch as _dispatch, op as _op
 from pyframe.core.devices import cpu, flush
 from pyframe.core.modes import mode, no_grad
@@ -88,7 +88,7 @@ class Replay:
     # what is returned, and put somewhere outside
     history: list[Maker]
     result: Maker
-    effects: list[tuple[Place, Maker]]
+    effects: list[tuple[Source, Maker]]
     given: list[tuple[Maker, Maker]]  # leaves, and the .grad that they get
 
     guard: Guard  # what is relied on
@@ -225,7 +225,7 @@ class Run(NamedTuple):
     before: list[Operand]  # as they were before the call
     chains: list[tuple[Any, ...]]  # their memory, how they lay in it, whether they required grad
     result: Any
-    effects: list[tuple[Place, Any]]  # what it has put where outside
+    effects: list[tuple[Source, Any]]  # what it has put where outside
 
 
 class Roles(NamedTuple):

@@ -137,7 +137,7 @@ class _UnfitError(Exception):
 
 
 @dataclass
-class Draft:
+class FusionGroup:
     """A kernel in the making: nodes computed side by side over one index space.
 
     `axes` are reduced inside it; `rest`, if given, are the others, reduced to scalars on a second
@@ -160,8 +160,8 @@ class Draft:
     words: dict[Any, int] = field(default_factory=dict)  # of its scalars
     scalars: list[Node] = field(default_factory=list)
 
-    def copy(self) -> Draft:
-        """A draft to try something on."""
+    def copy(self) -> FusionGroup:
+        """A fusion to try something on."""
         return replace(
             self, members=self.members[:], code=self.code[:], emitted=self.emitted.copy(),
             shown=self.shown.copy(), values=self.values.copy(), buffers=self.buffers.copy(),
@@ -409,7 +409,7 @@ class Group:
     """The members of one kernel, and what it waits for."""
 
     number: int
-    draft: Draft
+    fusion: FusionGroup
     before: int = 0  # bits of the groups that must run earlier
 
 
@@ -445,59 +445,61 @@ class Grouping:
                 if g not in makers and self.groups[g.number] is g}  # fmt: skip
         others = list(near.values())
         if math.prod(n.shape) == 1 and kind == ELEMENTWISE:  # scalars share a kernel
-            others += [g for g in self.groups if g is not None and g.draft.size == 1][-1:]
+            others += [g for g in self.groups if g is not None and g.fusion.size == 1][-1:]
         for g in [*makers, *others]:
-            if self.suits(g.draft, k, g in makers) and self.try_add(g, k):
+            if self.suits(g.fusion, k, g in makers) and self.try_add(g, k):
                 for other in makers:
                     now = self.groups[g.number]  # a union puts another group in its place
                     if other is not g and self.groups[other.number] is other and now is not None:
                         self.try_union(now, other)
                 return
         space = n.inputs[0].shape if kind == REDUCTION else n.shape
-        group = Group(len(self.groups), Draft(self.order, self.stored.nodes, space))
+        group = Group(len(self.groups), FusionGroup(self.order, self.stored.nodes, space))
         self.groups.append(group)
-        group.draft.add(k)
+        group.fusion.add(k)
         self.settle(group)
 
     # --- the rules
 
-    def suits(self, draft: Draft, k: int, made_here: bool) -> bool:
+    def suits(self, fusion: FusionGroup, k: int, made_here: bool) -> bool:
         """Whether computing node `k` in a kernel too is worth it; `made_here`: it computes some of
         what `k` reads."""
         kind = self.order.kinds[k]
-        if not draft.size:  # an empty space, over which nothing may be computed
+        if not fusion.size:  # an empty space, over which nothing may be computed
             return False
         if kind == ROUTINE:  # begins a kernel
             return False
-        if k in self.replacing and (draft.axes or draft.routine is not None):
+        if k in self.replacing and (fusion.axes or fusion.routine is not None):
             return False  # such a kernel reads what is to be replaced after it has written some
         if kind == REDUCTION:
-            return self.suits_reduction(draft, self.order.nodes[k])
-        return self.suits_map(draft, math.prod(self.order.nodes[k].shape), made_here)
+            return self.suits_reduction(fusion, self.order.nodes[k])
+        return self.suits_map(fusion, math.prod(self.order.nodes[k].shape), made_here)
 
-    def suits_reduction(self, draft: Draft, n: Node) -> bool:
+    def suits_reduction(self, fusion: FusionGroup, n: Node) -> bool:
         """A reduction joins no routine. A map takes it if both have one space and the map can be
         walked that way; a reduction takes it if it reduces as many elements, or what is left to a
         scalar, which one workgroup must be able to do."""
         shape = n.inputs[0].shape
-        if draft.routine is not None:
+        if fusion.routine is not None:
             return False
-        if math.prod(shape) != draft.size:
-            return bool(draft.axes) and draft.size <= ONE_GROUP
-        if draft.axes:
+        if math.prod(shape) != fusion.size:
+            return bool(fusion.axes) and fusion.size <= ONE_GROUP
+        if fusion.axes:
             return True
         axes = tuple(d for d, _ in enumerate(shape) if d in n.attrs[0])
-        return shape == draft.space and self.balanced(draft.space, axes)
+        return shape == fusion.space and self.balanced(fusion.space, axes)
 
-    def suits_map(self, draft: Draft, size: int, made_here: bool) -> bool:
+    def suits_map(self, fusion: FusionGroup, size: int, made_here: bool) -> bool:
         """A map of `size` elements joins a routine as its epilogue, and a map of its own size. It
         joins a reduction over as many elements if they can be walked that way, and with little
         lost if it only reads the same. What it reads from a kernel it may follow there, smaller."""
-        if draft.routine is not None:
-            return made_here and size == draft.size
-        if draft.axes and size == draft.size:
-            return self.balanced(draft.space, draft.axes) and (made_here or draft.size <= ONE_GROUP)
-        return size == draft.size or made_here
+        if fusion.routine is not None:
+            return made_here and size == fusion.size
+        if fusion.axes and size == fusion.size:
+            return self.balanced(fusion.space, fusion.axes) and (
+                made_here or fusion.size <= ONE_GROUP
+            )
+        return size == fusion.size or made_here
 
     def balanced(self, space: Shape, axes: tuple[int, ...]) -> bool:
         """Whether a map over `space` loses little when it is walked as a reduction over `axes` is:
@@ -509,7 +511,7 @@ class Grouping:
         results = math.prod(n for d, n in enumerate(space) if d not in axes)
         return math.prod(space) <= SMALL or (last and results >= 64)
 
-    def suits_union(self, a: Draft, b: Draft) -> bool:
+    def suits_union(self, a: FusionGroup, b: FusionGroup) -> bool:
         """Two groups over as many elements may be one, unless one is a routine, or one reduces and
         the other can't be walked that way or writes over an input."""
         if a.routine or b.routine or a.size != b.size:
@@ -519,63 +521,63 @@ class Grouping:
         members = {*a.members, *b.members}
         return self.balanced(a.space, a.axes or b.axes) and not self.replacing & members
 
-    def check(self, draft: Draft, own: int) -> None:
+    def check(self, fusion: FusionGroup, own: int) -> None:
         """Raises _UnfitError if a kernel is too much for the device, or if the groups `own` (bits)
         as one would run both before and after another."""
-        if self.bindings(draft) > self.limits.storage_buffers or self.too_long(draft):
+        if self.bindings(fusion) > self.limits.storage_buffers or self.too_long(fusion):
             raise _UnfitError
-        for buffer in draft.buffers:
+        for buffer in fusion.buffers:
             home = self.home.get(buffer)
             if home is not None and not own >> home.number & 1 and home.before & own:
                 raise _UnfitError
 
-    def bindings(self, draft: Draft) -> int:
+    def bindings(self, fusion: FusionGroup) -> int:
         """The buffers that it binds: a member is written if a root, or if others read it."""
-        inside = set(draft.members)
+        inside = set(fusion.members)
         written = sum(
-            k in self.roots or not self.users.get(k, set()) <= inside for k in draft.members
+            k in self.roots or not self.users.get(k, set()) <= inside for k in fusion.members
         )
-        return len(draft.buffers) + max(written, 1)
+        return len(fusion.buffers) + max(written, 1)
 
-    def too_long(self, draft: Draft) -> bool:
+    def too_long(self, fusion: FusionGroup) -> bool:
         """Whether a reduction with other work would be too long for the GPU's compilers, or have
         loops in a long loop."""
-        if not draft.axes or len(draft.members) == 1 or self.limits.host:
+        if not fusion.axes or len(fusion.members) == 1 or self.limits.host:
             return False
-        maps = [m for m in map(_program.index_map_of, draft.code) if m]
-        if len(draft.code) + sum(map(len, maps)) > MAX_REDUCTION:
+        maps = [m for m in map(_program.index_map_of, fusion.code) if m]
+        if len(fusion.code) + sum(map(len, maps)) > MAX_REDUCTION:
             return True
-        return _is_long(draft.space, [draft.space[d] for d in draft.kept]) and any(
+        return _is_long(fusion.space, [fusion.space[d] for d in fusion.kept]) and any(
             isinstance(i, Apply)
-            and _loops(REGISTRY[i.op], [_dtype(draft.code[a]) for a in i.args], i.dtype)
-            for i in draft.code
+            and _loops(REGISTRY[i.op], [_dtype(fusion.code[a]) for a in i.args], i.dtype)
+            for i in fusion.code
         )
 
     # --- what changes groups
 
     def try_add(self, g: Group, k: int) -> bool:
         """Compute node `k` in the group too, if the device takes the kernel that this makes."""
-        draft = g.draft.copy()
+        fusion = g.fusion.copy()
         try:
-            draft.add(k)
-            self.check(draft, 1 << g.number)
+            fusion.add(k)
+            self.check(fusion, 1 << g.number)
         except _UnfitError:
             return False
-        g.draft = draft
+        g.fusion = fusion
         self.settle(g)
         return True
 
     def try_union(self, a: Group, b: Group) -> bool:
         """Make one group of two, in the place of `a`."""
-        if not self.suits_union(a.draft, b.draft):
+        if not self.suits_union(a.fusion, b.fusion):
             return False
-        space = (a if a.draft.axes else b).draft.space
-        merged = Group(a.number, Draft(self.order, self.stored.nodes, space))
+        space = (a if a.fusion.axes else b).fusion.space
+        merged = Group(a.number, FusionGroup(self.order, self.stored.nodes, space))
         bits = (1 << a.number) | (1 << b.number)
         try:
-            for k in sorted([*a.draft.members, *b.draft.members]):
-                merged.draft.add(k)
-            self.check(merged.draft, bits)
+            for k in sorted([*a.fusion.members, *b.fusion.members]):
+                merged.fusion.add(k)
+            self.check(merged.fusion, bits)
         except _UnfitError:
             return False
         self.groups[b.number] = None
@@ -588,10 +590,10 @@ class Grouping:
     def settle(self, g: Group, *replaced: Group) -> None:
         """Note what `g` now computes, reads and must wait for."""
         self.groups[g.number] = g
-        for k in g.draft.members:
+        for k in g.fusion.members:
             self.home[k] = g
         g.before = 0
-        for buffer in g.draft.buffers:
+        for buffer in g.fusion.buffers:
             home = self.home.get(buffer)
             if home is not None:
                 g.before |= 1 << home.number | home.before
@@ -629,7 +631,7 @@ class Grouping:
     def ordered(self) -> list[Group]:
         """The groups, each after what it must wait for, otherwise as the program was written."""
         left = [g for g in self.groups if g is not None]
-        first = {g.number: min(g.draft.members) for g in left}
+        first = {g.number: min(g.fusion.members) for g in left}
         done, out = 0, []
         alive = sum(1 << g.number for g in left)
         heap = [(first[g.number], g.number) for g in left if not g.before & alive]

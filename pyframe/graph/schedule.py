@@ -16,7 +16,14 @@ from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import CONST, REDUCTION, REGISTRY
 from pyframe.graph import program as _program
-from pyframe.graph.fuse import Draft, Group, Grouping, Order, same_positions, structure as structure
+from pyframe.graph.fuse import (
+    FusionGroup,
+    Group,
+    Grouping,
+    Order,
+    same_positions,
+    structure as structure,
+)
 from pyframe.graph.program import INPUT, OUTPUT, TEMP, Kernel, Load, Program, Routine, Shape, Store
 
 PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows, of uniforms and slices
@@ -32,26 +39,26 @@ class _Work:
     def __init__(self, g: Group, kept: set[int], donors: Mapping[int, int]) -> None:
         """`kept` are the nodes that are written, `donors` gives the input that a node is written
         over."""
-        draft = g.draft
+        fusion = g.fusion
         self.group = g
-        self.scalars = draft.scalars
-        self.nodes = list(draft.buffers)  # of each binding, what lies there
+        self.scalars = fusion.scalars
+        self.nodes = list(fusion.buffers)  # of each binding, what lies there
         stores = []
-        for k in draft.members:
+        for k in fusion.members:
             if k in kept:
-                binding = draft.buffers.get(donors.get(k, -1), len(self.nodes))
+                binding = fusion.buffers.get(donors.get(k, -1), len(self.nodes))
                 if binding == len(self.nodes):
                     self.nodes.append(k)
-                value, index_map = draft.values[k]
-                stores.append(Store(binding, value, index_map, draft.order.nodes[k].dtype))
+                value, index_map = fusion.values[k]
+                stores.append(Store(binding, value, index_map, fusion.order.nodes[k].dtype))
         routine = None
-        space, code = draft.space, tuple(draft.code)
-        if draft.routine is not None:
-            op = draft.routine.op
+        space, code = fusion.space, tuple(fusion.code)
+        if fusion.routine is not None:
+            op = fusion.routine.op
             assert op is not None
-            routine = Routine(op.name, draft.routine.attrs, draft.operands, draft.routine.dtype)
+            routine = Routine(op.name, fusion.routine.attrs, fusion.operands, fusion.routine.dtype)
         else:
-            space, code, stores = _collapsed(draft, stores)
+            space, code, stores = _collapsed(fusion, stores)
         self.kernel = Kernel(
             space, code, tuple(stores), len(self.nodes), len(self.scalars), routine
         )
@@ -65,14 +72,16 @@ class _Work:
         return sorted(loads | self.kernel.written)
 
 
-def _collapsed(draft: Draft, stores: list[Store]) -> tuple[Shape, tuple[Any, ...], list[Store]]:
+def _collapsed(
+    fusion: FusionGroup, stores: list[Store]
+) -> tuple[Shape, tuple[Any, ...], list[Store]]:
     """The same over as few axes as the index maps allow, so that indices are cheap."""
-    code, axes, rest = draft.code, draft.axes, draft.rest
-    levels = [1 if d in axes else 2 if d in rest else 0 for d, _ in enumerate(draft.space)]
+    code, axes, rest = fusion.code, fusion.axes, fusion.rest
+    levels = [1 if d in axes else 2 if d in rest else 0 for d, _ in enumerate(fusion.space)]
     index_maps = [m for m in map(_program.index_map_of, code) if m is not None]
     of_code = len(index_maps)
     new, space, levels = views.collapse(
-        [*index_maps, *[s.index_map for s in stores]], draft.space, levels
+        [*index_maps, *[s.index_map for s in stores]], fusion.space, levels
     )
     out = _program.with_index_maps(code, new)
     for n, i in enumerate(out):
@@ -87,18 +96,18 @@ def _writes_in_place(grouping: Grouping, donor: int, k: int) -> bool:
     """Whether node `k` may be written over input `donor`: nothing reads the old value afterwards,
     and each element is read, if at all, only by what writes it. Makes the readers run first."""
     home = grouping.home[k]
-    draft = home.draft
-    binding = draft.buffers.get(donor)
-    for i in draft.code:
+    fusion = home.fusion
+    binding = fusion.buffers.get(donor)
+    for i in fusion.code:
         reads_it = isinstance(i, Load) and i.binding == binding
-        if reads_it and not same_positions(i.index_map, draft.values[k][1]):
+        if reads_it and not same_positions(i.index_map, fusion.values[k][1]):
             return False
-    if binding is not None and (draft.axes or draft.routine is not None):
+    if binding is not None and (fusion.axes or fusion.routine is not None):
         return False
     return all(
         grouping.after(g, home)
         for g in grouping.groups
-        if g is not None and g is not home and donor in g.draft.buffers
+        if g is not None and g is not home and donor in g.fusion.buffers
     )
 
 
@@ -240,7 +249,7 @@ def schedule(
     wanted = [nodes.number[id(n)] for n in outputs]
     over = {nodes.number[id(n)]: nodes.number.get(i) for i, n in (in_place or {}).items()}
     grouping = Grouping(nodes, limits, over)
-    kept = set(wanted).union(*[g.draft.buffers for g in grouping.groups if g is not None])
+    kept = set(wanted).union(*[g.fusion.buffers for g in grouping.groups if g is not None])
     donors = {
         k: donor
         for k, donor in over.items()

@@ -50,15 +50,15 @@ def adapter() -> str:
     return f"{text}; {install('jit')} compiles kernels"
 
 
-def hasten() -> None:
+def accelerate() -> None:
     """Let ops that a page computes one by one use the routines of its compiler, where they are
     worth it: from when NumPy has done as much as loading them takes."""
     for op in REGISTRY.values():
         if op.routine is not None and op.flops is not None and len(op.inputs) == 2:
-            op.numpy = hastened(op, op.numpy)  # type: ignore[arg-type]
+            op.numpy = accelerated(op, op.numpy)  # type: ignore[arg-type]
 
 
-def hastened(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
+def accelerated(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     """The NumPy function of an op of two inputs, or its routine for work that is worth it."""
 
     def run(a: np.ndarray, b: np.ndarray, *attrs: Any) -> Any:

@@ -23,8 +23,8 @@ from pyframe.graph.schedule import schedule, structure
 from pyframe.ops.api.deferred import Checks
 from pyframe.ops.shape.strided import elements
 from pyframe.runtime import debug
+from pyframe.runtime.buffers import Buffer, Pool, bucket
 from pyframe.runtime.code import encode_params, program_code
-from pyframe.runtime.pool import Buffer, Pool, bucket
 from pyframe.runtime.slices import Slices
 
 if TYPE_CHECKING:
@@ -246,7 +246,9 @@ class Executor(Pool):
             elif node.data is None and (node.op is CONST or node.op.kind == MOVEMENT):  # type: ignore[union-attr]
                 # a view's own elements, in a buffer that only this read sees
                 node = Node(node.op, node.inputs, node.attrs, node.shape, node.dtype, node.device)
-                if t._view_chain and self._slices.wanders(t._storage.node, t._index_map()):
+                if t._view_chain and self._slices.has_dynamic_offset(
+                    t._storage.node, t._index_map()
+                ):
                     node.data = self.apart(t)
             nodes.append(node)
         checks = self.local.checks

@@ -77,4 +77,4 @@ class _PageGPU(_GPU):
 devices.register("cpu", _CPU())
 devices.register("gpu", _PageGPU() if devices.in_browser() else _GPU())
 if devices.in_browser():
-    cpu.hasten()
+    cpu.accelerate()

@@ -20,7 +20,7 @@ class Slices:
     def __init__(self) -> None:
         self._starts: dict[Any, int | None] = {}  # by the kind of view; None: several
 
-    def wanders(self, base: Node, index_map: IndexMap) -> bool:
+    def has_dynamic_offset(self, base: Node, index_map: IndexMap) -> bool:
         """Whether views like this one have been seen to begin at several places."""
         view = index_map[0]
         if len(index_map) > 1 or view.mask:
@@ -56,7 +56,7 @@ class Slices:
             for n in cuts:
                 base, index_map = known[id(n)]
                 alone = len(cuts) == 1 and all(n is not r for r in roots)
-                if self.wanders(base, index_map) and alone:
+                if self.has_dynamic_offset(base, index_map) and alone:
                     out.append((n, n.inputs))
                     n.data, n.inputs = copy(base, index_map[0]), ()
         return out

@@ -48,7 +48,7 @@ from pyframe.train.steps import PLAIN, Steps, counted
 from pyframe.web import guess
 from pyframe.web.bundle import bundle, modules_of
 from pyframe.web.demo import Demo, Image, Pad, Plane, Points, Slider, Text
-from pyframe.web.programs import Exporter, ExportError, on_paper
+from pyframe.web.programs import Exporter, ExportError, offline
 from pyframe.web.session import Session, about, drawn, shown
 
 SCRIPTS = "runtime.js", "player.js", "player.d.ts"
@@ -176,7 +176,7 @@ class _Job:
 
     def capture(self, sizes: set[int], limits: Limits | None) -> Any:
         half = any(p.dtype is pf.float16 for m in self.modules.values() for p in m.parameters())
-        with on_paper(
+        with offline(
             self.modules, self.optimizers, limits or (Limits(float16=True) if half else None)
         ) as run:
             self.steps = {}

@@ -1,6 +1,6 @@
 """Captured functions as data that a page runs without Python: what web/player.js reads.
 
-An Exporter captures functions on a GPU that exists on paper only and writes down what a Program
+An Exporter captures functions on an offline GPU and writes down what a Program
 leaves to its surroundings: which state it uses and by which name, what its inputs and results are,
 and the formulas of the scalars that change between runs.
 """
@@ -21,7 +21,7 @@ from pyframe import nn
 from pyframe.backend.base import dispatches
 from pyframe.capture.executable import DeviceExecutable
 from pyframe.capture.known import USER
-from pyframe.capture.whose import FILES, OURS
+from pyframe.capture.origin import FILES, OURS
 from pyframe.core.devices import OutOfMemoryError
 from pyframe.core.dtypes import bool_, dtype as DType, storage_dtype
 from pyframe.core.limits import Limits
@@ -31,7 +31,7 @@ from pyframe.graph.program import OUTPUT
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.random import draws as random
 from pyframe.runtime.code import program_code
-from pyframe.runtime.paper import PaperExecutor, paper_device
+from pyframe.runtime.offline import OfflineExecutor, offline_device
 
 VERSION = 1  # of the format
 TRIES = 3  # captures of a function that makes something when it is first called
@@ -61,14 +61,14 @@ def nbytes_of(dtype: DType, shape: Sequence[int]) -> int:
 
 
 class Exporter:
-    """Programs that share kernels, state and memory; see `on_paper`."""
+    """Programs that share kernels, state and memory; see `offline`."""
 
     def __init__(
         self, device: pf.device, modules: Mapping[str, nn.Module],
         optimizers: Sequence[pf.optim.Optimizer],
     ) -> None:  # fmt: skip
         self.device, self.modules, self.optimizers = device, modules, optimizers
-        self.executor: PaperExecutor = device.executor
+        self.executor: OfflineExecutor = device.executor
         self.metrics: dict[str, pf.Tensor] = {}  # the sums of what a step tells
         self.kernels: dict[tuple[str, str], int] = {}  # by WGSL and label
         self.states: dict[int, _State] = {}  # by the id of a storage, which they keep
@@ -376,13 +376,13 @@ def _described(name: str, x: pf.Tensor) -> dict[str, Any]:
 
 
 @contextmanager
-def on_paper(
+def offline(
     modules: Mapping[str, nn.Module], optimizers: Sequence[pf.optim.Optimizer] = (),
     limits: Limits | None = None,
 ) -> Iterator[Callable[[Callable[[Exporter], Any]], Any]]:  # fmt: skip
     """Within it modules (by the start of their tensors' names) and optimizers can be captured by
     what it gives, which calls a function with an Exporter. Afterwards all is as it was."""
-    with paper_device(limits) as device:
+    with offline_device(limits) as device:
 
         def run(fn: Callable[[Exporter], Any]) -> Any:
             for _ in range(TRIES):

@@ -42,7 +42,7 @@ def test_what_numpy_runs_is_told_to_who_asks(
     monkeypatch.setenv("PYFRAME_DEBUG", "kernels")
     f(tensor(3))
     assert "NumPy runs a kernel: lgamma of f32" in capsys.readouterr().err
-    assert plan_of(f).formless
+    assert plan_of(f).unsupported
 
 
 def test_a_step_is_one_call(compiler: Interpreted) -> None:
@@ -54,7 +54,7 @@ def test_a_step_is_one_call(compiler: Interpreted) -> None:
         np.testing.assert_allclose(sums.numpy(), np.exp(a * b + 1.5).sum(0), 1e-4)
         np.testing.assert_array_equal(kept.numpy(), np.maximum(a - b, 0))
     plan = plan_of(f)
-    assert not plan.formless
+    assert not plan.unsupported
     assert len(plan.calls) == 1
     assert compiler.launches >= 3 * len(plan.program.steps)
 
@@ -69,7 +69,7 @@ def test_numpy_and_compiled_steps_in_turns(compiler: Interpreted) -> None:
         np.testing.assert_allclose(f(x, w).numpy(), want, 1e-3)
     plan = plan_of(f)
     assert plan.code is not None
-    assert ["exp of f64" in why for why in plan.formless.values()] == [True]
+    assert ["exp of f64" in why for why in plan.unsupported.values()] == [True]
 
 
 def train(steps: int, wrap: Any) -> tuple[list[float], list[np.ndarray]]:

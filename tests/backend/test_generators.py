@@ -123,7 +123,7 @@ def test_row(row: Row, generator: str, torch: Any) -> None:
             np.testing.assert_array_equal(first, second)
             np.testing.assert_allclose(first, right, rtol=1e-5 * tol, atol=2e-6 * tol)
     replays = [r for some in step.replays.values() for r in some]
-    reasons = {why for r in replays for e in r.executables for why in e.plan.formless.values()}
+    reasons = {why for r in replays for e in r.executables for why in e.plan.unsupported.values()}
     names = {re.sub(r"^(\w+) of \w+ has no form.*", r"\1", why) for why in reasons}
     assert names <= {name for name, known in FUNCTIONS.items() if known.definition is None}
 
@@ -135,6 +135,6 @@ def test_what_has_a_form_is_one_call(generator: str) -> None:
         step(x, y)
     (replay,) = [r for some in step.replays.values() for r in some]
     (executable,) = replay.executables
-    assert executable.plan.formless == {}
+    assert executable.plan.unsupported == {}
     products = generator == "interpreted"  # which the interpreter leaves to NumPy
     assert generator == "numpy" or len(executable.plan.calls) == 1 + products

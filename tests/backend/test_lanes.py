@@ -13,7 +13,7 @@ import pyframe.nn.functional as F
 from pyframe.backend.host import HOST
 from pyframe.codegen.lanes import interpret as lanes, lower as lowering, reductions
 from pyframe.codegen.lanes.lower import lower
-from pyframe.codegen.lanes.program import For, Function, Load as LoadLanes, NoFormError
+from pyframe.codegen.lanes.program import For, Function, Load as LoadLanes, UnsupportedKernelError
 from pyframe.core.devices import device
 from pyframe.core.dtypes import dtype as DType, storage_dtype
 from pyframe.core.node import toposort
@@ -193,5 +193,5 @@ def test_what_is_left_over_takes_fewer_lanes(lazy: Any) -> None:
 def test_what_has_no_form_is_named(lazy: Any) -> None:
     roots = [value(lazy, 3).lgamma()._storage.node]
     (kernel,) = schedule(toposort(roots), roots, HOST)[0].kernels
-    with pytest.raises(NoFormError, match="lgamma"):
+    with pytest.raises(UnsupportedKernelError, match="lgamma"):
         lower(kernel, lambda types: 4)

@@ -20,7 +20,7 @@ from lane_programs import Body, Case, cases, compare, loops
 
 from pyframe.backend import llvm
 from pyframe.backend.cache import Cache
-from pyframe.codegen.lanes.program import Function, NoFormError
+from pyframe.codegen.lanes.program import Function, UnsupportedKernelError
 from pyframe.codegen.llvm.printer import generate
 
 binding = pytest.importorskip("llvmlite.binding", reason="llvmlite, the extra `jit`, is missing")
@@ -108,7 +108,7 @@ def test_units_run_in_any_order() -> None:
 def test_the_remainder_of_floats_has_no_form() -> None:
     b = Body()
     b.op("rem", b.param(0, "f32"), b.param(1, "f32"))
-    with pytest.raises(NoFormError, match="remainder of floats"):
+    with pytest.raises(UnsupportedKernelError, match="remainder of floats"):
         generate(b.function(0), 256)
 
 

@@ -12,7 +12,7 @@ import pytest
 from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.lanes.interpret import REGISTERS
 from pyframe.codegen.lanes.lower import lower
-from pyframe.codegen.lanes.program import INDEX, Function, NoFormError
+from pyframe.codegen.lanes.program import INDEX, Function, UnsupportedKernelError
 from pyframe.codegen.wasm.assembler import Assembler
 from pyframe.codegen.wasm.encoder import Module
 from pyframe.codegen.wasm.forms import LANES
@@ -164,7 +164,7 @@ def test_loads_where_a_scalar_says_so(memory: str, stride: int | None) -> None:
 def test_wide_indices_have_no_form() -> None:
     b = Body()
     b.store(0, b.index(2**31), b.const(1, "i32"))
-    with pytest.raises(NoFormError, match="32 bits"):
+    with pytest.raises(UnsupportedKernelError, match="32 bits"):
         printed(b.function(1), False)
 
 

@@ -246,7 +246,7 @@ def test_ops_that_run_at_once_use_routines_where_it_pays(monkeypatch: pytest.Mon
     monkeypatch.setattr(cpu, "compiler", lambda: made)
     for name in ("matmul", "conv", "add_rows"):
         op = REGISTRY[name]
-        monkeypatch.setattr(op, "numpy", cpu.hastened(op, op.numpy))  # type: ignore[arg-type]
+        monkeypatch.setattr(op, "numpy", cpu.accelerated(op, op.numpy))  # type: ignore[arg-type]
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((100, 90), "f4"), rng.standard_normal((90, 70), "f4")
     x, y = pf.from_numpy(a), pf.from_numpy(b)

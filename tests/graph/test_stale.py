@@ -23,7 +23,7 @@ from stale_places import TABLE, check, check_steady, in_turns, one_by_one
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.capture import known, whose
+from pyframe.capture import known, origin
 from pyframe.capture.observe import Observer
 from pyframe.train.callbacks import Callback
 
@@ -657,5 +657,5 @@ def test_what_dependencies_do_is_not_watched() -> None:
                     left.append(re.split(r"[^\w-]", required)[0])
             seen.add(name.partition("-")[0])  # rubicon-objc is imported as rubicon
     assert {"cffi", "pycparser"} <= seen
-    assert seen <= whose.DEPENDENCIES
-    assert whose.FILES["/lib/site-packages/pycparser/c_lexer.py"] == known.LIBRARY
+    assert seen <= origin.DEPENDENCIES
+    assert origin.FILES["/lib/site-packages/pycparser/c_lexer.py"] == known.LIBRARY

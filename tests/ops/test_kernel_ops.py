@@ -14,7 +14,7 @@ import pytest
 import pyframe as pf
 from pyframe.core.dispatch import apply, results_of
 from pyframe.core.op import REGISTRY, ROUTINE, KernelCall, KernelFile, Op, in_a_line
-from pyframe.runtime.paper import paper_device
+from pyframe.runtime.offline import offline_device
 
 Declare = Callable[..., Op]
 
@@ -111,12 +111,12 @@ def test_a_kernel_has_a_slow_definition(declare: Declare) -> None:
 
 
 def test_without_numpy_the_oracle_takes_the_slow_definition(declare: Declare) -> None:
-    """What has a kernel and a fallback alone is computed on paper too, as exports ask for."""
+    """What has a kernel and a fallback alone is computed offline too, as exports ask for."""
     op = declare(
         "scratch_product", ROUTINE, "x w", infer=lambda x, w: (x.shape, x.dtype),
         kernel=KernelFile("scan.wgsl", _product_plan), fallback=lambda x, w: x * w,
     )  # fmt: skip
-    with paper_device() as device:
+    with offline_device() as device:
         x = pf.tensor([1.0, 2.0, 3.0], device=device)
         with pf.no_grad(), pf.autocast("cpu"):
             assert apply(op, (x, x + 1.0)).tolist() == [2.0, 6.0, 12.0]

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 
 from pyframe.backend import wasm
-from pyframe.codegen.lanes.program import NoFormError
+from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.codegen.wasm.assembler import F32X4, Assembler
 from pyframe.codegen.wasm.encoder import CALL, GET, OP, Module, i32, load
 
@@ -58,7 +58,7 @@ def refused() -> list[str]:
     for code in (b"\0asm\1\0\0", runner().replace(b"scale", b"scald")):
         try:
             compiler.instance(code, compiler.instance(scale()))
-        except NoFormError as error:
+        except UnsupportedKernelError as error:
             said.append(str(error))
     return said
 

@@ -64,7 +64,7 @@ class Compiler(Protocol):
         to be kept."""
 
     def printed(self, function: Function) -> Any:
-        """What `load` takes of a function. NoFormError if it has no form here."""
+        """What `load` takes of a function. UnsupportedKernelError if it has no form here."""
 
     def load(self, functions: Sequence[Any], launches: Sequence[Launch]) -> Code:
         """Compile; `functions` are what `printed` gave."""

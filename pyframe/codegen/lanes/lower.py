@@ -21,10 +21,10 @@ from pyframe.codegen.lanes.program import (
     For,
     Function,
     Load as LoadLanes,
-    NoFormError,
     Param as ReadParam,
     Store as StoreLanes,
     Unit,
+    UnsupportedKernelError,
 )
 from pyframe.codegen.lanes.reductions import Reduction
 from pyframe.codegen.lanes.values import NARROW, STORED, Scope, Value, Values, register
@@ -52,7 +52,7 @@ class Range(NamedTuple):
 
 def lower(kernel: Kernel, width: Callable[[set[str]], int], label: str = "") -> Function:
     """`kernel`, which is no routine, as a lane program. `width` says how many lanes vectors of
-    these types are to have. NoFormError says what has no form."""
+    these types are to have. UnsupportedKernelError says what has no form."""
     return Lowering(nest(kernel), kernel, width, label).function()
 
 
@@ -112,7 +112,7 @@ class Lowering(Values):
             if combine_of(i).arg:
                 return self.const(0, register(i.dtype))
             return self.converted(self.value(i.arg), i.dtype)
-        raise NoFormError(f"{i.__class__.__name__} has no form")
+        raise UnsupportedKernelError(f"{i.__class__.__name__} has no form")
 
     def load(self, i: Load) -> Value:
         type, form = register(i.dtype), STORED[i.dtype.name]
@@ -131,7 +131,7 @@ class Lowering(Values):
     def applied(self, i: Apply) -> Value:
         op: Any = REGISTRY[i.op]
         if op.scalar is None:
-            raise NoFormError(f"{i.op} has no scalar meaning")
+            raise UnsupportedKernelError(f"{i.op} has no scalar meaning")
         args = [self.value(a) for a in i.args]
         if i.index is not None:
             flat = self.in_lanes(position(i.index, self.space).at)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 INDEX = "index"
 
 
-class NoFormError(Exception):
+class UnsupportedKernelError(Exception):
     """Why a kernel can't be a lane program; it runs through NumPy then."""
 
 

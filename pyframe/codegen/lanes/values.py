@@ -13,9 +13,9 @@ from pyframe.codegen.lanes.program import (
     Const,
     Iota,
     Lane,
-    NoFormError,
     Op,
     Splat,
+    UnsupportedKernelError,
 )
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.view import IndexMap
@@ -64,7 +64,7 @@ def register(d: DType | None) -> str:
         return "bool"
     found = REGISTER.get(d.name)
     if found is None:
-        raise NoFormError(f"{d.name} has no form in registers")
+        raise UnsupportedKernelError(f"{d.name} has no form in registers")
     return found
 
 
@@ -138,7 +138,9 @@ class Values:
         if x.op == "call":
             body = s.inlined(x)
             if body is None:
-                raise NoFormError(f"{x.value} of {x.args[0].type} has no form but in WGSL")
+                raise UnsupportedKernelError(
+                    f"{x.value} of {x.args[0].type} has no form but in WGSL"
+                )
             return self.expression(body, operands, {})
         return self.op(x.op, *operands, type=x.type, value=x.value)
 

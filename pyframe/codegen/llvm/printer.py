@@ -23,7 +23,6 @@ from pyframe.codegen.lanes.program import (
     Iota,
     Lane,
     Load,
-    NoFormError,
     Op,
     Param,
     Rotate,
@@ -31,6 +30,7 @@ from pyframe.codegen.lanes.program import (
     Splat,
     Store,
     Unit,
+    UnsupportedKernelError,
     Var,
 )
 
@@ -414,7 +414,7 @@ class _Printer:
         a, b = xs
         if i.from_[0] == "f":
             if i.op == "rem":
-                raise NoFormError("the remainder of floats is computed in a loop")
+                raise UnsupportedKernelError("the remainder of floats is computed in a loop")
             return self.arithmetic(i, xs)
         if self.known.get(i.args[1]) not in (None, 0, -1):
             return self.arithmetic(i, xs)

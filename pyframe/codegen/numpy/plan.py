@@ -15,7 +15,7 @@ import numpy as np
 
 from pyframe.codegen.lanes.compiler import Code, Compiler, Fault, Memory
 from pyframe.codegen.lanes.lower import lower
-from pyframe.codegen.lanes.program import NoFormError
+from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.kernels import Lowering
 from pyframe.codegen.numpy.memory import Array, Registers, address
@@ -62,7 +62,7 @@ class Plan:
         self.fault, self.may_fail = np.zeros(1, np.int64), False
         self.functions: list[Any] = []  # the compiled functions, as their compiler prints them
         self.function_of: dict[Kernel, int] = {}
-        self.formless: dict[Kernel, str] = {}  # what runs through NumPy, and why
+        self.unsupported: dict[Kernel, str] = {}  # what runs through NumPy, and why
         self.bound: set[int] = set()  # the slots whose arrays NumPy calls are bound to
         self.places: dict[int, list[int]] = {}  # where addresses of the others stand in the table
 
@@ -84,14 +84,14 @@ class Plan:
 
     def compiled(self, kernel: Kernel) -> int:
         """The number of the compiled function of a kernel without a routine; -1 if it has none."""
-        if self.compiler is None or kernel in self.formless:
+        if self.compiler is None or kernel in self.unsupported:
             return -1
         found = self.function_of.get(kernel)
         if found is None:
             try:
                 printed = self.compiler.printed(lower(kernel, self.compiler.lanes))
-            except NoFormError as error:
-                self.formless[kernel] = str(error)
+            except UnsupportedKernelError as error:
+                self.unsupported[kernel] = str(error)
                 return -1
             found = self.function_of[kernel] = len(self.functions)
             self.functions.append(printed)

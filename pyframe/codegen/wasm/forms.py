@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain, product
 from typing import Any
 
-from pyframe.codegen.lanes.program import INDEX, NoFormError, Op
+from pyframe.codegen.lanes.program import INDEX, Op, UnsupportedKernelError
 from pyframe.codegen.wasm.encoder import OP, f32, f64, i32, i64, lane, shuffle, v128
 
 Piece = bytes
@@ -42,7 +42,7 @@ def scalar_type(type: str) -> str:
 def registers(type: str, lanes: int) -> int:
     """How many pieces a value has."""
     if lanes > 1 and lanes % LANES:
-        raise NoFormError(f"vectors of {lanes} lanes have no WebAssembly form")
+        raise UnsupportedKernelError(f"vectors of {lanes} lanes have no WebAssembly form")
     return max(lanes // (2 if is_wide(type) else 4), 1)
 
 
@@ -65,7 +65,7 @@ def constant(value: Any, type: str, lanes: int) -> Pieces:
     if type in _FLOATS:
         return [f32(value) if type == "f32" else f64(value)]
     if type == INDEX and not -(2**31) <= value < 2**31:
-        raise NoFormError("an index beyond 32 bits")
+        raise UnsupportedKernelError("an index beyond 32 bits")
     return [i64(int(value)) if type in _LONG else i32(int(value))]
 
 
@@ -320,7 +320,7 @@ class Forms:
                 return [self._scalar(s, [a[0] for a in args], constants)]
             return self._vector(s, args, constants)
         except KeyError:
-            raise NoFormError(f"{s.op} of {s.from_} has no WebAssembly form") from None
+            raise UnsupportedKernelError(f"{s.op} of {s.from_} has no WebAssembly form") from None
 
     # scalars
 

@@ -32,7 +32,7 @@ from pyframe.codegen.wasm.encoder import (
     v128,
 )
 from pyframe.codegen.wasm.forms import LANES, Forms, Piece, Pieces, registers
-from pyframe.codegen.wasm.survey import BUFFERS, UNITS, Survey
+from pyframe.codegen.wasm.liveness import BUFFERS, UNITS, Liveness
 
 PARAMS = "i32 i32 i32"  # the address of the words, the first unit, the one after the last
 _WORDS, _BEGIN, _END = range(3)
@@ -87,8 +87,8 @@ class Printer:
     def __init__(self, function: Function, program: lanes.Function, relaxed: bool) -> None:
         self.function, self.forms = function, Forms(relaxed)
         self.bindings = program.bindings
-        self.survey = Survey(program.body)
-        self.left = dict(self.survey.uses)  # how often a value is still read
+        self.liveness = Liveness(program.body)
+        self.left = dict(self.liveness.uses)  # how often a value is still read
         self.values: dict[int, _Value] = {}
         self.pending: dict[int, _Value] = {}  # what is computed where it is used
         self.variables: dict[int, list[int]] = {}  # the locals of each
@@ -102,9 +102,9 @@ class Printer:
 
     def run(self) -> None:
         """Append the code."""
-        for s in self.survey.fixed:
+        for s in self.liveness.fixed:
             _PRINT[type(s)](self, s)
-        body, head = self._block(self.survey.body, self.survey.writes[UNITS])
+        body, head = self._block(self.liveness.body, self.liveness.writes[UNITS])
         for binding, local in self.bases.items():
             self.function.code += load("i32.load", GET[_WORDS], 4 * binding) + SET[local]
         for piece, local in self.constants.items():
@@ -128,7 +128,7 @@ class Printer:
     def _finish(self, value: int, found: _Value) -> None:
         """A value was printed: it waits for the one who uses it, or is computed now."""
         uses = self.left.get(value, 0)
-        if uses == 1 and value not in self.survey.deep:
+        if uses == 1 and value not in self.liveness.deep:
             self.pending[value] = found
         elif uses:
             self._hold(value, found)
@@ -202,8 +202,8 @@ class Printer:
         self._finish(s.out, self._from_memory(found, s.memory, 1))
 
     def _splat(self, s: lanes.Splat) -> None:
-        if s.arg in self.survey.known:
-            self._number(s, self.survey.known[s.arg])
+        if s.arg in self.liveness.known:
+            self._number(s, self.liveness.known[s.arg])
             return
         x = self._take(s.arg, held=True)
         pieces = x.pieces
@@ -222,7 +222,7 @@ class Printer:
         self._finish(s.out, _Value(forms.scalar_type(s.type), [piece], x.reads))
 
     def _op(self, s: lanes.Op) -> None:
-        known = [self.survey.known.get(a) for a in s.args]
+        known = [self.liveness.known.get(a) for a in s.args]
         result = self._bound(s)
         args = [self._take(a, self.forms.repeats(s, known)) for a in s.args]
         if result is None:
@@ -257,11 +257,11 @@ class Printer:
             self.code += SET[local]
 
     def _for(self, s: lanes.For) -> None:
-        start, known = self._take(s.start), self.survey.known
+        start, known = self._take(s.start), self.liveness.known
         runs = s.times or (s.start in known and s.stop in known and known[s.start] < known[s.stop])
         (at,) = self._set(start.pieces, "i32")
         self.values[s.out] = _Value("i32", [GET[at]])
-        body, head = self._block(s.body, self.survey.writes[s.out])
+        body, head = self._block(s.body, self.liveness.writes[s.out])
         stop = self.values[s.stop]
         if s.times == 1:
             self.code += head + body
@@ -280,9 +280,9 @@ class Printer:
 
     def _address(self, s: lanes.Load | lanes.Store) -> tuple[Piece, int]:
         """Where a load or store begins: a piece, and the bytes beyond it."""
-        terms, size = self.survey.terms[id(s)], MEMORY[s.memory]
+        terms, size = self.liveness.terms[id(s)], MEMORY[s.memory]
         offset, scale = terms.constant * size, _SCALES[size]
-        apart = self.survey.may_offset(terms) and offset < _MOST_OFFSET
+        apart = self.liveness.may_offset(terms) and offset < _MOST_OFFSET
         outer = [self._take(value) for value in terms.outer]
         piece = self._base(s.binding)
         if outer or not apart:
@@ -328,7 +328,7 @@ class Printer:
         ]
 
     def _load(self, s: lanes.Load) -> None:
-        valid = self.survey.scalars.get(s.valid, s.valid if s.lanes == 1 else -1)
+        valid = self.liveness.scalars.get(s.valid, s.valid if s.lanes == 1 else -1)
         if s.valid >= 0 and valid < 0:
             found = self._load_masked(s)
         elif s.lanes == 1 or s.stride == 0:

@@ -39,7 +39,7 @@ class Terms:
         self.outer, self.inner, self.constant = outer, inner, constant
 
 
-class Survey:
+class Liveness:
     """What is known of a function before it is printed."""
 
     def __init__(self, body: Sequence[Any]) -> None:

@@ -165,7 +165,7 @@ class Arguments:
             types_tell = types_tell and kinds.told_by_type(value)
         return types_tell
 
-    def told(self, error: Exception, args: Any, kwargs: Any) -> Exception:
+    def annotated(self, error: Exception, args: Any, kwargs: Any) -> Exception:
         """What to raise for an `error` in the call: the same, with the call as a note to it; a
         RuntimeError, as in PyTorch, where there is no room for a result or a number. What the
         caller's own code raised, a hook's or a function's among the arguments, stays as it is, and

@@ -96,7 +96,7 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
             out = fn(*args, **kwargs)
             return out if lies is None else layouts.laid_out(out, lies, args, kwargs)
         except Exception as error:
-            better = takes.told(error, args, kwargs)
+            better = takes.annotated(error, args, kwargs)
             if better is error:
                 raise
             raise better from error

@@ -1,4 +1,4 @@
-"""A GPU on paper: one that has limits only, for which Programs are planned and never run."""
+"""An offline GPU: one that has limits only, for which Programs are planned and never run."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pyframe.backend.host import HostBackend
 from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
 from pyframe.graph.program import OUTPUT, Program
+from pyframe.runtime.buffers import Buffer
 from pyframe.runtime.code import program_code
 from pyframe.runtime.executor import Executor
-from pyframe.runtime.pool import Buffer
 
 INDEX = 1 << 20  # of its device; no computer has as many GPUs
 
 
-class PaperBackend(HostBackend):
+class OfflineBackend(HostBackend):
     """The host's memory in the place of a GPU's. To run a Program is to note that what it gives is
     unknown from then on; the host can `compute` it."""
 
-    name = "paper"
+    name = "offline"
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
-        self.adapter = "on paper, with what WebGPU promises everywhere"
+        self.adapter = "offline, with what WebGPU promises everywhere"
         self._unknown: set[int] = set()
 
     def destroy(self, handle: int) -> None:
@@ -54,16 +54,16 @@ def _results(program: Program, handles: Sequence[int]) -> list[int]:
     return [h for slot, h in zip(program.slots, handles, strict=True) if slot.kind == OUTPUT]
 
 
-class PaperExecutor(Executor):
+class OfflineExecutor(Executor):
     """Plans as for a GPU of these limits; WebGPU promises the default ones anywhere.
 
     What is captured is only planned: its results stay unknown, and state that it writes as it was.
     All else, such as the zeros that an optimizer begins with, NumPy computes at once."""
 
-    backend: PaperBackend
+    backend: OfflineBackend
 
     def __init__(self, limits: Limits | None = None) -> None:
-        super().__init__(PaperBackend(limits or Limits()))
+        super().__init__(OfflineBackend(limits or Limits()))
         self.fixed: set[int] = set()
 
     def loaded(self, program: Program) -> Program:
@@ -76,10 +76,10 @@ class PaperExecutor(Executor):
 
 
 @contextmanager
-def paper_device(limits: Limits | None = None) -> Iterator[Device]:
-    """Within it there is a device that is a PaperExecutor's."""
+def offline_device(limits: Limits | None = None) -> Iterator[Device]:
+    """Within it there is a device that is a OfflineExecutor's."""
     d = Device("gpu", INDEX)
-    d.attach(PaperExecutor(limits))
+    d.attach(OfflineExecutor(limits))
     try:
         yield d
     finally:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe.capture.arguments import describe
-from pyframe.capture.outside import StandIn
-from pyframe.capture.places import MISSING, VAR, Place
+from pyframe.capture.sources import MISSING, VAR, Source
+from pyframe.capture.tracked import StandIn
 from pyframe.core.symbolic import SymbolicArray, SymbolicScalar, hint, is_number
 from pyframe.tensor import Tensor
 
@@ -34,20 +34,20 @@ class NumberArgument(NamedTuple):
     number: int
 
     def id(self) -> Any:
-        """A key, as of a Place."""
+        """A key, as of a Source."""
         return self.picture, self.number
 
     def __str__(self) -> str:
         return f"number {self.number + 1} of the arguments"
 
 
-class Feeding:
+class DynamicInputs:
     """What is fed to the replays of one function."""
 
     def __init__(self, forget: Callable[[], None]) -> None:
         """`forget` drops the captures, when a place begins or ceases to be fed."""
         self.forget = forget
-        self.places: list[Place] = []
+        self.places: list[Source] = []
         self.numbers: dict[Any, set[int]] = {}  # among the arguments of calls with such a picture
         self.present: list[Any] = []  # the numbers among the arguments of the present call
         self.streaks: dict[Any, int] = {}  # by id: captures in a row that were made for a value
@@ -88,7 +88,7 @@ class Feeding:
                 self.streaks[what] = streak if often else 0
                 if self.streaks[what] >= (MAX_SAME if is_number(new) else MAX_CAPTURES):
                     raise HopelessError
-            elif isinstance(at, Place):
+            elif isinstance(at, Source):
                 self.feed(at, rarely=bool(hits))
                 feeds = True
             else:
@@ -111,7 +111,7 @@ class Feeding:
             return old is None or type(old) is np.ndarray
         return is_number(new) and type(old) is type(new)
 
-    def feed(self, place: Place, rarely: bool = False) -> None:
+    def feed(self, place: Source, rarely: bool = False) -> None:
         """From now on the value at a place is fed."""
         if all(place.id() != p.id() for p in self.places):
             self.places.append(place.let_go())
@@ -159,7 +159,7 @@ class Feeding:
         return tuple(map(fill, args)), {k: fill(v) for k, v in kwargs.items()}
 
 
-def _stand_in(place: Place, value: Any) -> Any:
+def _stand_in(place: Source, value: Any) -> Any:
     if type(value) is np.ndarray:
         return SymbolicArray(lambda: _array(place.get()), value)
     return SymbolicScalar(lambda: hint(place.get())) if is_number(value) else value

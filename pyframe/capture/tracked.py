@@ -2,8 +2,8 @@
 
 Whatever the globals, cells and arguments of a user's code lead to lies outside. Containers are
 known by what they hold. The classes of other objects tell of each attribute that is read or set,
-whoever reads it (`Outside._hook`). So what is known is what was read in this run, and no more, but
-for containers.
+whoever reads it (`TrackedState._hook`). So what is known is what was read in this run, and no
+more, but for containers.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.capture import known as _known, places as _places, whose
+from pyframe.capture import known as _known, origin, sources as _places
 from pyframe.capture.frames import scan
-from pyframe.capture.places import ATTR, CELL, GLOBAL, MISSING, SLOT, Place, attributes, contents
-from pyframe.capture.whose import is_library
+from pyframe.capture.origin import is_library
+from pyframe.capture.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Source, attributes, contents
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
@@ -52,18 +52,18 @@ _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 
 
 class Entry:
-    """A Place, what lay there before, and whether that was read (or just written over)."""
+    """A Source, what lay there before, and whether that was read (or just written over)."""
 
     __slots__ = ("before", "place", "read")
 
-    def __init__(self, place: Place, before: Any, read: bool) -> None:
+    def __init__(self, place: Source, before: Any, read: bool) -> None:
         self.place, self.before, self.read = place, before, read
 
 
 class StandIn(NamedTuple):
     """What stands for a value that is fed while a function is captured."""
 
-    place: Place
+    place: Source
     given: Any  # the value itself, where it is a tensor
     value: Any
 
@@ -73,7 +73,7 @@ class Box(NamedTuple):
 
     box: Any
     before: tuple[Any, ...]  # its contents
-    place: Place | None  # None for one among the arguments
+    place: Source | None  # None for one among the arguments
     line: Any
 
 
@@ -82,7 +82,7 @@ class KnownArray(NamedTuple):
 
     array: np.ndarray
     before: bytes | None  # None if it is too large to compare
-    place: Place
+    place: Source
 
 
 class Generator(NamedTuple):
@@ -94,7 +94,7 @@ class Generator(NamedTuple):
     line: Any
 
 
-class Outside:
+class TrackedState:
     """What is known to lie outside. Objects are known by their ids, and kept alive for the run."""
 
     def __init__(self, fed: dict[Any, StandIn]) -> None:
@@ -150,7 +150,7 @@ class Outside:
     def refuse(self, why: str) -> None:
         """No replay may follow."""
         if not self.refused:
-            self.refused = f"{whose.spot(self.line)}{why}"
+            self.refused = f"{origin.spot(self.line)}{why}"
 
     @contextlib.contextmanager
     def look_at(self, name: str) -> Iterator[None]:
@@ -171,7 +171,7 @@ class Outside:
         held = id(holder.__closure__[key]) if how == CELL else id(holder)
         number = held, how, None if how == CELL else key
         entry = self.entries.get(number)
-        place = entry.place if entry else Place(how, holder, key, name, self.line)
+        place = entry.place if entry else Source(how, holder, key, name, self.line)
         value = place.get()
         if entry is None:
             if number in self.fed:
@@ -184,7 +184,7 @@ class Outside:
             self.discover(value, name, place)
         return value
 
-    def discover(self, x: Any, name: str, place: Place | None = None) -> None:
+    def discover(self, x: Any, name: str, place: Source | None = None) -> None:
         """Something lies outside, at a place: see what is read of it from now on."""
         if x is MISSING or type(x) is SymbolicScalar:
             return
@@ -263,17 +263,17 @@ class Outside:
     def answer(self, x: Any, name: str) -> None:
         """A library's function is read: what it gives is asked again, where that may change."""
         module, own = getattr(x, "__module__", ""), getattr(x, "__name__", "")
-        get = whose.ANSWERS.get(module if module == "decimal" else f"{module}.{own}")
+        get = origin.ANSWERS.get(module if module == "decimal" else f"{module}.{own}")
         if get is not None:
             self.ask(get, f"{name}()")
             self.discover(get() if isinstance(get(), threading.Thread) else None, f"{name}()")
 
-    def _values(self, x: Any, name: str, place: Place | None) -> bool:
+    def _values(self, x: Any, name: str, place: Source | None) -> bool:
         """Something made in C that holds values or gives them: know those. Else False."""
         line = place.line if place else self.line
         if isinstance(x, np.ndarray):
             small = x.nbytes <= SMALL and not x.dtype.hasobject
-            place = place or Place(GLOBAL, {}, None, name, self.line)
+            place = place or Source(GLOBAL, {}, None, name, self.line)
             self.arrays[id(x)] = KnownArray(x, x.tobytes() if small else None, place)
         elif isinstance(x, _GENERATORS):
             self.line = line
@@ -299,7 +299,7 @@ class Outside:
         """A generator of random numbers lies outside."""
         self.random.append(Generator(state, pickle.dumps(state()), name, self.line))
 
-    def _box(self, x: Any, name: str, place: Place | None) -> None:
+    def _box(self, x: Any, name: str, place: Source | None) -> None:
         """A container: its contents are known from now on."""
         inside = contents(x)
         self.boxes[id(x)] = Box(x, inside, place, self.line)
@@ -332,7 +332,7 @@ class Outside:
             self._space(x)
 
     def _function(self, x: types.FunctionType, name: str) -> None:
-        users = whose.FILES[x.__code__.co_filename] == _known.USER
+        users = origin.FILES[x.__code__.co_filename] == _known.USER
         self.functions.setdefault(id(x.__code__), []).append(x)
         if users:
             self.touch(SLOT, x, "__code__", f"{name}.__code__")
@@ -343,7 +343,7 @@ class Outside:
             with contextlib.suppress(ValueError):
                 if users or _is_callable(cell.cell_contents):  # a decorator's, say
                     line = x.__code__.co_filename, scan(x.__code__).cells.get(n, 0)
-                    self.discover(cell.cell_contents, n, Place(CELL, x, i, n, line))
+                    self.discover(cell.cell_contents, n, Source(CELL, x, i, n, line))
         if id(x.__code__) in self.ran:
             self.touch_cells(x)
         if users or "__wrapped__" in x.__dict__:
@@ -408,17 +408,17 @@ class Outside:
     def _object(self, x: Any, name: str) -> None:
         """Any other object: its class tells what is read of it."""
         kind = type(x)
-        if whose.is_silent(kind):
+        if origin.is_silent(kind):
             return
         self.touch(SLOT, x, "__class__", f"{name}.__class__")
-        if not whose.is_fixed(kind) and not isinstance(x, enum.Enum) and not whose.is_constant(x):
+        if not origin.is_fixed(kind) and not isinstance(x, enum.Enum) and not origin.is_constant(x):
             self.refuse(
                 f"reads {name}, a {kind.__name__}: its state, which C code keeps, can't be seen"
             )
         if not self._hook(kind):  # made in C: what it has by name may be read unseen
             own = getattr(x, "__dict__", None)
             if isinstance(own, dict):
-                self._box(own, name, Place(SLOT, x, "__dict__", name, self.line))
+                self._box(own, name, Source(SLOT, x, "__dict__", name, self.line))
                 self.touch(SLOT, x, "__dict__", name)
             return
         own = attributes(x)
@@ -442,7 +442,7 @@ class Outside:
                 found = True
         return found
 
-    def answers(self, place: Place) -> bool:
+    def answers(self, place: Source) -> bool:
         """Whether the class of an object gives what stands for an attribute."""
         if place.how not in (ATTR, SLOT) or not self._hook(kind := type(place.held())):
             return False
@@ -452,7 +452,7 @@ class Outside:
         """Let a class tell which attributes of its objects are read and set; False if it can't."""
         if any(c in self.hooked for c in kind.__mro__):
             return True
-        own = [c for c in kind.__mro__ if _places.is_python(c) and not whose.is_standard(c)]
+        own = [c for c in kind.__mro__ if _places.is_python(c) and not origin.is_standard(c)]
         c = own[-1] if own else kind
         get: Any = c.__getattribute__
         set_: Any = c.__setattr__
@@ -510,15 +510,15 @@ class Outside:
         """An attribute is about to be read, or set, by the caller's caller."""
         frame = sys._getframe(2)
         file = frame.f_code.co_filename
-        ours = file.startswith(whose.OURS) and whose.FILES[file] != _known.USER
+        ours = file.startswith(origin.OURS) and origin.FILES[file] != _known.USER
         whole = name == "__dict__" and frame.f_code.co_name != "__dir__"
-        if ours and (whole or whose.is_optimizers(file)):  # is told in other ways
+        if ours and (whole or origin.is_optimizers(file)):  # is told in other ways
             return
         self.told.add((id(x), name))
         if id(x) in self.objects:
             self.looking, before = True, self.line  # as `look_at`, which takes longer
             try:
-                self.line = whose.line_of(frame)
+                self.line = origin.line_of(frame)
                 self.touch_attribute(x, name, read)
             except Exception as e:
                 self.refuse(f"reads {name}, which can't be followed ({type(e).__name__}: {e})")
@@ -578,7 +578,7 @@ class Outside:
                 self._touch_in_class(c, name)
                 break
             # where one may come and hide it
-            if not is_library(c.__module__) or (where is None and whose.is_ours(c.__module__)):
+            if not is_library(c.__module__) or (where is None and origin.is_ours(c.__module__)):
                 self.touch(ATTR, c, name, f"{c.__name__}.{name}")
 
     def _touch_in_class(self, c: type, name: str) -> None:
@@ -590,7 +590,7 @@ class Outside:
 
 def _bytes_of(x: Any) -> bytes | None:
     """What an object made in C holds, if it shows that. Where it points to more, that is unseen."""
-    if whose.is_fixed(type(x)) and not isinstance(x, (bytearray, array.array, memoryview)):
+    if origin.is_fixed(type(x)) and not isinstance(x, (bytearray, array.array, memoryview)):
         return None
     if _points(type(x)):
         return None

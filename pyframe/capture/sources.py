@@ -24,11 +24,11 @@ ATTR, SLOT, GLOBAL, CELL, ITEM, VAR = "attribute", "slot", "global", "cell", "it
 BOXES = (dict, list, tuple, set, frozenset, deque)  # what is watched by its contents
 
 
-class Place:
+class Source:
     """Where a value lies, so that it can be read, and another one put there.
 
     `how` it is read says what `holder` and `key` are: an object and the name of an attribute, a
-    dict of globals and a name, a function and the number of a cell, a Place and the key of an item
+    dict of globals and a name, a function and the number of a cell, a Source and the key of an item
     in what lies there, a context variable and None. `name` and `line` (the file and the line of
     code that reads it) are for people.
     """
@@ -45,7 +45,7 @@ class Place:
         return f"`{self.name}` ({file.replace(chr(92), '/').rpartition('/')[2]}:{line})"
 
     def id(self) -> Any:
-        """A key that two Places share if they are the same."""
+        """A key that two Sources share if they are the same."""
         if self.how == ITEM:
             return self.holder.id(), ITEM, self.key
         x = self.held()
@@ -63,7 +63,7 @@ class Place:
         """The holder; None if it is gone."""
         return self.holder() if type(self.holder) is weakref.ref else self.holder
 
-    def let_go(self) -> Place:
+    def let_go(self) -> Source:
         """From now on, keep nothing alive."""
         if self.how == ITEM:
             self.holder.let_go()
@@ -153,9 +153,9 @@ def slots_of(x: Any) -> list[str]:
     return [n for n in names if hasattr(x, n)]
 
 
-def item_of(of: Place, key: Any) -> Place:
+def item_of(of: Source, key: Any) -> Source:
     """The place of an item of what lies at another."""
-    return Place(ITEM, of, key, item_name(of.name, key), of.line)
+    return Source(ITEM, of, key, item_name(of.name, key), of.line)
 
 
 def item_name(name: str, key: Any) -> str:
