@@ -68,7 +68,7 @@ class _Drawn:
         grouping = Grouping(Order(order, roots), limits)
         stored = {id(order[k]) for k in grouping.home}
         rows = table(program)
-        members = [[order[k] for k in g.draft.members] for g in grouping.ordered()]
+        members = [[order[k] for k in g.fusion.members] for g in grouping.ordered()]
         position = {id(n): i for i, n in enumerate(order)}
         inside = [_inside(some, stored) for some in members]
         kept = {id(n) for n in roots}

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Callable
 from inspect import unwrap
 from itertools import takewhile
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
+from pyframe.nn import functional
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import shown
 
@@ -88,10 +89,9 @@ def layer(function: Callable[..., Any] | None = None) -> Callable[[C], C]:
 # --- methods of given names, made of the code of others: nothing is compiled
 
 
-def _method(cls: Any, name: str, code: CodeType, *closure: Any, **changes: Any) -> FunctionType:
+def _method(cls: Any, name: str, code: CodeType, **changes: Any) -> FunctionType:
     code = code.replace(co_name=name, co_qualname=f"{cls.__qualname__}.{name}", **changes)
-    cells = tuple(map(CellType, closure))
-    return FunctionType(code, vars(sys.modules[cls.__module__]), name, None, cells)
+    return FunctionType(code, vars(sys.modules[cls.__module__]), name)
 
 
 def _init(cls: Any) -> FunctionType:
@@ -118,23 +118,22 @@ def _forward(cls: Any, function: Any) -> FunctionType:
         code.co_varnames[1 : code.co_argcount] if code else (),
     ))  # fmt: skip
     assert cls.__fields__.keys() <= {*names}, f"{cls.__name__}: the function takes {names} alone"
+    # looked up at each call, so that a function in place of PyTorch's is heard of here too
+    assert getattr(F, function.__name__) is function, f"{cls.__name__}: {function} is none of F's"
     code = _CALLS[len(names)].__code__
-    forward = _method(cls, "forward", code, function, co_names=names)
+    forward = _method(cls, "forward", code, co_names=("F", function.__name__, *names))
     forward.__doc__, forward.__annotations__ = cls.forward.__doc__, cls.forward.__annotations__
     return forward
 
 
-def _calls(function: Any) -> tuple[Any, ...]:
-    """Calls of a function with the input and 0, 1, 2, … attributes."""
-    return (
-        lambda self, input: function(input),
-        lambda self, input: function(input, self.a),
-        lambda self, input: function(input, self.a, self.b),
-        lambda self, input: function(input, self.a, self.b, self.c),
-        lambda self, input: function(input, self.a, self.b, self.c, self.d),
-        lambda self, input: function(input, self.a, self.b, self.c, self.d, self.e),
-        lambda self, input: function(input, self.a, self.b, self.c, self.d, self.e, self.f),
-    )
-
-
-_CALLS = _calls(None)
+F: Any = functional
+# Calls of a function with the input and 0, 1, 2, … attributes.
+_CALLS: tuple[Any, ...] = (
+    lambda self, input: F.function(input),
+    lambda self, input: F.function(input, self.a),
+    lambda self, input: F.function(input, self.a, self.b),
+    lambda self, input: F.function(input, self.a, self.b, self.c),
+    lambda self, input: F.function(input, self.a, self.b, self.c, self.d),
+    lambda self, input: F.function(input, self.a, self.b, self.c, self.d, self.e),
+    lambda self, input: F.function(input, self.a, self.b, self.c, self.d, self.e, self.f),
+)
