@@ -57,7 +57,7 @@ class autocast:  # noqa: N801  (PyTorch's name)
     that lie there are cast. `dtype`: float16 or bfloat16; by default float16 on 'gpu' and bfloat16
     on 'cpu'. A GPU without float16 takes bfloat16 instead and warns. Parameters are cast once
     within the outermost context, unless `cache_enabled` is False. ValueError and RuntimeError for
-    what is no device type; another dtype switches it off, with a warning.
+    what is not a device type; another dtype switches it off, with a warning.
     """
 
     def __init__(

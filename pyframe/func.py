@@ -268,7 +268,7 @@ def functional_call(
     """`module(*args, **kwargs)` with other tensors in the place of its parameters and buffers, by
     their names, for this call; with `tie_weights` also under the other names of the same tensor.
 
-    RuntimeError with `strict` for missing or unknown names; ValueError for what is no dict.
+    RuntimeError with `strict` for missing or unknown names; ValueError unless it is a dict.
     """
     given: dict[str, Any] = {}
     dicts = parameter_and_buffer_dicts

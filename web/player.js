@@ -19,7 +19,7 @@ const WORDS = { // what formulas are made of; see pyframe/core/symbolic.py
 };
 const NUMBERS = ["Infinity", "-Infinity", "NaN"]; // which JSON has as text
 const CHANGING = ["parameter", "buffer", "moment", "step", "random"]; // roles of what training changes
-const OF_NETWORK = ["parameter", "buffer", "constant"]; // roles of what is no state of the training
+const OF_NETWORK = ["parameter", "buffer", "constant"]; // roles of what belongs to the network, not to its training
 const IN_FLIGHT = 2; // readings of the loss that are waited for while more steps are given out
 const MOST_STEPS = 16; // between two of them
 const READ_MS = 50; // what should lie between them

@@ -1,8 +1,8 @@
 """Files of machine code, kept where this user alone can write: what lies there is run.
 
 A file counts only with a digest made with a secret that lies beside it. Nothing else can guard
-LLVM, which crashes on most of what is no object; a secret in the same folder suffices, because
-others can neither read nor write there.
+LLVM, which crashes on most files that are not objects; a secret in the same folder suffices,
+because others can neither read nor write there.
 """
 
 from __future__ import annotations

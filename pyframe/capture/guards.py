@@ -186,7 +186,7 @@ class Guard:
         self.known_sizes: list[int] = []
         self.own_sizes: list[int] = []
 
-        # what is no place
+        # what is read otherwise than from a source
         self.asked: list[tuple[Callable[[], Any], Any, str]] = []  # get, its answer, the line
         self.arrays: list[tuple[weakref.ref[Any], bytes, Source]] = []  # and what they hold
         self.no_grads: list[Any] = []  # weak references to leaves whose .grad was None
@@ -403,7 +403,7 @@ class Guard:
         return (fine or self._compare()) and self._answers_hold()
 
     def _answers_hold(self) -> bool:
-        """Whether what is no place is as it was."""
+        """Whether what was read otherwise than from a source is as it was."""
         for ref, before, place in self.arrays:
             array = ref()
             if array is None or array.tobytes() != before:

@@ -25,7 +25,7 @@ EXAMPLES = """examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit status: 1 after an error, which is one line on stderr.
 
-    SystemExit with 2 for a command line that is none, with 0 for --help and --version.
+    SystemExit with 2 for a wrong command line, with 0 for --help and --version.
     """
     parser = argparse.ArgumentParser(
         prog="pyframe", formatter_class=Formatter, epilog=EXAMPLES,

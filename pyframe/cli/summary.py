@@ -66,7 +66,7 @@ class Contents(NamedTuple):
     files: dict[str, int]  # bytes of each
     entries: list[Entry]
     metadata: dict[str, str]
-    others: dict[str, str]  # what is no tensor, as it shows itself
+    others: dict[str, str]  # the repr of everything but tensors
 
 
 def run(args: argparse.Namespace) -> int:

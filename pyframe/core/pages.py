@@ -43,7 +43,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         memory = _idle[size].pop()
     except LookupError:
         memory = aligned(size)
-    # not of the Lease's own memory but of the Lease: NumPy has views hold what is no array
+    # of the Lease and not of its own memory: views hold an owner that is not an array
     return np.asarray(Lease(memory)).view(dtype).reshape(shape)
 
 

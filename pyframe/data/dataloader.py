@@ -268,7 +268,7 @@ def _check_dataset(dataset: Any) -> None:
 
 
 def _context(given: Any) -> Any:
-    """A context of multiprocessing; ValueError for a name, TypeError for anything that is none."""
+    """A context of multiprocessing; ValueError for a name, TypeError for another object."""
     import multiprocessing
     from multiprocessing.context import BaseContext
 

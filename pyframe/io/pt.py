@@ -461,8 +461,8 @@ def load(
             ends this one when missing pages are used.
         pickle_module: accepted, without effect.
 
-    Raises RuntimeError for a file that is none or damaged, pickle.UnpicklingError for what weights
-    are not.
+    Raises RuntimeError for a file of another kind or a damaged one, pickle.UnpicklingError for
+    objects that weights don't have.
     """
     only = _decided(weights_only)
     if isinstance(f, (str, os.PathLike)):

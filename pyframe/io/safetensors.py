@@ -108,7 +108,7 @@ def save_file(
     Views and tied weights are written out in full. With `max_shard_size` (bytes, or "2GB") more
     than that becomes files NAME-00001-of-00003.safetensors, each of at least one tensor, and then
     their index, NAME.safetensors.index.json: until it is there, what was saved before is whole;
-    other files NAME-…-of-… are removed afterwards. TypeError for what is no tensor.
+    other files NAME-…-of-… are removed afterwards. TypeError for anything but a tensor.
     """
     _check_tensors(tensors)
     _write_set(path, tensors, lambda names: raw.hosts(tensors[n] for n in names), metadata,

@@ -53,7 +53,7 @@ class Unpickler(_PURE):
         trusted: what it may name, call and set attributes of because the program says so.
         storage: called with what a pickle refers to as persistent.
         room: how many bytes the file has.
-        refused: the sentence that follows the name of what is none of these.
+        refused: the sentence that follows the name of anything else.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Unpickler(_PURE):
         self._defaults = 0
 
     def load(self) -> Any:
-        """The object. UnpicklingError for what is no part of weights, or takes too much."""
+        """The object. UnpicklingError for objects that weights don't have or that are too large."""
         made = super().load()
         _check_depth(made)
         return made

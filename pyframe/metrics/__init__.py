@@ -43,7 +43,7 @@ def get(metric: Any) -> Metric:
     """A Metric for its name ("accuracy", "f1", …), for a function of (output, target) that gives a
     number for a batch (see Mean), or for a Metric, which is given back.
 
-    ValueError for an unknown name, with those that there are; TypeError for what is none of these.
+    ValueError for an unknown name, with those that there are; TypeError for anything else.
     """
     if isinstance(metric, Metric):
         return metric

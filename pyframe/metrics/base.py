@@ -274,7 +274,7 @@ class Mean(Streaming):
         self.count("samples", n, like)
 
     def _refuse(self, value: Any) -> None:
-        """TypeError for what is not one number."""
+        """TypeError unless it is one number."""
         hint = "is `return` missing?" if value is None else "give a tensor of one element"
         if isinstance(value, Tensor):
             if value.numel() == 1:

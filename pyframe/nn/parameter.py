@@ -64,7 +64,7 @@ _NODE: Any = Tensor.__dict__["_node"]  # the slot itself
 
 
 class UninitializedError(RuntimeError, ValueError):
-    """What has no shape yet was used: of PyTorch's types, the one of its shape, the one of ops."""
+    """A lazy parameter was used before it had a shape; PyTorch raises either of the bases."""
 
 
 class UninitializedTensorMixin:

@@ -195,8 +195,8 @@ class Pool:
         return await finish()
 
     def mark(self) -> Buffer | None:
-        """Queue a look at the device's clock, after all work so far: the buffer that begins with
-        its ticks (uint64) then. None where the device has no clock."""
+        """Queue a time stamp after all work so far: the buffer that begins with the device's ticks
+        (uint64) then. None where the device has no clock."""
         buffer = self.alloc(8)
         with self.lock:
             return buffer if self.backend.mark(buffer.handle) else None

@@ -50,7 +50,7 @@ def _dict_unflatten(values: Any, context: Context) -> dict[Any, Any]:
 
 
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
-    """The leaves, left to right, and the form; what is no container is a leaf, None too."""
+    """The leaves, left to right, and the form; anything but a container is a leaf, None too."""
     kind = type(tree)
     named = isinstance(tree, tuple) and hasattr(kind, "_fields")
     if (is_leaf and is_leaf(tree)) or not (kind in (list, tuple, *_DICTS, *_nodes) or named):

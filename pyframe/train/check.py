@@ -508,7 +508,7 @@ def one_device(what: str, net: nn.Module) -> None:
 
 def state_dict(what: str, net: nn.Module, state: Any) -> None:
     """RuntimeError that lists the keys that a net lacks or has beside those of `state`, and the
-    shapes that differ: before anything is loaded. TypeError for what is no dict."""
+    shapes that differ: before anything is loaded. TypeError unless it is a dict."""
     if not isinstance(state, Mapping):
         raise expected(what, "the dict of a network's tensors", state)
     own = net.state_dict()
@@ -708,7 +708,7 @@ def loss_weights(loss: Any, given: Any) -> None:
 
 
 def metric_list(given: Any, loss: Any) -> list[tuple[str | None, Any]]:
-    """(key, metric) of what a user gives; TypeError for what is no list or dict, or for functions
+    """(key, metric) of what a user gives; TypeError unless it is a list or a dict, or for functions
     that are not of (output, target)."""
     pairs: list[tuple[str | None, Any]] = []
     if given is None:

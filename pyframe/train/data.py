@@ -75,7 +75,7 @@ def tree(what: str, name: str, value: Any, n: int | None = None, ints: bool = Fa
     """`value` with tensors for leaves, which share memory with arrays.
 
     `n`: how many samples there are elsewhere; `ints`: a table of ints stays one, as of targets.
-    TypeError or ValueError for what is no numbers: by its `name`."""
+    TypeError or ValueError, which says `name`, unless it holds numbers."""
     if isinstance(value, pf.Tensor):
         return value
     parts = _parts(value, n)

@@ -61,7 +61,7 @@ def opened_image(file: BinaryIO, what: str) -> Any:
 def decode(file: BinaryIO, name: str, mode: str | None) -> np.ndarray:
     """The pixels (H, W, C) of the image in `file`, in Pillow's `mode` or the file's own.
 
-    ValueError, which says `name`, for what is no image, is damaged, or is far too large.
+    ValueError, which says `name`, unless it is an image that is whole and not far too large.
     """
     image = pillow("reading images")
     try:

@@ -21,7 +21,7 @@ class Program:
     """The program in the file `path`, with the data that `data` names: data sets of `datasets`
     (the page has those) or files and folders, and the weights that it may start from.
 
-    Raises ProgramError for what is no program, has no model or is not there.
+    Raises ProgramError if the file is missing, is not a program, or has no model.
     """
 
     def __init__(

@@ -496,7 +496,7 @@ class Forms:
         return x
 
     def _modulo(self, x: Piece) -> Piece:
-        """f32 cut to an int modulo 2**32; what is no number is 0. The rest after the nearest
+        """f32 cut to an int modulo 2**32; NaN is 0. The rest after the nearest
         multiple of 2**32 is exact, and 2**31 is the one that no i32 holds."""
         wide = constant(2.0**32, "f32", LANES)[0] + OP["f32x4.mul"]
         part = constant(2.0**-32, "f32", LANES)[0] + OP["f32x4.mul"]

@@ -277,7 +277,7 @@ class _Values(Module):
 
 
 class ParameterList(_Values):
-    """A list of parameters; what is no tensor stays as it is."""
+    """A list of parameters; anything but a tensor stays as it is."""
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -320,7 +320,7 @@ class ParameterList(_Values):
 
 
 class ParameterDict(_Values):
-    """A dict of parameters by name; what is no tensor stays as it is."""
+    """A dict of parameters by name; anything but a tensor stays as it is."""
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()

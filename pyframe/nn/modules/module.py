@@ -730,7 +730,7 @@ class Module:
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Put a module at a dotted name, where one must be already if `strict`. AttributeError
-        where there is no parent, or no module to replace; ValueError for what is no module."""
+        where there is no parent, or no module to replace; ValueError unless it is a module."""
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
         if not isinstance(module, Module):
@@ -865,7 +865,7 @@ class Module:
         """Copy a state_dict into the model, or let the model take its memory (`assign`).
 
         RuntimeError that lists every missing, unexpected or mis-shaped key, and then the tensors
-        are as before; TypeError for what is no mapping."""
+        are as before; TypeError unless it is a mapping."""
         if not isinstance(state_dict, Mapping):
             hint = " Of a file give pf.load(path)." if isinstance(state_dict, str) else ""
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.{hint}")

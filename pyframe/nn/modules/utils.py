@@ -24,7 +24,7 @@ def as_int(layer: Module, what: str, value: Any) -> int:
 
 
 def check_sizes(layer: Module, dtype: Any, **sizes: Any) -> Any:
-    """`dtype` as a dtype. TypeError for what is none and for a size that is no int, RuntimeError
+    """`dtype` as a dtype. TypeError if it isn't one, or for a size that isn't an int, RuntimeError
     for a negative one: PyTorch's types, with the name of the layer and of the argument."""
     for what, given in sizes.items():
         for n in given if isinstance(given, tuple) else (given,):

@@ -28,7 +28,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Let the parameters be the parts of a vector. TypeError for what is none, or two devices."""
+    """Let the parameters be the parts of a vector. TypeError for anything else, or two devices."""
     if not isinstance(vec, Tensor):
         raise TypeError(f"vector_to_parameters: expected a Tensor, got {type(vec).__name__}")
     start = 0

@@ -127,7 +127,7 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: BasePruningMethod) -> None:
-        """Prune by another method. TypeError for what is none, ValueError for another tensor's."""
+        """Prune by another method. TypeError unless it is one, ValueError for another tensor's."""
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if self._tensor_name != method._tensor_name:
@@ -348,7 +348,7 @@ def global_unstructured(
 ) -> None:  # fmt: skip
     """Prune several tensors, (module, name), as if they were one.
 
-    TypeError for what is no Iterable or dict, or a method that is not unstructured."""
+    TypeError unless it is an iterable or a dict, or for a method that is not unstructured."""
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
     scores = {} if importance_scores is None else importance_scores

@@ -169,7 +169,7 @@ class Arguments:
         """What to raise for an `error` in the call: the same, with the call as a note to it; a
         RuntimeError, as in PyTorch, where there is no room for a result or a number. What the
         caller's own code raised, a hook's or a function's among the arguments, stays as it is, and
-        so does what is no error but a way to stop."""
+        so does an exception that only stops a program."""
         if not isinstance(error, _ERRORS) or _from_elsewhere(error):
             return error
         if isinstance(error, OverflowError) and not isinstance(error, RuntimeError):

@@ -100,7 +100,7 @@ def weight_dtype(name: str, input: Tensor, weight: Tensor, bias: Tensor | None) 
 
 def one_value(name: str, value: Any, dtype: dt.dtype | None = None) -> None:
     """RuntimeError for a tensor with dims where a number or a 0-d tensor is expected, and for a
-    number that `dtype` cannot hold; TypeError for what is neither."""
+    number that `dtype` cannot hold; TypeError for anything else."""
     if not isinstance(value, (Tensor, bool, int, float, complex, np.number, np.bool_)):
         raise TypeError(f"{name}: expected a number or a 0-d tensor, got {type(value).__name__}")
     if dtype is not None and dtype is not dt.bool_ and not isinstance(value, Tensor):

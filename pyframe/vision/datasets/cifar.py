@@ -169,7 +169,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _unpickled(path: Path) -> dict[str, Any]:
-    """The dict in a pickled batch. ValueError for a file that is none, or that names anything."""
+    """The dict in a pickled batch. ValueError unless it is one, or if it imports anything."""
     try:
         with opened(path) as file:
             found = _Unpickler(file, encoding="latin1").load()

@@ -40,7 +40,7 @@ def _corners(boxes: Tensor, form: str) -> tuple[Tensor, Tensor]:
 
 
 def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
-    """Boxes (..., 4) in another form. ValueError for a form that is none of the module's three."""
+    """Boxes (..., 4) in another form. ValueError for a form other than the module's three."""
     _check_form(in_fmt, "box_convert")
     _check_form(out_fmt, "box_convert")
     if in_fmt == out_fmt:

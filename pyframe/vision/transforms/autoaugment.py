@@ -70,7 +70,7 @@ _PLAIN_OPS = {"AutoContrast": F.autocontrast, "Equalize": F.equalize, "Invert": 
 
 
 def apply_op(img: Any, op: str, magnitude: float, interpolation: Any, fill: Any) -> Any:
-    """An image after one op of a policy. ValueError for a name that is none."""
+    """An image after one op of a policy. ValueError for an unknown name."""
     if op.startswith(("Shear", "Translate")):
         there = [0.0, 0.0]
         there[op[-1] == "Y"] = (

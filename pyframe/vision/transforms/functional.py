@@ -329,7 +329,7 @@ def check_padding(padding: Any, padding_mode: Any) -> None:
 
 
 def check_fill(fill: Any) -> None:
-    """TypeError for what is no color."""
+    """TypeError unless it is a color."""
     if fill is not None and not isinstance(fill, (numbers.Number, tuple, list)):
         raise TypeError(f"Got inappropriate fill arg, expected numbers: {fill!r}")
 
