@@ -27,10 +27,15 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [p for p in (str(ROOT / "tests"), str(ROOT)) if p not in sys.path]
+# tests/ops by itself, as pytest has it: its folder's name is also that of a script of scripts/bench
+PATHS = [str(ROOT / "tests" / "ops"), str(ROOT / "tests"), str(ROOT)]
+sys.path[:0] = [path for path in PATHS if path not in sys.path]
 os.environ.setdefault("PYFRAME_ADAPTER", "software")  # as the tests have it
 
-from ops import test_compiled_rows, test_kernel_ops, test_meanings, test_ops
+import test_compiled_rows
+import test_kernel_ops
+import test_meanings
+import test_ops
 from samples import ROWS, Row
 
 import pyframe as pf

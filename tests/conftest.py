@@ -60,6 +60,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = alone + others
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Files among the parameters, some of megabytes, are not part of a test's name."""
+    return argname if isinstance(val, bytes) and len(val) > 40 else None
+
+
 def _left_to_real_gpus(items: list[pytest.Item]) -> set[pytest.Item]:
     """What `sampled(n)` spares a software driver, which compiles a kernel in 80 ms: of the cases of
     a test that run on the GPU all but each nth."""

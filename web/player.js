@@ -423,7 +423,7 @@ export class Player {
     const view = new DataView(new ArrayBuffer(paramBytes));
     for (const [offset, kind, formula] of params) {
       const value = evaluate(formula, this.#options);
-      const [, word, , , bits = same] = DTYPES[kind === "bool" ? "U32" : kind.toUpperCase()];
+      const [, word, , , bits = same] = DTYPES[Object.hasOwn(KINDS, kind) ? KINDS[kind] : "I32"];
       view[`set${word}`](offset, bits(Number(kind === "bool" ? Boolean(value) : value)), true);
     }
     return new Uint8Array(view.buffer);
@@ -614,6 +614,7 @@ function fromHalf(bits) {
 // --- safetensors: uint64 n | n bytes of JSON | the data
 
 const same = (x) => x;
+const KINDS = { f32: "F32", f16: "F16", u32: "U32", bool: "U32" }; // of a program's scalars, if not ints
 // By dtype: bytes, a DataView's word for them, an array that has them as they are, their number and its bits.
 const DTYPES = {
   F32: [4, "Float32", Float32Array], F64: [8, "Float64", Float64Array],

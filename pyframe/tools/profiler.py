@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
-from threading import get_native_id as _thread
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -312,6 +312,10 @@ class _Timed:
         out = self.inner.run(fn, *args)
         self.prof._op(fn, args, out, start, time.perf_counter_ns())
         return out
+
+
+def _thread() -> int:
+    return threading.get_native_id()  # which a page has not, and does not ask for
 
 
 def _meta(name: str, pid: int, tid: int, value: str) -> dict[str, Any]:
