@@ -43,7 +43,7 @@ CHANGING = {  # of a message, from run to run
     re.escape(str(ROOT)): "…",
     r"(/\w+)*/tmp\w{8}": "/tmp/…",
     r"127\.0\.0\.1:\d+": "127.0.0.1:…",
-    r"\b(process|pid) \d+": r"\1 …",
+    r"\b(process|pid|buffer|function) \d+": r"\1 …",
 }
 NAME = "PYFRAME_REFUSALS"  # the folder that the tests' processes write to
 

@@ -25,7 +25,7 @@ class OfflineBackend(HostBackend):
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
-        self.adapter = "offline, with what WebGPU promises everywhere"
+        self.adapter = "the limits that WebGPU promises everywhere"
         self._unknown: set[int] = set()
 
     def destroy(self, handle: int) -> None:
