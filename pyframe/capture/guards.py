@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture import sources as _places
+from pyframe.capture import sources as _sources
 from pyframe.capture.known import HOOKS, MEMBERS
 from pyframe.capture.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Source, Words, entries, same
 from pyframe.tensor import Tensor
@@ -74,8 +74,8 @@ class _Parts:
     good. Of that, if not of it, the guard wants to hear the death."""
 
     def __init__(self, value: Any, refer: Callable[[Any], Any]) -> None:
-        parts = _places.parts_of(value)
-        self.described, self.parts = _places.described(parts), [refer(p) for p in parts or ()]
+        parts = _sources.parts_of(value)
+        self.described, self.parts = _sources.described(parts), [refer(p) for p in parts or ()]
         self.level: _Level | None = None
         self.number = 0  # in the level
         self.ref = weakref.ref(value, self._forget)
@@ -95,9 +95,8 @@ class _Level:
                  "plain_dicts")  # fmt: skip
 
     def __init__(self) -> None:
-        self.places: list[
-            Any
-        ] = []  # Sources, or pairs (that of the container, key) to make them of
+        # Sources, or pairs (that of the container, key) to make them of
+        self.places: list[Any] = []
         self.expected: list[Any] = []  # what is known of each value
         self.ids: list[int] = []  # of the values
         # each picks containers of one kind from a list of values
@@ -112,7 +111,7 @@ class _Level:
         `values`. One that lies in itself, as `above` tells of each value, is not looked into."""
         found: list[list[int]] = [[], [], []]
         for i, v in enumerate(values):
-            if isinstance(v, _places.BOXES) and id(v) not in above[i]:
+            if isinstance(v, _sources.BOXES) and id(v) not in above[i]:
                 found[2 if not isinstance(v, dict) else 0 if _has_plain_keys(v) else 1].append(i)
         self.plain_dicts, self.others_dicts, self.others = map(_picker, found)
         self.lengths = [len(values[i]) for some in found for i in some]
@@ -220,7 +219,7 @@ class Guard:
             how = place.how
             if value is MISSING and how in (ATTR, GLOBAL, *MEMBERS):
                 absent.append(place)
-            elif value is MISSING or how in (_places.VAR, _places.ITEM):
+            elif value is MISSING or how in (_sources.VAR, _sources.ITEM):
                 single.append((place, value))
             else:
                 kind = _NO_HOOKS if how == ATTR and place.key in HOOKS and not value else how
@@ -300,7 +299,7 @@ class Guard:
             return map(memory, chain.from_iterable(some))
 
         groups = Source(ATTR, optimizer, "param_groups", f"{name}.param_groups").let_go()
-        lists = [(_places.item_of(_places.item_of(groups, i), "params"), g["params"])
+        lists = [(_sources.item_of(_sources.item_of(groups, i), "params"), g["params"])
                  for i, g in enumerate(optimizer.param_groups)]  # fmt: skip
         self._expect(lambda: map(params, me().param_groups), lists)
         self._equal(tensors, f"{name}.state")
@@ -354,11 +353,13 @@ class Guard:
 
     def _known(self, value: Any) -> Any:
         """What is known of a value, which is not kept alive if it can be done without."""
-        if isinstance(value, _places.BOXES):
+        if isinstance(value, _sources.BOXES):
             return _Type(type(value))
         if isinstance(value, np.generic):
             return _Strong(value)
-        return self._refer(value) if _places.parts_of(value) is None else _Parts(value, self._refer)
+        return (
+            self._refer(value) if _sources.parts_of(value) is None else _Parts(value, self._refer)
+        )
 
     def _refer(self, x: Any) -> Any:
         """A weak reference; the death of `x` ends the guard. What takes none is kept."""
@@ -440,7 +441,7 @@ class Guard:
         for ref, n in zip(self.spaces, self.own_sizes, strict=True):
             size = _own_size(ref())
             if size != n:
-                name = _named(f"the attributes of {_places.shown(ref())}")
+                name = _named(f"the attributes of {_sources.shown(ref())}")
                 self.missed.append((name, entries(n), entries(size)))
         for get, expected, p in [*self.tensors, *[(get, None, p) for get, p in self.empty]]:
             with contextlib.suppress(Exception):
@@ -473,8 +474,8 @@ class Guard:
                 if type(level.expected[i]) is _Type:
                     fine = same_types = same_types and type(now[i]) is expected[i]
                 elif type(level.expected[i]) is _Parts:
-                    parts = _places.parts_of(now[i])
-                    fine = level.expected[i].described == _places.described(parts)
+                    parts = _sources.parts_of(now[i])
+                    fine = level.expected[i].described == _sources.described(parts)
                 else:
                     fine = same(expected[i], now[i])
                 if not fine:
@@ -505,7 +506,7 @@ class Guard:
 
     def _tell(self) -> bool:
         place, before, now = self.missed[0]
-        self.why = f"{place} was {_places.shown(before)} and is {_places.shown(now)}"
+        self.why = f"{place} was {_sources.shown(before)} and is {_sources.shown(now)}"
         return False
 
     def lines(self) -> list[str]:
@@ -513,7 +514,7 @@ class Guard:
         found = []
         for level in self.levels:
             for p, known in zip(level.places, level.expected, strict=True):
-                found.append(f"{_place(p)} is {_places.shown(known())}")
+                found.append(f"{_place(p)} is {_sources.shown(known())}")
         found += [f"{p} is as it was" for _, _, p in self.tensors]
         found += [f"{p} is missing" for p in self.absent]
         found += [f"{p}: {len(before)} bytes" for _, before, p in self.arrays]
@@ -527,7 +528,7 @@ class Guard:
 def _own_size(x: Any) -> int:
     """How many attributes a class has, but for those by which a capture of another thread sees what
     is read of its objects."""
-    return sum(getattr(f, "__module__", "") != _HOOKS_OF for f in _places.attributes(x).values())
+    return sum(getattr(f, "__module__", "") != _HOOKS_OF for f in _sources.attributes(x).values())
 
 
 _HOOKS_OF = "pyframe.capture.tracked"  # the module of such functions
@@ -571,4 +572,4 @@ def _place(p: Any) -> Source:
     if isinstance(p, Source):
         return p
     of = _place(p[0])
-    return _places.item_of(of, p[1])
+    return _sources.item_of(of, p[1])

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.capture import sources as _places
+from pyframe.capture import sources as _sources
 from pyframe.capture.frames import nested, scan, shown_to
 from pyframe.capture.guards import Guard
 from pyframe.capture.known import FORWARD
@@ -371,7 +371,7 @@ class Observer(TrackedState):
                 continue
             for i, (x, y) in enumerate(zip(old, new, strict=True)):
                 if not same(x, y):
-                    item = _places.item_of(of, _places.key_at(box, i, len(new)))
+                    item = _sources.item_of(of, _sources.key_at(box, i, len(new)))
                     if item.id() not in self.fed:
                         yield item, x, y
 
@@ -384,7 +384,7 @@ class Observer(TrackedState):
             if id(x) in own or isinstance(x, (Tensor, *ATOMS)) or id(x) in self.objects:
                 continue
             own.add(id(x))
-            todo += contents(x) if isinstance(x, _places.BOXES) else list(_fields(x).values())
+            todo += contents(x) if isinstance(x, _sources.BOXES) else list(_fields(x).values())
         for ref, names in list(self.strangers.values()):
             x = ref()
             if x is None or id(x) in own:
@@ -424,7 +424,7 @@ class Observer(TrackedState):
         with the ids `args` are given to each replay."""
         opened = set()  # containers of what is fed
         for place, *_ in self.fed.values():
-            while place.how == _places.ITEM:
+            while place.how == _sources.ITEM:
                 place = place.holder
                 opened.add(place.id())
         out = Guard()
@@ -465,7 +465,7 @@ class Observer(TrackedState):
         place.let_go()
         out.ask(lambda: len(place.get()), len(value), place.name)
         for key in value if isinstance(value, dict) else range(len(value)):
-            item = _places.item_of(place, key)
+            item = _sources.item_of(place, key)
             if item.id() not in self.fed:
                 yield from self._within(item, item.get(), opened, out)
 

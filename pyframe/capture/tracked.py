@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.capture import known as _known, origin, sources as _places
+from pyframe.capture import known as _known, origin, sources as _sources
 from pyframe.capture.frames import scan
 from pyframe.capture.origin import is_library
 from pyframe.capture.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Source, attributes, contents
@@ -188,7 +188,7 @@ class TrackedState:
         """Something lies outside, at a place: see what is read of it from now on."""
         if x is MISSING or type(x) is SymbolicScalar:
             return
-        if isinstance(x, ATOMS) and not (isinstance(x, enum.Enum) and _places.is_python(type(x))):
+        if isinstance(x, ATOMS) and not (isinstance(x, enum.Enum) and _sources.is_python(type(x))):
             return
         if place is not None and place.id() in self.fed:
             return
@@ -198,7 +198,7 @@ class TrackedState:
             return
         self.objects[id(x)] = x
         self.names[id(x)] = name
-        if isinstance(x, _places.BOXES):
+        if isinstance(x, _sources.BOXES):
             self._box(x, name, place)
             if type(x).__module__ in ("builtins", "collections"):
                 return
@@ -239,7 +239,7 @@ class TrackedState:
             self.discover(x(), f"{name}()")
             self.ask(lambda: x() is None, f"whether {name}() is None")
         elif isinstance(x, contextvars.ContextVar):
-            self.touch(_places.VAR, x, None, f"{name}.get()")
+            self.touch(_sources.VAR, x, None, f"{name}.get()")
         elif isinstance(x, functools._lru_cache_wrapper):
             self.discover(x.__wrapped__, name)
             known, ref = x.cache_info().misses, weakref.ref(x)  # fewer where it was cleared
@@ -289,7 +289,7 @@ class TrackedState:
         elif isinstance(x, io.IOBase):  # to read from it is a call that is refused, but for `for`
             if x.readable() and x is not sys.stdin:
                 self.iterators.append((name, line))
-        elif isinstance(x, Iterator) and not _places.is_python(type(x)):
+        elif isinstance(x, Iterator) and not _sources.is_python(type(x)):
             self.iterators.append((name, line))
         else:
             return False
@@ -309,9 +309,9 @@ class TrackedState:
             return
         for i, v in enumerate(inside):
             if not isinstance(v, ATOMS) or isinstance(v, enum.Enum):
-                key = _places.key_at(x, i, len(inside))
-                inner = _places.item_of(place, key) if place else None
-                self.discover(v, _places.item_name(name, key), inner)
+                key = _sources.key_at(x, i, len(inside))
+                inner = _sources.item_of(place, key) if place else None
+                self.discover(v, _sources.item_name(name, key), inner)
 
     # --- functions, classes, modules: attributes by name
 
@@ -452,7 +452,7 @@ class TrackedState:
         """Let a class tell which attributes of its objects are read and set; False if it can't."""
         if any(c in self.hooked for c in kind.__mro__):
             return True
-        own = [c for c in kind.__mro__ if _places.is_python(c) and not origin.is_standard(c)]
+        own = [c for c in kind.__mro__ if _sources.is_python(c) and not origin.is_standard(c)]
         c = own[-1] if own else kind
         get: Any = c.__getattribute__
         set_: Any = c.__setattr__

@@ -21,7 +21,7 @@ class Adadelta(Optimizer):
         weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
         maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, options(locals()))
+        super().__init__(params, options(locals(), "capturable foreach differentiable"))
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, rho, eps = scalar(group["lr"]), group["rho"], group["eps"]

@@ -25,7 +25,13 @@ class Adagrad(Optimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(params, options(locals()))
+        super().__init__(
+            params,
+            options(
+                locals(),
+                "weight_decay initial_accumulator_value foreach maximize differentiable fused",
+            ),
+        )
         for group in self.param_groups:
             self._begin(group["params"])
             for p in group["params"]:

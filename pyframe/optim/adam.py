@@ -28,7 +28,10 @@ class Adam(Optimizer):
     ) -> None:  # fmt: skip
         if isinstance(betas, (tuple, list)):
             betas = tuple(map(scalar, betas))
-        super().__init__(params, options(locals()))
+        super().__init__(
+            params,
+            options(locals(), "foreach capturable differentiable fused decoupled_weight_decay"),
+        )
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         super()._check_options(options)

@@ -28,7 +28,7 @@ class NAdam(Optimizer):
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, options(locals()))
+        super().__init__(params, options(locals(), "foreach capturable differentiable"))
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, eps, (b1, b2) = scalar(group["lr"]), group["eps"], group["betas"]

@@ -99,9 +99,11 @@ def nonzero(option: Any) -> bool:
     return isinstance(option, Tensor) or bool(option != 0)
 
 
-def options(given: dict[str, Any]) -> dict[str, Any]:
-    """The options among what an optimizer's `__init__` was given, its `locals()`."""
-    return {k: v for k, v in given.items() if k not in ("self", "params", "__class__")}
+def options(given: dict[str, Any], last: str = "") -> dict[str, Any]:
+    """The options among what an optimizer's `__init__` was given, its `locals()`; in PyTorch's
+    order, which has some of them last."""
+    names = [k for k in given if k not in ("self", "params", "__class__", *last.split())]
+    return {name: given[name] for name in (*names, *last.split())}
 
 
 def scalar(option: Any) -> Any:

@@ -26,7 +26,10 @@ class RAdam(Optimizer):
         decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, options(locals()))
+        super().__init__(
+            params,
+            options(locals(), "foreach capturable decoupled_weight_decay differentiable"),
+        )
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, eps, (b1, b2) = scalar(group["lr"]), group["eps"], group["betas"]

@@ -24,7 +24,13 @@ class RMSprop(Optimizer):
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, options(locals()))
+        super().__init__(
+            params,
+            options(
+                locals(),
+                "alpha eps centered weight_decay capturable foreach maximize differentiable",
+            ),
+        )
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, alpha, eps, momentum = map(group.__getitem__, ("lr", "alpha", "eps", "momentum"))

@@ -25,7 +25,7 @@ class Rprop(Optimizer):
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, options(locals()))
+        super().__init__(params, options(locals(), "capturable"))
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         super()._check_options(options)

@@ -34,6 +34,16 @@ def test_the_table_is_complete(db: Any) -> None:
     assert sorted(db) == NAMES
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_options_stand_in_the_same_order(name: str, torch: Any) -> None:
+    """As who prints or saves a group sees them."""
+    given: dict[str, Any] = {"lr": 0.1} if name == "SGD" else {}
+    theirs = getattr(torch.optim, name)([torch.ones(2, 2)], **given)
+    ours = getattr(optim, name)([pf.ones(2, 2)], **given)
+    assert list(ours.param_groups[0]) == list(theirs.param_groups[0])
+    assert list(ours.defaults) == list(theirs.defaults)
+
+
 def starts(info: Any) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     shapes = SHAPES.get(info.name, [(3, 4), (5,), (), (2, 3, 2)])

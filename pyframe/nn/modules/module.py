@@ -384,7 +384,7 @@ class Module:
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]  # buffers that state_dict leaves out
     _is_full_backward_hook: bool | None
-    _forward_pre_hooks: OrderedDict[int, Any]  # these are read in each call: see capture/outside.py
+    _forward_pre_hooks: OrderedDict[int, Any]  # these are read in each call: see capture/tracked.py
     _forward_hooks: OrderedDict[int, Any]
     _backward_hooks: OrderedDict[int, Any]
     _backward_pre_hooks: OrderedDict[int, Any]
