@@ -21,6 +21,9 @@ from typing import Any
 # GPU: PYFRAME_ADAPTER= bash scripts/test), and without a folder for it Mesa complains on stderr.
 os.environ.setdefault("PYFRAME_ADAPTER", "software")
 os.environ.setdefault("XDG_RUNTIME_DIR", os.devnull)
+# Most of what a test takes there is Mesa compiling small kernels: a quarter less without optimizing
+# them.
+os.environ.setdefault("GALLIVM_PERF", "nopt")
 # What tests compile is kept beside the checkout, not among what the user's own programs did.
 os.environ.setdefault("PYFRAME_CACHE", str(Path(__file__).parents[1] / "build" / "cache"))
 
@@ -99,7 +102,8 @@ def no_gpu() -> str | None:
         import wgpu
     except ImportError as error:
         return f"wgpu cannot be imported: {error}"
-    kinds = {adapter.info["adapter_type"] for adapter in wgpu.gpu.enumerate_adapters_sync()}
+    adapters = [adapter.info for adapter in wgpu.gpu.enumerate_adapters_sync()]
+    kinds = {a["adapter_type"] for a in adapters if a["backend_type"] != "OpenGL"}
     if not kinds:
         return "wgpu finds no adapter, not even Mesa's software Vulkan (mesa-vulkan-drivers)"
     if os.environ["PYFRAME_ADAPTER"] == "software" and "CPU" not in kinds:
