@@ -23,7 +23,6 @@ from pyframe.backend.base import GPUBackend, Stats
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.devices import OutOfMemoryError, device as Device
-from pyframe.core.limits import Limits
 from pyframe.core.modes import mode
 from pyframe.core.words import columns
 from pyframe.ops.random.draws import default_generator, go_on, gpu_streams
@@ -54,16 +53,11 @@ def device_count() -> int:
 
     0 where wgpu is missing, and where there is nothing but a software adapter that nobody asked
     for, which device 'gpu' opens with a warning."""
-    found = _found()
-    return len(found) if devices.software_wanted() else sum(not each.software for each in found)
-
-
-def _found() -> list[DeviceProperties]:
-    """What can be opened, if anything."""
     try:
-        return _adapters()
+        found = _adapters()
     except (ImportError, RuntimeError):
-        return []
+        return 0
+    return len(found) if devices.software_wanted() else sum(not each.software for each in found)
 
 
 def _adapters() -> list[DeviceProperties]:
@@ -247,12 +241,10 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
         ]
     rows.append(("reserved", _size(stats.bytes_reserved), _size(stats.peak_reserved)))
     if not abbreviated:
-        rows.append(("the largest tensor", "", _size(_largest(d.backend.limits))))
+        limits = d.backend.limits
+        largest = min(limits.buffer_bytes, limits.binding_bytes)
+        rows.append(("the largest tensor", "", _size(largest)))
     return columns(rows, rules=(1,))
-
-
-def _largest(limits: Limits) -> int:
-    return min(limits.buffer_bytes, limits.binding_bytes)
 
 
 def _size(nbytes: int) -> str:
@@ -496,7 +488,8 @@ def manual_seed(seed: int) -> None:
 
 def manual_seed_all(seed: int) -> None:
     """`manual_seed` for each GPU."""
-    for d in _all():
+    there = [Device("gpu", i) for i in range(max(device_count(), 1))]
+    for d in dict.fromkeys([*there, *devices.opened_gpus()]):
         default_generator.seed_device(seed, d)
 
 
@@ -513,12 +506,6 @@ def seed_all() -> None:
 def initial_seed() -> int:
     """The seed that the random numbers of the current GPU started from."""
     return default_generator.device_seed(Device("gpu"))
-
-
-def _all() -> list[Device]:
-    """The GPUs that there are, and those that are used."""
-    found = [Device("gpu", i) for i in range(max(device_count(), 1))]
-    return list(dict.fromkeys([*found, *devices.opened_gpus()]))
 
 
 def get_rng_state(device: Any = "gpu") -> Tensor:

@@ -18,7 +18,7 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.core.extras import install
 from pyframe.nn.modules.module import Evaluation
-from pyframe.tools.flow import net_of
+from pyframe.tools.flow import net_of, placed
 
 try:
     from matplotlib import figure as _figure
@@ -402,11 +402,8 @@ def feature_maps(net: Any, x: Any, layer: Any, *, most: int = 64, figure: Any = 
     found: list[Any] = []
     handle = module.register_forward_hook(lambda module, args, out: found.append(out))
     try:
-        p = next(net.parameters(), None)
         x = x if isinstance(x, pf.Tensor) else pf.as_tensor(x)
-        if p is not None:
-            x = x.to(p.device, p.dtype) if x.is_floating_point() else x.to(p.device)
-        Evaluation(net)(net, x)
+        Evaluation(net)(net, placed(net, x))
     finally:
         handle.remove()
     if not found:

@@ -18,7 +18,7 @@ const EMPTY = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0); // the smallest WebAss
 const PARTS = ["pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"]; // of Pyodide
 const SITE = "/lib/python3.12/site-packages";
 // What every start imports, and a snapshot has.
-const MODULES = ["numpy", "pyframe", "pyframe.nn", "pyframe.optim", "pyframe.data", "pyframe.vision", "pyframe.web.host"];
+const MODULES = ["numpy", "pyframe", "pyframe.nn", "pyframe.optim", "pyframe.data", "pyframe.vision", "pyframe.web.worker"];
 // What must not be the same at each visit, and what Python knows of the files' times.
 const AWAKE = `
 import random, sys

@@ -2,7 +2,7 @@
 //
 // The page sends {id, app, call, args} and gets {id, result} or {id, error, details}; while something goes on
 // it gets {event, app, ...}; without an app it is for all of them. `open` loads a program, and Python before
-// the first; pyframe/web/host.py answers the other calls. `boot` and `python` are for tests.
+// the first; pyframe/web/worker.py answers the other calls. `boot` and `python` are for tests.
 
 import { boot, prepare, remember } from "./boot.js";
 import { guard } from "./guard.js";
@@ -65,7 +65,7 @@ async function open(app, { config, base, file, source, text: edited, files, pack
   if (closed.delete(app)) return null;
   await loadPackages(packages, app);
   post("progress", { text: `Starting ${file}`, fraction: 1 }, app);
-  host ??= python.pyimport("pyframe.web.host");
+  host ??= python.pyimport("pyframe.web.worker");
   self.pyframeTell = (to, event, details) => post(event, details, to);
   for (const [path, data] of [[file, text], ...found]) put(folder + path, data);
   const spec = await tell(app, "open", { file, device });
@@ -96,7 +96,7 @@ function put(path, data) {
   python.FS.writeFile(path, data);
 }
 
-/** Calls a program of host.py. */
+/** Calls a program of worker.py. */
 async function tell(app, call, args) {
   const given = python.toPy(args); // a browser may never know how much memory this holds
   const { result, error } = await host.call(app, call, given).finally(() => given.destroy());

@@ -9,29 +9,32 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pyframe.backend import llvm
 from pyframe.codegen.lanes.compiler import Launch
-from pyframe.codegen.lanes.program import Function
+from pyframe.codegen.lanes.identity import identity_of, sources
+from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.llvm import driver, printer, routines
 from pyframe.codegen.llvm.routines import Blas
 from pyframe.codegen.numpy.memory import address
 from pyframe.codegen.numpy.threads import blas, cores, default_threads
-from pyframe.core.pages import aligned
+from pyframe.core.host_memory import aligned
+from pyframe.graph.program import Kernel
 
 PATIENCE = 4e-3  # seconds that a thread looks for units before it sleeps: a loop's steps are closer
 
 
 class Printed(NamedTuple):
-    """A function's text, and what a launch of it needs."""
+    """A function: the key of its text, what a launch of a kernel needs, what gives the text."""
 
-    text: str
+    key: str
     units: int
     bindings: int
+    text: Callable[[], str]
 
 
 class Native:
@@ -45,15 +48,40 @@ class Native:
         version = compiler.llvm.llvm_version_info[0]
         self.adapter = f"LLVM {version} on {cores(self.threads)}, {compiler.bits}-bit vectors"
         self.machine = routines.machine(compiler.bits, self.threads, _products())
+        self.known: dict[str, bytes] = {}  # what was printed, by the keys of identities
+        self.new: dict[str, bytes] = {}  # the part that the cache does not have yet
 
-    def lanes(self, types: set[str]) -> int:
-        """How many lanes vectors are to have in a function that has values of these types."""
-        return self.llvm.lanes(types)
+    def printed(self, kernel: Kernel) -> Printed:
+        """What `load` takes of a kernel."""
 
-    def printed(self, function: Function) -> Printed:
-        """What `load` takes of a function."""
-        text = printer.generate(function, self.llvm.bits)
-        return Printed(text, function.units, function.bindings)
+        def make() -> tuple[str, int, int]:
+            function = lower(kernel, self.llvm.lanes)
+            text = printer.generate(function, self.llvm.bits)
+            return text, function.units, function.bindings
+
+        return self.kept(identity_of(kernel), make)
+
+    def library(self, name: str) -> Printed:
+        """The same of a routine."""
+        m, known = self.machine, sources()
+        products = [(dtype, blas.real, blas.int_bits) for dtype, blas in m.blas.items()]
+        identity = known and f"{known} {name} {m.threads} {m.tiles} {products}"
+        return self.kept(identity, lambda: (routines.text(m, name), 0, 0))
+
+    def kept(self, identity: str | None, make: Callable[[], tuple[str, int, int]]) -> Printed:
+        """What `make` gives, a text and two numbers. What was made for this identity before, by
+        any process, is not made again: its text's key and the numbers stand in the cache."""
+        key = "" if identity is None else self.llvm.key(identity)
+        known = key and (self.known.get(key) or self.llvm.cache.read([key]).get(key))
+        if known:
+            self.known[key] = known
+            name, units, bindings = known.decode().split()
+            return Printed(name, int(units), int(bindings), lambda: make()[0])
+        text, units_, bindings_ = make()
+        made = Printed(self.llvm.key(text), units_, bindings_, functools.partial(str, text))
+        if key:
+            self.known[key] = self.new[key] = " ".join(map(str, made[:3])).encode()
+        return made
 
     def routine(
         self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
@@ -63,7 +91,10 @@ class Native:
 
     def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Code:
         """Compile the functions that are launched."""
-        return Code(self, functions, launches)
+        made = Code(self, functions, launches)
+        new, self.new = self.new, {}
+        self.llvm.cache.write(new)
+        return made
 
 
 @functools.cache
@@ -80,11 +111,12 @@ class Code:
         self, native: Native, functions: Sequence[Printed], launches: Sequence[Launch]
     ) -> None:
         used = sorted({launch.function for launch in launches if launch.function >= 0})
-        loaded = native.llvm.load_texts([functions[n].text for n in used], printer.NAME)
-        self.compiled = dict(zip(used, loaded, strict=True))
         kinds = sorted({launch.routine for launch in launches if launch.function < 0})
-        texts = [routines.text(native.machine, kind) for kind in kinds]
-        self.routines = dict(zip(kinds, native.llvm.load_texts(texts, printer.NAME), strict=True))
+        own = [native.library(kind) for kind in kinds]
+        texts = {one.key: one.text for one in (*own, *[functions[n] for n in used])}
+        loaded = native.llvm.load_keyed(texts, printer.NAME)
+        self.compiled = {n: loaded[functions[n].key] for n in used}
+        self.routines = {kind: loaded[one.key] for kind, one in zip(kinds, own, strict=True)}
         self.threads = native.threads
         sizes = [
             functions[x.function].bindings + 1 if x.function >= 0 else x.words + 1 for x in launches

@@ -14,12 +14,12 @@ import struct
 import threading
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyframe.backend.cache import Cache, cache_folder
-from pyframe.codegen.lanes.program import Function
+from pyframe.codegen.lanes.program import LaneProgram
 from pyframe.codegen.llvm import printer
 from pyframe.codegen.numpy.threads import default_threads
 from pyframe.core.extras import install
@@ -38,7 +38,7 @@ _WIDE = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 _COMPILING = lock()
 
 
-class Compiled:
+class MachineCode:
     """A function of machine code: its `address`, and itself for Python to call. It lives as long
     as this object."""
 
@@ -114,7 +114,7 @@ class Compiler:
         self.emit = _unlocked(binding)
         self.cache = Cache(cache_folder())
         self.local = threading.local()
-        self.loaded: weakref.WeakValueDictionary[str, Compiled] = weakref.WeakValueDictionary()
+        self.loaded: weakref.WeakValueDictionary[str, MachineCode] = weakref.WeakValueDictionary()
         self.counts = {"compiled": 0, "read": 0}  # functions, for tests and profiles
 
     def lanes(self, types: set[str]) -> int:
@@ -122,32 +122,42 @@ class Compiler:
         sizes = [int(t[1:]) // 8 for t in types if t != "bool"] or [1]
         return self.bits // (8 * max(min(sizes), min(max(sizes), 4)))
 
-    def load(self, functions: Sequence[Function]) -> list[Compiled]:
+    def load(self, functions: Sequence[LaneProgram]) -> list[MachineCode]:
         """Lane programs as functions of machine code, equal ones once."""
         return self.load_texts([printer.generate(f, self.bits) for f in functions], printer.NAME)
 
-    def load_texts(self, texts: Sequence[str], name: str) -> list[Compiled]:
+    def load_texts(self, texts: Sequence[str], name: str) -> list[MachineCode]:
         """The function `name` of each module, which is given as text."""
-        keys = [self._key(text) for text in texts]
+        keys = [self.key(text) for text in texts]
+        given = {k: functools.partial(str, t) for k, t in zip(keys, texts, strict=True)}
+        found = self.load_keyed(given, name)
+        return [found[key] for key in keys]
+
+    def load_keyed(
+        self, texts: Mapping[str, Callable[[], str]], name: str
+    ) -> dict[str, MachineCode]:
+        """The function `name` of modules by their keys; what makes a module's text is called only
+        if its machine code is not kept."""
         with _COMPILING:
-            found = {key: one for key in keys if (one := self.loaded.get(key)) is not None}
-            missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
+            found = {key: one for key in texts if (one := self.loaded.get(key)) is not None}
+            missing = {key: text for key, text in texts.items() if key not in found}
             if missing:
                 linked = self._linked(missing, name)
                 self.loaded.update(linked)
                 found |= linked
-        return [found[key] for key in keys]
+        return found
 
-    def _key(self, text: str) -> str:
-        return hashlib.sha256(self.made_by + text.encode()).hexdigest()
+    def key(self, what: str) -> str:
+        """What a text, or that from which one is made, is kept by."""
+        return hashlib.sha256(self.made_by + what.encode()).hexdigest()
 
-    def _linked(self, texts: dict[str, str], name: str) -> dict[str, Compiled]:
+    def _linked(self, texts: dict[str, Callable[[], str]], name: str) -> dict[str, MachineCode]:
         """Modules by key, from the cache or compiled, in memory that can be run."""
         objects = self.cache.read(texts)
         new = [key for key in texts if key not in objects]
         self.counts["read"] += len(objects)
         self.counts["compiled"] += len(new)
-        named = [texts[k].replace(f"@{name}(", f"@{_symbol(name, k)}(") for k in new]
+        named = [texts[k]().replace(f"@{name}(", f"@{_symbol(name, k)}(") for k in new]
         made = dict(zip(new, self._in_parallel(named), strict=True))
         self.cache.write(made)
         objects |= made
@@ -158,7 +168,8 @@ class Compiler:
             engine.add_object_file(self.llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         return {
-            key: Compiled(engine.get_function_address(_symbol(name, key)), engine) for key in texts
+            key: MachineCode(engine.get_function_address(_symbol(name, key)), engine)
+            for key in texts
         }
 
     def _in_parallel(self, texts: list[str]) -> list[bytes]:

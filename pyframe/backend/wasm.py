@@ -16,14 +16,16 @@ import numpy as np
 
 from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At
 from pyframe.codegen.lanes.compiler import Launch
-from pyframe.codegen.lanes.program import Function, UnsupportedKernelError
+from pyframe.codegen.lanes.lower import lower
+from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.codegen.wasm.encoder import OP, Module, f32
 from pyframe.codegen.wasm.forms import LANES
 from pyframe.codegen.wasm.library import library, routine
 from pyframe.codegen.wasm.module import module, starts
 from pyframe.codegen.wasm.printer import Printed, printed
+from pyframe.core.host_memory import aligned
 from pyframe.core.op import Op
-from pyframe.core.pages import aligned
+from pyframe.graph.program import Kernel
 
 
 @functools.cache
@@ -53,10 +55,6 @@ class Compiler:
         self.relaxed = relaxed
         self._library = self.instance(library(relaxed))
         self._scratch = aligned(0)
-
-    def lanes(self, types: set[str]) -> int:
-        """Each vector is four lanes, whatever their type."""
-        return LANES
 
     def routine(
         self, op: Op, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
@@ -92,9 +90,9 @@ class Compiler:
             getattr(self._library, name)(*numbers)
         return found is not None
 
-    def printed(self, function: Function) -> Printed:
-        """What `load` takes of a function. UnsupportedKernelError if it has no form here."""
-        return printed(function, self.relaxed)
+    def printed(self, kernel: Kernel) -> Printed:
+        """What `load` takes of a kernel. UnsupportedKernelError if it has no form here."""
+        return printed(lower(kernel, lambda types: LANES), self.relaxed)
 
     def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Code:
         """Compile. UnsupportedKernelError where the browser refuses it."""

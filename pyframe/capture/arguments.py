@@ -40,7 +40,7 @@ def describe(value: Any, tensors: list[Tensor], numbers: list[Any]) -> Any:
         return type(value), value
     if isinstance(value, tuple):
         return type(value), *[describe(v, tensors, numbers) for v in value]
-    if isinstance(value, (list, dict)):  # what is in them can't be fed: they may be written to
+    if isinstance(value, (list, dict)):  # what is in them can't be dynamic: they may be written to
         inside: list[Any] = []
         items = value.items() if isinstance(value, dict) else enumerate(value)
         picture = [(k, describe(v, tensors, inside)) for k, v in items]

@@ -47,7 +47,7 @@ class Capture:
         self.numbers: dict[Any, Node] = {}  # their const nodes, by symbolic scalar, dtype, device
         # by storage: tensors made of arrays that are read anew (their nodes, and what gives the
         # array), and whether the array is to see what is written to the tensor
-        self.fed: dict[int, tuple[Node, Callable[[], np.ndarray], bool]] = {}
+        self.reread: dict[int, tuple[Node, Callable[[], np.ndarray], bool]] = {}
         self.asked_offsets = False  # whether it was asked where in its memory a view begins
         self.born: set[int] = set()  # the ids of tensors that were made here
         self.checks: deferred.Checks | None = None  # on the CPU
@@ -159,14 +159,14 @@ class Capture:
             self.numbers[id(number), dtype, device] = node
         return node
 
-    def feed(self, x: Tensor, make: Callable[[], np.ndarray], shares: bool) -> None:
+    def read_again(self, x: Tensor, make: Callable[[], np.ndarray], shares: bool) -> None:
         """`x` was made here of what `make` gives, which each replay asks for again."""
-        self.fed[id(x._storage)] = x._storage.node, make, shares
+        self.reread[id(x._storage)] = x._storage.node, make, shares
 
     def source(self, x: Tensor) -> Callable[[], np.ndarray] | None:
-        """See `feed`; a view is not what was made."""
-        fed = None if x._view_chain else self.fed.get(id(x._storage))
-        return None if fed is None else fed[1]
+        """See `read_again`; a view is not what was made."""
+        found = None if x._view_chain else self.reread.get(id(x._storage))
+        return None if found is None else found[1]
 
     def check(
         self, bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None
@@ -185,7 +185,7 @@ class Capture:
 
     def read(self, x: Tensor) -> None:
         """The value of `x` is needed now."""
-        if id(x._storage) in self.fed:
+        if id(x._storage) in self.reread:
             self.give_up("looks at the numbers of an array that changes")
         elif id(x._storage) in self.constants and id(x._storage) not in self.written:
             return

@@ -1,11 +1,11 @@
 """pf.compile: a function's ops are recorded once, and what they became is replayed.
 
-A call goes this way (`Compiled.__call__`):
+A call goes this way (`CompiledFunction.__call__`):
 
 1. Its arguments give the key of its kind (arguments.py). Among the captures of that kind one is
    looked for whose guard holds (guards.py): it is replayed, and no Python code runs.
-2. Else the call is captured, and noted why: a value that keeps changing is *fed* to each replay
-   from then on (dynamic.py).
+2. Else the call is captured, and noted why: a value that keeps changing is a dynamic
+   input from then on, which each replay is given (dynamic.py).
 3. The function runs once with its ops only recorded (capture.py), while an observer sees what its
    Python code reads and changes outside (observe.py).
 4. What was recorded is planned as executables, which compute it for the first time: that is the
@@ -44,10 +44,10 @@ from pyframe.capture.capture import Capture, grads_seen, user_line
 from pyframe.capture.dynamic import MAX_CAPTURES, DynamicInputs, HopelessError, NumberArgument
 from pyframe.capture.executable import FixedError
 from pyframe.capture.guards import Guard
-from pyframe.capture.known import WRAPPERS
 from pyframe.capture.observe import Found, Observer, observed
+from pyframe.capture.packages import WRAPPERS
 from pyframe.capture.rebuild import HistoryError
-from pyframe.capture.replay import BadIndexError, Replay, Run, replay_of
+from pyframe.capture.replay import BadIndexError, CapturedRun, Replay, replay_of
 from pyframe.capture.sources import shown
 from pyframe.core.devices import cpu, device as Device, flush, gone
 from pyframe.core.locks import lock
@@ -56,7 +56,7 @@ from pyframe.graph.program import Program
 from pyframe.tensor import Tensor
 
 _CAPTURING = lock()
-_alive: weakref.WeakSet[Compiled] = weakref.WeakSet()
+_alive: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
 _MISSED, _EAGERLY = object(), object()  # no replay fits a call, or none could
 
@@ -80,7 +80,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Compiled(Generic[P, R]):
+class CompiledFunction(Generic[P, R]):
     """A function whose calls are captured once and then replayed; see `compile`."""
 
     def __init__(self, fn: Callable[P, R]) -> None:
@@ -122,8 +122,8 @@ class Compiled(Generic[P, R]):
             lines.append(f"runs eagerly: {self.eager}")
         if self.why:
             lines.append(f"latest capture: {self.why}")
-        for place in self.dynamic.places:
-            lines.append(f"fed to each replay: {place}")
+        for source in self.dynamic.sources:
+            lines.append(f"given to each replay: {source}")
         for some in self.replays.values():
             for r in some:
                 lines.append(f"a capture, replayed {r.hits} times, relies on")
@@ -176,12 +176,12 @@ class Compiled(Generic[P, R]):
         return _MISSED, some
 
     def _key(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Key:
-        """The kind of a call. Collects its tensors, and its numbers for `feeding`."""
+        """The kind of a call. Collects its tensors, and its numbers for `dynamic`."""
         numbers: list[Any] = []
         picture = [describe(a, tensors, numbers) for a in args]
         if kwargs:
             picture += [(k, describe(v, tensors, numbers)) for k, v in kwargs.items()]
-        if self.dynamic.places:
+        if self.dynamic.sources:
             picture += self.dynamic.describe(tensors)
         if self.offsets_matter:
             picture += [part_of_memory(x) for x in tensors if x._view_chain]
@@ -189,8 +189,8 @@ class Compiled(Generic[P, R]):
             picture += shared_memory(tensors)
         kind = *modes(), *picture
         self.dynamic.present = numbers
-        fed = self.dynamic.numbers.get(kind, ())
-        return Key(kind, tuple([None if i in fed else exact(n) for i, n in enumerate(numbers)]))
+        given = self.dynamic.numbers.get(kind, ())
+        return Key(kind, tuple([None if i in given else exact(n) for i, n in enumerate(numbers)]))
 
     # --- 2. what another capture is for
 
@@ -211,7 +211,7 @@ class Compiled(Generic[P, R]):
                 raise
 
     def _decide(self, key: Key, some: Sequence[Replay]) -> bool:
-        """Note why the call is captured, and decide what is fed from now on. True if the call has
+        """Note why the call is captured, and decide what is dynamic from then on. True if it has
         another key then."""
         missed: Sequence[Any]
         if some:
@@ -265,9 +265,9 @@ class Compiled(Generic[P, R]):
         before = [(x._node, x._storage.node) for x in tensors]
         chains = [(x._storage, x._view_chain, x._needs_grad) for x in tensors]
         observer = Observer(self.fn, self.dynamic.stand_ins())
-        fed = self.dynamic.fed_to(observer.fed, key.picture)
-        refused = ""  # why what is fed was of no use
-        with self._recording(capture, observer, shares=not fed):
+        inputs = self.dynamic.inputs_of(observer.stand_ins, key.picture)
+        refused = ""  # why the dynamic inputs were of no use
+        with self._recording(capture, observer, shares=not inputs):
             try:
                 observer.discover_arguments(args, kwargs)
                 used = self.dynamic.with_symbols(key.picture, args, kwargs)
@@ -278,7 +278,7 @@ class Compiled(Generic[P, R]):
                     capture.watching.enter_context(grads_seen())
                     result = self.fn(*used[0], **used[1])
             except BaseException as e:
-                if capture.broken or not fed or not isinstance(e, Exception):
+                if capture.broken or not inputs or not isinstance(e, Exception):
                     if not capture.broken:
                         capture.finish()
                     raise
@@ -286,16 +286,16 @@ class Compiled(Generic[P, R]):
                 refused = f"{user_line()} can't take a number that changes ({error})"
             else:
                 self.dynamic.asks_types = self.dynamic.asks_types or observer.asks
-                refused = observer.asks if fed and not capture.broken else ""
+                refused = observer.asks if inputs and not capture.broken else ""
         if refused:  # all is as it was before the run; what is wrong may be the function's own
             capture.undo()
             observer.undo()
             observer.restore()
             result = self.fn(*args, **kwargs)
-            self._broken(refused, fed, key)
+            self._broken(refused, inputs, key)
             return result
         if capture.broken:
-            self._broken(capture.broken, fed, key)
+            self._broken(capture.broken, inputs, key)
             return observer.without_symbols(result)
         gc.collect(1)  # what only a cycle of dead objects of the run holds would be computed
         found = observer.finish(result)
@@ -309,8 +309,8 @@ class Compiled(Generic[P, R]):
             return observer.without_symbols(result)
         self.unready = 0
         observer.restore()
-        run = Run(capture, observer, tensors, before, chains, result, found.effects)
-        return self._plan(run, key, fed, args, kwargs)
+        run = CapturedRun(capture, observer, tensors, before, chains, result, found.effects)
+        return self._plan(run, key, inputs, args, kwargs)
 
     @contextlib.contextmanager
     def _recording(self, capture: Capture, observer: Observer, shares: bool) -> Iterator[None]:
@@ -338,7 +338,7 @@ class Compiled(Generic[P, R]):
 
     # --- 4. the replay
 
-    def _plan(self, run: Run, key: Key, fed: list[Any], args: Any, kwargs: Any) -> Any:
+    def _plan(self, run: CapturedRun, key: Key, inputs: list[Any], args: Any, kwargs: Any) -> Any:
         """Compute what was recorded, by a replay that is kept; the result of the call."""
         capture, observer = run.capture, run.observer
         try:
@@ -356,7 +356,7 @@ class Compiled(Generic[P, R]):
             return observer.without_symbols(run.result)
         except FixedError as e:
             capture.finish()
-            self._broken(f"{e} the value of a number that changes", fed, key)
+            self._broken(f"{e} the value of a number that changes", inputs, key)
             return observer.without_symbols(run.result)
         except BaseException as e:
             capture.undo()
@@ -404,27 +404,27 @@ class Compiled(Generic[P, R]):
 
     # --- 5. why it runs eagerly
 
-    def _broken(self, why: str, fed: list[Any], key: Key) -> None:
+    def _broken(self, why: str, inputs: list[Any], key: Key) -> None:
         """A run went on eagerly from some line on."""
-        if not self.dynamic.withdraw(fed, key.picture):
-            self._give_up(f"{why}: {' or '.join(map(str, fed))}" if fed else why)
+        if not self.dynamic.withdraw(inputs, key.picture):
+            self._give_up(f"{why}: {' or '.join(map(str, inputs))}" if inputs else why)
 
     def _refused(self, found: Found) -> None:
-        """No replay can follow a run: feed what it changed, or run eagerly."""
+        """No replay can follow a run: make what it changed dynamic, or run eagerly."""
         if found.refused:
             self._give_up(found.refused)
             return
-        known = {p.id() for p in self.dynamic.places}
-        places = [p for p, old, new in found.changed
-                  if self.dynamic.can_feed(p, old, new) and p.id() not in known]  # fmt: skip
-        for p in places:
-            self.dynamic.feed(p)
+        known = {p.id() for p in self.dynamic.sources}
+        sources = [p for p, old, new in found.changed
+                  if self.dynamic.can_be_dynamic(p, old, new) and p.id() not in known]  # fmt: skip
+        for p in sources:
+            self.dynamic.make_dynamic(p)
         self.unready += 1  # what is made once is there the second time
-        rest = [c for c in found.changed if c[0] not in places]
+        rest = [c for c in found.changed if c[0] not in sources]
         if self.unready > (1 if rest else MAX_UNREADY):
-            place, old, new = (rest or found.changed)[0]
+            source, old, new = (rest or found.changed)[0]
             self._give_up(
-                f"it changes {place} from {shown(old)} to {shown(new)}, as no replay would"
+                f"it changes {source} from {shown(old)} to {shown(new)}, as no replay would"
             )
 
     def _give_up(self, why: str) -> None:
@@ -434,7 +434,7 @@ class Compiled(Generic[P, R]):
         level, frame = 2, sys._getframe(1)
         while (
             frame.f_back is not None
-            and frame.f_code.co_filename == Compiled._give_up.__code__.co_filename
+            and frame.f_code.co_filename == CompiledFunction._give_up.__code__.co_filename
         ):
             level, frame = level + 1, frame.f_back
         text = f"pf.compile: {self!r} runs eagerly: {why}"
@@ -442,7 +442,7 @@ class Compiled(Generic[P, R]):
         warnings.warn(text + hint, RuntimeWarning, stacklevel=level)
 
 
-WRAPPERS.append(Compiled)
+WRAPPERS.append(CompiledFunction)
 
 
 def _forget(d: Device) -> None:
@@ -467,12 +467,12 @@ def _defined(fn: Any) -> str:
 def compile(
     fn: Callable[P, R], *, fullgraph: bool = False, dynamic: bool | None = None,
     backend: Any = None, mode: str | None = None, options: Any = None, disable: bool = False,
-) -> Compiled[P, R]: ...  # fmt: skip
+) -> CompiledFunction[P, R]: ...  # fmt: skip
 @overload
 def compile(
     fn: None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
     backend: Any = None, mode: str | None = None, options: Any = None, disable: bool = False,
-) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...  # fmt: skip
+) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]: ...  # fmt: skip
 def compile(
     fn: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
     backend: Any = None, mode: str | None = None, options: Any = None, disable: bool = False,
@@ -483,7 +483,7 @@ def compile(
     (in lists, tuples and dicts too): calls with other shapes, dtypes or devices, or other Python
     arguments are captured apart. What the Python code reads from outside (globals, attributes,
     containers, modules) is looked at before each replay: where it is another it is captured again,
-    and a number or a tensor that keeps changing is fed to each replay. What it writes outside is
+    and a number or a tensor that keeps changing is given to each replay. What it writes outside is
     written by each replay. Where that is impossible (a tensor's value is read in the middle, a list
     grows, random numbers are drawn on the host) it runs eagerly, and a RuntimeWarning names the
     line. `explain()` tells of all this. PyTorch's options are accepted; of them `disable` alone has
@@ -491,4 +491,4 @@ def compile(
     """
     if fn is None:
         return functools.partial(compile, disable=disable)
-    return fn if disable else Compiled(fn)
+    return fn if disable else CompiledFunction(fn)

@@ -1,8 +1,9 @@
-"""Which values that change from call to call are *fed*: given to each replay, as its arguments are.
+"""Dynamic inputs: values that change from call to call, which each replay is given as its
+arguments are.
 
 A number among the arguments, and a number, an array or a tensor that lies outside, is at first a
-part of what a capture relies on. Where it was another in several captures in a row it is fed from
-then on: something symbolic stands for it in the next capture.
+part of what a capture relies on. Where it was another in several captures in a row it is dynamic
+from then on: something symbolic stands for it in the next capture.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MAX_CAPTURES = 8  # captures in a row for another value, and captures of a funct
 
 
 class HopelessError(Exception):
-    """A value that can't be fed is another in every call."""
+    """A value that can't be dynamic is another in every call."""
 
 
 class NumberArgument(NamedTuple):
@@ -42,24 +43,24 @@ class NumberArgument(NamedTuple):
 
 
 class DynamicInputs:
-    """What is fed to the replays of one function."""
+    """What the replays of one function are given."""
 
     def __init__(self, forget: Callable[[], None]) -> None:
-        """`forget` drops the captures, when a place begins or ceases to be fed."""
+        """`forget` drops the captures, when a source begins or ceases to be dynamic."""
         self.forget = forget
-        self.places: list[Source] = []
+        self.sources: list[Source] = []
         self.numbers: dict[Any, set[int]] = {}  # among the arguments of calls with such a picture
         self.present: list[Any] = []  # the numbers among the arguments of the present call
         self.streaks: dict[Any, int] = {}  # by id: captures in a row that were made for a value
         self.rarely: dict[Any, bool] = {}  # by id: whether it changes less often than in every call
-        self.unfit: set[Any] = set()  # the ids of what was fed, and can't be
-        self.asks_types = ""  # the line where the function asks for types: no number is fed then
+        self.unfit: set[Any] = set()  # the ids of what was dynamic, and can't be
+        self.asks_types = ""  # the line where types are asked for: no number is dynamic then
 
     def describe(self, tensors: list[Tensor]) -> list[Any]:
-        """A hashable picture of the values at the places, of which the tensors are collected."""
+        """A hashable picture of the values at the sources, of which the tensors are collected."""
         out: list[Any] = []
-        for place in tuple(self.places):
-            value = place.get()
+        for source in tuple(self.sources):
+            value = source.get()
             if isinstance(value, Tensor):
                 out.append(describe(value, tensors, []))
             elif type(value) is np.ndarray:
@@ -67,8 +68,8 @@ class DynamicInputs:
             elif is_number(value) or value is None or value is MISSING:
                 out.append(type(value))
             else:  # it is of another kind now, and guarded as all else
-                self.places.remove(place)
-                self.unfit.add(place.id())
+                self.sources.remove(source)
+                self.unfit.add(source.id())
                 self.forget()
         return out
 
@@ -76,29 +77,29 @@ class DynamicInputs:
 
     def decide(self, missed: Iterable[tuple[Any, Any, Any]], hits: int) -> bool:
         """Note for which values (where it is, what it was, what it is) another capture is needed.
-        Whether one of them is fed from now on. `hits` is how often the last capture was replayed.
+        Whether one of them is dynamic from now on. `hits`: how often the last capture was replayed.
 
         HopelessError where captures never help."""
         before, self.streaks = self.streaks, {}
-        feeds = False
+        found = False
         for what, (at, old, new) in {m[0].id(): m for m in missed}.items():
             streak = before.get(what, 0) + 1
-            if streak < MAX_SAME - 1 or what in self.unfit or not self.can_feed(at, old, new):
+            if streak < MAX_SAME - 1 or what in self.unfit or not self.can_be_dynamic(at, old, new):
                 often = not hits or (is_number(new) and what not in self.unfit)
                 self.streaks[what] = streak if often else 0
                 if self.streaks[what] >= (MAX_SAME if is_number(new) else MAX_CAPTURES):
                     raise HopelessError
             elif isinstance(at, Source):
-                self.feed(at, rarely=bool(hits))
-                feeds = True
+                self.make_dynamic(at, rarely=bool(hits))
+                found = True
             else:
                 self.numbers.setdefault(at.picture, set()).add(at.number)
                 self.rarely[what] = bool(hits)
-                feeds = True
-        return feeds
+                found = True
+        return found
 
-    def can_feed(self, at: Any, old: Any, new: Any) -> bool:
-        """Whether a value that changes, at a place or among the arguments, can be fed."""
+    def can_be_dynamic(self, at: Any, old: Any, new: Any) -> bool:
+        """Whether a value that changes, at a source or among the arguments, can be dynamic."""
         if isinstance(at, NumberArgument):
             return not self.asks_types
         if at.how == VAR or at.key is None or not at.is_writable():
@@ -111,46 +112,46 @@ class DynamicInputs:
             return old is None or type(old) is np.ndarray
         return is_number(new) and type(old) is type(new)
 
-    def feed(self, place: Source, rarely: bool = False) -> None:
-        """From now on the value at a place is fed."""
-        if all(place.id() != p.id() for p in self.places):
-            self.places.append(place.let_go())
-        self.rarely[place.id()] = rarely
+    def make_dynamic(self, source: Source, rarely: bool = False) -> None:
+        """From now on each replay is given the value at a source."""
+        if all(source.id() != p.id() for p in self.sources):
+            self.sources.append(source.let_go())
+        self.rarely[source.id()] = rarely
         self.forget()
 
-    def fed_to(self, stand_ins: dict[Any, StandIn], picture: Any) -> list[Any]:
-        """The places and the numbers for which something symbolic stood in a capture."""
-        found: list[Any] = [s.place for s in stand_ins.values() if s.given is not s.value]
+    def inputs_of(self, stand_ins: dict[Any, StandIn], picture: Any) -> list[Any]:
+        """The sources and the numbers for which something symbolic stood in a capture."""
+        found: list[Any] = [s.source for s in stand_ins.values() if s.given is not s.value]
         return found + [NumberArgument(picture, i) for i in self.numbers.get(picture, ())]
 
-    def withdraw(self, fed: list[Any], picture: Any) -> bool:
+    def withdraw(self, inputs: list[Any], picture: Any) -> bool:
         """A function couldn't take what stood for these values. If they change rarely it is
-        captured for each value, and they are not fed any more; else False."""
-        if not fed or not all(self.rarely[at.id()] for at in fed):
+        captured for each value, and they are not dynamic any more; else False."""
+        if not inputs or not all(self.rarely[at.id()] for at in inputs):
             return False
-        self.unfit.update(at.id() for at in fed)
-        self.places = [p for p in self.places if p.id() not in self.unfit]
+        self.unfit.update(at.id() for at in inputs)
+        self.sources = [p for p in self.sources if p.id() not in self.unfit]
         self.numbers.pop(picture, None)
         return True
 
     # --- what a capture is given
 
     def stand_ins(self) -> dict[Any, StandIn]:
-        """What stands for the values at the places, by their ids."""
-        values = [(place, place.get()) for place in self.places]
-        return {place.id(): StandIn(place, _stand_in(place, v), v) for place, v in values}
+        """What stands for the values at the sources, by their ids."""
+        values = [(source, source.get()) for source in self.sources]
+        return {source.id(): StandIn(source, _stand_in(source, v), v) for source, v in values}
 
     def with_symbols(self, picture: Any, args: Any, kwargs: Any) -> Any:
-        """The arguments, with a symbolic scalar for each number that is fed."""
-        fed = self.numbers.get(picture)
-        if not fed:
+        """The arguments, with a symbolic scalar for each number that is dynamic."""
+        dynamic = self.numbers.get(picture)
+        if not dynamic:
             return args, kwargs
         number = itertools.count()
 
         def fill(value: Any) -> Any:
             if type(value) in (int, float):
                 i = next(number)
-                return SymbolicScalar(lambda: self.present[i]) if i in fed else value
+                return SymbolicScalar(lambda: self.present[i]) if i in dynamic else value
             if isinstance(value, tuple):
                 items = map(fill, value)
                 return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
@@ -159,12 +160,12 @@ class DynamicInputs:
         return tuple(map(fill, args)), {k: fill(v) for k, v in kwargs.items()}
 
 
-def _stand_in(place: Source, value: Any) -> Any:
+def _stand_in(source: Source, value: Any) -> Any:
     if type(value) is np.ndarray:
-        return SymbolicArray(lambda: _array(place.get()), value)
-    return SymbolicScalar(lambda: hint(place.get())) if is_number(value) else value
+        return SymbolicArray(lambda: _array(source.get()), value)
+    return SymbolicScalar(lambda: hint(source.get())) if is_number(value) else value
 
 
 def _array(x: Any) -> np.ndarray:
-    """The array that lies at a place, also while something symbolic stands for it."""
+    """The array that lies at a source, also while something symbolic stands for it."""
     return x.array if type(x) is SymbolicArray else x

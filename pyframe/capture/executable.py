@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe.capture.capture import Capture
-from pyframe.core import pages
+from pyframe.core import host_memory
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST
 from pyframe.core.symbolic import SymbolicScalar, evaluate, hint, leaves
@@ -36,7 +36,7 @@ class Argument(NamedTuple):
     node: Node
 
 
-class State:
+class StateInput:
     """An input from outside that is no argument, and the memory that the Program has for it."""
 
     __slots__ = ("data", "node", "slot", "storage", "written")
@@ -61,10 +61,10 @@ class Executable:
         self,
         capture: Capture,
         roots: list[Storage],
-        sources: dict[Node, tuple[int, bool]],
+        argument_of: dict[Node, tuple[int, bool]],
         fresh: set[Storage],
     ) -> None:
-        """`roots` hold what it computes; those in `fresh` are made anew by every call. `sources`
+        """`roots` hold what it computes; those in `fresh` every call makes anew. `argument_of`
         gives for an argument's node which argument it is of, and whether it is the whole of its
         storage."""
         self.device = roots[0].node.device
@@ -74,14 +74,14 @@ class Executable:
         nodes = list({s.node: None for s in roots})
         flag = self._flag_before(before)
         in_place = {
-            id(before[s]): s.node for s in roots if s in before and before[s] not in sources
+            id(before[s]): s.node for s in roots if s in before and before[s] not in argument_of
         }
-        inputs, constants = self._plan(nodes, in_place, sources, flag)
+        inputs, constants = self._plan(nodes, in_place, argument_of, flag)
         self.values = [hint(n.attrs[0]) for n in constants]  # the scalars of the next run
         self.live = [(i, n.attrs[0]) for i, n in enumerate(constants) if _is_symbolic(n)]
         self.asked = list({fn: None for _, number in self.live for fn in leaves(number)})
         self.answers: list[Any] = []  # of `asked`, at the last run
-        self._name_inputs(inputs, sources, flag, before, _owners(capture, before))
+        self._name_inputs(inputs, argument_of, flag, before, _owners(capture, before))
         self._name_results(roots, nodes, fresh, before)
 
     def _flag_before(self, before: dict[Storage, Node]) -> Node | None:
@@ -90,7 +90,7 @@ class Executable:
         return found and before.get(found.flag._storage, found.flag._storage.node)
 
     def _plan(
-        self, nodes: list[Node], in_place: dict[int, Node], sources: Collection[Node],
+        self, nodes: list[Node], in_place: dict[int, Node], argument_of: Collection[Node],
         flag: Node | None,
     ) -> tuple[list[Node], list[Node]]:  # fmt: skip
         """Schedule the Program; its inputs, in the order of its slots, and its scalars."""
@@ -99,7 +99,7 @@ class Executable:
             if n.op is not CONST and _holds_symbol(n.attrs):
                 raise FixedError(f"{n.op.name} needs")  # type: ignore[union-attr]
         given = [n for n in order if n.data is not None and n.op is not CONST]
-        own = [n for n in given if n not in sources and n is not flag]
+        own = [n for n in given if n not in argument_of and n is not flag]
         limits = self.device.backend.limits
         self.program, inputs, constants = schedule(
             order, nodes, limits, in_place, self._movable(own),
@@ -113,22 +113,22 @@ class Executable:
         return None
 
     def _name_inputs(
-        self, inputs: list[Node], sources: dict[Node, tuple[int, bool]], flag: Node | None,
+        self, inputs: list[Node], argument_of: dict[Node, tuple[int, bool]], flag: Node | None,
         before: Collection[Storage], owners: dict[Node, Storage],
     ) -> None:  # fmt: skip
         """Each input is an argument, the flag of the checks, or state."""
         self.arguments: list[Argument] = []
-        self.states: list[State] = []
+        self.states: list[StateInput] = []
         self.flag = -1  # the slot of the checks' flag, of which each thread has its own
         self.flag_data: Any = None
         for slot, n in enumerate(inputs):
-            if n in sources:
-                self.arguments.append(Argument(slot, *sources[n], n))
+            if n in argument_of:
+                self.arguments.append(Argument(slot, *argument_of[n], n))
             if n is flag:
                 self.flag, self.flag_data = slot, n.data
-            elif n not in sources:
+            elif n not in argument_of:
                 storage = owners.get(n) or Storage(n)
-                self.states.append(State(storage, n, slot, storage in before))
+                self.states.append(StateInput(storage, n, slot, storage in before))
 
     def _name_results(
         self,
@@ -179,7 +179,7 @@ class Executable:
         """The data of a result that has a place of its own."""
         raise NotImplementedError
 
-    def feed(self, state: State, array: np.ndarray) -> None:
+    def assign(self, state: StateInput, array: np.ndarray) -> None:
         """Give a state the value of an array of the host's."""
         raise NotImplementedError
 
@@ -215,7 +215,7 @@ class HostExecutable(Executable):
         super().__init__(*args)
         debug.kernels(self.program)
         arrays: list[Any] = [None] * len(self.program.slots)
-        self.loose: list[State] = []  # states that do not lie in one piece
+        self.loose: list[StateInput] = []  # states that do not lie in one piece
         for st in self.states:
             if st.data.flags.c_contiguous and st.data.flags.aligned:
                 arrays[st.slot] = st.data
@@ -262,7 +262,7 @@ class HostExecutable(Executable):
 
     def _is_handed_out(self, slot: int, read: set[int], slots: list[int]) -> bool:
         """Whether a large result is computed where it is handed out, so that no run copies it."""
-        large = self.program.slots[slot].nbytes >= pages.LEAST
+        large = self.program.slots[slot].nbytes >= host_memory.LEAST
         return large and self.plan.moves(slot) and slot not in read and slots.count(slot) == 1
 
     def shown(self, slot: int, n: Node) -> np.ndarray:
@@ -297,18 +297,18 @@ class HostExecutable(Executable):
         out = []
         for slot, array, handed_out in self.results:
             if handed_out:
-                array = pages.empty(array.shape, array.dtype)
+                array = host_memory.empty(array.shape, array.dtype)
                 plan.move(slot, array)
             out.append(array)
         plan.run(self.values)
         for data, array in self.copied_out:
             np.copyto(data, array)
         return [
-            array if handed_out else pages.copy(array)
+            array if handed_out else host_memory.copy(array)
             for array, (_, _, handed_out) in zip(out, self.results, strict=True)
         ]
 
-    def feed(self, state: State, array: np.ndarray) -> None:
+    def assign(self, state: StateInput, array: np.ndarray) -> None:
         np.copyto(state.data, array)
 
     def ready(self) -> bool:
@@ -461,7 +461,7 @@ class DeviceExecutable(Executable):
                 executor.copy(out[i], self.buffers[slot], slots[slot].nbytes)
         return out
 
-    def feed(self, state: State, array: np.ndarray) -> None:
+    def assign(self, state: StateInput, array: np.ndarray) -> None:
         data = self.executor.upload(array, state.node.dtype)
         self.executor.copy(state.data, data, state.data.nbytes)
 

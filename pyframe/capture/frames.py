@@ -13,8 +13,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from pyframe.capture.known import IMPURE, LIBRARY, USER
 from pyframe.capture.origin import FILES, impure_call, is_for_user, is_impure
+from pyframe.capture.packages import IMPURE, LIBRARY, USER
 
 # --- what a code object can read
 

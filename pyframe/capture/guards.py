@@ -26,16 +26,16 @@ from typing import Any
 import numpy as np
 
 from pyframe.capture import sources as _sources
-from pyframe.capture.known import HOOKS, MEMBERS
+from pyframe.capture.packages import HOOKS, MEMBERS
 from pyframe.capture.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Source, Words, entries, same
 from pyframe.tensor import Tensor
 
 Getter = Callable[[], Iterable[Any]]  # what some values are now
-Found = tuple[Source, Any]  # a place, and what lies there
+Found = tuple[Source, Any]  # a source, and what lies there
 
 _NO_HOOKS = "no hooks"  # an attribute that is an empty dict of hooks: it is enough that it is
 
-# For each kind of place: what of its holder has the values, and what makes a getter of their keys.
+# For each kind of source: what of its holder has the values, and what makes a getter of their keys.
 _READERS: tuple[tuple[str, Any, Any], ...] = (
     (ATTR, attrgetter("__dict__"), itemgetter), (SLOT, None, attrgetter),
     (CELL, attrgetter("__closure__"), itemgetter), (GLOBAL, None, itemgetter),
@@ -89,14 +89,22 @@ class _Parts:
 
 
 class _Level:
-    """The values that lie at the places, or what the containers of the level above hold."""
+    """The values that lie at the sources, or what the containers of the level above hold."""
 
-    __slots__ = ("expected", "ids", "keys", "lengths", "others", "others_dicts", "places",
-                 "plain_dicts")  # fmt: skip
+    __slots__ = (
+        "expected",
+        "ids",
+        "keys",
+        "lengths",
+        "others",
+        "others_dicts",
+        "plain_dicts",
+        "sources",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         # Sources, or pairs (that of the container, key) to make them of
-        self.places: list[Any] = []
+        self.sources: list[Any] = []
         self.expected: list[Any] = []  # what is known of each value
         self.ids: list[int] = []  # of the values
         # each picks containers of one kind from a list of values
@@ -174,7 +182,7 @@ class Guard:
 
         # values that have to be equal: the memory of tensors, and whether they need gradients
         self.tensors: list[tuple[Getter, list[Any], Source]] = []
-        # containers that have to be empty, and places where nothing may lie
+        # containers that have to be empty, and sources where nothing may lie
         self.empty: list[tuple[Getter, Source]] = []
         self.absent: list[Source] = []
         self.appeared: Callable[[], bool] = lambda: False  # whether something lies there now
@@ -202,7 +210,7 @@ class Guard:
     def count(self) -> int:
         """How many values are looked at."""
         # a getter of one key has it twice
-        values = sum(len({*map(id, level.places)}) + len(level.keys) for level in self.levels)
+        values = sum(len({*map(id, level.sources)}) + len(level.keys) for level in self.levels)
         values += sum(len(list(get())) for get, _ in self.empty)
         values += sum(len(values) for _, values, _ in self.tensors) + len(self.absent)
         values += len(self.asked) + len(self.arrays) + len(self.spaces)
@@ -211,19 +219,19 @@ class Guard:
     # --- what to look at
 
     def watch(self, found: Iterable[Found]) -> None:
-        """Rely on the values that lie at some places."""
+        """Rely on the values that lie at some sources."""
         groups: dict[tuple[str, int], list[Found]] = {}  # by kind and holder
         single: list[Found] = []  # that are read one by one
         absent: list[Source] = []
-        for place, value in found:
-            how = place.how
+        for source, value in found:
+            how = source.how
             if value is MISSING and how in (ATTR, GLOBAL, *MEMBERS):
-                absent.append(place)
+                absent.append(source)
             elif value is MISSING or how in (_sources.VAR, _sources.ITEM):
-                single.append((place, value))
+                single.append((source, value))
             else:
-                kind = _NO_HOOKS if how == ATTR and place.key in HOOKS and not value else how
-                groups.setdefault((kind, id(place.holder)), []).append((place, value))
+                kind = _NO_HOOKS if how == ATTR and source.key in HOOKS and not value else how
+                groups.setdefault((kind, id(source.holder)), []).append((source, value))
         for (how, i), group in list(groups.items()):
             if how == ATTR and len(group) < 3 and _is_read_as_it_lies(group):
                 del groups[how, i]  # few are read straight from the object
@@ -231,12 +239,12 @@ class Guard:
         for kind, part, make in _READERS:
             self._watch_kind(kind, part, make, [g for (how, _), g in groups.items() if how == kind])
         if single:
-            places = [p for p, _ in single]
-            self._expect(lambda: [p.get() for p in places], single)
+            sources = [p for p, _ in single]
+            self._expect(lambda: [p.get() for p in sources], single)
         self._watch_absent(absent)
 
     def _watch_kind(self, kind: str, part: Any, make: Any, groups: list[list[Found]]) -> None:
-        """Rely on places of one kind; each group has one holder."""
+        """Rely on sources of one kind; each group has one holder."""
         if not groups:
             return
         groups = [g * 2 if len(g) == 1 else g for g in groups]  # a getter of one key gives no tuple
@@ -252,17 +260,17 @@ class Guard:
     def _expect(self, get: Getter, found: Iterable[Found]) -> None:
         """What `get` gives is, in this order, what was found."""
         self.getters.append(get)
-        for place, value in found:
-            self.levels[0].places.append(place)
+        for source, value in found:
+            self.levels[0].sources.append(source)
             self.levels[0].expected.append(value)
 
-    def _watch_absent(self, places: list[Source]) -> None:
-        self.absent = places
-        inner = [p for p in places if p.how != GLOBAL]
+    def _watch_absent(self, sources: list[Source]) -> None:
+        self.absent = sources
+        inner = [p for p in sources if p.how != GLOBAL]
         parts = [attrgetter("__dict__" if p.how == ATTR else p.how) for p in inner]
         refs, keys = [self._refer(p.holder) for p in inner], [p.key for p in inner]
-        spaces = [p.holder for p in places if p.how == GLOBAL]
-        names = [p.key for p in places if p.how == GLOBAL]
+        spaces = [p.holder for p in sources if p.how == GLOBAL]
+        names = [p.key for p in sources if p.how == GLOBAL]
         self.appeared = lambda: (
             any(map(contains, map(call, parts, map(call, refs)), keys))
             or (bool(names) and any(map(contains, spaces, names)))
@@ -334,11 +342,11 @@ class Guard:
                 for i in numbers:
                     below.expected += inside(values[i])
                     keys = values[i] if isinstance(values[i], dict) else range(len(values[i]))
-                    below.places += [(level.places[i], k) for k in keys]
+                    below.sources += [(level.sources[i], k) for k in keys]
                     around += [above[i] | {id(values[i])}] * len(values[i])
             level.expected = [self._known(v) for v in values]
             level.know(values)
-            for p in level.places:
+            for p in level.sources:
                 if isinstance(p, Source):
                     p.let_go()
             if not level.lengths:
@@ -405,10 +413,10 @@ class Guard:
 
     def _answers_hold(self) -> bool:
         """Whether what was read otherwise than from a source is as it was."""
-        for ref, before, place in self.arrays:
+        for ref, before, source in self.arrays:
             array = ref()
             if array is None or array.tobytes() != before:
-                self.missed.append((place, array, array))
+                self.missed.append((source, array, array))
         try:
             fine = list(map(call, self.asked_getters)) == self.asked_values
         except Exception:  # see which
@@ -464,7 +472,7 @@ class Guard:
         try:
             now = list(chain.from_iterable(map(call, self.getters)))
         except Exception:
-            now = [p.get() for p in self.levels[0].places]
+            now = [p.get() for p in self.levels[0].sources]
         found: list[list[Any]] = []
         for level in self.levels:
             expected = [known() for known in level.expected]
@@ -479,7 +487,7 @@ class Guard:
                 else:
                     fine = same(expected[i], now[i])
                 if not fine:
-                    self.missed.append((_place(level.places[i]), expected[i], now[i]))
+                    self.missed.append((_source(level.sources[i]), expected[i], now[i]))
             if not same_types or not level.lengths:
                 break
             try:
@@ -497,24 +505,24 @@ class Guard:
             except TypeError:
                 size = -1
             if size != n:
-                self.missed.append((_place(level.places[i]), entries(n), entries(size)))
+                self.missed.append((_source(level.sources[i]), entries(n), entries(size)))
         if not self.missed:
             now_keys = chain.from_iterable(level.plain_dicts(now))
             old, new = next(p for p in zip(level.keys, now_keys, strict=True) if p[0] != p[1])
-            place = _place(level.places[level.plain_dicts(range(len(now)))[0]])
-            self.missed.append((place, Words(f"with {old!r}"), Words(f"with {new!r}")))
+            source = _source(level.sources[level.plain_dicts(range(len(now)))[0]])
+            self.missed.append((source, Words(f"with {old!r}"), Words(f"with {new!r}")))
 
     def _tell(self) -> bool:
-        place, before, now = self.missed[0]
-        self.why = f"{place} was {_sources.shown(before)} and is {_sources.shown(now)}"
+        source, before, now = self.missed[0]
+        self.why = f"{source} was {_sources.shown(before)} and is {_sources.shown(now)}"
         return False
 
     def lines(self) -> list[str]:
         """What is looked at, for people."""
         found = []
         for level in self.levels:
-            for p, known in zip(level.places, level.expected, strict=True):
-                found.append(f"{_place(p)} is {_sources.shown(known())}")
+            for p, known in zip(level.sources, level.expected, strict=True):
+                found.append(f"{_source(p)} is {_sources.shown(known())}")
         found += [f"{p} is as it was" for _, _, p in self.tensors]
         found += [f"{p} is missing" for p in self.absent]
         found += [f"{p}: {len(before)} bytes" for _, before, p in self.arrays]
@@ -567,9 +575,9 @@ def _named(name: str) -> Source:
     return Source(GLOBAL, {}, None, name)
 
 
-def _place(p: Any) -> Source:
+def _source(p: Any) -> Source:
     """A Source, of a pair of a container's and a key."""
     if isinstance(p, Source):
         return p
-    of = _place(p[0])
+    of = _source(p[0])
     return _sources.item_of(of, p[1])

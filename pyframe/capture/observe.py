@@ -26,8 +26,8 @@ import numpy as np
 from pyframe.capture import sources as _sources
 from pyframe.capture.frames import nested, scan, shown_to
 from pyframe.capture.guards import Guard
-from pyframe.capture.known import FORWARD
 from pyframe.capture.origin import is_library, is_ours, line_of
+from pyframe.capture.packages import FORWARD
 from pyframe.capture.sources import (
     ATTR,
     GLOBAL,
@@ -50,26 +50,26 @@ class Found(NamedTuple):
     """What a run did outside."""
 
     refused: str  # why no replay may follow it
-    changed: list[Change]  # places that it read and changed
-    effects: list[Effect]  # places that it wrote to
-    disturbed: bool = False  # whether another thread has set what is fed
+    changed: list[Change]  # sources that it read and changed
+    effects: list[Effect]  # sources that it wrote to
+    disturbed: bool = False  # whether another thread has set a dynamic input
 
 
 class Observer(TrackedState):
     """Sees one run of a function."""
 
-    def __init__(self, fn: Callable[..., Any], fed: dict[Any, StandIn]) -> None:
-        """`fed`: what stands in this run for values that each replay is given, by their places'
+    def __init__(self, fn: Callable[..., Any], stand_ins: dict[Any, StandIn]) -> None:
+        """`stand_ins`: what stands in this run for the dynamic inputs, by their sources'
         ids."""
-        super().__init__(fed)
+        super().__init__(stand_ins)
         self.fn = fn
-        self.numbered = False  # whether numbers among the arguments are fed
+        self.numbered = False  # whether numbers among the arguments are dynamic
         self.codes: dict[tuple[int, int], types.CodeType] = {}  # and with which globals they ran
         self.inner: set[int] = set()  # the ids of code within functions that ran
         self.collected = False  # garbage, in this run
         self.drawn_at: Any = None  # where `random` is first named
         self.asks = ""  # where code asks for types: what stands for a number has another one
-        self.after: dict[Any, Any] = {}  # at the end of the run: the values in places that are fed
+        self.after: dict[Any, Any] = {}  # at the end of the run: the values of the dynamic inputs
         self.steady: list[Entry] = []  # at the end: those that were read and are as they were
         self.drawn_from(random.getstate, "random")
         self.drawn_from(lambda: np.random.get_state(legacy=False), "np.random")
@@ -89,46 +89,46 @@ class Observer(TrackedState):
                 self.discover(x, name)
         self.in_arguments = False
 
-    # --- what is fed, before and after the run
+    # --- dynamic inputs, before and after the run
 
     def give(self) -> None:
-        """Let what is fed stand where the values lie; attributes are answered by their classes."""
-        for place, given, before in self.fed.values():
-            if given is not before and not self.answers(place):
-                place.put(given)
-            elif place.how == ATTR and place.get() is not before:  # since it was asked for
-                self.set_elsewhere.add((id(place.held()), place.key))
+        """Let the stand-ins lie where the values do; attributes are answered by their classes."""
+        for source, given, before in self.stand_ins.values():
+            if given is not before and not self.answers(source):
+                source.put(given)
+            elif source.how == ATTR and source.get() is not before:  # since it was asked for
+                self.set_elsewhere.add((id(source.held()), source.key))
 
     def take_back(self) -> None:
         """Let the values lie where they lay, but for what the run has put there."""
-        for place, given, before in self.fed.values():
-            if given is not before and place.get() is given:
-                place.put(before)
+        for source, given, before in self.stand_ins.values():
+            if given is not before and source.get() is given:
+                source.put(before)
 
     def restore(self) -> None:
-        """Let what is fed be as before the run: the first run of the Program asks for it. What
+        """Let dynamic inputs be as before the run: the first run of the Program asks for it. What
         another thread has set since the run stays."""
-        for i, (place, _, before) in self.fed.items():
-            if place.get() is self.after.get(i, before):
-                place.put(before)
+        for i, (source, _, before) in self.stand_ins.items():
+            if source.get() is self.after.get(i, before):
+                source.put(before)
 
     def close(self) -> None:
         """The function has returned: what is set from here on, another thread sets."""
-        self.after = {i: place.get() for i, (place, _, _) in self.fed.items()}
+        self.after = {i: source.get() for i, (source, _, _) in self.stand_ins.items()}
         self.unhook()
 
     def undo(self) -> None:
-        """Let the places that were seen hold what they held before the run."""
+        """Let the sources that were seen hold what they held before the run."""
         for e in self.entries.values():
-            if e.place.get() is not e.before and e.place.is_writable():
-                e.place.put(e.before)
+            if e.source.get() is not e.before and e.source.is_writable():
+                e.source.put(e.before)
 
     def settle(self, effects: list[Effect]) -> None:
         """Put where it belongs what the run has put there, and nothing symbolic."""
-        for place, value in effects:
+        for source, value in effects:
             plain = self.without_symbols(value)
-            if plain is not value or place.id() in self.fed:
-                place.put(plain)
+            if plain is not value or source.id() in self.stand_ins:
+                source.put(plain)
 
     def without_symbols(self, x: Any, around: tuple[int, ...] = ()) -> Any:
         """What the run has made, with what is symbolic in it replaced by its value, in place.
@@ -137,7 +137,7 @@ class Observer(TrackedState):
             return x._hint
         if type(x) is SymbolicArray:
             return x.array
-        if (not self.fed and not self.numbered) or id(x) in around:
+        if (not self.stand_ins and not self.numbered) or id(x) in around:
             return x
         if isinstance(x, (Tensor, type, types.FunctionType, *ATOMS)) or self.has(x):
             return x
@@ -293,20 +293,20 @@ class Observer(TrackedState):
         self._look_at_libraries()
         changed = self._changed_arrays()
         effects, disturbed = [], False
-        for i, (place, given, before) in self.fed.items():
+        for i, (source, given, before) in self.stand_ins.items():
             after = self.after[i]
             if after is not before and after is not given:
-                effects.append((place, after))
-                disturbed |= (id(place.held()), place.key) in self.set_elsewhere
-        known = self.entries.keys() | self.fed.keys()
+                effects.append((source, after))
+                disturbed |= (id(source.held()), source.key) in self.set_elsewhere
+        known = self.entries.keys() | self.stand_ins.keys()
         for e in self.entries.values():
-            after = e.place.get()
+            after = e.source.get()
             if not e.read:
-                effects.append((e.place, after))
+                effects.append((e.source, after))
             elif same(e.before, after):
                 self.steady.append(e)
             else:
-                changed.append((e.place, e.before, after))
+                changed.append((e.source, e.before, after))
         effects += self._set_unseen(known)
         changed += self._added_names(known)
         changed += self._changed_boxes()
@@ -331,11 +331,11 @@ class Observer(TrackedState):
     def _changed_arrays(self) -> list[Change]:
         """The arrays that are too large to compare; others must be as they were."""
         large: list[Change] = []
-        for x, before, place in self.arrays.values():
+        for x, before, source in self.arrays.values():
             if before is None:
-                large.append((place, x, x))
+                large.append((source, x, x))
             elif x.tobytes() != before:
-                self.refuse(f"changes the array {place}, as no replay would")
+                self.refuse(f"changes the array {source}, as no replay would")
         return large
 
     def _set_unseen(self, known: set[Any]) -> Iterator[Effect]:
@@ -345,10 +345,10 @@ class Observer(TrackedState):
             for n in before.keys() | after.keys():
                 if (id(x), n) in self.set_elsewhere:
                     continue
-                place = Source(ATTR, x, n, f"{self.names[id(x)]}.{n}")
+                source = Source(ATTR, x, n, f"{self.names[id(x)]}.{n}")
                 value = after.get(n, MISSING)
-                if value is not before.get(n, MISSING) and place.id() not in known:
-                    yield place, value
+                if value is not before.get(n, MISSING) and source.id() not in known:
+                    yield source, value
 
     def _added_names(self, known: set[Any]) -> Iterator[Change]:
         """Names that the run has added to modules, classes, functions and tensors."""
@@ -372,7 +372,7 @@ class Observer(TrackedState):
             for i, (x, y) in enumerate(zip(old, new, strict=True)):
                 if not same(x, y):
                     item = _sources.item_of(of, _sources.key_at(box, i, len(new)))
-                    if item.id() not in self.fed:
+                    if item.id() not in self.stand_ins:
                         yield item, x, y
 
     def _meet_strangers(self, result: Any, effects: list[Any]) -> None:
@@ -422,24 +422,24 @@ class Observer(TrackedState):
     def guard(self, tensors: list[Tensor], args: set[int]) -> Guard:
         """What has to hold before each replay, of `tensors` and of those that were seen; those
         with the ids `args` are given to each replay."""
-        opened = set()  # containers of what is fed
-        for place, *_ in self.fed.values():
-            while place.how == _sources.ITEM:
-                place = place.holder
-                opened.add(place.id())
+        opened = set()  # containers of dynamic inputs
+        for source, *_ in self.stand_ins.values():
+            while source.how == _sources.ITEM:
+                source = source.holder
+                opened.add(source.id())
         out = Guard()
         ran = {id(c) for c in self.codes.values()}
         found: list[tuple[Source, Any]] = []
         for e in self.steady:
-            holder = e.place.holder
+            holder = e.source.holder
             if (
                 not isinstance(holder, types.FunctionType)
-                or e.place.how == ATTR
+                or e.source.how == ATTR
                 or (
                     id(holder.__code__) in ran  # only then it matters what is in its cells
                 )
             ):
-                found += self._within(e.place, e.before, opened, out)
+                found += self._within(e.source, e.before, opened, out)
         for o in self.optimizers:  # as they are after the first step
             out.watch_optimizer(o, self.names[id(o)])
         for answer in self.asked:
@@ -456,17 +456,17 @@ class Observer(TrackedState):
         return out
 
     def _within(
-        self, place: Source, value: Any, opened: set[Any], out: Guard
+        self, source: Source, value: Any, opened: set[Any], out: Guard
     ) -> Iterable[tuple[Source, Any]]:
-        """A value to be compared; of containers in which something is fed, all else in them."""
-        if place.id() not in opened:
-            yield place, value
+        """A value to be compared; of containers that hold a dynamic input, all else in them."""
+        if source.id() not in opened:
+            yield source, value
             return
-        place.let_go()
-        out.ask(lambda: len(place.get()), len(value), place.name)
+        source.let_go()
+        out.ask(lambda: len(source.get()), len(value), source.name)
         for key in value if isinstance(value, dict) else range(len(value)):
-            item = _sources.item_of(place, key)
-            if item.id() not in self.fed:
+            item = _sources.item_of(source, key)
+            if item.id() not in self.stand_ins:
                 yield from self._within(item, item.get(), opened, out)
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture import known as _known
-from pyframe.capture.known import CODE, IMPURE, LIBRARY, USER
+from pyframe.capture import packages as _packages
+from pyframe.capture.packages import CODE, IMPURE, LIBRARY, USER
 
 # --- code
 
@@ -50,7 +50,7 @@ _IMPURE = {
     "locale.py": "setlocale getlocale localeconv",
     "threading.py": "active_count enumerate",
     "npyio": "load save savez loadtxt savetxt genfromtxt", "random.py": "getrandbits seed",
-    "pyframe": _known.IMPURE_CALLS,
+    "pyframe": _packages.IMPURE_CALLS,
 }  # fmt: skip
 
 
@@ -171,17 +171,17 @@ def line_of(frame: Any) -> Any:
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
 
 
-_OPTIMIZERS = os.path.join(OURS, *_known.OPTIMIZERS_CODE.split("/"))
+_OPTIMIZERS = os.path.join(OURS, *_packages.OPTIMIZERS_CODE.split("/"))
 
 
 def is_optimizers(file: str) -> bool:
     """Whether its code is of an optimizer's step: `Guard.watch_optimizer` sees to what it reads."""
-    return file.startswith(_OPTIMIZERS) and not file.endswith(_known.NOT_OPTIMIZERS)
+    return file.startswith(_OPTIMIZERS) and not file.endswith(_packages.NOT_OPTIMIZERS)
 
 
 # --- modules and classes
 
-_OBJECTS = tuple(f"pyframe.{name}." for name in _known.OBJECTS)
+_OBJECTS = tuple(f"pyframe.{name}." for name in _packages.OBJECTS)
 _SILENT = {  # modules of the standard library whose objects don't matter to numbers
     "logging", "io", "typing", "abc", "contextlib", "enum", "warnings", "functools", "_io",
     "asyncio", "unittest", "inspect", "ast", "traceback", "importlib",
@@ -192,7 +192,7 @@ def is_library(module: str | None) -> bool:
     """Whether what a module holds is not replaced while a program runs."""
     top = _top(module or "")
     if top == "pyframe":
-        return not (module or "").startswith(_known.PROGRAMS)
+        return not (module or "").startswith(_packages.PROGRAMS)
     return top in DEPENDENCIES or top in sys.stdlib_module_names
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from pyframe.capture import executable as _executable
 from pyframe.capture.arguments import is_copied
 from pyframe.capture.capture import GRAD, Capture, renew
-from pyframe.capture.executable import DeviceExecutable, Executable, HostExecutable, State
+from pyframe.capture.executable import DeviceExecutable, Executable, HostExecutable, StateInput
 from pyframe.capture.guards import Guard
 from pyframe.capture.observe import Observer
 from pyframe.capture.rebuild import Call, History, HistoryError, Maker, Tensors, saved_by, template
@@ -68,7 +68,9 @@ class Replay:
     found_outside: list[int]  # of each argument: the id of its memory, if that is `outside` too
     outside: set[int]  # the ids of memory that the run found elsewhere than in the arguments
     copied: list[int]  # the arguments of which an executable gets a copy: views on a GPU
-    fed: list[tuple[Executable, State, Callable[[], np.ndarray]]]  # and what gives the array
+    reread: list[
+        tuple[Executable, StateInput, Callable[[], np.ndarray]]
+    ]  # and what gives the array
     offsets_matter: bool  # whether views that begin elsewhere in their memory take another capture
 
     # what is computed: executables for each device, in the order in which they run
@@ -121,8 +123,8 @@ class Replay:
             self._copy(args, operands)
         if self.grads:
             self._leave_grads()
-        for executable, state, array in self.fed:
-            executable.feed(state, array())
+        for executable, state, array in self.reread:
+            executable.assign(state, array())
         data = self._compute(operands)
         self._change(args, data)
         self.checks.look()
@@ -193,8 +195,8 @@ class Replay:
                 owner.grad = found
         if self.effects:
             values = [make(call) for _, make in self.effects]
-            for (place, _), value in zip(self.effects, values, strict=True):
-                place.put(value)
+            for (source, _), value in zip(self.effects, values, strict=True):
+                source.put(value)
         return self.result(call)
 
 
@@ -216,7 +218,7 @@ def _put_into(storage: Storage, old: Node, data: Any) -> None:
 # --- how it is made
 
 
-class Run(NamedTuple):
+class CapturedRun(NamedTuple):
     """What is known of a call when its function has returned."""
 
     capture: Capture
@@ -236,7 +238,7 @@ class Roles(NamedTuple):
     roots: list[Storage]  # all that is computed
 
 
-def replay_of(run: Run) -> Replay:
+def replay_of(run: CapturedRun) -> Replay:
     """The call as it can be run again; its tensors are computed for the first time on the way.
     Raises HistoryError, FixedError or BadIndexError where no replay can be made."""
     capture, args = run.capture, run.args
@@ -249,7 +251,8 @@ def replay_of(run: Run) -> Replay:
     with capture.recording():  # views of what was written to may have another history now
         history = History(returned, capture.first, args, run.observer)
     saved = [x for n in history.steps for x, _ in saved_by(n)]
-    _compute_constants(capture, [*returned, *[x for x in saved if id(x._storage) in capture.fed]])
+    arrays = [x for x in saved if id(x._storage) in capture.reread]
+    _compute_constants(capture, [*returned, *arrays])
     grads.keep_apart(returned, saved)
     outside = _outside(run)
     offsets_matter = _offsets_matter(run)
@@ -268,26 +271,26 @@ def replay_of(run: Run) -> Replay:
             _put_into(s, run.before[i][1], s.node.data)
 
     stay = [grad for _, grad in grads.stay]
-    source = Tensors(args, roles.argument, made, capture.born, stay, history)
-    result, *values = [fill(source) for fill in templates]
-    effects = [(place.let_go(), v) for (place, _), v in zip(run.effects, values, strict=True)]
-    given = [(source(leaf), _NONE if g is None else source(g)) for leaf, g in grads.given]
+    tensors = Tensors(args, roles.argument, made, capture.born, stay, history)
+    result, *values = [fill(tensors) for fill in templates]
+    effects = [(source.let_go(), v) for (source, _), v in zip(run.effects, values, strict=True)]
+    given = [(tensors(leaf), _NONE if g is None else tensors(g)) for leaf, g in grads.given]
     leaves = [weakref.ref(leaf) for leaf, _ in grads.stay]
     written = _written(capture, roles, stay)
-    makers = history.makers(source)
+    makers = history.makers(tensors)
     guard = _guard(run, executables, {id(x) for x in args})
-    fed = [
+    reread = [
         (e, st, array)
         for e in executables
         for st in e.states
-        for node, array, _ in capture.fed.values()
+        for node, array, _ in capture.reread.values()
         if node is st.node
     ]
     read = sorted({a.argument for e in executables for a in e.arguments if not a.whole})
     renew(capture)
     return Replay(
         found_outside=[id(x._storage) if id(x._storage) in outside else 0 for x in args],
-        outside=outside, copied=[i for i in read if is_copied(args[i])], fed=fed,
+        outside=outside, copied=[i for i in read if is_copied(args[i])], reread=reread,
         offsets_matter=offsets_matter, executables=executables, checks=checks, specs=specs,
         versions=versions, written=written, overwritten=overwritten, leaves=leaves, grads=stay,
         argument_grads=grads.of_arguments, history=makers, result=result, effects=effects,
@@ -302,7 +305,7 @@ def _NONE(call: Call) -> None:  # noqa: N802
 class Grads(NamedTuple):
     """The leaves whose .grad is another at the end of a run."""
 
-    stay: list[tuple[Tensor, Tensor]]  # and which is made anew where it lies: it feeds optimizers
+    stay: list[tuple[Tensor, Tensor]]  # and which is made anew where it lies: optimizers take it
     given: list[tuple[Tensor, Tensor | None]]  # and which is a result like others
     of_arguments: list[tuple[int, Any]]  # what a replay relies on: arguments, and their .grad
 
@@ -318,7 +321,7 @@ class Grads(NamedTuple):
                 returned.append(grad)
 
 
-def _grads(run: Run, returned: list[Tensor]) -> Grads:
+def _grads(run: CapturedRun, returned: list[Tensor]) -> Grads:
     """What the run did to the .grad of leaves; `returned` gets those that are results."""
     born, out = run.capture.born, Grads([], [], [])
     numbers = {id(x): i for i, x in enumerate(run.args)}
@@ -341,7 +344,7 @@ def _grads(run: Run, returned: list[Tensor]) -> Grads:
 _SHAPE = "changes the shape or requires_grad of a tensor from outside"
 
 
-def _refuse_new_history(run: Run) -> None:
+def _refuse_new_history(run: CapturedRun) -> None:
     """What was there before the run and was written to may have a history now, or another shape,
     which no replay could give it."""
     owners = [x if x._base is None else x._base for x in run.args]
@@ -378,23 +381,23 @@ def _compute_constants(capture: Capture, tensors: list[Tensor]) -> None:
             capture.touched(x)
 
 
-def _outside(run: Run) -> set[int]:
+def _outside(run: CapturedRun) -> set[int]:
     """The ids of the memory that the run found outside: an argument that is also there is the same
     memory in each replay, or in none."""
     mine = {id(x._storage) for x in run.args}
-    # of an argument's memory the run makes handles too: only places tell of those outside
+    # of an argument's memory the run makes handles too: only sources tell of those outside
     used = {id(s) for _, s, _ in run.capture.tensors.values()} - mine
     return used | {id(x._storage) for x, _, _ in run.observer.tensors.values()}
 
 
-def _offsets_matter(run: Run) -> bool:
+def _offsets_matter(run: CapturedRun) -> bool:
     """Whether it matters where in their memory the views among the arguments begin."""
     views = [x for x in run.args if x._view_chain]
     written = any(id(x._storage) in run.capture.written for x in views)
     return bool(views) and (run.capture.asked_offsets or written)
 
 
-def _roles(run: Run, results: list[Tensor], grads: Grads) -> Roles:
+def _roles(run: CapturedRun, results: list[Tensor], grads: Grads) -> Roles:
     """What each memory is to the call; `results` includes what its history has saved."""
     capture = run.capture
     argument = {x._storage: i for i, x in enumerate(run.args)}
@@ -405,16 +408,16 @@ def _roles(run: Run, results: list[Tensor], grads: Grads) -> Roles:
     return Roles(argument, fresh - kept, roots)
 
 
-def _first_run(run: Run, roles: Roles) -> tuple[list[Executable], ValueChecks]:
+def _first_run(run: CapturedRun, roles: Roles) -> tuple[list[Executable], ValueChecks]:
     """The executables of the call, one for each device, and what they check. Each runs once."""
     capture = run.capture
-    if any(shares and i in capture.written for i, (_, _, shares) in capture.fed.items()):
+    if any(shares and i in capture.written for i, (_, _, shares) in capture.reread.items()):
         raise _executable.FixedError("an array that is written to: it needs")
-    sources: dict[Node, tuple[int, bool]] = {}  # an argument, and whether it is its storage's
+    argument_of: dict[Node, tuple[int, bool]] = {}  # an argument, and whether it is its storage's
     for i, (own, whole) in enumerate(run.before):
         if own.data is not None:
-            sources[own] = i, False
-        sources[whole] = i, True
+            argument_of[own] = i, False
+        argument_of[whole] = i, True
     flag = None if capture.checks is None else capture.checks.flag._storage
     groups: dict[Any, list[Storage]] = {}  # what is computed together
     for s in roles.roots:
@@ -425,7 +428,7 @@ def _first_run(run: Run, roles: Roles) -> tuple[list[Executable], ValueChecks]:
     executables: list[Executable] = []
     for _, group in sorted(groups.items(), key=lambda item: item[0] != "checks"):
         kind = HostExecutable if group[0].node.device is cpu else DeviceExecutable
-        executable = kind(capture, group, sources, roles.fresh)
+        executable = kind(capture, group, argument_of, roles.fresh)
         executable.settle(executable.run(run.before))
         executables.append(executable)
         if checks.early:
@@ -457,7 +460,7 @@ def _written(capture: Capture, roles: Roles, stay: list[Tensor]) -> list[tuple[S
     return list(out.items())
 
 
-def _guard(run: Run, executables: list[Executable], given: set[int]) -> Guard:
+def _guard(run: CapturedRun, executables: list[Executable], given: set[int]) -> Guard:
     """What the call relies on, besides the tensors with the ids `given`, its arguments. The capture
     lets go of what it has seen, as some tensors were only handles of the run."""
     capture = run.capture

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.capture.known import MEMBERS, SHAPELESS
+from pyframe.capture.packages import MEMBERS, SHAPELESS
 from pyframe.tensor import Tensor
 
 MISSING: Any = type("missing", (), {"__repr__": lambda self: "missing"})()
 
 # How a value is read: from the dict of an object; as `object` reads an attribute, from a slot say;
 # by its name in a dict of globals; from a cell of a function; from a container that lies at another
-# place; from a context variable. The dicts of a Module (MEMBERS) are read like those of objects.
+# source; from a context variable. The dicts of a Module (MEMBERS) are read like those of objects.
 ATTR, SLOT, GLOBAL, CELL, ITEM, VAR = "attribute", "slot", "global", "cell", "item", "context"
 
 BOXES = (dict, list, tuple, set, frozenset, deque)  # what is watched by its contents
@@ -154,7 +154,7 @@ def slots_of(x: Any) -> list[str]:
 
 
 def item_of(of: Source, key: Any) -> Source:
-    """The place of an item of what lies at another."""
+    """The source of an item of what lies at another."""
     return Source(ITEM, of, key, item_name(of.name, key), of.line)
 
 

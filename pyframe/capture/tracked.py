@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.capture import known as _known, origin, sources as _sources
+from pyframe.capture import origin, packages as _packages, sources as _sources
 from pyframe.capture.frames import scan
 from pyframe.capture.origin import is_library
 from pyframe.capture.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Source, attributes, contents
@@ -54,16 +54,16 @@ _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 class Entry:
     """A Source, what lay there before, and whether that was read (or just written over)."""
 
-    __slots__ = ("before", "place", "read")
+    __slots__ = ("before", "read", "source")
 
-    def __init__(self, place: Source, before: Any, read: bool) -> None:
-        self.place, self.before, self.read = place, before, read
+    def __init__(self, source: Source, before: Any, read: bool) -> None:
+        self.source, self.before, self.read = source, before, read
 
 
 class StandIn(NamedTuple):
-    """What stands for a value that is fed while a function is captured."""
+    """What stands for a dynamic input while a function is captured."""
 
-    place: Source
+    source: Source
     given: Any  # the value itself, where it is a tensor
     value: Any
 
@@ -73,7 +73,7 @@ class Box(NamedTuple):
 
     box: Any
     before: tuple[Any, ...]  # its contents
-    place: Source | None  # None for one among the arguments
+    source: Source | None  # None for one among the arguments
     line: Any
 
 
@@ -82,7 +82,7 @@ class KnownArray(NamedTuple):
 
     array: np.ndarray
     before: bytes | None  # None if it is too large to compare
-    place: Source
+    source: Source
 
 
 class Generator(NamedTuple):
@@ -97,10 +97,10 @@ class Generator(NamedTuple):
 class TrackedState:
     """What is known to lie outside. Objects are known by their ids, and kept alive for the run."""
 
-    def __init__(self, fed: dict[Any, StandIn]) -> None:
-        """`fed`: what stands in this run for values that each replay is given, by their places'
+    def __init__(self, stand_ins: dict[Any, StandIn]) -> None:
+        """`stand_ins`: what stands in this run for the dynamic inputs, by their sources'
         ids."""
-        self.fed = fed
+        self.stand_ins = stand_ins
         self.thread = threading.get_ident()
         self.looking = False  # what is read meanwhile is not the function's
         self.line: Any = None  # (file, line) of the user's code that runs
@@ -109,7 +109,7 @@ class TrackedState:
         # what there is
         self.objects: dict[int, Any] = {}
         self.names: dict[int, str] = {}  # of the objects, for people
-        self.entries: dict[Any, Entry] = {}  # by the ids of places
+        self.entries: dict[Any, Entry] = {}  # by the ids of sources
         self.boxes: dict[int, Box] = {}
         self.arrays: dict[int, KnownArray] = {}
         # but for arguments: each, and how it looked when it was found
@@ -164,33 +164,33 @@ class TrackedState:
         finally:
             self.looking, self.line = False, before
 
-    # --- places and what lies there
+    # --- sources and what lies there
 
     def touch(self, how: str, holder: Any, key: Any, name: str, read: bool = True) -> Any:
-        """What lies at a place, which is known from now on: as it is read, or written to."""
+        """What lies at a source, which is known from now on: as it is read, or written to."""
         held = id(holder.__closure__[key]) if how == CELL else id(holder)
         number = held, how, None if how == CELL else key
         entry = self.entries.get(number)
-        place = entry.place if entry else Source(how, holder, key, name, self.line)
-        value = place.get()
+        source = entry.source if entry else Source(how, holder, key, name, self.line)
+        value = source.get()
         if entry is None:
-            if number in self.fed:
+            if number in self.stand_ins:
                 return value
-            entry = self.entries[number] = Entry(place, value, read)
+            entry = self.entries[number] = Entry(source, value, read)
             self.count += 1
         elif read and not entry.read and how in (GLOBAL, CELL):  # in which order is not known
             entry.read = True
         if read and entry is not None and entry.read and entry.before is value:
-            self.discover(value, name, place)
+            self.discover(value, name, source)
         return value
 
-    def discover(self, x: Any, name: str, place: Source | None = None) -> None:
-        """Something lies outside, at a place: see what is read of it from now on."""
+    def discover(self, x: Any, name: str, source: Source | None = None) -> None:
+        """Something lies outside, at a source: see what is read of it from now on."""
         if x is MISSING or type(x) is SymbolicScalar:
             return
         if isinstance(x, ATOMS) and not (isinstance(x, enum.Enum) and _sources.is_python(type(x))):
             return
-        if place is not None and place.id() in self.fed:
+        if source is not None and source.id() in self.stand_ins:
             return
         if isinstance(x, Tensor) and not self.in_arguments:
             self.tensors.setdefault(id(x), (x, x._view_chain, x._needs_grad))
@@ -199,7 +199,7 @@ class TrackedState:
         self.objects[id(x)] = x
         self.names[id(x)] = name
         if isinstance(x, _sources.BOXES):
-            self._box(x, name, place)
+            self._box(x, name, source)
             if type(x).__module__ in ("builtins", "collections"):
                 return
         if isinstance(x, Tensor):
@@ -209,7 +209,7 @@ class TrackedState:
             self._named(x, name)
             if isinstance(x, abc.ABCMeta):
                 self.ask(abc.get_cache_token, f"what is registered with {name}")
-        elif not (self._bound(x, name) or self._values(x, name, place)):
+        elif not (self._bound(x, name) or self._values(x, name, source)):
             self._object(x, name)
 
     def _bound(self, x: Any, name: str) -> bool:
@@ -245,7 +245,7 @@ class TrackedState:
             known, ref = x.cache_info().misses, weakref.ref(x)  # fewer where it was cleared
             kept = f"the cache of {name}"
             self.asked.append((lambda: ref().cache_info().misses >= known, True, kept))  # type: ignore[union-attr]
-        elif type(x) in _known.WRAPPERS:
+        elif type(x) in _packages.WRAPPERS:
             self.discover(x.fn, name)
         else:
             return False
@@ -268,13 +268,13 @@ class TrackedState:
             self.ask(get, f"{name}()")
             self.discover(get() if isinstance(get(), threading.Thread) else None, f"{name}()")
 
-    def _values(self, x: Any, name: str, place: Source | None) -> bool:
+    def _values(self, x: Any, name: str, source: Source | None) -> bool:
         """Something made in C that holds values or gives them: know those. Else False."""
-        line = place.line if place else self.line
+        line = source.line if source else self.line
         if isinstance(x, np.ndarray):
             small = x.nbytes <= SMALL and not x.dtype.hasobject
-            place = place or Source(GLOBAL, {}, None, name, self.line)
-            self.arrays[id(x)] = KnownArray(x, x.tobytes() if small else None, place)
+            source = source or Source(GLOBAL, {}, None, name, self.line)
+            self.arrays[id(x)] = KnownArray(x, x.tobytes() if small else None, source)
         elif isinstance(x, _GENERATORS):
             self.line = line
             self.drawn_from(functools.partial(_state, x), name)
@@ -299,10 +299,10 @@ class TrackedState:
         """A generator of random numbers lies outside."""
         self.random.append(Generator(state, pickle.dumps(state()), name, self.line))
 
-    def _box(self, x: Any, name: str, place: Source | None) -> None:
+    def _box(self, x: Any, name: str, source: Source | None) -> None:
         """A container: its contents are known from now on."""
         inside = contents(x)
-        self.boxes[id(x)] = Box(x, inside, place, self.line)
+        self.boxes[id(x)] = Box(x, inside, source, self.line)
         self.count += len(inside)
         if self.count > MOST:
             self.refuse(f"reads {name}, in which too much lies to look at before each replay")
@@ -310,7 +310,7 @@ class TrackedState:
         for i, v in enumerate(inside):
             if not isinstance(v, ATOMS) or isinstance(v, enum.Enum):
                 key = _sources.key_at(x, i, len(inside))
-                inner = _sources.item_of(place, key) if place else None
+                inner = _sources.item_of(source, key) if source else None
                 self.discover(v, _sources.item_name(name, key), inner)
 
     # --- functions, classes, modules: attributes by name
@@ -332,7 +332,7 @@ class TrackedState:
             self._space(x)
 
     def _function(self, x: types.FunctionType, name: str) -> None:
-        users = origin.FILES[x.__code__.co_filename] == _known.USER
+        users = origin.FILES[x.__code__.co_filename] == _packages.USER
         self.functions.setdefault(id(x.__code__), []).append(x)
         if users:
             self.touch(SLOT, x, "__code__", f"{name}.__code__")
@@ -426,7 +426,7 @@ class TrackedState:
         if self._reads_anyhow(kind) and own is attributes(x):
             self.touch(SLOT, x, "__dict__", name)
         self._named(kind, kind.__name__)
-        if isinstance(x, tuple(_known.OPTIMIZERS)):
+        if isinstance(x, tuple(_packages.OPTIMIZERS)):
             self.optimizers.append(x)
         if id(x) in self.strangers:  # read before it was known to lie outside
             for n, read in self.strangers.pop(id(x))[1].items():
@@ -442,9 +442,9 @@ class TrackedState:
                 found = True
         return found
 
-    def answers(self, place: Source) -> bool:
+    def answers(self, source: Source) -> bool:
         """Whether the class of an object gives what stands for an attribute."""
-        if place.how not in (ATTR, SLOT) or not self._hook(kind := type(place.held())):
+        if source.how not in (ATTR, SLOT) or not self._hook(kind := type(source.held())):
             return False
         return any(c in self.plain for c in kind.__mro__)
 
@@ -457,7 +457,7 @@ class TrackedState:
         get: Any = c.__getattribute__
         set_: Any = c.__setattr__
         delete: Any = c.__delattr__
-        told, me, fed = self.told, self.thread, self.fed
+        told, me, stand_ins = self.told, self.thread, self.stand_ins
         plain = get is object.__getattribute__  # else what it makes of the value may be another
         if plain:
             self.plain.add(c)
@@ -466,10 +466,10 @@ class TrackedState:
             if threading.get_ident() == me and not self.looking:
                 if (id(x), name) not in told:
                     self._tell(x, name, True)
-                if fed and plain:
+                if stand_ins and plain:
                     for how in (ATTR, SLOT):
-                        stand_in = fed.get((id(x), how, name))
-                        if stand_in is not None and stand_in.place.get() is stand_in.value:
+                        stand_in = stand_ins.get((id(x), how, name))
+                        if stand_in is not None and stand_in.source.get() is stand_in.value:
                             return stand_in.given
             return get(x, name)
 
@@ -510,7 +510,7 @@ class TrackedState:
         """An attribute is about to be read, or set, by the caller's caller."""
         frame = sys._getframe(2)
         file = frame.f_code.co_filename
-        ours = file.startswith(origin.OURS) and origin.FILES[file] != _known.USER
+        ours = file.startswith(origin.OURS) and origin.FILES[file] != _packages.USER
         whole = name == "__dict__" and frame.f_code.co_name != "__dir__"
         if ours and (whole or origin.is_optimizers(file)):  # is told in other ways
             return
@@ -533,7 +533,7 @@ class TrackedState:
             known[1].setdefault(name, read)
 
     def touch_attribute(self, x: Any, name: str, read: bool) -> None:
-        """An attribute of an object is read or set: touch each place that decides what it is."""
+        """An attribute of an object is read or set: touch each source that decides what it is."""
         label = f"{self.name_of(x)}.{name}"
         own = attributes(x)
         if name in _WHOLE:
@@ -548,10 +548,10 @@ class TrackedState:
         if isinstance(found, types.MemberDescriptorType):
             self.touch(SLOT, x, name, label, read)
             return
-        if name == _known.FORWARD and _known.HOOKS[0] in own:  # a Module is called
-            for n in _known.HOOKS:
+        if name == _packages.FORWARD and _packages.HOOKS[0] in own:  # a Module is called
+            for n in _packages.HOOKS:
                 self.touch(ATTR, x, n, f"{self.name_of(x)}.{n}")
-            for names, n in _known.HOOKS_ON_ALL:
+            for names, n in _packages.HOOKS_ON_ALL:
                 self.touch(GLOBAL, names, n, "the hooks on all modules")
         if isinstance(found, types.GetSetDescriptorType) and name[:2] != "__":
             self.touch(SLOT, x, name, label, read)
@@ -559,18 +559,20 @@ class TrackedState:
         if where is not None and hasattr(type(found), "__set__"):  # a property
             if read:
                 self._touch_in_class(where, name)
-            if type(found) is not _known.InDict:
+            if type(found) is not _packages.InDict:
                 return
             if mode.training is not None and (read or id(x) in mode.training):
                 return  # the mode of a module, which itself tells of it in an evaluation
         if isinstance(own, dict):
-            for kind in _known.MEMBERS:  # of a Module
+            for kind in _packages.MEMBERS:  # of a Module
                 if name in own.get(kind, ()) and name not in own:
                     self.touch(kind, x, name, label, read)
                     return
             if self.touch(ATTR, x, name, label, read) is not MISSING:
                 return
-            for kind in _known.MEMBERS if where is None and read else ():  # it may come there too
+            for kind in (
+                _packages.MEMBERS if where is None and read else ()
+            ):  # it may come there too
                 if kind in own:
                     self.touch(kind, x, name, label)
         for c in type(x).__mro__ if read else ():
@@ -582,7 +584,7 @@ class TrackedState:
                 self.touch(ATTR, c, name, f"{c.__name__}.{name}")
 
     def _touch_in_class(self, c: type, name: str) -> None:
-        if not is_library(c.__module__) or name == _known.FORWARD:
+        if not is_library(c.__module__) or name == _packages.FORWARD:
             f = self.touch(ATTR, c, name, f"{c.__name__}.{name}")
             if isinstance(f, types.FunctionType) and is_library(c.__module__):
                 self.layers.add(f)

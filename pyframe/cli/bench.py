@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from pyframe.cli.command import CommandError, add_command, positive, telling
+from pyframe.cli.command import CommandError, add_command, option, positive, switch, telling
 from pyframe.core.words import plural
 
 SAMPLE = 0.1  # seconds of a side's turn
@@ -17,7 +17,7 @@ SAMPLE = 0.1  # seconds of a side's turn
 
 def add(commands: Any) -> None:
     """Declare the command."""
-    parser = add_command(
+    add_command(
         commands, "bench", run,
         help="measure this computer: its limits, and training steps on each device",
         description="Measure each device: its limits (memory bandwidth, float32 arithmetic, what "
@@ -31,26 +31,18 @@ def add(commands: Any) -> None:
             "pyframe bench --device gpu": "the GPU alone, be it a software adapter",
             "pyframe bench --only W1,W3 --out bench.md": "two of the networks; keep the tables",
         },
+        arguments={
+            "--device": option("which to measure (default: the CPU and every real GPU)",
+                               type=lambda text: text.split(","), metavar="cpu,gpu,gpu:1"),
+            "--only": option("which networks (default: W1,W2,W3)",
+                             type=lambda text: text.upper().split(","), metavar="W1,W3"),
+            "--repeats": option("rounds; the medians of them are told (default: %(default)s)",
+                                type=positive, default=5, metavar="N"),
+            "--quick": switch("tiny networks, only to see whether it works (default: full size)"),
+            "--out": option("write the tables there too (default: no)",
+                            type=Path, metavar="FILE.md"),
+        },
     )  # fmt: skip
-    parser.add_argument(
-        "--device", type=lambda text: text.split(","), metavar="cpu,gpu,gpu:1",
-        help="which to measure (default: the CPU and every real GPU)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--only", type=lambda text: text.upper().split(","), metavar="W1,W3",
-        help="which networks (default: W1,W2,W3)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--repeats", type=positive, default=5, metavar="N",
-        help="rounds; the medians of them are told (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--quick", action="store_true",
-        help="tiny networks, only to see whether it works (default: full size)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE.md", help="write the tables there too (default: no)"
-    )
 
 
 def run(args: argparse.Namespace) -> int:

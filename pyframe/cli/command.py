@@ -34,18 +34,30 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 def add_command(
     commands: Any, name: str, run: Callable[[argparse.Namespace], int], *, help: str,
-    description: str, examples: dict[str, str],
-) -> argparse.ArgumentParser:  # fmt: skip
-    """Declare a command; `examples` are command lines and what each does."""
+    description: str, examples: dict[str, str], arguments: dict[str, dict[str, Any]],
+) -> None:  # fmt: skip
+    """Declare a command: `examples` are command lines and what each does, `arguments` what it
+    takes, by name."""
     longest = max(map(len, examples))
     lines = [f"  {line:<{longest}}  {what}".rstrip() for line, what in examples.items()]
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = commands.add_parser(
         name, help=help, formatter_class=Formatter,
         description="\n\n".join(textwrap.fill(p, WIDTH) for p in description.split("\n\n")),
         epilog="\n".join(["examples:", *lines]),
     )  # fmt: skip
     parser.set_defaults(run=run)
-    return parser
+    for argument, options in arguments.items():
+        parser.add_argument(argument, **options)
+
+
+def option(help: str, **options: Any) -> dict[str, Any]:
+    """An argument of a command, with the options of argparse's `add_argument`."""
+    return {"help": help, **options}
+
+
+def switch(help: str) -> dict[str, Any]:
+    """An argument that is given or not."""
+    return option(help, action="store_true")
 
 
 def positive(text: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pyframe.cli.command import CommandError, add_command, size_text
+from pyframe.cli.command import CommandError, add_command, option, size_text, switch
 from pyframe.cli.summary import kind, reading
 from pyframe.io.files import beginning, most_of
 
@@ -22,7 +22,7 @@ DTYPES = ("float32", "float16", "bfloat16", "float64")
 
 def add(commands: Any) -> None:
     """Declare the command."""
-    parser = add_command(
+    add_command(
         commands, "convert", run,
         help="convert weights between .safetensors, .pt, .pth and .npz",
         description="Convert weights between the formats of safetensors, PyTorch and NumPy; the "
@@ -38,24 +38,18 @@ def add(commands: Any) -> None:
             "pyframe convert big.pt big.safetensors --shard-size 2GB": "a set of files",
             "pyframe convert run.pt ema.pt --key ema.model": "what lies deeper in a checkpoint",
         },
+        arguments={
+            "source": option("what to read", metavar="IN"),
+            "target": option("what to write", type=Path, metavar="OUT"),
+            "--dtype": option("of tensors of floating point; others stay as they are (default: as "
+                              "in IN)", choices=DTYPES),
+            "--shard-size": option("as 500MB or 2GB: several .safetensors of at most that, and "
+                                   "their index (default: one file)", metavar="SIZE"),
+            "--key": option("where the weights lie in a checkpoint, with dots (default: found, and "
+                            "said)"),
+            "--force": switch("replace OUT (default: refuse where it exists)"),
+        },
     )  # fmt: skip
-    parser.add_argument("source", metavar="IN", help="what to read")
-    parser.add_argument("target", type=Path, metavar="OUT", help="what to write")
-    parser.add_argument(
-        "--dtype", choices=DTYPES,
-        help="of tensors of floating point; others stay as they are (default: as in IN)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--shard-size", metavar="SIZE",
-        help="as 500MB or 2GB: several .safetensors of at most that, and their index "
-        "(default: one file)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--key", help="where the weights lie in a checkpoint, with dots (default: found, and said)"
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="replace OUT (default: refuse where it exists)"
-    )
 
 
 def run(args: argparse.Namespace) -> int:

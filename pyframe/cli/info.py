@@ -11,7 +11,7 @@ import textwrap
 from typing import Any
 
 from pyframe.cli import drivers
-from pyframe.cli.command import WIDTH, add_command, size_text
+from pyframe.cli.command import WIDTH, add_command, size_text, switch
 from pyframe.core.words import plural
 
 # What some functions need.
@@ -24,7 +24,7 @@ VARIABLES = (
 
 def add(commands: Any) -> None:
     """Declare the command."""
-    parser = add_command(
+    add_command(
         commands, "info", run,
         help="what this computer computes on: versions, devices, limits",
         description="Show the versions, the CPU, each GPU with its limits, and which device 'auto' "
@@ -34,11 +34,11 @@ def add(commands: Any) -> None:
             "pyframe info --all": "with every feature that a GPU has",
             "pyframe info --json": "for programs, and for reports of bugs",
         },
+        arguments={
+            "--all": switch("name every feature (default: those that pyframe uses)"),
+            "--json": switch("as JSON (default: for people)"),
+        },
     )  # fmt: skip
-    parser.add_argument(
-        "--all", action="store_true", help="name every feature (default: those that pyframe uses)"
-    )
-    parser.add_argument("--json", action="store_true", help="as JSON (default: for people)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,15 +8,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from pyframe.cli.command import CommandError, add_command, telling
+from pyframe.cli.command import CommandError, add_command, option, switch, telling
 
-DATA: dict[str, Any] = {
-    "action": "append",
-    "default": [],
-    "metavar": "FOLDER_OR_NAME",
-    "help": "a file or folder that the program reads (it lies beside it in the page), or digits, "
-    "names or tinyshakespeare; may be given again (default: none)",
-}
+DATA = option("a file or folder that the program reads (it lies beside it in the page), or digits, "
+              "names or tinyshakespeare; may be given again (default: none)",
+              action="append", default=[], metavar="FOLDER_OR_NAME")  # fmt: skip
 
 
 def _port(text: str) -> int:
@@ -32,7 +28,7 @@ def add(commands: Any) -> None:
 
 
 def _add_serve(commands: Any) -> None:
-    serve = add_command(
+    add_command(
         commands, "serve", _serve,
         help="serve a program, or the demos, as a page",
         description="Serve a page in which a program trains in the browser, with its source to "
@@ -44,31 +40,22 @@ def _add_serve(commands: Any) -> None:
             "pyframe serve my_model.py --data digits": "which reads a data set",
             "pyframe serve --host 0.0.0.0 --port 80": "for other computers too",
         },
+        arguments={
+            "program": option("defines `demo`, or make_model() and load_data() (default: the "
+                              "demos)", type=Path, nargs="?", metavar="PROGRAM.py"),
+            "--port": option("0 takes any free port (default: %(default)s)",
+                             type=_port, default=8000),
+            "--host": option("0.0.0.0 lets other computers in (default: %(default)s)",
+                             default="127.0.0.1"),
+            "--allow": option("answer to this name of the computer too, as behind a proxy; may be "
+                              "given again (default: its own names)",
+                              action="append", default=[], metavar="NAME"),
+            "--open": switch("open the page in the browser (default: no)"),
+            "--weights": option("what the program starts from, as Model.save wrote it (default: "
+                                "its own start)", type=Path, metavar="FILE"),
+            "--data": DATA,
+        },
     )  # fmt: skip
-    serve.add_argument(
-        "program", type=Path, nargs="?", metavar="PROGRAM.py",
-        help="defines `demo`, or make_model() and load_data() (default: the demos)",
-    )  # fmt: skip
-    serve.add_argument(
-        "--port", type=_port, default=8000, help="0 takes any free port (default: %(default)s)"
-    )
-    serve.add_argument(
-        "--host", default="127.0.0.1",
-        help="0.0.0.0 lets other computers in (default: %(default)s)",
-    )  # fmt: skip
-    serve.add_argument(
-        "--allow", action="append", default=[], metavar="NAME",
-        help="answer to this name of the computer too, as behind a proxy; may be given again "
-        "(default: its own names)",
-    )  # fmt: skip
-    serve.add_argument(
-        "--open", action="store_true", help="open the page in the browser (default: no)"
-    )
-    serve.add_argument(
-        "--weights", type=Path, metavar="FILE",
-        help="what the program starts from, as Model.save wrote it (default: its own start)",
-    )  # fmt: skip
-    serve.add_argument("--data", **DATA)
 
 
 def _without_program(args: argparse.Namespace, example: str) -> None:
@@ -92,7 +79,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _add_export(commands: Any) -> None:
-    export = add_command(
+    add_command(
         commands, "export", _export,
         help="write a program as a page, by itself with no Python in it",
         description="Write a page in which a program predicts and trains with no Python at all, on "
@@ -103,29 +90,25 @@ def _add_export(commands: Any) -> None:
             "pyframe export my_model.py --to site --python": "with Python for the browser",
             "pyframe export --to site --python": "what pages of your own need beside them",
         },
+        arguments={
+            "program": option("defines `demo`, or make_model() and load_data(); without one, "
+                              "--python writes what pages of your own need beside them: "
+                              "pyframe.js, pyframe and Python for the browser",
+                              type=Path, nargs="?", metavar="PROGRAM.py"),
+            "--to": option("where the page's files go", type=Path, required=True, metavar="FOLDER"),
+            "--weights": option("what it starts from, as Model.save wrote it (default: the "
+                                "program's own start)", type=Path, metavar="FILE"),
+            "--no-train": switch("a page that predicts alone (default: it trains too)"),
+            "--no-data": switch("without the data that the program learns from (default: with "
+                                "them)"),
+            "--single": switch("one HTML file, which needs no server (default: a folder)"),
+            "--python": switch("the program as it is, with Python for the browser, all in one "
+                               "folder (default: no Python)"),
+            "--cdn": switch("with --python: Pyodide comes from its CDN, 17 MB less (default: it is "
+                            "copied)"),
+            "--data": DATA,
+        },
     )  # fmt: skip
-    export.add_argument(
-        "program", type=Path, nargs="?", metavar="PROGRAM.py",
-        help="defines `demo`, or make_model() and load_data(); without one, --python writes what "
-        "pages of your own need beside them: pyframe.js, pyframe and Python for the browser",
-    )  # fmt: skip
-    export.add_argument(
-        "--to", type=Path, required=True, metavar="FOLDER", help="where the page's files go"
-    )
-    export.add_argument(
-        "--weights", type=Path, metavar="FILE",
-        help="what it starts from, as Model.save wrote it (default: the program's own start)",
-    )  # fmt: skip
-    for name, help in {
-        "--no-train": "a page that predicts alone (default: it trains too)",
-        "--no-data": "without the data that the program learns from (default: with them)",
-        "--single": "one HTML file, which needs no server (default: a folder)",
-        "--python": "the program as it is, with Python for the browser, all in one folder "
-        "(default: no Python)",
-        "--cdn": "with --python: Pyodide comes from its CDN, 17 MB less (default: it is copied)",
-    }.items():
-        export.add_argument(name, action="store_true", help=help)
-    export.add_argument("--data", **DATA)
 
 
 def _export(args: argparse.Namespace) -> int:

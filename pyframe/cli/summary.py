@@ -12,7 +12,15 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pyframe.cli.command import CommandError, add_command, positive, size_text, telling
+from pyframe.cli.command import (
+    CommandError,
+    add_command,
+    option,
+    positive,
+    size_text,
+    switch,
+    telling,
+)
 from pyframe.core.words import columns, plural
 from pyframe.io.files import beginning
 
@@ -23,7 +31,7 @@ MOST = 20  # values that are listed
 
 def add(commands: Any) -> None:
     """Declare the command."""
-    parser = add_command(
+    add_command(
         commands, "summary", run,
         help="list the tensors in a file: names, shapes, dtypes, sizes",
         description="List the tensors in a file as a tree of their names, with the number of "
@@ -37,12 +45,12 @@ def add(commands: Any) -> None:
             "pyframe summary model.pt --depth 2": "layers, with what is below them in sums",
             "pyframe summary model.pt --json": "for programs",
         },
+        arguments={
+            "file": option("what to look into", metavar="FILE"),
+            "--depth": option("levels of names to show (default: all)", type=positive, metavar="N"),
+            "--json": switch("as JSON (default: for people)"),
+        },
     )  # fmt: skip
-    parser.add_argument("file", metavar="FILE", help="what to look into")
-    parser.add_argument(
-        "--depth", type=positive, metavar="N", help="levels of names to show (default: all)"
-    )
-    parser.add_argument("--json", action="store_true", help="as JSON (default: for people)")
 
 
 class Entry(NamedTuple):

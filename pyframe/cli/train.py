@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from pyframe import serve
-from pyframe.cli.command import CommandError, add_command
+from pyframe.cli.command import CommandError, add_command, option
 
 
 def add(commands: Any) -> None:
     """Declare the command."""
-    parser = add_command(
+    add_command(
         commands, "train", run,
         help="train an example by its name",
         description="Train an example. Its data come with pyframe; weights and pictures are "
@@ -29,13 +29,11 @@ def add(commands: Any) -> None:
             "pyframe train digits --epochs 2 --device cpu": "with options of the example",
             "pyframe train gpt --help": "what an example takes",
         },
+        arguments={
+            "name": option("which example (default: list them)", nargs="?", metavar="NAME"),
+            "options": option("the example's own options", nargs=argparse.REMAINDER, metavar="..."),
+        },
     )  # fmt: skip
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="which example (default: list them)"
-    )
-    parser.add_argument(
-        "options", nargs=argparse.REMAINDER, metavar="...", help="the example's own options"
-    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyframe.core import dtypes as dt, op as _op, pages
+from pyframe.core import dtypes as dt, host_memory, op as _op
 from pyframe.core.devices import cpu, device as Device, flush
 from pyframe.core.grad_node import GradNode, split
 from pyframe.core.modes import mode, set_inference
@@ -205,8 +205,12 @@ def computed(
         if len(nodes) == 2 and not attrs:
             a, b = nodes
             x, y = a.data, b.data
-            if x.nbytes >= pages.LEAST and type(fn) is np.ufunc and a.dtype is b.dtype is dtype:
-                data = _quiet.run(fn, x, y, out=pages.empty(shape, dtype.numpy))
+            if (
+                x.nbytes >= host_memory.LEAST
+                and type(fn) is np.ufunc
+                and a.dtype is b.dtype is dtype
+            ):
+                data = _quiet.run(fn, x, y, out=host_memory.empty(shape, dtype.numpy))
             else:
                 data = _quiet.run(fn, x, y)
         else:

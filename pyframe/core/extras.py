@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 DISTRIBUTION = "pyframe-webgpu"  # as in pyproject.toml: what PyPI calls pyframe is another project
+
+
+def is_pil(img: Any) -> bool:
+    """Whether `img` is an image of Pillow, which is not imported for it."""
+    image = sys.modules.get("PIL.Image")
+    return image is not None and isinstance(img, image.Image)
 
 
 def install(extra: str) -> str:

@@ -65,12 +65,12 @@ class Recorder(Protocol):
     def due(self, storage: Storage) -> None:
         """`storage` has a node without a value, which is to be computed with the others."""
 
-    def feed(self, x: Tensor, make: Callable[[], Any], shares: bool) -> None:
+    def read_again(self, x: Tensor, make: Callable[[], Any], shares: bool) -> None:
         """`x` was made here of the array that `make` gives; `shares` says that the array is to see
         what is written to `x`."""
 
     def source(self, x: Tensor) -> Callable[[], Any] | None:
-        """What gives the array that `x` was made of, if it was told (see `feed`)."""
+        """What gives the array that `x` was made of, if it was told (see `read_again`)."""
 
     def placed(self) -> None:
         """It was asked where in its memory a view begins."""

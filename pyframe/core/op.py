@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import time
 import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 REGISTRY: dict[str, Op] = {}
+IMPORTED = time.time_ns()  # sources that are written later are not those that run
 
 ELEMENTWISE, REDUCTION, MOVEMENT, ROUTINE = "elementwise", "reduction", "movement", "routine"
 

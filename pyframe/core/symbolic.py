@@ -1,6 +1,6 @@
 """What stands for a number or an array that changes from call to call while a function is captured.
 
-A value that `pf.compile` feeds to each replay (a learning rate, an argument that is a number, an
+A value that `pf.compile` gives to each replay (a learning rate, an argument that is a number, an
 array that a loader fills) must not be baked into a captured Program. In the capture a
 SymbolicScalar or a SymbolicArray stands in its place: it has the value of the present call, its
 *hint*, and knows how to ask for the value of a later one, by `evaluate`.

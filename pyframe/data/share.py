@@ -8,7 +8,6 @@ through the pipe.
 
 from __future__ import annotations
 
-import functools
 import io
 import mmap
 import os
@@ -168,8 +167,8 @@ class Receiver:
         if parcel.block < 0:
             return pickle.loads(parcel.pickled, buffers=parcel.arrays)
         whole = np.frombuffer(self.blocks[parcel.block], np.uint8)
-        free = functools.partial(_freed, self.freed, parcel.block)
-        self.lent[parcel.block] = weakref.ref(whole, free)
+        freed, block = self.freed, parcel.block
+        self.lent[block] = weakref.ref(whole, lambda _: freed.append(block))
         return pickle.loads(parcel.pickled, buffers=[whole[at : at + n] for at, n in parcel.spans])
 
     def ignore(self, parcel: Any) -> None:
@@ -183,7 +182,3 @@ class Receiver:
         freed = self.freed[:n]
         del self.freed[:n]
         return freed
-
-
-def _freed(freed: list[int], block: int, _: Any) -> None:
-    freed.append(block)

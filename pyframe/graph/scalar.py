@@ -238,7 +238,7 @@ def sqrt(x: Scalar) -> Scalar:
 # --- functions: what printers may have text of their own for
 
 
-class Function(NamedTuple):
+class NamedFunction(NamedTuple):
     """What is known of a function by its name."""
 
     definition: Callable[..., Scalar] | None
@@ -247,7 +247,7 @@ class Function(NamedTuple):
     loops: bool = False  # whether the printer's text is a loop
 
 
-FUNCTIONS: dict[str, Function] = {}
+FUNCTIONS: dict[str, NamedFunction] = {}
 
 
 def function(
@@ -256,17 +256,17 @@ def function(
     """A function of Scalars that stays one call in an expression: see `inlined`. If its definition
     is one for the type `only`, it gives that type, and is external for others."""
     name = definition.__name__.rstrip("_")
-    return _named(name, definition.__doc__, Function(definition, only=only, loops=loops))
+    return _named(name, definition.__doc__, NamedFunction(definition, only=only, loops=loops))
 
 
 def external(name: str, type: str = "", loops: bool = False) -> Callable[..., Scalar]:
     """A function that only printers with text of their own know, such as WGSL's, which may be a
     loop; its result has the first operand's type or `type`. What needs it runs through NumPy
     elsewhere."""
-    return _named(name, f"{name} of the printer's library.", Function(None, type, loops=loops))
+    return _named(name, f"{name} of the printer's library.", NamedFunction(None, type, loops=loops))
 
 
-def _named(name: str, doc: str | None, known: Function) -> Callable[..., Scalar]:
+def _named(name: str, doc: str | None, known: NamedFunction) -> Callable[..., Scalar]:
     if name in FUNCTIONS:
         raise ValueError(f"the scalar function {name} is defined twice")
     FUNCTIONS[name] = known

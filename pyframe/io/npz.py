@@ -80,11 +80,9 @@ def _arrays(path: str | os.PathLike[str], values: bool) -> Iterator[tuple[str, T
                     )
                 for info in archive.infolist():
                     yield info.filename.removesuffix(".npy"), _read(archive, info, values)
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OverflowError,
-                MemoryError, zlib.error) as error:  # fmt: skip
-            raise ValueError(f"load: {os.fspath(path)} is damaged: {error!s:.200}") from error
-        except OSError as error:
-            if not is_damage(error):
+        except (zipfile.BadZipFile, EOFError, RuntimeError, OverflowError, MemoryError, OSError,
+                zlib.error) as error:  # fmt: skip
+            if isinstance(error, OSError) and not is_damage(error):
                 raise
             raise ValueError(f"load: {os.fspath(path)} is damaged: {error!s:.200}") from error
         except ValueError as error:

@@ -6,13 +6,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.tensor import Tensor, from_host, gather
 
+T = TypeVar("T")
 PIECE = 1 << 20  # bytes that are read or written at once
 GROUP = 1 << 26  # bytes that are fetched from a GPU with one wait
 _NATIVE = "<" if sys.byteorder == "little" else ">"
@@ -95,6 +96,20 @@ def pieces(array: np.ndarray, d: dt.dtype) -> Iterator[bytes]:
         if d.narrow is not None:
             x = (x.view("<u4") >> np.uint32(16)).astype("<u2")
         yield x.tobytes()
+
+
+def groups(sized: Iterable[tuple[T, int]], most: int) -> list[list[T]]:
+    """Things, each with its bytes, in groups of at most `most` bytes, in their order; a larger one
+    is alone. Of none it is one group, an empty one."""
+    out: list[list[T]] = [[]]
+    size = 0
+    for x, nbytes in sized:
+        if out[-1] and size + nbytes > most:
+            out.append([])
+            size = 0
+        out[-1].append(x)
+        size += nbytes
+    return out
 
 
 def hosts(tensors: Iterable[Tensor]) -> Iterator[np.ndarray]:

@@ -378,7 +378,8 @@ def _write_set(
         with replacing(path) as file:
             file.writelines(_chunks(tensors, values, metadata))
         return
-    shards = _shards(tensors, _bytes_of(max_shard_size))
+    sizes = ((name, x.nbytes) for name, x in tensors.items())
+    shards = raw.groups(sizes, _bytes_of(max_shard_size))
     whole = os.fspath(path)
     if not whole.endswith(".safetensors"):
         raise ValueError(f"save: files of a set end in .safetensors, got {whole!r}")
@@ -435,19 +436,6 @@ def _bytes_of(size: int | str) -> int:
     if isinstance(n, bool) or n < 1:
         raise ValueError(f"save: max_shard_size is bytes or a text such as '2GB', got {size!r}")
     return n
-
-
-def _shards(tensors: Mapping[str, Tensor], most: int) -> list[list[str]]:
-    """The names in groups of at most `most` bytes, in their order; a larger tensor is alone."""
-    shards: list[list[str]] = [[]]
-    size = 0
-    for name, x in tensors.items():
-        if shards[-1] and size + x.nbytes > most:
-            shards.append([])
-            size = 0
-        shards[-1].append(name)
-        size += x.nbytes
-    return shards
 
 
 # --- reading

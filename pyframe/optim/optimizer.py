@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any, ClassVar
 
 import pyframe as pf
-from pyframe.capture.known import OPTIMIZERS
+from pyframe.capture.packages import OPTIMIZERS
 from pyframe.core import grad_node
 from pyframe.core.dispatch import computes_now, outside
 from pyframe.core.grad_node import RemovableHandle
@@ -775,7 +775,7 @@ class _Live(Mapping[str, Any]):
             ref, i = self._optimizer, self._number
             value = ref().param_groups[i][name]  # type: ignore[union-attr]
             get: Callable[[], Any] = lambda: ref().param_groups[i][name]  # type: ignore[union-attr]  # noqa: E731
-            if type(value) is SymbolicScalar:  # it is fed already
+            if type(value) is SymbolicScalar:  # it is a dynamic input already
                 pass
             elif isinstance(value, (tuple, list)):
                 self._tuples.append(name)

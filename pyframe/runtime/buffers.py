@@ -25,7 +25,7 @@ class Buffer:
     __slots__ = ("handle", "nbytes", "offset", "pool", "shelf", "whole")
 
     def __init__(
-        self, handle: Any, nbytes: int, pool: Pool, shelf: set[Any], whole: Any = None,
+        self, handle: Any, nbytes: int, pool: BufferPool, shelf: set[Any], whole: Any = None,
         offset: int = 0,
     ) -> None:  # fmt: skip
         self.handle, self.nbytes, self.pool, self.shelf = handle, nbytes, pool, shelf
@@ -35,7 +35,7 @@ class Buffer:
         self.pool.free(self)
 
 
-class Pool:
+class BufferPool:
     """Buffers on a backend. They are whole buffers, kept by size: parts of an arena can't be bound
     for reading and for writing at once."""
 

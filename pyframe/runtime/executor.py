@@ -23,7 +23,7 @@ from pyframe.graph.schedule import schedule, structure
 from pyframe.ops.api.deferred import Checks
 from pyframe.ops.shape.strided import elements
 from pyframe.runtime import debug
-from pyframe.runtime.buffers import Buffer, Pool, bucket
+from pyframe.runtime.buffers import Buffer, BufferPool, bucket
 from pyframe.runtime.code import encode_params, program_code
 from pyframe.runtime.slices import Slices
 
@@ -52,7 +52,7 @@ class _Local(threading.local):
     checks: Checks | None = None  # what they found is raised by the next read
 
 
-class Executor(Pool):
+class Executor(BufferPool):
     """Runs what was recorded on a device: it plans a Program, has it loaded, and keeps it for the
     next time. Reads values, and raises what checks of them have found."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pyframe.backend.host import HostBackend
+from pyframe.backend.interpreter import HostBackend
 from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
 from pyframe.graph.program import OUTPUT, Program

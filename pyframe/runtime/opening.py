@@ -37,7 +37,7 @@ def _over(backend: Any) -> Executor:
 
 class _CPU(Opener):
     def open(self, d: Device) -> Executor:
-        from pyframe.backend.host import COMPILED, HOST, HostBackend
+        from pyframe.backend.interpreter import COMPILED, HOST, HostBackend
 
         return _over(HostBackend(COMPILED if cpu.compiler() else HOST, cpu.adapter()))
 

@@ -3,11 +3,11 @@
 from pyframe.tensor.construction import (
     as_tensor as as_tensor,
     asarray as asarray,
-    feed as feed,
     from_dlpack as from_dlpack,
     from_host as from_host,
     from_numpy as from_numpy,
     frombuffer as frombuffer,
+    read_again as read_again,
     tensor as tensor,
     upload as upload,
 )

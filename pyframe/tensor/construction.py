@@ -24,7 +24,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     d = dt.dtype.from_numpy(array.dtype)
     if type(array) is SymbolicArray:
         out = upload(array.array, _device.cpu, d)
-        feed(out, array.source, True)
+        read_again(out, array.source, True)
         return out
     return from_host(array, d)
 
@@ -39,10 +39,10 @@ def from_host(array: np.ndarray, d: dt.dtype) -> Tensor:
     return _dispatch.seen_in(new(Node(None, (), (), lying.shape, d, _device.cpu, lying)), order)
 
 
-def feed(x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) -> None:
+def read_again(x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) -> None:
     """Within a capture: each replay reads again the array that `x` was made of."""
     if mode.capture is not None:
-        mode.capture.feed(x, make, shares)
+        mode.capture.read_again(x, make, shares)
 
 
 def tensor(
@@ -72,7 +72,7 @@ def tensor(
             array = _host_array(data.array if type(data) is SymbolicArray else data, dtype)
             out = upload(array, target, dtype)
             if type(data) is SymbolicArray:
-                feed(out, lambda: _host_array(data.source(), dtype))
+                read_again(out, lambda: _host_array(data.source(), dtype))
     if requires_grad:
         out.requires_grad_()
     return out

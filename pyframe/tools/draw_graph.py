@@ -172,7 +172,7 @@ class _Recording(capturing.Capture):
 
 
 def _recorded(fn: Callable[..., Any], args: Any, kwargs: Any) -> _Drawn:
-    if isinstance(fn, compiling.Compiled):
+    if isinstance(fn, compiling.CompiledFunction):
         fn = fn.fn
     flush()
     drawn = _Drawn()

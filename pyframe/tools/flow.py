@@ -12,14 +12,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 import pyframe as pf
-from pyframe.capture.compile import Compiled
+from pyframe.capture.compile import CompiledFunction
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import MOVEMENT, Op, no_flops
@@ -265,25 +264,26 @@ def _name(frame: Any, op: str) -> str:
 
 def net_of(what: str, model: Any) -> Module:
     """The net of a Model or of a compiled function; TypeError for what is none."""
-    net = model if isinstance(model, Module | Compiled) else getattr(model, "net", model)
-    net = net.fn if isinstance(net, Compiled) else net
+    net = model if isinstance(model, Module | CompiledFunction) else getattr(model, "net", model)
+    net = net.fn if isinstance(net, CompiledFunction) else net
     if not isinstance(net, Module):
         raise TypeError(f"{what}: expected a Module or a Model, got {type(model).__name__}")
     return net
+
+
+def placed(net: Module, x: Tensor) -> Tensor:
+    """An input where the parameters of a net are, a float one in their dtype."""
+    p = next(net.parameters(), None)
+    if p is None:
+        return x
+    return x.to(p.device, p.dtype) if x.is_floating_point() else x.to(p.device)
 
 
 def _arguments(net: Module, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """How forward takes the inputs: the shape of one sample, a tensor, or a tuple or dict."""
     if isinstance(inputs, tuple | list) and inputs and all(isinstance(n, int) for n in inputs):
         inputs = pf.zeros(1, *inputs)
-    p = next(net.parameters(), None)
-
-    def place(x: Tensor) -> Tensor:
-        if p is None:
-            return x
-        return x.to(p.device, p.dtype) if x.is_floating_point() else x.to(p.device)
-
-    inputs = tree_map(_tensors(inputs), place)
+    inputs = tree_map(_tensors(inputs), lambda x: placed(net, x))
     signature = inspect.signature(net.forward)
     if isinstance(inputs, dict) and _binds(signature, (), inputs):
         return (), inputs
@@ -330,14 +330,7 @@ def trace(model: Any, inputs: Any, what: str = "trace") -> Call:
         call.shapes.append(tuple(x.shape))
         whole.calls.append(call)
         tracer.views[id(x)] = x, x._storage.writes, (call,)
-    with ExitStack() as hooks:
-        hooks.enter_context(pf.fork_rng())
-        for m in net.modules():
-            before = m.register_forward_pre_hook(tracer.begin, with_kwargs=True)
-            hooks.callback(before.remove)
-            after = m.register_forward_hook(tracer.end, with_kwargs=True)
-            hooks.callback(after.remove)
-        out = Evaluation(net)(partial(watched, tracer, net, *args, **kwargs))
+    out = watched(tracer, net, net, *args, **kwargs)
     outer, whole.calls = whole.calls.pop(), whole.calls
     if outer.calls:  # the net's own call is the whole
         for c in outer.calls:
@@ -366,10 +359,22 @@ def _prune(whole: Call) -> None:
             used.update(box.sources)
 
 
-def watched(tracer: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What `fn` gives; `tracer` is told of its ops and writes, see Watch."""
-    mode.capture, before = Watch(tracer), mode.capture
-    try:
-        return fn(*args, **kwargs)
-    finally:
-        mode.capture = before
+def watched(tracer: Any, net: Module, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """What `fn` gives, which runs a net, in evaluation mode and without gradients. `tracer` is told
+    when modules `begin` and `end`, and of ops and writes as by Watch."""
+
+    def run() -> Any:
+        mode.capture, before = Watch(tracer), mode.capture
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            mode.capture = before
+
+    with ExitStack() as hooks:
+        hooks.enter_context(pf.fork_rng())
+        for m in net.modules():
+            before = m.register_forward_pre_hook(tracer.begin, with_kwargs=True)
+            after = m.register_forward_hook(tracer.end, with_kwargs=True)
+            hooks.callback(before.remove)
+            hooks.callback(after.remove)
+        return Evaluation(net)(run)

@@ -95,7 +95,8 @@ class Nest:
                 whole.insert(0, (whole[0][0], ends[0]))
             if link.target is None:
                 whole.append((whole[-1][0], ends[1]))
-            out.append(lines(whole, tip=link.target is not None and not self._goes_on(link)))
+            goes_on = getattr(self.boxes.get(link.target), "holds", False)  # its tip is within
+            out.append(lines(whole, tip=link.target is not None and not goes_on))
         seen = set()
         for link, route in zip(self.links, self.layout.routes, strict=True):
             if link.label and link.value not in seen:
@@ -106,10 +107,6 @@ class Nest:
             x, y = self.layout.centres[self.place[key]]
             out.append(box.svg(left + x - box.width / 2, top + y - box.height / 2))
         return "\n".join(out)
-
-    def _goes_on(self, link: Link) -> bool:
-        """Whether the line has its tip within the box that it goes to."""
-        return bool(getattr(self.boxes[link.target], "holds", False))
 
 
 class Group:

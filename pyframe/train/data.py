@@ -17,10 +17,11 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.core.extras import is_pil
 from pyframe.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 from pyframe.tensor import gather_async
 from pyframe.train import check
-from pyframe.train.words import expected, is_array, is_image, is_pandas, seen
+from pyframe.train.words import expected, is_array, is_pandas, seen
 
 _Param = inspect.Parameter
 _said: set[str] = set()  # kinds of notices that this process has given
@@ -105,7 +106,7 @@ def leaf(what: str, name: str, value: Any, ints: bool = False) -> pf.Tensor:
     at = f"{what}: {name}" if name else what
     if is_pandas(value):
         return pf.from_numpy(_of_pandas(at, value, ints))
-    if is_image(value) or (_is_list(value) and value and is_image(value[0])):
+    if is_pil(value) or (_is_list(value) and value and is_pil(value[0])):
         return pf.from_numpy(_of_images(at, value))
     text = value
     while _is_list(text) and text:
@@ -163,8 +164,8 @@ def _of_images(at: str, value: Any) -> np.ndarray:
     if not _is_list(value):
         raise TypeError(f"{at}: expected a list of images, got one image; {fix}")
     for i, image in enumerate(value):
-        if not is_image(image) or (image.size, image.mode) != (value[0].size, value[0].mode):
-            got = f"{image.mode} {image.size}" if is_image(image) else seen(image)
+        if not is_pil(image) or (image.size, image.mode) != (value[0].size, value[0].mode):
+            got = f"{image.mode} {image.size}" if is_pil(image) else seen(image)
             raise ValueError(
                 f"{at}: expected images of one size and mode, got "
                 f"{value[0].mode} {value[0].size} first and {got} as number {i}; use "
@@ -278,7 +279,7 @@ def _known_rows(*values: Any) -> int | None:
         elif isinstance(value, Mapping):
             n = _known_rows(*value.values())
         elif _is_list(value) and value:
-            if isinstance(value[0], int | float | np.number | bool) or is_image(value[0]):
+            if isinstance(value[0], int | float | np.number | bool) or is_pil(value[0]):
                 n = len(value)
             elif isinstance(value, tuple):
                 n = _known_rows(*value)
@@ -401,7 +402,7 @@ def inputs_of(what: str, data: Any, *, batch_size: Any, net: Any = None) -> Any:
     A tuple or dict of arrays is several inputs, a list of arrays of equal shape is samples. A `net`
     of one input says that (x, y) is not taken. TypeError or ValueError for what can't be used."""
     size = check.batch_size(what, batch_size)
-    in_memory = _is_list(data) or is_array(data) or is_pandas(data) or is_image(data)
+    in_memory = _is_list(data) or is_array(data) or is_pandas(data) or is_pil(data)
     if not in_memory and not isinstance(data, Mapping | str | bytes | type):
         streams = hasattr(data, "__iter__")
         if isinstance(data, Dataset) or (hasattr(data, "__getitem__") and not streams):

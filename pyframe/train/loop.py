@@ -156,8 +156,9 @@ class Loop:
                     f"fit: the data gave no batch in epoch {epoch}; what can be iterated "
                     "over only once does for one epoch, a DataLoader for any number"
                 )
-            if self.group and not cut:
-                self._end_group(taken)
+            if self.group and not cut:  # the update of a group that the epoch's end cut short
+                (taken.apply if self.compile else taken._apply)(1 / sum(self.group))
+                self._updated()
             self._count_batches(epoch, safe.batch)
             if asked:
                 logs = await look(*asked)
@@ -205,9 +206,9 @@ class Loop:
     def _say_conversions(self, batch: Any) -> None:
         """Of the first batch, which inputs become something else."""
         self.tells = False
-        p = next(self.model.net.parameters(), None)
-        if self.pairs and p is not None and isinstance(batch, list | tuple) and batch:
-            data.tell_conversions("fit", batch[0], p.dtype)
+        _, dtype = self.model._place()
+        if self.pairs and dtype is not None and isinstance(batch, list | tuple) and batch:
+            data.tell_conversions("fit", batch[0], dtype)
 
     def _rates(self) -> list[tuple[str, Any]]:
         """What the learning rates are called in the logs."""
@@ -258,11 +259,6 @@ class Loop:
             self._updated()
         else:  # where it ran eagerly, an optimizer's step would have done so
             pf.flush()
-
-    def _end_group(self, taken: Steps) -> None:
-        """The update of a group that the end of the epoch cut short."""
-        (taken.apply if self.compile else taken._apply)(1 / sum(self.group))
-        self._updated()
 
     def _updated(self) -> None:
         """A group is over, and with it a step of the optimizer."""

@@ -214,9 +214,14 @@ class Model:
             )
         return found
 
+    def _evaluates(self) -> bool:
+        """Whether an evaluation gives any number."""
+        own = not self._is_default("validation_step")
+        return own or self.loss is not None or bool(self.metrics)
+
     def _need_results(self, what: str) -> None:
         """RuntimeError where an evaluation would give no number."""
-        if self.loss is None and not self.metrics and self._is_default("validation_step"):
+        if not self._evaluates():
             raise RuntimeError(
                 f"{what} needs a loss, metrics or a validation_step of the model's own: "
                 "Model(net, loss=…)"

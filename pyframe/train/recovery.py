@@ -18,6 +18,7 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.core import devices
 from pyframe.core.devices import DeviceLostError
+from pyframe.io import raw
 from pyframe.nn.parameter import is_lazy
 from pyframe.ops.random.draws import Generator, default_generator, go_on, gpu_streams, rewind
 from pyframe.tensor import gather_async
@@ -175,15 +176,7 @@ def tensors_of(model: Model) -> list[pf.Tensor]:
 
 def _groups(tensors: list[pf.Tensor]) -> list[list[pf.Tensor]]:
     """Tensors to read together."""
-    out: list[list[pf.Tensor]] = [[]]
-    size = 0
-    for x in tensors:
-        if size + x.nbytes > CHUNK and out[-1]:
-            out.append([])
-            size = 0
-        out[-1].append(x)
-        size += x.nbytes
-    return out
+    return raw.groups(((x, x.nbytes) for x in tensors), CHUNK)
 
 
 async def lost(tensors: list[pf.Tensor]) -> set[int]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import html
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any, NamedTuple, Self
 
 import pyframe as pf
 from pyframe import nn
 from pyframe.core.op import MOVEMENT
 from pyframe.core.words import columns
-from pyframe.nn.modules.module import Evaluation
 from pyframe.nn.parameter import is_lazy
 from pyframe.tools.cost import op_flops, si
 from pyframe.tools.flow import watched
@@ -138,10 +135,10 @@ class _Costs:
         self.stack = [_Call()]  # the modules that run
         self.outputs: dict[int, Any] = {}  # the memory that leaves write to, kept alive
 
-    def begin(self, module: nn.Module, args: Any) -> None:
+    def begin(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         self.stack.append(self.calls[id(module)])
 
-    def end(self, module: nn.Module, args: Any, out: Any) -> None:
+    def end(self, module: nn.Module, args: Any, kwargs: Any, out: Any) -> None:
         call = self.stack.pop()
         call.count += 1
         call.output = self.shapes(out)
@@ -219,20 +216,15 @@ def _run(net: nn.Module, inputs: Any) -> _Costs:
     if not tensors or any(not x.ndim for x in tensors):
         raise ValueError(f"summary: expected a batch of inputs, got {seen(inputs)}")
     costs = _Costs(net, max(1, len(tensors[0])))
-    with ExitStack() as hooks:
-        hooks.enter_context(pf.fork_rng())
-        for m in net.modules():
-            hooks.callback(m.register_forward_pre_hook(costs.begin).remove)
-            hooks.callback(m.register_forward_hook(costs.end).remove)
-        try:
-            Evaluation(net)(functools.partial(watched, costs, data.call, net, inputs))
-        except Exception as e:
-            given = ", ".join(f"{[*x.shape]} of {x.dtype}" for x in tensors)
-            e.add_note(
-                f"summary ran the net on {given}; input_size is the shape of one sample, dtype its "
-                "type, and input_data takes a batch"
-            )
-            raise
+    try:
+        watched(costs, net, data.call, net, inputs)
+    except Exception as e:
+        given = ", ".join(f"{[*x.shape]} of {x.dtype}" for x in tensors)
+        e.add_note(
+            f"summary ran the net on {given}; input_size is the shape of one sample, dtype its "
+            "type, and input_data takes a batch"
+        )
+        raise
     return costs
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 import pyframe as pf
+from pyframe.core.extras import is_pil
 from pyframe.core.words import told
 
 
@@ -17,16 +17,10 @@ def is_pandas(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "to_numpy")
 
 
-def is_image(value: Any) -> bool:
-    """Whether `value` is an image of Pillow, which is not imported for it."""
-    image = sys.modules.get("PIL.Image")
-    return image is not None and isinstance(value, image.Image)
-
-
 def is_array(value: Any) -> bool:
     """Whether `value` is a tensor, or something that NumPy takes as an array."""
     return isinstance(value, pf.Tensor) or (
-        hasattr(value, "__array__") and not is_image(value) and not isinstance(value, type)
+        hasattr(value, "__array__") and not is_pil(value) and not isinstance(value, type)
     )
 
 

@@ -89,14 +89,7 @@ def checkpoint(
     `use_reentrant=False` is the better way: it works with `autograd.grad`, keyword arguments and
     tensors that `function` takes from elsewhere. Pass it (PyTorch's default, True, warns).
     """
-    if use_reentrant is None:
-        warnings.warn(
-            "checkpoint: the use_reentrant parameter should be passed explicitly. "
-            "use_reentrant=False is recommended; True is taken now, as PyTorch does.",
-            stacklevel=2,
-        )
-        use_reentrant = True
-    if use_reentrant:
+    if _reentrant("checkpoint", use_reentrant):
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not None or debug:
@@ -121,6 +114,17 @@ def checkpoint(
     )  # fmt: skip
     with saved_tensors_hooks(frame.pack, frame.unpack), contexts[0]:
         return function(*args, **kwargs)
+
+
+def _reentrant(what: str, given: bool | None) -> bool:
+    """PyTorch's default, with its warning, where nothing is given."""
+    if given is None:
+        warnings.warn(
+            f"{what}: the use_reentrant parameter should be passed explicitly. "
+            "use_reentrant=False is recommended; True is taken now, as PyTorch does.",
+            stacklevel=3,
+        )
+    return given is None or given
 
 
 _early_stop: bool | None = None
@@ -278,13 +282,7 @@ def checkpoint_sequential(
 ) -> Any:
     """`functions` (a Sequential or a list) one after the other, in `segments` checkpoints; the last
     segment is no checkpoint, as its values are needed first."""
-    if use_reentrant is None:
-        warnings.warn(
-            "checkpoint_sequential: the use_reentrant parameter should be passed explicitly. "
-            "use_reentrant=False is recommended; True is taken now, as PyTorch does.",
-            stacklevel=2,
-        )
-        use_reentrant = True
+    use_reentrant = _reentrant("checkpoint_sequential", use_reentrant)
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))

@@ -5,22 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from pyframe.web.demo import (
-    Bars as Bars,
-    Choice as Choice,
-    Demo as Demo,
-    Image as Image,
-    Numbers as Numbers,
-    Pad as Pad,
-    Picture as Picture,
-    Plane as Plane,
-    Points as Points,
-    Position as Position,
-    Slider as Slider,
-    Text as Text,
-    Toggle as Toggle,
-    Values as Values,
-)
+from pyframe.web.demo import *
 
 if TYPE_CHECKING:
     from pyframe.core.limits import Limits as Limits

@@ -206,7 +206,7 @@ class _Job:
             with _training_mode(model, self.optimizers):
                 e.add("train", self._step(model, "train"), {"x": x, "y": y})
             plan["train"] = {"size": len(x), **self._told(e, "train", "train")}
-        if model is not None and self.tests and _evaluates(model):
+        if model is not None and self.tests and model._evaluates():
             for pair in self.tests:
                 x, y = (self._to(v, e.device) for v in pair)
                 run = self._step(model, "test")
@@ -279,12 +279,6 @@ class _Job:
         x = _place(value, device)
         p = next(self.modules[""].parameters(), None)
         return x.to(p.dtype) if p is not None and x.is_floating_point() else x
-
-
-def _evaluates(model: Model) -> bool:
-    """Whether an evaluation gives any number."""
-    own = type(model).validation_step is not Model.validation_step
-    return own or model.loss is not None or bool(model.metrics)
 
 
 @contextmanager

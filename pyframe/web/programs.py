@@ -20,8 +20,8 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.backend.base import dispatches
 from pyframe.capture.executable import DeviceExecutable
-from pyframe.capture.known import USER
 from pyframe.capture.origin import FILES, OURS
+from pyframe.capture.packages import USER
 from pyframe.core.devices import OutOfMemoryError
 from pyframe.core.dtypes import bool_, dtype as DType, storage_dtype
 from pyframe.core.limits import Limits
@@ -203,7 +203,7 @@ class Exporter:
                 "on the device of its inputs (device=x.device)"
                 if executables else f"program {name!r} computes nothing"
             )  # fmt: skip
-        if replay.fed:
+        if replay.reread:
             raise ExportError(f"program {name!r} reads an array of the host's at each call")
         entry = self._describe(executables[0], results)
         names = list(named or outputs)

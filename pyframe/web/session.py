@@ -1,4 +1,4 @@
-"""What both kinds of page do with a program: host.py runs it, exporter.py writes it down."""
+"""What both kinds of page do with a program: worker.py runs it, exporter.py writes it down."""
 
 from __future__ import annotations
 

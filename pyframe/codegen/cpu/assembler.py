@@ -10,7 +10,7 @@ This is the interface; codegen/wasm/assembler.py encodes it as bytes, codegen/ll
 text. A routine that is written with what stands here runs on both.
 
 - Types are `i32 i64 f32 f64`; WORD, an int as wide as an address; PTR, an address, of which a
-  number of bytes is added; and vectors of them, `f32x4`. What is compared gives a condition.
+  number of bytes is added; and vectors of them, `f32x4`. What is compared gives a BOOL.
 - Instructions have WebAssembly's names (`x.op("shr_u", 3)`). An int's `lt le gt ge` are signed, its
   `//` and `%` are of numbers that are not negative.
 - A `Value` may be computed where it is written or where it is used, and again for each use. So
@@ -22,12 +22,12 @@ text. A routine that is written with what stands here runs on both.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
 
 I32, I64, F32, F64 = "i32", "i64", "f32", "f64"
-WORD, PTR = "word", "ptr"
+WORD, PTR, BOOL = "word", "ptr", "bool"
 
 Operand: TypeAlias = Any  # a Value of the encoding at hand, or a number
 
@@ -121,12 +121,28 @@ class Assembler(ABC):
         """A new variable, of the start's type or, for a number, a WORD."""
 
     @abstractmethod
-    def load(self, type: str, at: Any, offset: int = 0) -> Any:
-        """A value in memory."""
+    def value(self, x: Operand, type: str) -> Any:
+        """A Python number as a constant, in each lane of a vector."""
 
     @abstractmethod
-    def store(self, at: Any, value: Any, offset: int = 0) -> None:
+    def load(self, type: str, at: Any, offset: int = 0, *, align: int = 0) -> Any:
+        """A value in memory, which lies at a multiple of the bytes of an element or `align`."""
+
+    @abstractmethod
+    def store(self, at: Any, value: Any, offset: int = 0, *, align: int = 0) -> None:
         """Write a value to memory."""
+
+    @abstractmethod
+    def move(self, to: Any, source: Any, type: str, count: int) -> None:
+        """Write so many elements that lie elsewhere, all at once."""
+
+    @abstractmethod
+    def call(self, function: Any, *arguments: Operand) -> None:
+        """Call a function of the module."""
+
+    @abstractmethod
+    def transposed(self, rows: Sequence[Any]) -> list[Any]:
+        """The columns of as many vectors, which are variables, as each has lanes."""
 
     @abstractmethod
     def copy(self, to: Any, source: Any, nbytes: Any) -> None:

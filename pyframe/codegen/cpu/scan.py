@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -47,7 +48,10 @@ BODIES = {
 }
 
 
-def _routine(name: str, inputs: Sequence[np.ndarray], out: np.ndarray) -> Routine | None:
+def _routine(
+    name: str, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Routine | None:
+    """Of a scan by this instruction, of any strides."""
     (x,) = inputs
     kind = x.dtype.str[1:]
     if kind not in TYPES:
@@ -56,18 +60,6 @@ def _routine(name: str, inputs: Sequence[np.ndarray], out: np.ndarray) -> Routin
     return Routine((Call(f"scan_{name}_{kind}", words, parts(len(x), x.size)),))
 
 
-def cumsum(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
-    """The routine of `cumsum`, of any strides."""
-    return _routine("add", inputs, out)
-
-
-def cumprod(
-    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Routine | None:
-    """The routine of `cumprod`, of any strides."""
-    return _routine("mul", inputs, out)
-
-
-def cummax(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
-    """The routine of `cummax`, of any strides."""
-    return _routine("max", inputs, out)
+cumsum = functools.partial(_routine, "add")
+cumprod = functools.partial(_routine, "mul")
+cummax = functools.partial(_routine, "max")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pyframe.codegen.lanes.program import Function
+from pyframe.graph.program import Kernel
 
 
 class Launch(NamedTuple):
@@ -53,9 +53,6 @@ class Compiler(Protocol):
     name: str
     adapter: str  # what computes, for people
 
-    def lanes(self, types: set[str]) -> int:
-        """How many lanes vectors are to have in a function that has values of these types."""
-
     def routine(
         self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
     ) -> Sequence[tuple[str, Sequence[int | np.ndarray | Memory | Fault]]] | None:
@@ -63,8 +60,9 @@ class Compiler(Protocol):
         lie in memory; None if it has none. An array among the words stands for its address, and is
         to be kept."""
 
-    def printed(self, function: Function) -> Any:
-        """What `load` takes of a function. UnsupportedKernelError if it has no form here."""
+    def printed(self, kernel: Kernel) -> Any:
+        """What `load` takes of a kernel without a routine. UnsupportedKernelError if it has no form
+        here."""
 
     def load(self, functions: Sequence[Any], launches: Sequence[Launch]) -> Code:
         """Compile; `functions` are what `printed` gave."""

@@ -14,10 +14,10 @@ from pyframe.codegen.lanes.program import (
     INDEX,
     Const,
     For,
-    Function,
     Get,
     Iota,
     Lane,
+    LaneProgram,
     Load,
     Op,
     Param,
@@ -39,7 +39,7 @@ STORED = REGISTERS | {"f16": np.dtype(np.float16)}
 
 @np.errstate(all="ignore")
 def run(
-    function: Function, buffers: Sequence[Array], params: bytes, begin: int = 0, end: int = -1
+    function: LaneProgram, buffers: Sequence[Array], params: bytes, begin: int = 0, end: int = -1
 ) -> None:
     """Run the units from `begin` to `end` (-1: all) on byte arrays, one a binding."""
     for unit in range(begin, function.units if end < 0 else end):

@@ -19,7 +19,7 @@ from pyframe.codegen.lanes.axis import across, lane_axis, powers
 from pyframe.codegen.lanes.program import (
     INDEX,
     For,
-    Function,
+    LaneProgram,
     Load as LoadLanes,
     Param as ReadParam,
     Store as StoreLanes,
@@ -50,7 +50,7 @@ class Range(NamedTuple):
     lengths: tuple[int, ...]
 
 
-def lower(kernel: Kernel, width: Callable[[set[str]], int], label: str = "") -> Function:
+def lower(kernel: Kernel, width: Callable[[set[str]], int], label: str = "") -> LaneProgram:
     """`kernel`, which is no routine, as a lane program. `width` says how many lanes vectors of
     these types are to have. UnsupportedKernelError says what has no form."""
     return Lowering(nest(kernel), kernel, width, label).function()
@@ -162,11 +162,11 @@ class Lowering(Values):
 
     # --- loops
 
-    def function(self) -> Function:
+    def function(self) -> LaneProgram:
         root = self.scopes[0]
         units = self.units()
         body = tuple(root.lines)
-        return Function(self.label, self.kernel.bindings, units, self.work, body)
+        return LaneProgram(self.label, self.kernel.bindings, units, self.work, body)
 
     def units(self) -> int:
         """Make the loops of level 0; how many units of work they are cut into."""

@@ -1,6 +1,6 @@
 """Lane programs: a kernel as structured loops over explicit SIMD lanes, for printers of the CPU.
 
-A `Function` is one kernel. Its work is cut into `units`, which may run in any order and at the
+A `LaneProgram` is one kernel. Its work is cut into `units`, which may run in any order and at the
 same time; the function runs those from `begin` to `end`. Everything in it is a statement on
 numbered values; a value of `lanes` 1 is a scalar, one of more is a vector. Types are those of
 graph/scalar.py, and `index`: a signed int as wide as an address. Printers need to know nothing else
@@ -169,7 +169,7 @@ MEMORY = {
 }  # fmt: skip
 
 
-class Function(NamedTuple):
+class LaneProgram(NamedTuple):
     """One kernel: pointers to `bindings` buffers and to the params, and the units to run."""
 
     label: str

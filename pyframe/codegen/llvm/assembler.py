@@ -11,6 +11,8 @@ once; what changes is kept in a `Variable`. Addresses count bytes.
 
 from __future__ import annotations
 
+import functools
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
@@ -20,16 +22,16 @@ from pyframe.codegen.cpu.assembler import Operand
 
 Condition: TypeAlias = Callable[[], "Value"]
 
-_TYPES = {"f32": "float", "f64": "double", "word": "i64"}
+_TYPES = {"f32": "float", "f64": "double", "word": "i64", "bool": "i1"}
 # instructions of floats and of ints, and how these are compared
 _OPS = {
     "add": "fadd add", "sub": "fsub sub", "mul": "fmul mul", "div": "fdiv udiv", "rem": "- urem",
-    "and": "- and", "or": "- or", "xor": "- xor", "shl": "- shl", "shr_u": "- lshr",
-    "shr_s": "- ashr",
+    "div_s": "- sdiv", "rem_s": "- srem", "and": "- and", "or": "- or", "xor": "- xor",
+    "shl": "- shl", "shr_u": "- lshr", "shr_s": "- ashr",
 }  # fmt: skip
 _COMPARES = {
     "eq": "oeq eq", "ne": "une ne", "lt": "olt slt", "le": "ole sle", "gt": "ogt sgt",
-    "ge": "oge sge", "lt_u": "- ult", "ge_u": "- uge",
+    "ge": "oge sge", "lt_u": "- ult", "le_u": "- ule", "ge_u": "- uge",
 }  # fmt: skip
 
 
@@ -39,6 +41,19 @@ def _type(name: str) -> str:
     if cross and lanes.isdigit():
         return f"<{lanes} x {_TYPES.get(base, base)}>"
     return _TYPES.get(name, name)
+
+
+@functools.cache
+def vector_of(base: str, lanes: int) -> str:
+    """The type of so many lanes; of one, the type itself."""
+    return base if lanes == 1 else f"<{lanes} x {base}>"
+
+
+@functools.cache
+def _apart(type: str) -> tuple[str, int]:
+    """The type of an element, and the lanes."""
+    lanes, cross, base = type.strip("<>").partition(" x ")
+    return (base, int(lanes)) if cross else (type, 1)
 
 
 class Value(cpu.Value):
@@ -61,16 +76,13 @@ class Value(cpu.Value):
 
     def op(self, name: str, *others: Operand) -> Value:
         """The instruction `name` of this value and another of its type."""
-        left, (other,) = self.name, others
+        (other,) = others
         if self.type == "ptr" and name == "add":
-            right = self.f.value(other, "i64").name
-            return self.f.new("ptr", f"getelementptr i8, ptr {left}, i64 {right}")
-        right = self.f.value(other, self.type).name
+            return self.f.element("i8", self, self.f.value(other, "i64"))
+        left, right = self.name, self.f.value(other, self.type).name
         of = 0 if self.is_float else 1
         if name in _COMPARES:
-            word = ("fcmp", "icmp")[of]
-            lanes, cross, _ = self.type.partition(" x ")
-            kind = f"{lanes} x i1>" if cross else "i1"
+            word, kind = ("fcmp", "icmp")[of], vector_of("i1", _apart(self.type)[1])
             how = _COMPARES[name].split()[of]
             return self.f.new(kind, f"{word} {how} {self.type} {left}, {right}")
         if name in ("min", "max"):  # of floats: a NaN stays
@@ -92,33 +104,57 @@ class Value(cpu.Value):
     def cast(self, type: str) -> Value:
         """The same number as another type, an int with its sign."""
         type = _type(type)
+        if self.is_float:
+            return self.to("fpext" if type == "double" else "fptrunc", type)
+        return self.to("sext" if _bytes(type) > _bytes(self.type) else "trunc", type)
+
+    def to(self, word: str, base: str) -> Value:
+        """A conversion by the instruction `word`, of each lane; none if the type is the same."""
+        type = vector_of(base, _apart(self.type)[1])
         if type == self.type:
             return self
-        if self.is_float:
-            word = "fpext" if type == "double" else "fptrunc"
-        else:
-            word = "sext" if int(type[1:]) > int(self.type[1:]) else "trunc"
         return self.f.new(type, f"{word} {self.type} {self.name} to {type}")
 
     def splat(self, lanes: int) -> Value:
         """A vector with it in every lane."""
-        kind = f"<{lanes} x {self.type}>"
-        one = self.f.new(kind, f"insertelement {kind} poison, {self.type} {self.name}, i64 0")
-        return one.shuffle(one, [0] * lanes)
+        name, kind = self.name, vector_of(self.type, lanes)
+        if lanes == 1:
+            return self
+        if name[0] != "%":
+            return Value(self.f, kind, f"splat ({self.type} {name})")
+        one = self.f.new(kind, f"insertelement {kind} poison, {self.type} {name}, i64 0")
+        return one.shuffle([0] * lanes)
 
-    def shuffle(self, other: Value, lanes: Sequence[int]) -> Value:
+    def shuffle(self, lanes: Sequence[int], other: Value | None = None) -> Value:
         """Lanes of this vector, and after its own those of another."""
-        mask = ", ".join(f"i32 {lane}" for lane in lanes)
-        kind = f"<{len(lanes)} x {self.type.split(' x ')[1]}"
+        (base, count), more = _apart(self.type), other.name if other else "poison"
+        if count == 1:
+            return self
+        mask = self.f.numbers(lanes, "i32")
         return self.f.new(
-            kind,
-            f"shufflevector {self.type} {self.name}, {other.type} {other.name}, "
-            f"<{len(lanes)} x i32> <{mask}>",
+            vector_of(base, len(lanes)),
+            f"shufflevector {self.type} {self.name}, {self.type} {more}, {mask.type} {mask.name}",
         )
+
+    def reversed(self) -> Value:
+        """The vector with its last lane first."""
+        return self.shuffle(range(_apart(self.type)[1])[::-1])
+
+    def lane(self, at: int) -> Value:
+        """A lane of a vector."""
+        base, lanes = _apart(self.type)
+        if lanes == 1:
+            return self
+        return self.f.new(base, f"extractelement {self.type} {self.name}, i64 {at}")
+
+    def with_lane(self, at: int, x: Value) -> Value:
+        """The vector with another lane."""
+        text = f"insertelement {self.type} {self.name}, {x.type} {x.name}, i64 {at}"
+        return self.f.new(self.type, text)
 
     def fma(self, factor: Value, total: Value) -> Value:
         """This times a factor and a total more, rounded once."""
-        return self.f.call_intrinsic("llvm.fma", self.type, self, factor, total)
+        return self.f.call_intrinsic("fma", self, factor, total)
 
 
 class Variable(Value, cpu.Variable):
@@ -138,6 +174,10 @@ class Variable(Value, cpu.Variable):
         """Let it be a value from now on."""
         self.f.line(f"store {self.type} {self.f.value(value, self.type).name}, ptr {self._at}")
 
+    def now(self) -> Value:
+        """What it is now, whatever it becomes."""
+        return Value(self.f, self.type, self.name)
+
 
 class Assembler(cpu.Assembler):
     """A function without a result, written statement by statement; a processor's vectors have so
@@ -147,12 +187,13 @@ class Assembler(cpu.Assembler):
 
     def __init__(self, name: str, params: str, linkage: str = "internal ", bits: int = 128) -> None:
         self.bits, self.fault = bits, "null"
+        types = [_type(type) for type in params.split()]
         self._labels: list[list[str]] = []  # of what follows a `when`: its other part, and its end
         self.head = f"define {linkage}void @{name}(" + ", ".join(
-            f"{type} %p{i}" for i, type in enumerate(params.split())
+            f"{type} %p{i}" for i, type in enumerate(types)
         )
         self.name = name
-        self.params = [Value(self, type, f"%p{i}") for i, type in enumerate(params.split())]
+        self.params = [Value(self, type, f"%p{i}") for i, type in enumerate(types)]
         self.lines: list[str] = []
         self.variables: list[str] = []
         self.declared: set[str] = set()
@@ -175,12 +216,17 @@ class Assembler(cpu.Assembler):
         return Value(self, type, f"%t{self.names}")
 
     def value(self, x: Operand, type: str) -> Value:
-        """A Python int as a constant, in each lane of a vector."""
+        """A Python number as a constant, in each lane of a vector."""
         if isinstance(x, Value):
             return x
-        if " x " in type:
-            return Value(self, type, f"splat ({type.partition(' x ')[2][:-1]} {x})")
-        return Value(self, type, "null" if type == "ptr" else str(x))
+        base, lanes = _apart(_type(type))
+        return Value(self, base, _number(x, base)).splat(lanes)
+
+    def numbers(self, values: Sequence[int], type: str = "i64") -> Value:
+        """A constant vector; a number if it is one."""
+        listed = ", ".join([f"{type} {x}" for x in values])
+        kind = vector_of(type, len(values))
+        return Value(self, kind, f"<{listed}>" if len(values) > 1 else str(values[0]))
 
     def local(self, start: Operand | None = None, type: str = "") -> Variable:
         """A new variable, of an i64 if nothing says otherwise."""
@@ -192,15 +238,41 @@ class Assembler(cpu.Assembler):
             made.set(start)
         return made
 
-    def load(self, type: str, at: Value, offset: int = 0, align: int = 0) -> Value:
+    def load(self, type: str, at: Value, offset: int = 0, *, align: int = 0) -> Value:
         """A value in memory, which lies at a multiple of the bytes of an element or `align`."""
         type, at = _type(type), at + offset if offset else at
         return self.new(type, f"load {type}, ptr {at.name}, align {align or _bytes(type)}")
 
-    def store(self, at: Value, value: Value, offset: int = 0, align: int = 0) -> None:
+    def load_fixed(self, type: str, at: Value) -> Value:
+        """A value in memory that nothing writes to."""
+        return self.new(type, f"load {type}, ptr {at.name}, !invariant.load !0")
+
+    def element(self, type: str, at: Value, index: Value) -> Value:
+        """The address of element number `index` from `at` on; of a vector of numbers, of each."""
+        kind = vector_of("ptr", _apart(index.type)[1])
+        return self.new(kind, f"getelementptr {type}, ptr {at.name}, {index.type} {index.name}")
+
+    def store(self, at: Value, value: Value, offset: int = 0, *, align: int = 0) -> None:
         """Write a value to memory."""
         at, align = at + offset if offset else at, align or _bytes(value.type)
         self.line(f"store {value.type} {value.name}, ptr {at.name}, align {align}")
+
+    def move(self, to: Value, source: Value, type: str, count: int) -> None:
+        """Write so many elements that lie elsewhere, all at once."""
+        self.store(to, self.load(f"{type}x{count}", source))
+
+    def transposed(self, rows: Sequence[Value]) -> list[Value]:
+        """The columns of as many vectors as each has lanes."""
+        found, lanes, apart = list(rows), len(rows), 1
+        while apart < lanes:
+            low = [x if not x & apart else lanes + x - apart for x in range(lanes)]
+            high = [x + apart if not x & apart else lanes + x for x in range(lanes)]
+            for i in range(lanes):
+                if not i & apart:
+                    a, b = found[i], found[i + apart]
+                    found[i], found[i + apart] = a.shuffle(low, b), a.shuffle(high, b)
+            apart *= 2
+        return found
 
     def lanes(self, type: str) -> int:
         """How many lanes the processor's vectors have."""
@@ -227,18 +299,9 @@ class Assembler(cpu.Assembler):
         """What the op's NumPy function raises an error for was found."""
         self.line(f"store i64 1, ptr {self.fault}, align 8")
 
-    def zero(self, type: str) -> Value:
-        """The number 0, in each lane of a vector."""
-        return Value(self, type, "zeroinitializer" if " x " in type else "0")
-
     def lanes_below(self, count: Value, lanes: int) -> Value:
         """Which lanes have a number below `count`."""
-        return self.numbers(lanes, count.type) < count.splat(lanes)
-
-    def numbers(self, lanes: int, type: str = "i64") -> Value:
-        """The vector 0, 1, 2, …"""
-        listed = ", ".join(f"{type} {x}" for x in range(lanes))
-        return Value(self, f"<{lanes} x {type}>", f"<{listed}>")
+        return self.numbers(range(lanes), count.type) < count.splat(lanes)
 
     def load_words(
         self, at: Value, names: Sequence[str], addresses: Sequence[str]
@@ -251,48 +314,40 @@ class Assembler(cpu.Assembler):
 
     def load_some(self, type: str, at: Value, lanes: Value, align: int) -> Value:
         """A vector in memory, of which only these lanes are read; the others are 0."""
-        name = self._masked("load", type, f"{type} @", f"(ptr, i32, {lanes.type}, {type})")
-        given = f"ptr {at.name}, i32 {align}, {lanes.type} {lanes.name}, {type} zeroinitializer"
-        return self.new(type, f"call {type} @{name}({given})")
+        type = _type(type)
+        name, zero = f"masked.load.{_suffix(type)}.p0", self.value(0, type)
+        return self.new(type, self._called(name, type, at, self._int(align), lanes, zero))
 
     def store_some(self, at: Value, value: Value, lanes: Value, align: int) -> None:
         """Write these lanes of a vector to memory."""
-        name = self._masked(
-            "store", value.type, "void @", f"({value.type}, ptr, i32, {lanes.type})"
-        )
-        given = f"{value.type} {value.name}, ptr {at.name}, i32 {align}, {lanes.type} {lanes.name}"
-        self.line(f"call void @{name}({given})")
+        name = f"masked.store.{_suffix(value.type)}.p0"
+        self.line(self._called(name, "void", value, at, self._int(align), lanes))
 
-    def gather(self, type: str, at: Value, apart: Value, lanes: Value, align: int) -> Value:
-        """A vector of what lies at offsets from an address, of which only these lanes are read; the
-        others are 0."""
-        count = type.partition(" x ")[0]
-        places = self.new(
-            f"{count} x ptr>", f"getelementptr i8, ptr {at.name}, {apart.type} {apart.name}"
-        )
-        name = f"llvm.masked.gather.{_suffix(type)}.{_suffix(places.type)}"
-        self.declared.add(f"declare {type} @{name}({places.type}, i32, {lanes.type}, {type})")
-        given = f"{places.type} {places.name}, i32 {align}, {lanes.type} {lanes.name}"
-        return self.new(type, f"call {type} @{name}({given}, {type} zeroinitializer)")
+    def gather(self, type: str, places: Value, lanes: Value, align: int) -> Value:
+        """A vector of what lies at these addresses, of which only these lanes are read; the others
+        are 0."""
+        type = _type(type)
+        name = f"masked.gather.{_suffix(type)}.{_suffix(places.type)}"
+        zero = self.value(0, type)
+        return self.new(type, self._called(name, type, places, self._int(align), lanes, zero))
+
+    def scatter(self, places: Value, value: Value, lanes: Value, align: int) -> None:
+        """Write these lanes of a vector, each to its address."""
+        name = f"masked.scatter.{_suffix(value.type)}.{_suffix(places.type)}"
+        self.line(self._called(name, "void", value, places, self._int(align), lanes))
 
     def fill(self, at: Value, nbytes: Operand) -> None:
         """Write zeros to a multiple of 4 bytes."""
         nbytes = self.value(nbytes, "i64")
         whole = nbytes - nbytes % 64
         with self.count(0, whole, 64) as x:
-            self.store(at + x, self.zero("<16 x i32>"))
+            self.store(at + x, self.value(0, "<16 x i32>"))
         with self.count(whole, nbytes, 4) as x:
-            self.store(at + x, self.zero("i32"))
-
-    def _masked(self, kind: str, type: str, before: str, after: str) -> str:
-        name = f"llvm.masked.{kind}.{_suffix(type)}.p0"
-        self.declared.add(f"declare {before}{name}{after}")
-        return name
+            self.store(at + x, self.value(0, "i32"))
 
     def prefetch(self, at: Value) -> None:
         """Say that what lies there will be written soon."""
-        self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.line(f"call void @llvm.prefetch.p0(ptr {at.name}, i32 1, i32 3, i32 1)")
+        self.line(self._called("prefetch.p0", "void", at, *[self._int(n) for n in (1, 3, 1)]))
 
     def call(self, function: Assembler, *arguments: Operand) -> None:
         """Call a function."""
@@ -300,13 +355,21 @@ class Assembler(cpu.Assembler):
         listed = ", ".join(f"{x.type} {x.name}" for x in given)
         self.line(f"call void @{function.name}({listed})")
 
-    def call_intrinsic(self, name: str, type: str, *arguments: Value) -> Value:
-        """What a function of LLVM gives that has one type of operands and of its result."""
-        full = f"{name}.{_suffix(type)}"
-        types = ", ".join(x.type for x in arguments)
-        self.declared.add(f"declare {type} @{full}({types})")
-        listed = ", ".join(f"{x.type} {x.name}" for x in arguments)
-        return self.new(type, f"call {type} @{full}({listed})")
+    def call_intrinsic(self, name: str, *arguments: Value, fast: str = "") -> Value:
+        """What a function of LLVM gives whose result has the type of its first operand; `fast` are
+        flags of fast arithmetic."""
+        type = arguments[0].type
+        return self.new(type, self._called(f"{name}.{_suffix(type)}", type, *arguments, fast=fast))
+
+    def _called(self, name: str, result: str, *arguments: Value, fast: str = "") -> str:
+        """The call of a function of LLVM."""
+        types = ", ".join([x.type for x in arguments])
+        self.declared.add(f"declare {result} @llvm.{name}({types})")
+        listed = ", ".join([f"{x.type} {x.name}" for x in arguments])
+        return f"call {fast}{result} @llvm.{name}({listed})"
+
+    def _int(self, number: int) -> Value:
+        return Value(self, "i32", str(number))
 
     def _label(self) -> str:
         self.names += 1
@@ -359,19 +422,41 @@ def module(functions: Sequence[Assembler], bits: int) -> str:
         attributes += f' "{width}"="{bits}"'
     declared = sorted(set().union(*[f.declared for f in functions]))
     texts = [f.text() for f in functions]
-    return "\n".join([*texts, *declared, f"attributes #0 = {{ {attributes} }}", ""])
+    return "\n".join([*texts, *declared, f"attributes #0 = {{ {attributes} }}", "!0 = !{}", ""])
 
 
+def _number(value: Operand, base: str) -> str:
+    """A constant as LLVM writes it: floats by the bits of a double."""
+    if base in ("float", "double"):
+        if base == "float":
+            value = _rounded(value)
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if base == "i1":
+        return "true" if value else "false"
+    return "null" if base == "ptr" else str(int(value))
+
+
+def _rounded(value: float) -> float:
+    """A number as float32 holds it."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+_SHORT = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
+_SIZES = {"float": 4, "double": 8, "half": 2, "ptr": 8}
+
+
+@functools.cache
 def _bytes(type: str) -> int:
     """Of an element."""
-    base = type.strip("<>").rpartition(" x ")[2]
-    return {"float": 4, "double": 8, "ptr": 8}.get(base) or int(base[1:]) // 8
+    base, _ = _apart(type)
+    return _SIZES.get(base) or int(base[1:]) // 8
 
 
+@functools.cache
 def _suffix(type: str) -> str:
     """A type in the name of an intrinsic."""
-    lanes, cross, base = type.strip("<>").partition(" x ")
-    if not cross:
-        lanes, base = "", lanes
-    short = {"float": "f32", "double": "f64", "ptr": "p0"}.get(base, base)
-    return f"v{lanes}{short}" if cross else short
+    base, lanes = _apart(type)
+    return ("" if lanes == 1 else f"v{lanes}") + _SHORT.get(base, base)

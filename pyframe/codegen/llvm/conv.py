@@ -1,4 +1,4 @@
-"""Convolutions of float32 or float64 in LLVM IR as products (windows.py), and their gradients.
+"""Convolutions of float32 or float64 in LLVM IR as products (convolution.py), and their gradients.
 
 A unit takes some images. Of each it writes the columns of a block of positions, pieces of rows that
 lie in line after one another, and multiplies with them (gemm.py) while they are in cache.
@@ -6,18 +6,20 @@ lie in line after one another, and multiplies with them (gemm.py) while they are
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.codegen import windows
+from pyframe.codegen import convolution
+from pyframe.codegen.convolution import Products
+from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm import gemm
 from pyframe.codegen.llvm.assembler import Assembler, Value, cut, module
-from pyframe.codegen.llvm.routines import Launches, Machine, Tile
+from pyframe.codegen.llvm.routines import Launches, Machine
 from pyframe.codegen.numpy.memory import address
-from pyframe.codegen.windows import Products
 
 BLOCK = 1 << 19  # bytes of columns that are made at once
 PIECE = 3  # words of a piece: where it is read and written, and its elements
@@ -47,40 +49,26 @@ class _Blocks(NamedTuple):
     width: int  # positions of the largest block
 
 
-def conv(
-    m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Launches | None:
-    """Of `conv`. The images need rows that lie in line if they are padded."""
-    return _plan(windows.conv, m, inputs, attrs, out)
-
-
-def conv_input(
-    m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Launches | None:
-    """Of `conv_input`."""
-    return _plan(windows.conv_input, m, inputs, attrs, out)
-
-
-def conv_weight(
-    m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Launches | None:
-    """Of `conv_weight`, of a gradient whose positions lie in line."""
-    return _plan(windows.conv_weight, m, inputs, attrs, out)
-
-
 def _plan(
     planned: Any, m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Launches | None:
+    """Of a convolution; None if it has no routine for these arrays."""
     tile = m.tiles.get(out.dtype)
     if tile is None or any(x.dtype != out.dtype for x in inputs):
         return None
-    of_weight = planned is windows.conv_weight
+    of_weight = planned is convolution.conv_weight
     a, x = inputs if of_weight else inputs[::-1]
     return [
         (f"conv.{name}.{out.dtype.name}", words)
         for p in planned(inputs, attrs, out) or ()
         for name, words in _launches(tile, p, of_weight, a, x, out, m.threads)
     ] or None
+
+
+# Images need rows that lie in line if they are padded; the positions of a gradient lie in line.
+conv = functools.partial(_plan, convolution.conv)
+conv_input = functools.partial(_plan, convolution.conv_input)
+conv_weight = functools.partial(_plan, convolution.conv_weight)
 
 
 def _launches(
@@ -116,7 +104,7 @@ def _launches(
     apart = columns + -(-(pitch * taps + t.lanes * t.size) // 64) * 64
     rest = apart + (0 if p.c_at is None else p.m * pitch)
     rest = -(-rest // 64) * 64
-    unit_bytes = rest + gemm.scratch(t, p.m, n, k)
+    unit_bytes = rest + t.scratch(p.m, n, k)
     units = parts[0] * parts[1] * parts[2] * parts[3]
     fields: dict[str, Any] = p._asdict() | {
         "units": units, "memory": Memory(units * unit_bytes), "unit_bytes": unit_bytes,
@@ -213,7 +201,7 @@ def _columns(t: Tile) -> Assembler:
     """Rows of columns, `pitch` bytes apart: of each tap the positions of some pieces."""
     f = Assembler("columns", "ptr ptr ptr i64 ptr i64 i64 i64")
     to, image, taps, k, pieces, n, step, pitch = f.params
-    apart = f.numbers(t.lanes) * step.splat(t.lanes)
+    apart = f.numbers(range(t.lanes)) * step.splat(t.lanes)
     with f.count(0, n) as p:
         piece = pieces + p * (8 * PIECE)
         source = image + f.load("i64", piece)
@@ -225,7 +213,8 @@ def _columns(t: Tile) -> Assembler:
             into.set(into + pitch)
         with f.when(step.differs(t.size)), f.count(0, k) as i:
             here = source + f.load("i64", taps + i * 8)
-            f.store(into, f.gather(t.vector, here, apart, some, t.size))
+            places = f.element("i8", here, apart)
+            f.store(into, f.gather(t.vector, places, some, t.size))
             into.set(into + pitch)
     return f
 

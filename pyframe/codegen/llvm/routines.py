@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from pyframe.codegen.cpu.assembler import F32, F64
+from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.library import BODIES, planner
 from pyframe.codegen.cpu.routines import SCRATCH, At, Body, Routine
 from pyframe.codegen.cpu.sort import BINS
@@ -28,29 +30,6 @@ FEW = 1 << 12  # keys and bins that a sort is worth of any keys
 
 Words: TypeAlias = "list[int | np.ndarray | Memory | Fault]"
 Launches: TypeAlias = "list[tuple[str, Words]]"
-
-
-class Tile(NamedTuple):
-    """How a processor multiplies: the rows of a tile of results, each of two vectors."""
-
-    real: str  # float or double
-    lanes: int
-    rows: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of an element."""
-        return 4 if self.real == "float" else 8
-
-    @property
-    def vector(self) -> str:
-        """The type of a vector."""
-        return f"<{self.lanes} x {self.real}>"
-
-    @property
-    def columns(self) -> int:
-        """Of a tile, in two vectors."""
-        return 2 * self.lanes
 
 
 class Blas(NamedTuple):
@@ -76,8 +55,8 @@ def machine(bits: int, threads: int, blas: dict[np.dtype, Blas]) -> Machine:
     the processor than LLVM does."""
     rows = 8 if bits == 512 else 6
     tiles = {
-        np.dtype(np.float32): Tile("float", bits // 32, rows),
-        np.dtype(np.float64): Tile("double", bits // 64, rows),
+        np.dtype(np.float32): Tile(F32, bits // 32, rows),
+        np.dtype(np.float64): Tile(F64, bits // 64, rows),
     }
     return Machine(bits, threads, tiles if bits >= 256 else {}, blas)
 

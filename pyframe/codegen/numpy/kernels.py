@@ -14,7 +14,7 @@ from pyframe.codegen.numpy.blocks import Blocked, collapsed
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.instructions import copy_result, narrow
 from pyframe.codegen.numpy.memory import Array, Shape, Source, kept_shape
-from pyframe.codegen.numpy.threads import Compiled, Stage
+from pyframe.codegen.numpy.threads import CompiledStage, Stage
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.op import REGISTRY
 from pyframe.graph.program import Expr, Kernel, Load, Param, Result, Step, Store
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Lowering:
     """Makes the stages of one step."""
 
-    def __init__(self, plan: Plan, step: Step, stages: list[Stage | Compiled]) -> None:
+    def __init__(self, plan: Plan, step: Step, stages: list[Stage | CompiledStage]) -> None:
         self.plan, self.step, self.stages = plan, step, stages
         self.kernel: Kernel = plan.program.kernels[step.kernel]
         self.keys = [  # equal for bindings that may share memory
@@ -86,7 +86,7 @@ class Lowering:
         if function < 0:
             return False
         first = self.plan.by_offset.get(self.step.param_offset, 0)
-        self.stages.append(Compiled(Launch(function), tuple(buffers), first))
+        self.stages.append(CompiledStage(Launch(function), tuple(buffers), first))
         return True
 
     def routine(self, kernel: Kernel) -> None:
@@ -108,7 +108,7 @@ class Lowering:
         if found and op.numpy is not None:
             check = functools.partial(op.numpy, *inputs, *attrs)
             self.stages += [
-                Compiled(Launch(-1, r, len(w)), words=tuple(w), check=check) for r, w in found
+                CompiledStage(Launch(-1, r, len(w)), words=tuple(w), check=check) for r, w in found
             ]
         else:
             self.stages += routine_stages(self.plan, op, inputs, attrs, result.reshape(shape))

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pyframe.core import view as views
-from pyframe.core.pages import aligned
+from pyframe.core.host_memory import aligned
 from pyframe.graph.program import Store
 
 Array: TypeAlias = np.ndarray

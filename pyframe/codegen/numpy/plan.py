@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from pyframe.codegen.lanes.compiler import Code, Compiler, Fault, Memory
-from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.kernels import Lowering
 from pyframe.codegen.numpy.memory import Array, Registers, address
-from pyframe.codegen.numpy.threads import Compiled, Stage, blas, default_threads, share_out
-from pyframe.core.pages import aligned
+from pyframe.codegen.numpy.threads import CompiledStage, Stage, blas, default_threads, share_out
+from pyframe.core.host_memory import aligned
 from pyframe.graph.program import TEMP, Kernel, Program
 
 PARAM = 8  # bytes that a scalar has for compiled functions, and complex ones alone need more
@@ -57,7 +56,7 @@ class Plan:
         self.values: list[Any] | None = None
         self.registers = Registers()
         self.code: Code | None = None
-        self.loaded: list[Compiled] = []  # its launches
+        self.loaded: list[CompiledStage] = []  # its launches
         self.memory = aligned(0)  # for those routines that want some
         self.fault, self.may_fail = np.zeros(1, np.int64), False
         self.functions: list[Any] = []  # the compiled functions, as their compiler prints them
@@ -75,11 +74,11 @@ class Plan:
             else:
                 self.arrays.append(given.reshape(-1))
         self.bound.clear()
-        stages: list[list[Stage | Compiled]] = []
+        stages: list[list[Stage | CompiledStage]] = []
         for step in self.program.steps:
             stages.append([])
             Lowering(self, step, stages[-1]).build()
-        self._load([s for some in stages for s in some if isinstance(s, Compiled)])
+        self._load([s for some in stages for s in some if isinstance(s, CompiledStage)])
         self._link(stages)
 
     def compiled(self, kernel: Kernel) -> int:
@@ -89,7 +88,7 @@ class Plan:
         found = self.function_of.get(kernel)
         if found is None:
             try:
-                printed = self.compiler.printed(lower(kernel, self.compiler.lanes))
+                printed = self.compiler.printed(kernel)
             except UnsupportedKernelError as error:
                 self.unsupported[kernel] = str(error)
                 return -1
@@ -135,7 +134,7 @@ class Plan:
         for word in self.places[slot]:
             table[word] = at
 
-    def _load(self, stages: list[Compiled]) -> None:
+    def _load(self, stages: list[CompiledStage]) -> None:
         """Have the compiled functions loaded, and write down what they work on."""
         self.places.clear()
         self.loaded = stages  # which hold the memory of their words
@@ -165,7 +164,7 @@ class Plan:
             return address(self.fault)
         return address(self.memory if isinstance(word, Memory) else word)
 
-    def _link(self, steps: list[list[Stage | Compiled]]) -> None:
+    def _link(self, steps: list[list[Stage | CompiledStage]]) -> None:
         """Make calls of the stages of each step.
 
         BLAS's own threads wait for work by spinning, which keeps ours from running: so a plan has
@@ -188,7 +187,7 @@ class Plan:
             calls: list[Call] = []
             begin = end
             for s in step:
-                if isinstance(s, Compiled):
+                if isinstance(s, CompiledStage):
                     end += 1
                     continue
                 self._launched(begin, end, calls)

@@ -25,7 +25,7 @@ class Stage(NamedTuple):
     product: bool = False
 
 
-class Compiled(NamedTuple):
+class CompiledStage(NamedTuple):
     """A launch of compiled work, and what it works on: slots of the plan or other arrays, and the
     scalars from number `params` on; of a routine its words, and the same work by NumPy, which says
     what is wrong where the routine fails."""
@@ -80,7 +80,7 @@ def blas() -> Blas | None:
     return Blas(found[0].set_num_threads, found[0].num_threads, found[0].dynlib)
 
 
-class Pool:
+class ThreadPool:
     """Threads that wait for calls. The caller is worker 0."""
 
     def __init__(self, threads: int) -> None:
@@ -126,8 +126,8 @@ class Pool:
 
 
 @functools.cache
-def pool(threads: int) -> Pool:
-    return Pool(threads)
+def pool(threads: int) -> ThreadPool:
+    return ThreadPool(threads)
 
 
 def share_out(threads: int, work: list[list[Call]]) -> None:

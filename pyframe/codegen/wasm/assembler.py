@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pyframe.codegen.cpu import assembler as cpu
-from pyframe.codegen.cpu.assembler import F32, F64, I32, I64, PTR, WORD, Operand
+from pyframe.codegen.cpu.assembler import BOOL, F32, F64, I32, I64, PTR, WORD, Operand
 from pyframe.codegen.wasm import encoder as wasm
 from pyframe.codegen.wasm.encoder import GET, OP, SET, Function, Module
 
@@ -72,7 +72,7 @@ _CASTS = {
 
 def _type(name: str) -> str:
     """WebAssembly's name of a type."""
-    return I32 if name in (WORD, PTR) else name
+    return I32 if name in (WORD, PTR, BOOL) else name
 
 
 _CONSTANTS: dict[str, Callable[[Any], bytes]] = {
@@ -115,10 +115,14 @@ class Assembler(cpu.Assembler):
     def __init__(
         self, module: Module, name: str, params: str, result: str = "", export: bool = False
     ) -> None:
-        self.function: Function = module.function(name, params, result, export)
+        types = [_type(type) for type in params.split()]
+        self.module = module
+        self.function: Function = module.function(name, " ".join(types), result, export)
         self.code = self.function.code
-        pairs = zip(self.function.params, params.split(), strict=True)
-        self.params = [Variable(self, i, type) for i, type in pairs]
+        self.params = [Variable(self, i, type) for i, type in enumerate(types)]
+
+    def value(self, x: Operand, type: str) -> Value:
+        return as_value(x, _type(type))
 
     def local(self, start: Operand | None = None, type: str = "") -> Variable:
         """A new variable; without a start it holds what it did (zero at first)."""
@@ -129,7 +133,9 @@ class Assembler(cpu.Assembler):
             made.set(start)
         return made
 
-    def load(self, type: str, at: Value, offset: int = 0, how: str = "") -> Value:
+    def load(
+        self, type: str, at: Value, offset: int = 0, how: str = "", *, align: int = 0
+    ) -> Value:
         """A value of `type` at an address; `how` is another instruction than that type's own."""
         type = _type(type)
         return Value(type, wasm.load(how or _LOADS.get(type, "v128.load"), at.code, offset))
@@ -139,7 +145,9 @@ class Assembler(cpu.Assembler):
         code = wasm.access_lane("v128.load32_lane", at.code, vector.code, lane, offset)
         return Value(vector.type, code)
 
-    def store(self, at: Value, value: Value, offset: int = 0, how: str = "") -> None:
+    def store(
+        self, at: Value, value: Value, offset: int = 0, how: str = "", *, align: int = 0
+    ) -> None:
         name = how or _STORES.get(value.type, "v128.store")
         self.code += wasm.store(name, at.code, value.code, offset)
 
@@ -148,15 +156,22 @@ class Assembler(cpu.Assembler):
         code = wasm.access_lane("v128.store64_lane", at.code, vector.code, half, offset)
         self.code += code
 
-    def call(self, function: Function, *arguments: Operand) -> None:
+    def call(self, function: Assembler, *arguments: Operand) -> None:
         """Call a function without a result, of i32 arguments."""
         self.code += b"".join([as_value(x, I32).code for x in arguments])
-        self.code += wasm.CALL[function.index]
+        self.code += wasm.CALL[function.function.index]
 
     def call_slot(self, type: int, slot: Value, *arguments: Operand) -> None:
         """The same by the function's slot in the table."""
         self.code += b"".join([as_value(x, I32).code for x in arguments])
         self.code += wasm.call_indirect(type, slot.code)
+
+    def move(self, to: Value, source: Value, type: str, count: int) -> None:
+        at, nbytes = 0, count * int(type[1:]) // 8
+        for kind, size in ((F32X4, 16), (I64, 8), (I32, 4)):
+            while nbytes - at >= size:
+                self.store(to, self.load(kind, source, at), at)
+                at += size
 
     def copy(self, to: Value, source: Value, nbytes: Operand) -> None:
         self.code += to.code + source.code + as_value(nbytes, I32).code + OP["memory.copy"]
@@ -164,6 +179,19 @@ class Assembler(cpu.Assembler):
     def fill(self, to: Value, nbytes: Operand) -> None:
         parts = (to, as_value(0, I32), as_value(nbytes, I32))
         self.code += b"".join([x.code for x in parts]) + OP["memory.fill"]
+
+    def transposed(self, rows: Sequence[Value]) -> list[Value]:
+        """The columns of four rows of four 32-bit lanes."""
+        a, b, c, d = rows
+        low, high = (0, 4, 1, 5), (2, 6, 3, 7)
+        pairs = [x.shuffle(y, *lanes) for x, y in ((a, b), (c, d)) for lanes in (low, high)]
+        ab_low, ab_high, cd_low, cd_high = pairs
+        first, last = (0, 1, 4, 5), (2, 3, 6, 7)
+        return [
+            x.shuffle(y, *lanes)
+            for x, y in ((ab_low, cd_low), (ab_high, cd_high))
+            for lanes in (first, last)
+        ]
 
     def lanes(self, type: str) -> int:
         """As many as 16 bytes hold."""
@@ -191,17 +219,3 @@ class Assembler(cpu.Assembler):
         self.code += b"\x02\x40" + wasm.br_if(0, asked.op("eqz").code) + b"\x03\x40"
         yield
         self.code += wasm.br_if(0, asked.code) + b"\x0b\x0b"
-
-
-def transposed(rows: Sequence[Value]) -> list[Value]:
-    """The columns of four rows of four 32-bit lanes. The rows are used more than once."""
-    a, b, c, d = rows
-    low, high = (0, 4, 1, 5), (2, 6, 3, 7)
-    pairs = [x.shuffle(y, *lanes) for x, y in ((a, b), (c, d)) for lanes in (low, high)]
-    ab_low, ab_high, cd_low, cd_high = pairs
-    first, last = (0, 1, 4, 5), (2, 3, 6, 7)
-    return [
-        x.shuffle(y, *lanes)
-        for x, y in ((ab_low, cd_low), (ab_high, cd_high))
-        for lanes in (first, last)
-    ]

@@ -1,69 +1,37 @@
-"""Convolutions of float32 in WebAssembly as products (codegen/windows.py)."""
+"""Convolutions of float32 in WebAssembly as products (codegen/convolution.py)."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
-from pyframe.codegen import windows
+from pyframe.codegen import convolution
 from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At, Call, Routine
-from pyframe.codegen.wasm.assembler import (
-    F32,
-    F32X4,
-    I32,
-    Assembler,
-    Value,
-    Variable,
-    transposed,
-)  # fmt: skip
+from pyframe.codegen.wasm.assembler import F32, F32X4, I32, Assembler, Value, Variable
 from pyframe.codegen.wasm.encoder import Module
-from pyframe.codegen.wasm.gemm import COLUMNS, KC, ROWS, TILE, Gemm
+from pyframe.codegen.wasm.gemm import COLUMNS, KC, ROWS, TILE, tiles
 
 WIDTH = 128  # positions (of the gradient of a weight: taps) whose columns are packed at once
 
 
-class Setting(NamedTuple):
-    """What a convolution's function reads at its last argument. Strides and what lies at a name of
-    `…_at` are bytes, the latter counted from the setting's own place."""
-
-    images: Any
-    groups: Any
-    m: Any  # rows of the product, in a group
-    taps: Any  # elements of a window, in a group
-    positions: Any
-    c_image: Any  # strides of the result
-    c_group: Any
-    c_row: Any
-    a_image: Any  # strides of the weight (of the gradient, for that of a weight)
-    a_group: Any
-    a_row: Any
-    image: Any  # strides of the images that are convolved
-    group: Any
-    channel: Any
-    padded: Any  # bytes of a group's padded image, 0: none is made
-    padded_channel: Any
-    channels: Any  # of a group
-    rows: Any  # of a channel; each is copied
-    row_bytes: Any
-    rows_at: Any  # table: to and from where each row is copied
-    a_at: Any  # table: where the elements of a row of the weight lie
-    taps_at: Any
-    positions_at: Any
-    c_at: Any  # table: where the positions of the result lie; 0: in line
+# What a convolution's function reads at its last argument: the fields of Products, and the numbers
+# of taps and positions. Of a table it has the bytes to it from there (0: there is none).
+FIELDS = (*convolution.Products._fields, "taps", "positions")
 
 
-def build(module: Module, gemm: Gemm) -> None:
+def build(module: Module) -> None:
     """Add the functions to a module."""
     pad, windows = _pad(module), _pack_windows(module)
-    _conv(module, gemm, pad, _pack_weight(module), windows)
-    _conv_weight(module, gemm, pad, _pack_taps(module))
+    _conv(module, pad, _pack_weight(module), windows)
+    _conv_weight(module, pad, _pack_taps(module))
 
 
-def _setting(f: Assembler, at: Value) -> Setting:
-    return Setting(*[f.local(f.load(I32, at, 4 * i)) for i in range(len(Setting._fields))])
+def _setting(f: Assembler, at: Value) -> Any:
+    return SimpleNamespace(**{x: f.local(f.load(I32, at, 4 * i)) for i, x in enumerate(FIELDS)})
 
 
 def _pad(module: Module) -> Assembler:
@@ -164,7 +132,7 @@ def _pack_taps(module: Module) -> Assembler:
                 for half in (0, 4):
                     for vector, pointer in zip(vectors, pointers[half:], strict=False):
                         vector.set(f.load(F32X4, pointer + offset))
-                    for x, column in enumerate(transposed(vectors)):
+                    for x, column in enumerate(f.transposed(vectors)):
                         f.store(to, column, 4 * (COLUMNS * x + half))
                 to.add(4 * 4 * COLUMNS)
                 place.add(16)
@@ -179,12 +147,12 @@ def _pack_taps(module: Module) -> Assembler:
     return f
 
 
-def _image(f: Assembler, pad: Assembler, s: Setting, at: Value, memory: Value, table: Value) -> Any:
+def _image(f: Assembler, pad: Assembler, s: Any, at: Value, memory: Value, table: Value) -> Any:
     """A group's image at `at`, or a padded copy of it in memory whose borders are 0 already."""
     source = f.local(at)
     with f.when(s.padded):
         f.call(
-            pad.function, memory, source, s.channels, s.padded_channel, s.channel, s.rows,
+            pad, memory, source, s.channels, s.padded_channel, s.channel, s.rows,
             s.row_bytes, table + s.rows_at,
         )  # fmt: skip
         source.set(memory)
@@ -200,14 +168,12 @@ def _share(f: Assembler, k: Variable) -> Variable:
     return size
 
 
-def _conv(
-    module: Module, gemm: Gemm, pad: Assembler, pack_weight: Assembler, pack_windows: Assembler
-) -> None:
+def _conv(module: Module, pad: Assembler, pack_weight: Assembler, pack_windows: Assembler) -> None:
     """c (m, positions) = weight (m, taps) times the columns, of each image and group."""
     f = Assembler(module, "conv", "i32 " * 5, export=True)
-    c, a, source, tile, table = f.params
+    c, a, source, memory, table = f.params
     s = _setting(f, table)
-    image = f.local(tile + TILE)
+    image = f.local(memory + TILE.memory)
     a_panels = f.local(image + s.padded)
     b_panels = f.local(a_panels + (s.m + ROWS - 1) // ROWS * (4 * ROWS) * s.taps)
     size = _share(f, s.taps)
@@ -215,7 +181,7 @@ def _conv(
     panel, width = f.local(s.taps * (4 * ROWS)), f.local(type=I32)
     f.fill(image, s.padded)
     with f.count(0, s.groups) as g:
-        f.call(pack_weight.function, a_panels, a + g * s.a_group, s.m, s.taps, s.a_row,
+        f.call(pack_weight, a_panels, a + g * s.a_group, s.m, s.taps, s.a_row,
                table + s.a_at)  # fmt: skip
         with f.count(0, s.images) as i:
             at = _image(f, pad, s, source + i * s.image + g * s.group, image, table)
@@ -228,12 +194,12 @@ def _conv(
                     row.set(4 * WIDTH)
                 with f.count(0, s.taps.where(s.taps > 0, 1), size) as p:
                     depth = f.local((s.taps - p).min(size))
-                    f.call(pack_windows.function, b_panels, at, table + s.taps_at + p * 4,
+                    f.call(pack_windows, b_panels, at, table + s.taps_at + p * 4,
                            table + s.positions_at + j * 4, width, depth)  # fmt: skip
-                    f.call(
-                        gemm.block.function, into, row, a_panels + p * (4 * ROWS), panel, 4 * ROWS,
-                        0, b_panels, depth * (4 * COLUMNS), 4 * COLUMNS, s.m, width, depth, p > 0,
-                        tile,
+                    tiles(
+                        f, into, row, a_panels + p * (4 * ROWS), panel, 4, 4 * ROWS,
+                        b_panels, depth * (4 * COLUMNS), 4 * COLUMNS, s.m, width, depth, p > 0,
+                        memory,
                     )  # fmt: skip
                 with f.when(s.c_at), f.count(0, s.m) as r:
                     places = f.local(table + s.c_at + j * 4)
@@ -243,12 +209,12 @@ def _conv(
                     into.add(4 * WIDTH)
 
 
-def _conv_weight(module: Module, gemm: Gemm, pad: Assembler, pack_taps: Assembler) -> None:
+def _conv_weight(module: Module, pad: Assembler, pack_taps: Assembler) -> None:
     """c (m, taps) = the sum over images of gradients (m, positions) times the columns turned."""
     f = Assembler(module, "conv_weight", "i32 " * 5, export=True)
-    c, a, source, tile, table = f.params
+    c, a, source, memory, table = f.params
     s = _setting(f, table)
-    image = f.local(tile + TILE)
+    image = f.local(memory + TILE.memory)
     b_panels = f.local(image + s.padded)
     size = _share(f, s.positions)
     f.fill(image, s.padded)
@@ -259,30 +225,30 @@ def _conv_weight(module: Module, gemm: Gemm, pad: Assembler, pack_taps: Assemble
             gradient = f.local(a + i * s.a_image + g * s.a_group + p * 4)
             with f.count(0, s.taps, WIDTH) as j:
                 width = f.local((s.taps - j).min(WIDTH))
-                f.call(pack_taps.function, b_panels, at, table + s.taps_at + j * 4,
+                f.call(pack_taps, b_panels, at, table + s.taps_at + j * 4,
                        table + s.positions_at + p * 4, width, depth)  # fmt: skip
-                f.call(
-                    gemm.block.function, c + g * s.c_group + j * 4, s.c_row, gradient,
-                    s.a_row * ROWS, s.a_row, 1, b_panels, depth * (4 * COLUMNS), 4 * COLUMNS, s.m,
-                    width, depth, i + p > 0, tile,
+                tiles(
+                    f, c + g * s.c_group + j * 4, s.c_row, gradient, s.a_row * ROWS,
+                    s.a_row, 4, b_panels, depth * (4 * COLUMNS), 4 * COLUMNS, s.m, width, depth,
+                    i + p > 0, memory,
                 )  # fmt: skip
 
 
 # --- plans
 
 
-def _tables(products: Sequence[windows.Products]) -> tuple[np.ndarray, list[int]]:
+def _tables(products: Sequence[convolution.Products]) -> tuple[np.ndarray, list[int]]:
     """Settings one after the other, each with its tables, and where they begin. A table ends with
     what fills a panel: its last entry again."""
     parts: list[np.ndarray] = []
     starts, end = [], 0
     for p in products:
         starts.append(end)
-        header = np.zeros(len(Setting._fields), np.int32)
+        header = np.zeros(len(FIELDS), np.int32)
         parts.append(header)
         end += header.nbytes
         fields = p._asdict() | {"taps": len(p.taps_at), "positions": len(p.positions_at)}
-        for i, name in enumerate(Setting._fields):
+        for i, name in enumerate(FIELDS):
             value = fields[name]
             if isinstance(value, np.ndarray):
                 more = -len(value) % COLUMNS if value.ndim == 1 and len(value) else 0
@@ -293,47 +259,35 @@ def _tables(products: Sequence[windows.Products]) -> tuple[np.ndarray, list[int]
     return np.concatenate(parts), starts
 
 
-def _scratch(p: windows.Products, of_windows: bool) -> int:
+def _scratch(p: convolution.Products, of_windows: bool) -> int:
     """Bytes that a function needs."""
     k, n = len(p.taps_at), len(p.positions_at)
-    columns = TILE + p.padded + 4 * WIDTH * min(k if of_windows else n, KC)
+    columns = TILE.memory + p.padded + 4 * WIDTH * min(k if of_windows else n, KC)
     if not of_windows:
         return columns
     return columns + 4 * (p.m + ROWS) * k + (0 if p.c_at is None else 4 * WIDTH * p.m)
 
 
 def _routine(
-    plan: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray, a: int
+    plan: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Routine | None:
-    """The routine of an op whose operand `a` is the left one of its products."""
+    """Of a convolution; None if it has no routine for these arrays."""
     if any(x.dtype != np.float32 for x in (*inputs, out)):
         return None
     products = plan(inputs, attrs, out)
     if products is None:
         return None
-    function = "conv" if a else "conv_weight"
+    of_weight = plan is convolution.conv_weight
+    function, a = ("conv_weight", 0) if of_weight else ("conv", 1)  # operand a is the left one
     tables, starts = _tables(products)
     calls = [
         Call(function, (At(2), At(a), At(1 - a), At(SCRATCH), At(TABLES, start)))
         for start in starts
     ]
-    return Routine(tuple(calls), max(_scratch(p, a == 1) for p in products), tables)
+    return Routine(tuple(calls), max(_scratch(p, not of_weight) for p in products), tables)
 
 
-def conv(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
-    """The routine of `conv`. The images need rows that lie in line if they are padded."""
-    return _routine(windows.conv, inputs, attrs, out, 1)
-
-
-def conv_input(
-    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Routine | None:
-    """The routine of `conv_input`."""
-    return _routine(windows.conv_input, inputs, attrs, out, 1)
-
-
-def conv_weight(
-    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Routine | None:
-    """The routine of `conv_weight`, of a gradient whose positions lie in line."""
-    return _routine(windows.conv_weight, inputs, attrs, out, 0)
+# Images need rows that lie in line if they are padded; the positions of a gradient lie in line.
+conv = functools.partial(_routine, convolution.conv)
+conv_input = functools.partial(_routine, convolution.conv_input)
+conv_weight = functools.partial(_routine, convolution.conv_weight)

@@ -1,11 +1,7 @@
-"""Products of float32 matrices in WebAssembly: register tiles over blocks that stay in cache.
+"""Products of float32 matrices in WebAssembly (codegen/cpu/gemm.py): their tiles.
 
 A tile of 6 x 8 results lives in 12 vectors, which with two of b and one of a is what 16 registers
-hold. Blocks of a and b are packed into panels (6 rows of a, 8 columns of b, k after k) where that
-pays: an operand that is used by few tiles, and whose rows or columns lie in line, is read in place.
-Each result is a sum over k in blocks of at most `KC`, one after the other within a block: its bits
-depend on the shapes alone. A single row or column reads the other matrix once, and has functions of
-its own.
+hold. A single row or column reads the other matrix once, and has functions of its own.
 """
 
 from __future__ import annotations
@@ -13,45 +9,20 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from pyframe.codegen.cpu import gemm as shared
+from pyframe.codegen.cpu.assembler import F32, Operand
 from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At, Call, Routine
-from pyframe.codegen.wasm.assembler import (
-    F32,
-    F32X4,
-    Assembler,
-    Value,
-    Variable,
-    as_value,
-    transposed,
-)
+from pyframe.codegen.wasm.assembler import F32X4, Assembler, Value, as_value
 from pyframe.codegen.wasm.encoder import Module
 
 ROWS, COLUMNS = 6, 8  # of a tile
-TILE = 4 * ROWS * COLUMNS  # bytes of the tile through which the edge of a matrix is written
-KC, MC, NC = 384, 96, 1024  # what is packed at once: a's MC x KC lies in L2, b's KC x 8 in L1
-_FEW = 24  # rows (of columns) that are too few for packing b (a), which lies well
-
-
-class Gemm(NamedTuple):
-    """Functions of a module for other routines. Strides are bytes."""
-
-    # c, its stride of rows; a, its stride of panels, its step, whether its rows' elements follow
-    # each other (then the step is that of rows, else that of k, and rows follow); b, its stride of
-    # panels and of k; m, n, k; whether it adds to c; memory for a tile
-    block: Assembler
-    pack_a: Assembler  # panels, a, m, k, strides of rows and of k
-    pack_b: Assembler  # panels, b, n, k, strides of k and of columns
-    gemm: Assembler  # c, a, b, m, n, k, strides of c (rows), a and b (rows, columns), scratch
-
-
-def scratch(m: int, n: int, k: int) -> int:
-    """Bytes that `gemm` needs."""
-    a = min(-(-m // ROWS) * ROWS, MC) * min(k, KC)
-    b = min(-(-n // COLUMNS) * COLUMNS, NC) * min(k, KC)
-    return TILE + 4 * (a + b)
+KC = 384  # elements of k of a block: a panel of b lies in the L1 cache
+# `memory` is a tile through which the edge of a matrix is written.
+TILE = shared.Tile(F32, 4, ROWS, 4 * KC, 96, 1024, memory=4 * ROWS * COLUMNS)
 
 
 def matmul(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
@@ -70,9 +41,9 @@ def matmul(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
         and (found := _vector(At(1), At(0), a.swapaxes(-1, -2)))
     ):
         return found
-    arguments = (At(2), At(0), At(1), m, n, k, out.strides[-2], *a.strides[-2:], *b.strides[-2:],
-                 At(SCRATCH))  # fmt: skip
-    memory = scratch(m, n, k)
+    arguments = (At(SCRATCH), At(2), At(0), At(1), m, n, k, out.strides[-2], *a.strides[-2:],
+                 *b.strides[-2:], 0)  # fmt: skip
+    memory = TILE.scratch(m, n, k)
     if once:
         return Routine((Call("gemm", arguments),), memory)
     table = np.stack([_offsets(a), _offsets(b)], 1).astype(np.int32)
@@ -98,19 +69,28 @@ def _offsets(x: np.ndarray) -> np.ndarray:
     return at.reshape(-1)
 
 
-def build(module: Module, relaxed: bool) -> Gemm:
-    """The functions in a module; `relaxed`: they multiply and add in one instruction."""
-    kernels = [_kernel(module, rows, True, relaxed) for rows in range(1, ROWS + 1)]
-    kernels += [_kernel(module, rows, False, relaxed) for rows in range(1, ROWS + 1)]
+def build(module: Module, relaxed: bool) -> None:
+    """Add the functions to a module; `relaxed`: they multiply and add in one instruction."""
+    kernels = [
+        _kernel(module, rows, in_line, relaxed)
+        for in_line in (True, False)
+        for rows in range(1, ROWS + 1)
+    ]
     for kernel in kernels:
         module.table_slot(kernel.function.index)
-    block = _block(module)
-    pack_a, pack_b = _pack_a(module), _pack_b(module)
-    gemm = _gemm(module, block, pack_a, pack_b)
+    gemm = shared.gemm(functools.partial(_made, module), TILE, _write_tile)
     _batched(module, gemm)
     _times_columns(module, relaxed)
     _times_rows(module, relaxed)
-    return Gemm(block, pack_a, pack_b, gemm)
+
+
+def tiles(f: Assembler, *arguments: Operand) -> None:
+    """The code of all tiles of a block: see `shared.tiles`."""
+    shared.tiles(f, TILE, _write_tile, *arguments)
+
+
+def _made(module: Module, name: str, params: str) -> Assembler:
+    return Assembler(module, name, params, export=name == "gemm")
 
 
 def _multiply_add(x: Value, y: Value, total: Value, relaxed: bool) -> Value:
@@ -171,169 +151,36 @@ def _kernel(module: Module, rows: int, in_line: bool, relaxed: bool) -> Assemble
     return f
 
 
-def _block(module: Module) -> Assembler:
-    """All tiles of a block; a panel of b stays in L1 while those of a pass by."""
-    f = Assembler(module, "block", "i32 " * 14)
-    c, stride, a, a_panel, step, in_line, b, b_panel, b_step, m, n, k, adds, tile = f.params
-    kernel = module.type(_KERNEL)
-    with f.count(0, n, COLUMNS) as j:
-        at, panel = f.local(c + j * 4), f.local(a)
-        columns = f.local((n - j).min(COLUMNS))
-        with f.count(0, m, ROWS) as i:
-            rows = f.local((m - i).min(ROWS))
-            slot = rows - 1 + in_line.op("eqz") * ROWS
-            with f.when(columns.equals(COLUMNS)):
-                f.call_slot(kernel, slot, at, stride, panel, step, b, b_step, k, adds)
-                f.otherwise()
-                f.call_slot(kernel, slot, tile, 4 * COLUMNS, panel, step, b, b_step, k, 0)
-                to, end = f.local(at), f.local(tile + rows * (4 * COLUMNS))
-                with f.count(tile, end, 4 * COLUMNS) as source:
-                    with f.count(0, columns * 4, 4) as x:
-                        value = f.load(F32, source + x)
-                        with f.when(adds):
-                            f.store(to + x, f.load(F32, to + x) + value)
-                            f.otherwise()
-                            f.store(to + x, value)
-                    to.add(stride)
-            at.add(stride * ROWS)
-            panel.add(a_panel)
-        b.add(b_panel)
-    return f
-
-
-def _pack_a(module: Module) -> Assembler:
-    """Panels of 6 rows, k after k; the last has as many rows as are left, in the same places."""
-    f = Assembler(module, "pack_a", "i32 " * 6)
-    to, a, m, k, row, column = f.params
-    vectors = [f.local(type=F32X4) for _ in range(ROWS)]
-    with f.count(0, m, ROWS) as i:
-        rows = f.local((m - i).min(ROWS))
-        done, at = f.local(0), f.local(a)
-        with f.when(rows.equals(ROWS) & row.equals(4)):
-            with f.during(lambda: done < k):
-                f.store(to, f.load(F32X4, at))
-                f.store(to, f.load("i64", at, 16), 16)
-                _next(done, at, column, to)
-            f.otherwise()
-            with f.when(rows.equals(ROWS) & column.equals(4)):
-                pointers = [at, *[f.local(at + row * r) for r in range(1, ROWS)]]
-                with f.during(lambda: done + 4 <= k):
-                    for vector, pointer in zip(vectors, pointers, strict=True):
-                        vector.set(f.load(F32X4, pointer))
-                        pointer.add(16)
-                    for x, value in enumerate(transposed(vectors[:4])):
-                        f.store(to, value, 24 * x)
-                    e, g = vectors[4:]
-                    for x in range(4):
-                        pair = e.shuffle(g, x, 4 + x, x, 4 + x)
-                        f.store_half(to, pair, 0, 24 * x + 16)
-                    done.add(4)
-                    to.add(4 * 24)
-        with f.during(lambda: done < k):
-            for r in range(ROWS):
-                with f.when(rows > r):
-                    f.store(to, f.load(F32, at + row * r), 4 * r)
-            _next(done, at, column, to)
-        a.add(row * ROWS)
-    return f
-
-
-def _next(done: Variable, at: Variable, column: Value, to: Variable) -> None:
-    done.add(1)
-    at.add(column)
-    to.add(4 * ROWS)
-
-
-def _pack_b(module: Module) -> Assembler:
-    """Panels of 8 columns, k after k; columns that are missing in the last are 0."""
-    f = Assembler(module, "pack_b", "i32 " * 6)
-    to, b, n, k, row, column = f.params
-    vectors = [f.local(type=F32X4) for _ in range(4)]
-    with f.count(0, n, COLUMNS) as j:
-        columns = f.local((n - j).min(COLUMNS))
-        done, at = f.local(0), f.local(b)
-        with f.when(columns.equals(COLUMNS) & column.equals(4)):
-            with f.during(lambda: done < k):
-                f.store(to, f.load(F32X4, at))
-                f.store(to, f.load(F32X4, at, 16), 16)
-                done.add(1)
-                at.add(row)
-                to.add(4 * COLUMNS)
-            f.otherwise()
-            with f.when(columns.equals(COLUMNS) & row.equals(4)):
-                pointers = [at, *[f.local(at + column * x) for x in range(1, COLUMNS)]]
-                with f.during(lambda: done + 4 <= k):
-                    for half in range(2):
-                        for vector, pointer in zip(
-                            vectors, pointers[4 * half : 4 * half + 4], strict=True
-                        ):
-                            vector.set(f.load(F32X4, pointer))
-                            pointer.add(16)
-                        for x, value in enumerate(transposed(vectors)):
-                            f.store(to, value, 4 * COLUMNS * x + 16 * half)
-                    done.add(4)
-                    to.add(4 * 4 * COLUMNS)
-        with f.during(lambda: done < k):
-            for x in range(COLUMNS):
-                with f.when(columns > x):
-                    f.store(to, f.load(F32, at + column * x), 4 * x)
+def _write_tile(
+    f: Assembler, c: Value, c_row: Value, a: Value, a_row: Value, a_step: Value, b: Value,
+    b_step: Value, k: Value, rows: Value, columns: Value, adds: Value, memory: Value,
+) -> None:  # fmt: skip
+    """A call of the kernel for so many rows; fewer columns are written through a tile in memory."""
+    kernel, step = f.module.type(_KERNEL), a_step.where(a_step.differs(4), a_row)
+    some = f.local(rows.min(ROWS))
+    slot = some - 1 + a_step.differs(4) * ROWS
+    with f.when(columns.equals(COLUMNS)):
+        f.call_slot(kernel, slot, c, c_row, a, step, b, b_step, k, adds)
+        f.otherwise()
+        f.call_slot(kernel, slot, memory, 4 * COLUMNS, a, step, b, b_step, k, 0)
+        to, end = f.local(c), f.local(memory + some * (4 * COLUMNS))
+        with f.count(memory, end, 4 * COLUMNS) as source:
+            with f.count(0, columns * 4, 4) as x:
+                value = f.load(F32, source + x)
+                with f.when(adds):
+                    f.store(to + x, f.load(F32, to + x) + value)
                     f.otherwise()
-                    f.store(to, as_value(0.0, F32), 4 * x)
-            done.add(1)
-            at.add(row)
-            to.add(4 * COLUMNS)
-        b.add(column * COLUMNS)
-    return f
-
-
-def _gemm(module: Module, block: Assembler, pack_a: Assembler, pack_b: Assembler) -> Assembler:
-    f = Assembler(module, "gemm", "i32 " * 12, export=True)
-    c, a, b, m, n, k, c_row, a_row, a_column, b_row, b_column, tile = f.params
-    size = f.local((k + KC - 1) // KC)
-    size.set((k + size - 1) // size.where(size > 0, 1))
-    in_line = f.local(a_column.equals(4))
-    packs_a = f.local(n.op("gt", _FEW) | (in_line | a_row.equals(4)).op("eqz"))
-    packs_b = f.local((m > _FEW) | b_column.differs(4) | (n % COLUMNS).differs(0))
-    a_panels, b_panels = f.local(), f.local(tile + TILE)
-    a_panels.set(b_panels + (n + COLUMNS - 1).min(NC) // COLUMNS * (4 * COLUMNS) * size)
-    source, panel, step = f.local(), f.local(a_row * ROWS), f.local(a_column)
-    with f.when(in_line):
-        step.set(a_row)
-    with f.when(packs_a):
-        step.set(4 * ROWS)
-        in_line.set(0)
-    columns, b_panel, b_step = f.local(), f.local(4 * COLUMNS), f.local(b_row)
-    with f.count(0, k.where(k > 0, 1), size.where(size > 0, 1)) as p:
-        depth = f.local((k - p).min(size))
-        with f.count(0, n, NC) as j:
-            width = f.local((n - j).min(NC))
-            columns.set(b + p * b_row + j * b_column)
-            with f.when(packs_b):
-                f.call(pack_b.function, b_panels, columns, width, depth, b_row, b_column)
-                columns.set(b_panels)
-                b_panel.set(depth * (4 * COLUMNS))
-                b_step.set(4 * COLUMNS)
-            with f.count(0, m, MC) as i:
-                height = f.local((m - i).min(MC))
-                source.set(a + i * a_row + p * a_column)
-                with f.when(packs_a):
-                    f.call(pack_a.function, a_panels, source, height, depth, a_row, a_column)
-                    source.set(a_panels)
-                    panel.set(depth * (4 * ROWS))
-                f.call(
-                    block.function, c + i * c_row + j * 4, c_row, source, panel, step, in_line,
-                    columns, b_panel, b_step, height, width, depth, p > 0, tile,
-                )  # fmt: skip
-    return f
+                    f.store(to + x, value)
+            to.add(c_row)
 
 
 def _batched(module: Module, gemm: Assembler) -> Assembler:
     """`gemm` of many: their results follow each other, where operands lie stands in a table."""
-    f = Assembler(module, "batched_gemm", "i32 " * 15, export=True)
-    c, a, b, *rest, times, size, table = f.params
+    f = Assembler(module, "batched_gemm", "i32 " * 16, export=True)
+    memory, c, a, b, *rest, times, size, table = f.params
     with f.count(0, times):
         left, right = f.load("i32", table), f.load("i32", table, 4)
-        f.call(gemm.function, c, a + left, b + right, *rest)
+        f.call(gemm, memory, c, a + left, b + right, *rest)
         c.add(size)
         table.add(8)
     return f
@@ -406,7 +253,7 @@ def _times_rows(module: Module, relaxed: bool) -> None:
                 for row, total in zip(rows, sums, strict=True):
                     total.set(_multiply_add(x, f.load(F32X4, row + i), total, relaxed))
                 i.add(16)
-            a, b_, d, e = transposed(sums)
+            a, b_, d, e = f.transposed(sums)
             result.set(result + ((a + b_) + (d + e)))
         with f.during(lambda: i < k * 4):
             x.set(f.load(F32X4, rows[0] + i, how="v128.load32_zero"))

@@ -22,7 +22,8 @@ from pyframe.core.op import Op
 def library(relaxed: bool) -> bytes:
     """The module. `relaxed`: it uses relaxed SIMD, which may round a product and a sum at once."""
     module = Module()
-    conv.build(module, gemm.build(module, relaxed))
+    gemm.build(module, relaxed)
+    conv.build(module)
     for name, body in BODIES.items():
         f = Assembler(module, name, "i32 " * len(body.names), export=True)
         w = dict(zip(body.names, f.params, strict=True))

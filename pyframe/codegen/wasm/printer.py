@@ -84,7 +84,7 @@ class _Value:
 class Printer:
     """Prints one lane program into `function`, whose first locals are the three of PARAMS."""
 
-    def __init__(self, function: Function, program: lanes.Function, relaxed: bool) -> None:
+    def __init__(self, function: Function, program: lanes.LaneProgram, relaxed: bool) -> None:
         self.function, self.forms = function, Forms(relaxed)
         self.bindings = program.bindings
         self.liveness = Liveness(program.body)
@@ -472,7 +472,7 @@ class Printed(NamedTuple):
     body: bytes
 
 
-def printed(program: lanes.Function, relaxed: bool) -> Printed:
+def printed(program: lanes.LaneProgram, relaxed: bool) -> Printed:
     """A lane program as WebAssembly; `relaxed`: the engine has relaxed SIMD."""
     function = Function(0, PARAMS.split())
     Printer(function, program, relaxed).run()

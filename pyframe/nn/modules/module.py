@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 from pyframe.autograd import Function
-from pyframe.capture.known import HOOKS_ON_ALL, InDict
+from pyframe.capture.packages import HOOKS_ON_ALL, InDict
 from pyframe.core.devices import device as Device
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.modes import mode, no_grad
@@ -955,9 +955,9 @@ class Module:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         if "forward" in state:
-            from pyframe.capture.compile import Compiled
+            from pyframe.capture.compile import CompiledFunction
 
-            if isinstance(state["forward"], Compiled):  # `compile` is for this object alone
+            if isinstance(state["forward"], CompiledFunction):  # `compile` is for this object alone
                 del state["forward"]
         return state
 

@@ -49,6 +49,19 @@ class _Over:
         return self.nothing
 
 
+def _as_around(name: str) -> Any:
+    """A method of Batch that only tells the Recorder around it, or asks it."""
+
+    def run(self: Batch, *args: Any) -> Any:
+        return None if self.outer is None else getattr(self.outer, name)(*args)
+
+    return run
+
+
+def _nothing(self: Batch, *args: Any) -> None:
+    """What a batch need not know."""
+
+
 class Batch:
     """One `vmap` of `size` examples, and the ops on them: see core.modes.Recorder."""
 
@@ -248,14 +261,7 @@ class Batch:
 
     # --- what only a capture has to know: ops that are the same for all examples it sees itself
 
-    def saw(self, x: Tensor) -> None:
-        """Ops outside say so."""
-
-    def touched(self, x: Tensor) -> None:
-        """Ops outside say so."""
-
-    def due(self, storage: Storage) -> None:
-        """Ops outside say so."""
+    saw = touched = due = _nothing  # ops outside say so
 
     @property
     def replays(self) -> bool:
@@ -273,35 +279,15 @@ class Batch:
         with self.outside():
             return _op.const(number, dtype, device)
 
-    def feed(self, x: Tensor, make: Callable[[], Any], shares: bool) -> None:
-        """As where `vmap` was called."""
-        if self.outer is not None:
-            self.outer.feed(x, make, shares)
-
-    def source(self, x: Tensor) -> Callable[[], Any] | None:
-        """As where `vmap` was called."""
-        return None if self.outer is None else self.outer.source(x)
-
-    def placed(self) -> None:
-        """As where `vmap` was called."""
-        if self.outer is not None:
-            self.outer.placed()
-
-    def touch_grad(self, leaf: Tensor, read: bool) -> None:
-        """As where `vmap` was called."""
-        if self.outer is not None:
-            self.outer.touch_grad(leaf, read)
+    # as where `vmap` was called, if a Recorder is there
+    read_again, source = _as_around("read_again"), _as_around("source")
+    placed, touch_grad, hold = map(_as_around, ("placed", "touch_grad", "hold"))
 
     def watch(self, get: Callable[[], Any], value: Any = None) -> Any:
         """As where `vmap` was called."""
         if self.outer is not None:
             return self.outer.watch(get, value)
         return get() if value is None else value
-
-    def hold(self, lock: Any) -> None:
-        """As where `vmap` was called."""
-        if self.outer is not None:
-            self.outer.hold(lock)
 
 
 def _plain(x: Any) -> Any:

@@ -15,7 +15,7 @@ from pyframe.core.modes import mode, no_grad
 from pyframe.core.op import ROUTINE, Op, no_flops
 from pyframe.ops.math.elementwise import cast, ordered
 from pyframe.ops.random.creation import empty
-from pyframe.tensor import Tensor, feed, from_numpy, tensor, upload
+from pyframe.tensor import Tensor, from_numpy, read_again, tensor, upload
 
 
 @overload
@@ -137,7 +137,7 @@ def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
     if make is None:
         return upload(converted(x._host()), target, dtype or d)
     out = upload(converted(make()), target, dtype or d)
-    feed(out, lambda: converted(make()))
+    read_again(out, lambda: converted(make()))
     return out
 
 

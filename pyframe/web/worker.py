@@ -41,6 +41,7 @@ from pyframe.io import safetensors
 from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async
 from pyframe.train import recovery
+from pyframe.train.check import length
 from pyframe.train.data import place
 from pyframe.train.steps import numbers
 from pyframe.web.demo import Demo, Image, Pad, Points, Text
@@ -135,10 +136,7 @@ class Feed:
     @property
     def whole(self) -> bool:
         """Whether the last batch of an epoch was given."""
-        try:
-            return self.batch == len(self)
-        except TypeError:  # nobody knows where it ends
-            return False
+        return self.batch == length(self)
 
     def end(self) -> None:
         """Begin with the next epoch."""
@@ -308,8 +306,9 @@ class App(Session):
         except (OSError, RuntimeError) as error:
             if not _about_files(error):
                 raise
+            why = f"{error}".strip().rstrip(".")
             self.lacks = (
-                f"There is nothing to learn from: {_last_line(error)}. The program's files are "
+                f"There is nothing to learn from: {why}. The program's files are "
                 'named by the attribute files="…" (or data="…" for pyframe\'s own data sets).'
             )
             self.notice(self.lacks)
@@ -544,8 +543,7 @@ class App(Session):
 
     def _placed(self, x: Any) -> Any:
         """Inputs where the network is."""
-        p = next(self.model.net.parameters(), None)
-        return place("predict", x, self.model.device, None if p is None else p.dtype, images=True)
+        return place("predict", x, *self.model._place(), images=True)
 
     async def _mend(self) -> None:
         """Give a model that was on a lost GPU its last values again."""
@@ -754,16 +752,12 @@ class Watch(train.Callback):
         self.app, self.before = app, app.step
         self.logs: dict[str, float] = {}
         self.epoch0, self.one_run = app.epochs, steps is not None
-        try:
-            length: int | None = len(feed)
-        except TypeError:
-            length = None
         self.epochs = app.epochs + (0 if steps else epochs)
         self.planned: int | None = None
         if steps:
             self.planned = app.step + steps
-        elif length is not None:
-            self.planned = app.step + epochs * length - feed.batch
+        elif (batches := length(feed)) is not None:
+            self.planned = app.step + epochs * batches - feed.batch
         self.last, self.epoch = 0, -1  # the step and the epoch of the last news
         self.seen, self.sums = 0, dict[str, float]()  # steps of this epoch, and what they came to
         self.began = 0  # the step before the first of this epoch
@@ -819,10 +813,6 @@ def _about_files(error: BaseException) -> bool:
     return isinstance(error, FileNotFoundError) or (
         type(error) is RuntimeError and "download" in str(error)
     )
-
-
-def _last_line(error: BaseException) -> str:
-    return f"{error}".strip().rstrip(".")
 
 
 def failure(app: App | None, error: BaseException) -> dict[str, str]:

@@ -29,7 +29,8 @@ OBJECTS = (
 )  # fmt: skip
 
 # The files in which an optimizer's step is written: what they read of an optimizer is guarded as a
-# whole (`Guard.watch_optimizer`), and each option is fed. Schedulers and averages are not of them.
+# whole (`Guard.watch_optimizer`), and each option is a dynamic input. Schedulers and averages are
+# not of them.
 OPTIMIZERS_CODE = "optim/"
 NOT_OPTIMIZERS = ("lr_scheduler.py", "swa_utils.py")
 
