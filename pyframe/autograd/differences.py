@@ -20,23 +20,13 @@ class GradcheckError(RuntimeError):
 
 
 def gradcheck(
-    func: Callable[..., Any],
-    inputs: Any,
-    *,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
-    raise_exception: bool = True,
-    nondet_tol: float = 0.0,
-    check_undefined_grad: bool = True,
-    check_grad_dtypes: bool = False,
-    check_batched_grad: bool = False,
-    check_batched_forward_grad: bool = False,
-    check_forward_ad: bool = False,
-    check_backward_ad: bool = True,
-    fast_mode: bool = False,
+    func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5,
+    rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False, check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
     masked: bool | None = None,
-) -> bool:
+) -> bool:  # fmt: skip
     """Whether `func`'s gradients at float64 (or complex128) `inputs` match central differences.
 
     A complex number counts as two real ones. Raises GradcheckError (a RuntimeError) where they
@@ -160,13 +150,9 @@ def _compare(
 
 
 def gradgradcheck(
-    func: Callable[..., Any],
-    inputs: Any,
-    grad_outputs: Any = None,
-    *,
-    gen_non_contig_grad_outputs: bool = False,
-    **kw: Any,
-) -> bool:
+    func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *,
+    gen_non_contig_grad_outputs: bool = False, **kw: Any,
+) -> bool:  # fmt: skip
     """`gradcheck` of the gradients themselves, as functions of `inputs` and of `grad_outputs` (made
     up if not given): second derivatives."""
     args = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)

@@ -62,6 +62,10 @@ class _Named:
         self.name = name
 
 
+def _spec(x: Any) -> Spec | None:
+    return Spec(x._node.shape, x._node.dtype, x._node.device) if isinstance(x, Tensor) else None
+
+
 class BackwardCFunction(GradNode, FunctionCtx):
     """The step of the backward pass that a call of a Function made; it is forward's `ctx` too."""
 
@@ -80,10 +84,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
             (a.grad_fn or a) if need and mode.grad else None
             for a, need in zip(args, self.needs_input_grad, strict=True)
         ]
-        self.specs: list[Any] = [
-            (a._node.shape, a._node.dtype, a._node.device) if isinstance(a, Tensor) else None
-            for a in args
-        ]
+        self.specs: list[Any] = [_spec(a) for a in args]
         self.results: list[Spec | None] = []
         self.ports: list[weakref.ref[Port] | None] = []
         self.seq = 0
@@ -183,10 +184,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
                 "Some elements marked as dirty during the forward method were not returned as "
                 "output. The inputs that are modified inplace must all be outputs of the Function."
             )
-        self.results = [
-            Spec(r._node.shape, r._node.dtype, r._node.device) if isinstance(r, Tensor) else None
-            for r in results
-        ]
+        self.results = [_spec(r) for r in results]
         self.ports = [None] * len(results)
         # before its ports, after all that forward may have recorded
         self.seq = _grad_node.next_seq()

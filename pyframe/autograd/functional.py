@@ -71,15 +71,9 @@ def jacobian(
     with enable_grad():
         xs = _fresh("jacobian", inputs, create_graph)
         outs, ys = _called("jacobian", func, xs, strict)
-        rows = tuple(
-            [
-                _as(
-                    jacobian_of(y, xs, create_graph, strict and i, None if vectorize else 1), inputs
-                )
-                for i, y in enumerate(ys)
-            ]
-        )
-    return _done(_as(rows, outs), create_graph)
+        chunk = None if vectorize else 1
+        rows = [jacobian_of(y, xs, create_graph, strict and i, chunk) for i, y in enumerate(ys)]
+    return _done(_as(tuple([_as(row, inputs) for row in rows]), outs), create_graph)
 
 
 def hessian(

@@ -11,12 +11,9 @@ from pyframe.tensor import Tensor
 
 
 def backward(
-    self: Tensor,
-    gradient: Tensor | None = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    inputs: Sequence[Tensor] | None = None,
-) -> None:
+    self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None,
+    create_graph: bool = False, inputs: Sequence[Tensor] | None = None,
+) -> None:  # fmt: skip
     """Add the gradient of this tensor to `.grad` of every leaf that it depends on."""
     walk.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 

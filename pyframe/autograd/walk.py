@@ -16,13 +16,9 @@ from pyframe.tensor import Tensor, own_storage
 
 
 def backward(
-    tensors: Any,
-    grad_tensors: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    grad_variables: Any = None,
-    inputs: Any = None,
-) -> None:
+    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None,
+    create_graph: bool = False, grad_variables: Any = None, inputs: Any = None,
+) -> None:  # fmt: skip
     """Add the gradients of `tensors` to `.grad` of the leaves (or of `inputs` only)."""
     if grad_variables is not None:
         if grad_tensors is not None:
@@ -47,15 +43,10 @@ def backward(
 
 
 def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
+    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
+    create_graph: bool = False, allow_unused: bool | None = None, is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor, ...]:  # and None for what is unused, where that is allowed
+) -> tuple[Tensor, ...]:  # and None for what is unused, where that is allowed  # fmt: skip
     """The gradients of `outputs` with respect to `inputs`, without touching `.grad`.
 
     With `is_grads_batched` each of `grad_outputs` has a first dim more, as have the results: one
@@ -169,12 +160,9 @@ def _leads_to(roots: list[Any], goals: set[int]) -> set[int]:
 
 
 def _walk(
-    starts: list[Any],
-    seeds: list[Tensor],
-    retain_graph: bool | None,
-    create_graph: bool,
+    starts: list[Any], seeds: list[Tensor], retain_graph: bool | None, create_graph: bool,
     goals: list[Any] | None,
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """Walk back from `starts` (nodes and leaves): what arrives at each of `goals`, or, if that is
     None, to the leaves' `.grad`. A node was made after all that it depends on, so visiting by
     falling sequence number is a topological order."""

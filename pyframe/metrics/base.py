@@ -229,6 +229,20 @@ def described(value: Any) -> str:
     return f"{kind} of shape {[*value.shape]}" if isinstance(value, Tensor) else kind
 
 
+def check_tensors(name: str, output: Any, target: Any) -> None:
+    """TypeError unless both are tensors."""
+    for what, value in (("outputs", output), ("targets", target)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name}: expected {what} that are a tensor, got {described(value)}")
+
+
+def check_choice(name: str, what: str, value: Any, *known: Any) -> None:
+    """ValueError unless `value` is one of the `known` ones."""
+    if value not in known:
+        *some, last = map(repr, known)
+        raise ValueError(f"{name}: {what} must be {', '.join(some)} or {last}, got {value!r}")
+
+
 def first_tensor(value: Any) -> Tensor:
     """The first tensor of a batch of any nesting."""
     while not isinstance(value, Tensor):

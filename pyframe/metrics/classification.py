@@ -6,21 +6,17 @@ import math
 from typing import Any
 
 import pyframe as pf
-from pyframe.metrics.base import Streaming, described, ratio
+from pyframe.metrics.base import Streaming, check_choice, check_tensors, ratio
 from pyframe.nn import functional as F
 from pyframe.nn.parameter import is_lazy
 from pyframe.ops.api import check
 from pyframe.ops.index.rows import checked_classes
 from pyframe.tensor import Tensor
 
-AVERAGES = ("macro", "micro", "weighted", None)
-
 
 def task_of(name: str, output: Any, target: Any, task: str | None = None) -> str:
     """Whether outputs and targets are "binary" or "multiclass". ValueError for what is neither."""
-    for what, value in (("outputs", output), ("targets", target)):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name}: expected {what} that are a tensor, got {described(value)}")
+    check_tensors(name, output, target)
     shape, labels = tuple(output.shape), tuple(target.shape)
     classes = shape[1] if len(shape) > 1 else 1
     if task != "binary" and classes > 1 and labels == (*shape[:1], *shape[2:]):
@@ -110,10 +106,7 @@ class Classifying(Streaming):
         probabilities: bool | None = None, ignore_index: int | None = -100,
     ) -> None:  # fmt: skip
         super().__init__()
-        if task not in (None, "binary", "multiclass"):
-            raise ValueError(
-                f"{self.name}: task must be 'binary', 'multiclass' or None, got {task!r}"
-            )
+        check_choice(self.name, "task", task, "binary", "multiclass", None)
         if not 0 < threshold < 1:
             raise ValueError(
                 f"{self.name}: threshold must be a probability between 0 and 1, got {threshold!r}"
@@ -229,11 +222,7 @@ class _Averaged(_Counts):
 
     def __init__(self, average: str | None = "macro", **options: Any) -> None:
         super().__init__(**options)
-        if average not in AVERAGES:
-            raise ValueError(
-                f"{self.name}: average must be 'macro', 'micro', 'weighted' or None, got "
-                f"{average!r}"
-            )
+        check_choice(self.name, "average", average, "macro", "micro", "weighted", None)
         self.average = average
 
     def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
@@ -306,10 +295,7 @@ class ConfusionMatrix(_Counts):
 
     def __init__(self, normalize: str | None = None, **options: Any) -> None:
         super().__init__(**options)
-        if normalize not in (None, "true", "pred", "all"):
-            raise ValueError(
-                f"{self.name}: normalize must be 'true', 'pred', 'all' or None, got {normalize!r}"
-            )
+        check_choice(self.name, "normalize", normalize, "true", "pred", "all", None)
         self.normalize = normalize
 
     def multiclass(self, output: Tensor, target: Tensor) -> None:

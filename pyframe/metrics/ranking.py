@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyframe as pf
 from pyframe.core.modes import mode
-from pyframe.metrics.base import Streaming, ratio
+from pyframe.metrics.base import Streaming, check_choice, ratio
 from pyframe.metrics.classification import class_numbers, task_of, truths
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
@@ -41,10 +41,7 @@ class _Ranking(Streaming):
                 f"{self.name}: thresholds must be an int of at least 2, or None, which keeps every "
                 f"score, got {thresholds!r}"
             )
-        if average not in ("macro", "weighted", None):
-            raise ValueError(
-                f"{self.name}: average must be 'macro', 'weighted' or None, got {average!r}"
-            )
+        check_choice(self.name, "average", average, "macro", "weighted", None)
         self.thresholds, self.average = thresholds, average
         self.task, self.ignore_index = task, ignore_index
         self._scores: list[tuple[Tensor, Tensor, Tensor]] = []  # all of them, where they are kept

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pyframe as pf
-from pyframe.metrics.base import Streaming, described
+from pyframe.metrics.base import Streaming, check_tensors
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
 
 
 def same_shape(name: str, output: Any, target: Any) -> None:
     """Raise for what are not two tensors of one shape."""
-    for what, value in (("outputs", output), ("targets", target)):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name}: expected {what} that are a tensor, got {described(value)}")
+    check_tensors(name, output, target)
     if output.shape == target.shape:
         return
     hint = "give the network as many outputs as there are numbers in a target"

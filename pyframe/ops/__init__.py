@@ -16,7 +16,7 @@ from pyframe.ops.api.public import (
 )
 from pyframe.ops.index import along, bins, masks, select, sort, subscript
 from pyframe.ops.linalg import contraction, factor, fft, functions, ldl, matmul, spectral
-from pyframe.ops.math import activation, complex, elementwise, pointwise, promotion, special
+from pyframe.ops.math import complex, elementwise, pointwise, promotion, special
 from pyframe.ops.random import creation, draws, windows
 from pyframe.ops.reduce import extremes, norms, reductions, scan
 from pyframe.ops.shape import arrange, join, movement, strided

@@ -1,7 +1,8 @@
 """Learning rates that change as training goes on, as torch.optim.lr_scheduler.
 
-A scheduler computes with Python's numbers on the host and writes `param_groups[i]["lr"]`, which a
-compiled step is fed: it never causes a capture. Where the lr is a tensor, that tensor is filled.
+A scheduler computes with Python's numbers on the host and writes `param_groups[i]["lr"]`, a
+dynamic input of a compiled step: it never causes a capture. Where the lr is a tensor, that tensor
+is filled.
 """
 
 from __future__ import annotations
@@ -112,6 +113,17 @@ class LRScheduler:
 
     def get_lr(self) -> list[Rate]:
         """What the lr of each group becomes at `last_epoch`; see `get_last_lr` for what it is."""
+        if not self._get_lr_called_within_step:
+            warnings.warn(
+                f"{type(self).__name__}: get_lr() computes the next learning rate; to get the last "
+                "one, please use `get_last_lr()`",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self._rates(self.last_epoch)
+
+    def _rates(self, t: int) -> list[Rate]:
+        """What `get_lr` gives at epoch `t`."""
         raise NotImplementedError(f"{type(self).__name__} is missing the required get_lr")
 
     def get_last_lr(self) -> list[Rate]:
@@ -159,15 +171,6 @@ class LRScheduler:
             yield
         finally:
             self._get_lr_called_within_step = False
-
-    def _warn_outside(self) -> None:
-        if not self._get_lr_called_within_step:
-            warnings.warn(
-                f"{type(self).__name__}: get_lr() computes the next learning rate; to get the last "
-                "one, please use `get_last_lr()`",
-                UserWarning,
-                stacklevel=3,
-            )
 
     def state_dict(self) -> dict[str, Any]:
         """All fields but the optimizer, by name."""
@@ -227,25 +230,18 @@ class _Lambdas(LRScheduler):
 class LambdaLR(_Lambdas):
     """lr_t = lr_0 * lr_lambda(t)."""
 
-    def get_lr(self) -> list[Rate]:
-        """What the lr of each group becomes at `last_epoch`."""
-        self._warn_outside()
-        return [
-            base * fn(self.last_epoch)
-            for fn, base in zip(self.lr_lambdas, self.base_lrs, strict=True)
-        ]
+    def _rates(self, t: int) -> list[Rate]:
+        return [base * fn(t) for fn, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
 
 class MultiplicativeLR(_Lambdas):
     """lr_t = lr_{t-1} * lr_lambda(t)."""
 
-    def get_lr(self) -> list[Rate]:
-        """What the lr of each group becomes at `last_epoch`."""
-        self._warn_outside()
+    def _rates(self, t: int) -> list[Rate]:
         lrs = _values(self.optimizer, "lr")
         if self._is_initial:
             return lrs
-        return [lr * fn(self.last_epoch) for fn, lr in zip(self.lr_lambdas, lrs, strict=True)]
+        return [lr * fn(t) for fn, lr in zip(self.lr_lambdas, lrs, strict=True)]
 
 
 class _Factor(LRScheduler):
@@ -257,10 +253,8 @@ class _Factor(LRScheduler):
     def _product(self, t: int) -> float:
         raise NotImplementedError
 
-    def get_lr(self) -> list[Rate]:
-        """What the lr of each group becomes at `last_epoch`."""
-        self._warn_outside()
-        factor = self._factor(self.last_epoch)
+    def _rates(self, t: int) -> list[Rate]:
+        factor = self._factor(t)
         return [lr * factor for lr in _values(self.optimizer, "lr")]
 
     def _get_closed_form_lr(self) -> list[Rate]:
@@ -397,10 +391,8 @@ class CosineAnnealingLR(LRScheduler):
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
-        """What the lr of each group becomes at `last_epoch`."""
-        self._warn_outside()
-        t, n, low, lrs = self.last_epoch, self.T_max, self.eta_min, _values(self.optimizer, "lr")
+    def _rates(self, t: int) -> list[Rate]:
+        n, low, lrs = self.T_max, self.eta_min, _values(self.optimizer, "lr")
         if self._is_initial:
             return lrs
         if self._step_count == 1 and t > 0:
@@ -418,7 +410,8 @@ class CosineAnnealingLR(LRScheduler):
 
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Cosine annealing that starts again after T_0 epochs, then after T_mult times as many, and so
-    on (SGDR, arXiv 1608.03983). `step(epoch)` takes a fraction of an epoch too."""
+    on (SGDR, arXiv 1608.03983). `T_cur` is how many have passed since it started; `step(epoch)`
+    takes a fraction of an epoch too."""
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
@@ -439,9 +432,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
-        """What the lr of each group becomes `T_cur` epochs after a restart."""
-        self._warn_outside()
+    def _rates(self, t: int) -> list[Rate]:
         part = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * part for base in self.base_lrs]
 
@@ -505,7 +496,8 @@ class CyclicLR(_Cycle):
     """lr goes up from base_lr to max_lr in step_size_up steps and down again (arXiv 1506.01186).
 
     The height of a cycle is scaled by 1 ("triangular"), 1 / 2^(cycle - 1) ("triangular2"),
-    gamma^t ("exp_range"), or `scale_fn` of the cycle or of t (`scale_mode` "iterations").
+    gamma^t ("exp_range"), or `scale_fn` of the cycle or of t (`scale_mode` "iterations"). `get_lr`
+    sets the momentum.
     """
 
     def __init__(
@@ -549,10 +541,7 @@ class CyclicLR(_Cycle):
             return 1.0
         return 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x
 
-    def get_lr(self) -> list[Rate]:
-        """What the lr of each group becomes at `last_epoch`; sets the momentum."""
-        self._warn_outside()
-        t = self.last_epoch
+    def _rates(self, t: int) -> list[Rate]:
         cycle = math.floor(1 + t / self.total_size)
         x = 1.0 + t / self.total_size - cycle  # how much of the cycle is done
         up = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
@@ -580,7 +569,8 @@ class CyclicLR(_Cycle):
 
 class OneCycleLR(_Cycle):
     """lr goes from max_lr / div_factor up to max_lr, and far below where it began
-    (arXiv 1708.07120). It counts batches; `three_phase` is what the paper does."""
+    (arXiv 1708.07120). It counts batches; `three_phase` is what the paper does. `get_lr` sets the
+    momentum; ValueError after the last step."""
 
     def __init__(
         self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None,
@@ -635,12 +625,7 @@ class OneCycleLR(_Cycle):
             return end + (start - end) / 2.0 * (math.cos(math.pi * pct) + 1)
         return (end - start) * pct + start
 
-    def get_lr(self) -> list[Rate]:
-        """What the lr of each group becomes at `last_epoch`; sets the momentum.
-
-        ValueError after the last step."""
-        self._warn_outside()
-        t = self.last_epoch
+    def _rates(self, t: int) -> list[Rate]:
         if t > self.total_steps:
             raise ValueError(
                 f"OneCycleLR: tried to step {t} times, and the specified number of total steps is "

@@ -1,18 +1,5 @@
 """torch.nn.functional: layers, activations and losses as functions."""
 
-from pyframe.nn.functional import (
-    activation,
-    attention,
-    ctc,
-    distance,
-    dropouts,
-    embeddings,
-    linear_maps,
-    loss,
-    normalization,
-    resample,
-    spatial,
-)
 from pyframe.nn.functional.activation import *
 from pyframe.nn.functional.attention import *
 from pyframe.nn.functional.ctc import *
@@ -26,10 +13,8 @@ from pyframe.nn.functional.resample import *
 from pyframe.nn.functional.spatial import *
 from pyframe.ops.api.public import publish as _publish
 
-_MODULES = (
-    activation, attention, ctc, distance, dropouts, embeddings, linear_maps, loss, normalization,
-    resample, spatial,
-)  # fmt: skip
+_MODULES = """activation attention ctc distance dropouts embeddings linear_maps loss normalization
+resample spatial"""
 _OUT = "avg_pool2d avg_pool3d gelu hardshrink linear logsigmoid softplus softshrink"
-for _module in _MODULES:
-    _publish(globals(), _module.__all__, _OUT)
+for _name in _MODULES.split():
+    _publish(globals(), globals()[_name].__all__, _OUT)

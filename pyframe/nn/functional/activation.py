@@ -15,8 +15,8 @@ from pyframe.ops.api import check
 from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.layouts import lie
 from pyframe.ops.math import elementwise as el
-from pyframe.ops.math.activation import hardshrink as hardshrink, prelu as prelu
 from pyframe.ops.math.elementwise import softplus as _softplus
+from pyframe.ops.math.pointwise import hardshrink as hardshrink, prelu as prelu
 from pyframe.ops.random.draws import rand
 from pyframe.ops.reduce import reductions as rd
 from pyframe.ops.shape import arrange

@@ -404,17 +404,10 @@ lstm = _network_function(
     num_layers, dropout, train, bidirectional).
     """,
 )
-gru = _network_function(
-    "gru", _GATED, "(output, h) of layers of GRU: see nn.GRU. Arguments as of `lstm`, with h alone."
-)
-rnn_tanh = _network_function(
-    "rnn_tanh", _TANH,
-    "(output, h) of layers of RNN: see nn.RNN. Arguments as of `lstm`, with h alone.",
-)  # fmt: skip
-rnn_relu = _network_function(
-    "rnn_relu", _RELU,
-    "(output, h) of layers of RNN with relu: see nn.RNN. Arguments as of `lstm`, with h alone.",
-)  # fmt: skip
+_ONE_STATE = "(output, h) of layers of {}. Arguments as of `lstm`, with h alone."
+gru = _network_function("gru", _GATED, _ONE_STATE.format("GRU: see nn.GRU"))
+rnn_tanh = _network_function("rnn_tanh", _TANH, _ONE_STATE.format("RNN: see nn.RNN"))
+rnn_relu = _network_function("rnn_relu", _RELU, _ONE_STATE.format("RNN with relu: see nn.RNN"))
 
 
 # --- cells
@@ -451,28 +444,21 @@ def lstm_cell(
     return h, c
 
 
-def gru_cell(
-    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
-    b_hh: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """The next h: see nn.GRUCell. (N, in) and (N, H)."""
-    return _one_step(_GATED, input, hx, None, w_ih, w_hh, b_ih, b_hh)[1]
+def _cell_function(name: str, cell: _Cell, layer: str) -> Callable[..., Tensor]:
+    def run(
+        input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+        b_hh: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        return _one_step(cell, input, hx, None, w_ih, w_hh, b_ih, b_hh)[1]
+
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = f"The next h: see nn.{layer}. (N, in) and (N, H)."
+    return run
 
 
-def rnn_tanh_cell(
-    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
-    b_hh: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """The next h: see nn.RNNCell. (N, in) and (N, H)."""
-    return _one_step(_TANH, input, hx, None, w_ih, w_hh, b_ih, b_hh)[1]
-
-
-def rnn_relu_cell(
-    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
-    b_hh: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """The next h: see nn.RNNCell. (N, in) and (N, H)."""
-    return _one_step(_RELU, input, hx, None, w_ih, w_hh, b_ih, b_hh)[1]
+gru_cell = _cell_function("gru_cell", _GATED, "GRUCell")
+rnn_tanh_cell = _cell_function("rnn_tanh_cell", _TANH, "RNNCell")
+rnn_relu_cell = _cell_function("rnn_relu_cell", _RELU, "RNNCell")
 
 
 autocast(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.layouts import lie
@@ -88,35 +89,32 @@ def conv_transpose3d(
 # --- pooling: of (N, C, *spatial) or (C, *spatial)
 
 
-def _named(run: Any, name: str, doc: str) -> Any:
-    run.__name__ = run.__qualname__ = name
-    run.__doc__ = doc
-    return run
+def _over(*dims: int) -> Callable[[Callable[[str, int], Any]], None]:
+    """Make the functions of `_pool(name, k)`, one for each number of dims: `pool1d` and so on; if
+    it gives two, the second also `pool1d_with_indices`. Their docstrings have that number as {k}.
+    """
+
+    def make(pool: Callable[[str, int], Any]) -> None:
+        for k in dims:
+            name = f"{pool.__name__[1:]}{k}d"
+            made = pool(name, k)
+            for run in made if isinstance(made, tuple) else (made,):
+                run.__name__ = run.__qualname__ = name
+                run.__doc__ = (run.__doc__ or "").format(k=k)
+                globals()[name] = run
+                name += "_with_indices"
+
+    return make
 
 
-def _max_pool(k: int) -> tuple[Any, Any]:
-    name = f"max_pool{k}d"
-
-    @overload
-    def run(
-        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-        ceil_mode: bool = False, return_indices: Literal[False] = False,
-    ) -> Tensor: ...  # fmt: skip
-    @overload
-    def run(
-        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-        ceil_mode: bool = False, *,
-        return_indices: Literal[True],
-    ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
-    @overload
-    def run(
-        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-        ceil_mode: bool = False, return_indices: bool = False,
-    ) -> Any: ...  # fmt: skip
+@_over(1, 2, 3)
+def _max_pool(name: str, k: int) -> Any:
     def run(
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = False,
     ) -> Any:  # fmt: skip
+        """The largest element of each window over the last {k} dim(s);
+        return_indices: (values, int64 flat index in each plane)."""
         return _pool.max_pool(name, k, input, kernel_size, stride, padding, dilation, ceil_mode,
                               return_indices)  # fmt: skip
 
@@ -124,105 +122,71 @@ def _max_pool(k: int) -> tuple[Any, Any]:
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = True,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The largest element of each window over the last {k} dim(s)
+        and its int64 flat index in each plane."""
         return run(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
-    what = f"The largest element of each window over the last {k} dim(s)"
-    return (
-        _named(
-            run, name, f"{what};\n    return_indices: (values, int64 flat index in each plane)."
-        ),
-        _named(
-            both, f"{name}_with_indices", f"{what}\n    and its int64 flat index in each plane."
-        ),
-    )
+    return run, both
 
 
-def _avg_pool(k: int) -> Any:
-    name = f"avg_pool{k}d"
-
+@_over(1, 2, 3)
+def _avg_pool(name: str, k: int) -> Any:
     def run(
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
         ceil_mode: bool = False, count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Tensor:  # fmt: skip
+        """The mean of each window over the last {k} dim(s)."""
         return _pool.avg_pool(name, k, input, kernel_size, stride, padding, ceil_mode,
                               count_include_pad, divisor_override)  # fmt: skip
 
-    return _named(run, name, f"The mean of each window over the last {k} dim(s).")
+    return run
 
 
-def _lp_pool(k: int) -> Any:
-    name = f"lp_pool{k}d"
-
+@_over(1, 2, 3)
+def _lp_pool(name: str, k: int) -> Any:
     def run(
         input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
         ceil_mode: bool = False,
     ) -> Tensor:  # fmt: skip
+        """(sum of x^norm_type)^(1/norm_type) of windows over {k} dim(s)."""
         return _pool.lp_pool(name, k, input, norm_type, kernel_size, stride, ceil_mode)
 
-    return _named(run, name, f"(sum of x^norm_type)^(1/norm_type) of windows over {k} dim(s).")
+    return run
 
 
-def _adaptive_avg_pool(k: int) -> Any:
-    name = f"adaptive_avg_pool{k}d"
-
+@_over(1, 2, 3)
+def _adaptive_avg_pool(name: str, k: int) -> Any:
     def run(input: Tensor, output_size: Any) -> Tensor:
+        """The means of `output_size` bins over the last {k} dim(s)."""
         return _pool.adaptive_avg_pool(name, k, input, output_size)
 
-    return _named(run, name, f"The means of `output_size` bins over the last {k} dim(s).")
+    return run
 
 
-def _adaptive_max_pool(k: int) -> tuple[Any, Any]:
-    name = f"adaptive_max_pool{k}d"
-
-    @overload
-    def run(input: Tensor, output_size: Any, return_indices: Literal[False] = False) -> Tensor: ...
-    @overload
-    def run(
-        input: Tensor, output_size: Any, return_indices: Literal[True]
-    ) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def run(input: Tensor, output_size: Any, return_indices: bool = False) -> Any: ...
+@_over(1, 2, 3)
+def _adaptive_max_pool(name: str, k: int) -> Any:
     def run(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        """The largest element of each of `output_size` bins over the last {k} dim(s);
+        return_indices: (values, int64 flat index in each plane)."""
         return _pool.adaptive_max_pool(name, k, input, output_size, return_indices)
 
     def both(input: Tensor, output_size: Any, return_indices: bool = True) -> tuple[Tensor, Tensor]:
+        """The largest element of each of `output_size` bins over the last {k} dim(s)
+        and its int64 flat index in each plane."""
         return run(input, output_size, True)
 
-    what = f"The largest element of each of `output_size` bins over the last {k} dim(s)"
-    return (
-        _named(
-            run, name, f"{what};\n    return_indices: (values, int64 flat index in each plane)."
-        ),
-        _named(
-            both, f"{name}_with_indices", f"{what}\n    and its int64 flat index in each plane."
-        ),
-    )
+    return run, both
 
 
-def _fractional_max_pool(k: int) -> tuple[Any, Any]:
-    name = f"fractional_max_pool{k}d"
-
-    @overload
-    def run(
-        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-        return_indices: Literal[False] = False, _random_samples: Tensor | None = None,
-    ) -> Tensor: ...  # fmt: skip
-    @overload
-    def run(
-        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-        *,
-        return_indices: Literal[True], _random_samples: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
-    @overload
-    def run(
-        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-        return_indices: bool = False, _random_samples: Tensor | None = None,
-    ) -> Any: ...  # fmt: skip
+@_over(2, 3)
+def _fractional_max_pool(name: str, k: int) -> Any:
     def run(
         input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
         return_indices: bool = False, _random_samples: Tensor | None = None,
     ) -> Any:  # fmt: skip
+        """The largest element of windows at random steps (https://arxiv.org/abs/1412.6071);
+        `_random_samples` in [0, 1) is (N, C, {k})."""
         return _pool.fractional_max_pool(name, k, input, kernel_size, output_size, output_ratio,
                                          return_indices, _random_samples)  # fmt: skip
 
@@ -230,42 +194,27 @@ def _fractional_max_pool(k: int) -> tuple[Any, Any]:
         input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
         return_indices: bool = True, _random_samples: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The largest element of windows at random steps (https://arxiv.org/abs/1412.6071)
+        and its index."""
         return run(input, kernel_size, output_size, output_ratio, True, _random_samples)
 
-    what = "The largest element of windows at random steps (https://arxiv.org/abs/1412.6071)"
-    doc = f"{what};\n    `_random_samples` in [0, 1) is (N, C, {k})."
-    return _named(run, name, doc), _named(both, f"{name}_with_indices", f"{what} and its index.")
+    return run, both
 
 
-def _max_unpool(k: int) -> Any:
-    name = f"max_unpool{k}d"
-
+@_over(1, 2, 3)
+def _max_unpool(name: str, k: int) -> Any:
     def run(
         input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
         output_size: Any = None,
     ) -> Tensor:  # fmt: skip
+        """max_pool{k}d undone: each element where its int64 index says, zeros elsewhere."""
         return _pool.max_unpool(name, k, input, indices, kernel_size, stride, padding, output_size)
 
-    doc = f"max_pool{k}d undone: each element where its int64 index says, zeros elsewhere."
-    return _named(run, name, doc)
+    return run
 
 
 if TYPE_CHECKING:
     from pyframe._stubs.spatial import *
-else:
-    max_pool1d, max_pool1d_with_indices = _max_pool(1)
-    max_pool2d, max_pool2d_with_indices = _max_pool(2)
-    max_pool3d, max_pool3d_with_indices = _max_pool(3)
-    avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool(1), _avg_pool(2), _avg_pool(3)
-    lp_pool1d, lp_pool2d, lp_pool3d = _lp_pool(1), _lp_pool(2), _lp_pool(3)
-    adaptive_avg_pool1d, adaptive_avg_pool2d = _adaptive_avg_pool(1), _adaptive_avg_pool(2)
-    adaptive_avg_pool3d = _adaptive_avg_pool(3)
-    adaptive_max_pool1d, adaptive_max_pool1d_with_indices = _adaptive_max_pool(1)
-    adaptive_max_pool2d, adaptive_max_pool2d_with_indices = _adaptive_max_pool(2)
-    adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _adaptive_max_pool(3)
-    fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional_max_pool(2)
-    fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional_max_pool(3)
-    max_unpool1d, max_unpool2d, max_unpool3d = _max_unpool(1), _max_unpool(2), _max_unpool(3)
 
 
 # --- columns of windows

@@ -33,44 +33,32 @@ from pyframe.ops.random.draws import rand
 from pyframe.tensor import Tensor
 
 
-def dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Zero elements with the probability `p` if `train`, and scale the others by 1 / (1 - p)."""
-    return dropouts.dropout(input, p, train)
+def _dropout(name: str, doc: str, inplace: bool, **how: bool) -> Any:
+    def run(input: Tensor, p: float, train: bool) -> Tensor:
+        return dropouts.dropped(name, input, p, train, inplace, **how)
+
+    run.__name__ = run.__qualname__ = name + "_" * inplace
+    run.__doc__ = doc
+    return run
 
 
-def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """`dropout` that writes to its input; returns it."""
-    return dropouts.dropout(input, p, train, True)
-
-
-def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Dropout that keeps mean and variance of what SELU gives, if `train`."""
-    return dropouts.alpha_dropout(input, p, train)
-
-
-def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """`alpha_dropout` that writes to its input; returns it."""
-    return dropouts.alpha_dropout(input, p, train, True)
-
-
-def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Dropout of whole channels of (N, C, *), if `train`."""
-    return dropouts.dropped("feature_dropout", input, p, train, False, True)
-
-
-def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """`feature_dropout` that writes to its input; returns it."""
-    return dropouts.dropped("feature_dropout", input, p, train, True, True)
-
-
-def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """`alpha_dropout` of whole channels of (N, C, *)."""
-    return dropouts.feature_alpha_dropout(input, p, train)
-
-
-def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """`feature_alpha_dropout` that writes to its input; returns it."""
-    return dropouts.feature_alpha_dropout(input, p, train, True)
+_DROPOUTS: dict[str, tuple[dict[str, bool], str]] = {
+    "dropout": (
+        {},
+        "Zero elements with the probability `p` if `train`, and scale the others by 1 / (1 - p).",
+    ),
+    "alpha_dropout": (
+        {"alpha": True}, "Dropout that keeps mean and variance of what SELU gives, if `train`."
+    ),
+    "feature_dropout": ({"features": True}, "Dropout of whole channels of (N, C, *), if `train`."),
+    "feature_alpha_dropout": (
+        {"alpha": True, "features": True}, "`alpha_dropout` of whole channels of (N, C, *)."
+    ),
+}  # fmt: skip
+for _name, (_how, _doc) in _DROPOUTS.items():
+    _in_place = f"`{_name}` that writes to its input; returns it."
+    globals()[_name] = _dropout(_name, _doc, False, **_how)
+    globals()[f"{_name}_"] = _dropout(_name, _in_place, True, **_how)
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:

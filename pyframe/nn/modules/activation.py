@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from pyframe.nn import functional as F, init as _init
-from pyframe.nn.modules.fields import Layer, layer
+from pyframe.nn.modules.fields import Layer, OneInput, layer
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.multihead import MultiheadAttention as MultiheadAttention  # PyTorch's place
 from pyframe.nn.modules.utils import check_sizes, shown
@@ -23,6 +23,8 @@ __all__ = [
 
 
 class _Elementwise(Layer):
+    """What treats each element by itself."""
+
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
         raise NotImplementedError
@@ -252,15 +254,11 @@ class LogSigmoid(_Elementwise):
 # --- over a dim
 
 
-@layer()
-class GLU(Layer):
+@layer(F.glu, "Half the size in `dim`.")
+class GLU(OneInput):
     """a * sigmoid(b) of the two halves of a dim (arXiv 1612.08083)."""
 
     dim: int = -1
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Half the size in `dim`."""
-        return F.glu(input, self.dim)
 
 
 @layer()

@@ -73,10 +73,8 @@ class _NormBase(Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
     def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, {shown(self, 'eps', 'momentum', 'affine')}, "
-            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
-        )
+        names = ("eps", "momentum", "affine", "bias", "track_running_stats")
+        return f"{self.num_features}, {shown(self, *names)}"
 
 
 class _BatchNorm(_NormBase):

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pyframe.nn import functional as F
-from pyframe.nn.modules.fields import Layer, layer
-from pyframe.tensor import Tensor
+from pyframe.nn.modules.fields import OneInput, layer
 
 __all__ = ["ChannelShuffle"]
 
 
-@layer()
-class ChannelShuffle(Layer):
+@layer(F.channel_shuffle)
+class ChannelShuffle(OneInput):
     """Channels of (N, C, *), `groups` groups of them, taken from each group in turn."""
 
     groups: int
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return F.channel_shuffle(input, self.groups)

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable
 from inspect import unwrap
 from itertools import takewhile
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from pyframe.nn import functional
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import shown
+from pyframe.tensor import Tensor
 
 C = TypeVar("C", bound=type)
 
@@ -35,12 +36,15 @@ class Layer(Module):
 
     __fields__: ClassVar[dict[str, str]] = {}  # the arguments of `__init__`, with their annotations
     __defaults__: ClassVar[dict[str, Any]] = {}
+    __passing__: ClassVar[tuple[str, ...]] = ()  # those that are no attributes
     __shown__: ClassVar[tuple[str, ...] | None] = None  # the fields in its repr, if not all
 
     def _set_fields(self, given: dict[str, Any]) -> None:
         """What `__init__` does with its arguments."""
         super().__init__()
         for name, annotation in self.__fields__.items():
+            if name in self.__passing__:
+                continue
             if annotation == "Tensor | None":
                 self.register_buffer(name, given[name])
             else:
@@ -54,10 +58,19 @@ class Layer(Module):
         return shown(self, *(self.__fields__ if self.__shown__ is None else self.__shown__))
 
 
+class OneInput(Layer):
+    """A layer that takes a tensor."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        raise NotImplementedError
+
+
 @dataclass_transform(eq_default=False)
-def layer(function: Callable[..., Any] | None = None) -> Callable[[C], C]:
+def layer(function: Callable[..., Any] | None = None, result: str = "") -> Callable[[C], C]:
     """Make `__init__` of a class's fields: the annotated names in its body, behind those of its
     bases. `forward` gives `function` its input, and what the layer has by its parameters' names.
+    `result` is the docstring of `forward`, if not that of its base's.
 
         @layer(F.softplus)
         class Softplus(Layer):
@@ -67,6 +80,8 @@ def layer(function: Callable[..., Any] | None = None) -> Callable[[C], C]:
     The fields are attributes of a layer, not of its class, and buffers where they are tensors or
     None. A subclass without `@layer` is as any other.
     """
+
+    frame = sys._getframe(1)
 
     def finish(cls: Any) -> Any:
         body = vars(cls)
@@ -80,7 +95,8 @@ def layer(function: Callable[..., Any] | None = None) -> Callable[[C], C]:
             if own and "__init__" not in body:
                 cls.__init__ = _init(cls)
         if function is not None:
-            cls.forward = _forward(cls, function)
+            cls.forward = _forward(cls, function, frame)
+            cls.forward.__doc__ = result or cls.forward.__doc__
         return cls
 
     return finish
@@ -110,18 +126,30 @@ def _set(self: Any) -> None:
     self._set_fields(locals())
 
 
-def _forward(cls: Any, function: Any) -> FunctionType:
+def _forward(cls: Any, function: Any, frame: FrameType) -> FunctionType:
     """`forward`, as a base of the class has it, that calls the function."""
+    count = cls.forward.__code__.co_argcount  # with self
     code = getattr(unwrap(function), "__code__", None)  # an op has none
-    names = tuple(takewhile(
-        lambda name: name in cls.__fields__ or hasattr(cls, name),
-        code.co_varnames[1 : code.co_argcount] if code else (),
-    ))  # fmt: skip
-    assert cls.__fields__.keys() <= {*names}, f"{cls.__name__}: the function takes {names} alone"
+    options = code.co_varnames[count - 1 : code.co_argcount] if code else ()
+    fields = cls.__fields__
+    changes: dict[str, Any] = {}
+    if count == 2:
+        names = tuple(takewhile(lambda name: name in fields or hasattr(cls, name), options))
+        code = _CALLS[len(names)].__code__
+    else:
+        names = tuple(name for name in options if name in fields and name not in cls.__passing__)
+        code = _CALLS_OF_TWO[len(names)].__code__
+        # a warning about a loss's inputs points at the loss
+        changes["co_filename"], changes["co_firstlineno"] = frame.f_code.co_filename, frame.f_lineno
+        changes["co_varnames"] = cls.forward.__code__.co_varnames[:count]
+        changes["co_consts"] = tuple(names if isinstance(c, tuple) else c for c in code.co_consts)
+    assert fields.keys() <= {*names, *cls.__passing__}, (
+        f"{cls.__name__}: the function takes {names} alone"
+    )
     # looked up at each call, so that a function in place of PyTorch's is heard of here too
     assert getattr(F, function.__name__) is function, f"{cls.__name__}: {function} is none of F's"
-    code = _CALLS[len(names)].__code__
-    forward = _method(cls, "forward", code, co_names=("F", function.__name__, *names))
+    names = ("F", function.__name__, *names)
+    forward = _method(cls, "forward", code, co_names=names, **changes)
     forward.__doc__, forward.__annotations__ = cls.forward.__doc__, cls.forward.__annotations__
     return forward
 
@@ -136,4 +164,12 @@ _CALLS: tuple[Any, ...] = (
     lambda self, input: F.function(input, self.a, self.b, self.c, self.d),
     lambda self, input: F.function(input, self.a, self.b, self.c, self.d, self.e),
     lambda self, input: F.function(input, self.a, self.b, self.c, self.d, self.e, self.f),
+)
+# With two inputs, as losses take them, and attributes by their names.
+_CALLS_OF_TWO: tuple[Any, ...] = (
+    lambda self, x, y: F.function(x, y),
+    lambda self, x, y: F.function(x, y, a=self.a),
+    lambda self, x, y: F.function(x, y, a=self.a, b=self.b),
+    lambda self, x, y: F.function(x, y, a=self.a, b=self.b, c=self.c),
+    lambda self, x, y: F.function(x, y, a=self.a, b=self.b, c=self.c, d=self.d),
 )

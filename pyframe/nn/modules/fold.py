@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from pyframe.nn import functional as F
-from pyframe.nn.modules.fields import Layer, layer
-from pyframe.tensor import Tensor
+from pyframe.nn.modules.fields import OneInput, layer
 
 __all__ = ["Fold", "Unfold"]
 
 
-@layer()
-class Fold(Layer):
+@layer(F.fold, "(N, C * kh * kw, positions) or without N -> (N, C, *output_size).")
+class Fold(OneInput):
     """Columns added up where their windows lie: (N, C * kh * kw, positions) -> (N, C, H, W)."""
 
     output_size: Any
@@ -21,22 +20,12 @@ class Fold(Layer):
     padding: Any = 0
     stride: Any = 1
 
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C * kh * kw, positions) or without N -> (N, C, *output_size)."""
-        return F.fold(
-            input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
-        )
 
-
-@layer()
-class Unfold(Layer):
+@layer(F.unfold, "(N, C, H, W) or (C, H, W) -> (N, C * kh * kw, positions).")
+class Unfold(OneInput):
     """Windows as columns: (N, C, H, W) -> (N, C * kh * kw, positions)."""
 
     kernel_size: Any
     dilation: Any = 1
     padding: Any = 0
     stride: Any = 1
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) or (C, H, W) -> (N, C * kh * kw, positions)."""
-        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)

@@ -8,7 +8,7 @@ from typing import Any
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.lazy import LazyModuleMixin
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import bias_bound, check_sizes
+from pyframe.nn.modules.utils import bias_bound, check_sizes, shown
 from pyframe.nn.parameter import Parameter, UninitializedParameter
 from pyframe.ops.random.creation import empty
 from pyframe.tensor import Tensor
@@ -56,10 +56,7 @@ class Linear(Module):
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, "
-            f"bias={self.bias is not None}"
-        )
+        return shown(self, "in_features", "out_features", "bias")
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -141,7 +138,4 @@ class Bilinear(Module):
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return (
-            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
-            f"out_features={self.out_features}, bias={self.bias is not None}"
-        )
+        return shown(self, "in1_features", "in2_features", "out_features", "bias")

@@ -13,6 +13,7 @@ from typing import Any
 from pyframe.nn import functional as F
 from pyframe.nn.functional.loss import LinearCrossEntropyOptions, reduction_of
 from pyframe.nn.modules.distance import PairwiseDistance
+from pyframe.nn.modules.fields import Layer, layer
 from pyframe.nn.modules.linear import Linear
 from pyframe.nn.modules.module import Module
 from pyframe.tensor import Tensor
@@ -29,108 +30,107 @@ __all__ = [
 _OLD = "elementwise_mean"  # what nn.functional still takes, with a warning
 
 
-class _Loss(Module):
+class _Loss(Layer):
     """What all losses share. ValueError for an unknown reduction."""
 
+    reduction: str
     _reductions: tuple[str, ...] = ("mean", "sum", "none")
+    __passing__ = ("size_average", "reduce")
+    __shown__ = ()
 
     def __init__(
         self, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
     ) -> None:
-        super().__init__()
+        self._set_fields(locals())
+
+    def _set_fields(self, given: dict[str, Any]) -> None:
+        name, reduction = type(self).__name__, given["reduction"]
+        size_average, reduce = map(given.get, self.__passing__)
         wrong = [x for x in (size_average, reduce) if isinstance(x, str) or hasattr(x, "__array__")]
         if wrong:
-            name = type(self).__name__
             raise TypeError(
                 f"{name}: got {len(wrong)} positional argument{'s' if len(wrong) > 1 else ''}, "
                 "expected its options by their names (reduction='sum'); the loss of a prediction "
                 f"is nn.{name}()(input, target)"
             )
-        old = reduction_of(size_average, reduce, 2)
+        old = reduction_of(size_average, reduce, 3)
         if old is None and reduction not in (*self._reductions, _OLD):
             *names, last = map(repr, self._reductions)
             raise ValueError(
-                f"{type(self).__name__}: {reduction} is not a valid value for reduction; use "
+                f"{name}: {reduction} is not a valid value for reduction; use "
                 f"{', '.join(names)} or {last}"
             )
+        super()._set_fields(given)
         self.reduction = old or reduction
 
 
+@layer()
+class _Plain(_Loss):
+    """A loss without a weight, whose options begin with those of all."""
+
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+    __init__ = _Loss.__init__
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        return super().forward(input, target)
+
+
+@layer()
 class _WeightedLoss(_Loss):
     """A loss with a weight for each class or element: a buffer."""
 
-    def __init__(
-        self, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
-        reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
+    weight: Tensor | None = None
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        return super().forward(input, target)
 
 
 # --- numbers
 
 
-class L1Loss(_Loss):
+@layer(F.l1_loss)
+class L1Loss(_Plain):
     """The mean of |input - target|."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
-        return F.l1_loss(input, target, reduction=self.reduction)
 
-
-class MSELoss(_Loss):
+@layer(F.mse_loss)
+class MSELoss(_Plain):
     """The mean of (input - target)^2."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
-        return F.mse_loss(input, target, reduction=self.reduction)
 
-
-class SmoothL1Loss(_Loss):
+@layer(F.smooth_l1_loss)
+class SmoothL1Loss(_Plain):
     """The mean of d^2 / (2 beta) where d = |input - target| < beta, else of d - beta / 2."""
 
-    def __init__(
-        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-        beta: float = 1.0,
-    ) -> None:  # fmt: skip
-        super().__init__(size_average, reduce, reduction)
-        self.beta = beta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
-        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+    beta: float = 1.0
 
 
-class HuberLoss(_Loss):
+@layer(F.huber_loss)
+class HuberLoss(_Plain):
     """The mean of d^2 / 2 where d = |input - target| <= delta, else of delta (d - delta / 2)."""
+
+    delta: float = 1.0
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, (float, int)):
             raise TypeError(f"HuberLoss: delta must be a float or int, got {type(delta).__name__}")
-        super().__init__(reduction=reduction)
-        self.delta = delta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
-        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+        self._set_fields(locals())
 
 
-class KLDivLoss(_Loss):
+@layer(F.kl_div)
+class KLDivLoss(_Plain):
     """The mean of target * (log(target) - input), of log-probabilities `input`; with `log_target`
     target is given as its logarithm. reduction 'batchmean' divides the sum by N."""
 
+    log_target: bool = False
     _reductions = ("mean", "batchmean", "sum", "none")
-
-    def __init__(
-        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-        log_target: bool = False,
-    ) -> None:  # fmt: skip
-        super().__init__(size_average, reduce, reduction)
-        self.log_target = log_target
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
-        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
 class PoissonNLLLoss(_Loss):
@@ -170,56 +170,39 @@ class GaussianNLLLoss(_Loss):
 # --- two classes
 
 
+@layer(
+    F.binary_cross_entropy,
+    "Equal shapes, from 0 to 1 -> a scalar, or the same shape for reduction='none'.",
+)
 class BCELoss(_WeightedLoss):
     """The mean of -(target * log(input) + (1 - target) * log(1 - input)), times the weight."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes, from 0 to 1 -> a scalar, or the same shape for reduction='none'."""
-        return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
-
+@layer(F.binary_cross_entropy_with_logits)
 class BCEWithLogitsLoss(_WeightedLoss):
     """BCELoss of sigmoid(input), without overflow; `pos_weight` multiplies what target = 1 adds."""
 
-    def __init__(
-        self, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
-        reduction: str = "mean", pos_weight: Tensor | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(weight, size_average, reduce, reduction)
-        self.register_buffer("pos_weight", pos_weight)
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
-        return F.binary_cross_entropy_with_logits(
-            input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
-        )
+    pos_weight: Tensor | None = None
 
 
-class SoftMarginLoss(_Loss):
+@layer(F.soft_margin_loss)
+class SoftMarginLoss(_Plain):
     """The mean of log(1 + exp(-target * input)), targets 1 or -1."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
-        return F.soft_margin_loss(input, target, reduction=self.reduction)
 
-
+@layer()
 class _Margin(_Loss):
-    def __init__(
-        self, margin: float = 0.0, size_average: Any = None, reduce: Any = None,
-        reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
+    margin: float = 0.0
+    size_average: Any = None
+    reduce: Any = None
+    reduction: str = "mean"
 
 
+@layer()
 class HingeEmbeddingLoss(_Margin):
     """The mean of input where target is 1, of max(0, margin - input) where it is -1."""
 
-    def __init__(
-        self, margin: float = 1.0, size_average: Any = None, reduce: Any = None,
-        reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        super().__init__(margin, size_average, reduce, reduction)
+    margin: float = 1.0
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Equal shapes -> a scalar, or the same shape for reduction='none'."""
@@ -297,21 +280,17 @@ def _positive(loss: Module, margin: float) -> None:
 # --- many classes
 
 
+@layer(F.nll_loss, "A scalar, or (N, *) for reduction='none'.")
 class NLLLoss(_WeightedLoss):
     """The mean of -input[target] over samples: log-probabilities (N, C, *), ints (N, *)."""
+
+    ignore_index: int = -100
 
     def __init__(
         self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
         reduce: Any = None, reduction: str = "mean",
     ) -> None:  # fmt: skip
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """A scalar, or (N, *) for reduction='none'."""
-        return F.nll_loss(
-            input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
-        )
+        self._set_fields(locals())
 
 
 class NLLLoss2d(NLLLoss):
@@ -330,22 +309,18 @@ class NLLLoss2d(NLLLoss):
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
+@layer(F.cross_entropy, "A scalar, or (N, *) for reduction='none'.")
 class CrossEntropyLoss(_WeightedLoss):
     """-log_softmax(input)[target]: (N, C, *) with class ints (N, *) or probabilities (N, C, *)."""
+
+    ignore_index: int = -100
+    label_smoothing: float = 0.0
 
     def __init__(
         self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
         reduce: Any = None, reduction: str = "mean", label_smoothing: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """A scalar, or (N, *) for reduction='none'."""
-        return F.cross_entropy(
-            input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )  # fmt: skip
+        self._set_fields(locals())
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
@@ -395,47 +370,42 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         return f"in_features={self.linear.in_features}, {text}"
 
 
+@layer(F.multi_margin_loss, "(N, C) or (C,), ints (N,) or () -> a scalar, or target's shape.")
 class MultiMarginLoss(_WeightedLoss):
     """The mean over samples of the sum over i != y of max(0, margin - x[y] + x[i])^p / C, times
     weight[y]: (N, C), ints (N,)."""
+
+    p: int = 1
+    margin: float = 1.0
 
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
         size_average: Any = None, reduce: Any = None, reduction: str = "mean",
     ) -> None:  # fmt: skip
-        super().__init__(weight, size_average, reduce, reduction)
-        if p not in (1, 2):
-            raise ValueError(f"MultiMarginLoss: only p == 1 and p == 2 supported, got {p}")
-        if weight is not None and weight.ndim != 1:
+        self._set_fields(locals())
+
+    def _check_fields(self) -> None:
+        if self.p not in (1, 2):
+            raise ValueError(f"MultiMarginLoss: only p == 1 and p == 2 supported, got {self.p}")
+        if self.weight is not None and self.weight.ndim != 1:
             raise ValueError(
                 "MultiMarginLoss: expected weight to be None or 1D tensor, got "
-                f"{weight.ndim}D instead"
+                f"{self.weight.ndim}D instead"
             )
-        self.p, self.margin = p, margin
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C) or (C,), ints (N,) or () -> a scalar, or target's shape."""
-        return F.multi_margin_loss(
-            input, target, p=self.p, margin=self.margin, weight=self.weight,
-            reduction=self.reduction,
-        )  # fmt: skip
 
 
-class MultiLabelMarginLoss(_Loss):
+@layer(F.multilabel_margin_loss, "(N, C) or (C,), ints of that shape -> a scalar, or (N,).")
+class MultiLabelMarginLoss(_Plain):
     """The mean over samples of the sum over classes j in the target, i not in it, of
     max(0, 1 - x[j] + x[i]) / C; a target lists its classes and ends at the first -1."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C) or (C,), ints of that shape -> a scalar, or (N,)."""
-        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
-
+@layer(
+    F.multilabel_soft_margin_loss,
+    "(N, C), targets of that shape, 0 or 1 -> a scalar, or (N,).",
+)
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """The mean over samples and classes of BCEWithLogitsLoss, times a weight for each class."""
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C), targets of that shape, 0 or 1 -> a scalar, or (N,)."""
-        return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
 
 
 class CTCLoss(_Loss):

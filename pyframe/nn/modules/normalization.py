@@ -6,7 +6,7 @@ from typing import Any
 
 import pyframe as pf
 from pyframe.nn import functional as F, init
-from pyframe.nn.modules.fields import Layer, layer
+from pyframe.nn.modules.fields import OneInput, layer
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import add_parameters, as_int, check_sizes, shown
 from pyframe.tensor import Tensor
@@ -49,10 +49,7 @@ class LayerNorm(_Affine):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, "
-            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
-        )
+        return f"{self.normalized_shape}, " + shown(self, "eps", "elementwise_affine", "bias")
 
 
 class RMSNorm(Module):
@@ -109,20 +106,17 @@ class GroupNorm(_Affine):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return (
-            f"{self.num_groups}, {self.num_channels}, {shown(self, 'eps', 'affine')}, "
-            f"bias={self.bias is not None}"
-        )
+        return f"{self.num_groups}, {self.num_channels}, " + shown(self, "eps", "affine", "bias")
 
 
-class _LRN(Layer):
+class _LRN(OneInput):
     size: int
 
     def extra_repr(self) -> str:
         return f"{self.size}, " + shown(self, "alpha", "beta", "k")
 
 
-@layer()
+@layer(F.local_response_norm)
 class LocalResponseNorm(_LRN):
     """x / (k + alpha * mean of x^2 over `size` neighbouring channels)^beta: (N, C, *)."""
 
@@ -130,10 +124,6 @@ class LocalResponseNorm(_LRN):
     alpha: float = 1e-4
     beta: float = 0.75
     k: float = 1.0
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
 
 @layer()

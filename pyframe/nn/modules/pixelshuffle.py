@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from pyframe.nn import functional as F
-from pyframe.nn.modules.fields import Layer, layer
-from pyframe.tensor import Tensor
+from pyframe.nn.modules.fields import OneInput, layer
 
 __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
-@layer()
-class PixelShuffle(Layer):
+@layer(F.pixel_shuffle, "(*, C * r^2, H, W) -> (*, C, H * r, W * r).")
+class PixelShuffle(OneInput):
     """(*, C * r^2, H, W) -> (*, C, H * r, W * r) (arXiv 1609.05158)."""
 
     upscale_factor: int
 
-    def forward(self, input: Tensor) -> Tensor:
-        """(*, C * r^2, H, W) -> (*, C, H * r, W * r)."""
-        return F.pixel_shuffle(input, self.upscale_factor)
 
-
-@layer()
-class PixelUnshuffle(Layer):
+@layer(F.pixel_unshuffle, "(*, C, H * r, W * r) -> (*, C * r^2, H, W).")
+class PixelUnshuffle(OneInput):
     """(*, C, H * r, W * r) -> (*, C * r^2, H, W): PixelShuffle undone."""
 
     downscale_factor: int
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(*, C, H * r, W * r) -> (*, C * r^2, H, W)."""
-        return F.pixel_unshuffle(input, self.downscale_factor)

@@ -97,7 +97,7 @@ class MaxUnpool3d(_MaxUnpoolNd, k=3, function=F.max_unpool3d):
     """MaxPool3d undone: (N, C, D', H', W') -> (N, C, D, H, W)."""
 
 
-@layer()
+@layer(F.avg_pool1d, "(N, C, L) or (C, L).")
 class AvgPool1d(_Windows, k=1):
     """The mean of each window: (N, C, L) -> (N, C, L')."""
 
@@ -106,13 +106,6 @@ class AvgPool1d(_Windows, k=1):
     padding: Any = 0
     ceil_mode: bool = False
     count_include_pad: bool = True
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C, L) or (C, L)."""
-        return F.avg_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
-            self.count_include_pad,
-        )  # fmt: skip
 
 
 @layer()

@@ -39,14 +39,19 @@ _NETWORKS = {  # by mode: the function, and how many products with the input a s
 }
 
 
-def _start(layer: Any) -> None:
-    """U(-1/sqrt(hidden_size), 1/sqrt(hidden_size)) for all parameters."""
-    bound = 1 / math.sqrt(layer.hidden_size) if layer.hidden_size > 0 else 0
-    for p in layer.parameters():
-        init.uniform_(p, -bound, bound)
+class _Recurrent(Module):
+    """What networks and cells share."""
+
+    hidden_size: int
+
+    def reset_parameters(self) -> None:
+        """U(-1/sqrt(hidden_size), 1/sqrt(hidden_size)) for all parameters."""
+        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for p in self.parameters():
+            init.uniform_(p, -bound, bound)
 
 
-class RNNBase(Module, Generic[State]):
+class RNNBase(_Recurrent, Generic[State]):
     """What RNN, LSTM and GRU share: their parameters, weight_ih_l0, … and the forms of input.
 
     Input (T, B, input_size), (B, T, input_size) with `batch_first`, (T, input_size), or a
@@ -146,10 +151,6 @@ class RNNBase(Module, Generic[State]):
     def flatten_parameters(self) -> None:
         """Nothing: kernels read the parameters where they lie."""
 
-    def reset_parameters(self) -> None:
-        """U(-1/sqrt(hidden_size), 1/sqrt(hidden_size)) for all parameters."""
-        _start(self)
-
     # --- what is given
 
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
@@ -214,9 +215,6 @@ class RNNBase(Module, Generic[State]):
             )
         return hx if batched else mv.unsqueeze(hx, 1)
 
-    def _without_batch(self, hx: Any) -> Any:
-        return mv.squeeze(hx, 1)
-
     if TYPE_CHECKING:  # Module's takes no overloads of forward
 
         @overload
@@ -244,7 +242,9 @@ class RNNBase(Module, Generic[State]):
         self.check_forward_args(x, hx, None)
         out, state = self._call(x, hx, None)
         if not batched:
-            out, state = mv.squeeze(out, batch_dim), self._without_batch(state)
+            out = mv.squeeze(out, batch_dim)
+            one = isinstance(state, Tensor)
+            state = mv.squeeze(state, 1) if one else tuple(mv.squeeze(x, 1) for x in state)
         return out, state
 
     def _of_packed(self, given: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
@@ -346,9 +346,6 @@ class LSTM(RNNBase[tuple[Tensor, Tensor]]):
             )
         return hx if batched else tuple(mv.unsqueeze(x, 1) for x in hx)
 
-    def _without_batch(self, hx: Any) -> Any:
-        return tuple(mv.squeeze(x, 1) for x in hx)
-
 
 class GRU(RNNBase[Tensor]):
     """Gated recurrent units (arXiv 1406.1078; gates in the order r, z, n).
@@ -365,7 +362,7 @@ class GRU(RNNBase[Tensor]):
 # --- cells
 
 
-class RNNCellBase(Module):
+class RNNCellBase(_Recurrent):
     """What the cells share: weight_ih, weight_hh, bias_ih, bias_hh, and input with or without a
     batch: (N, input_size) or (input_size,)."""
 
@@ -383,10 +380,6 @@ class RNNCellBase(Module):
         for name in ("bias_ih", "bias_hh"):
             self.register_parameter(name, Parameter(empty(rows, **kw)) if bias else None)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """U(-1/sqrt(hidden_size), 1/sqrt(hidden_size)) for all parameters."""
-        _start(self)
 
     def _given(self, input: Tensor, hx: Any, names: dict[str, Tensor]) -> tuple[Tensor, Any, bool]:
         """Input and state, each with a dim for the batch, and whether it was there. ValueError for

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from pyframe.nn import functional as F
-from pyframe.nn.modules.fields import Layer, layer
-from pyframe.tensor import Tensor
+from pyframe.nn.modules.fields import OneInput, layer
 
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
-@layer()
-class Upsample(Layer):
+@layer(F.interpolate, "(N, C, *spatial) -> (N, C, *size).")
+class Upsample(OneInput):
     """(N, C, *spatial) at another `size`, or `scale_factor` times as large; mode: nearest,
     nearest-exact, linear, bilinear, bicubic, trilinear or area."""
 
@@ -28,13 +27,6 @@ class Upsample(Layer):
             self.scale_factor = tuple(map(float, self.scale_factor))
         else:
             self.scale_factor = float(self.scale_factor) if self.scale_factor else None
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *spatial) -> (N, C, *size)."""
-        return F.interpolate(
-            input, self.size, self.scale_factor, self.mode, self.align_corners,
-            self.recompute_scale_factor,
-        )  # fmt: skip
 
     def extra_repr(self) -> str:
         which = "size" if self.scale_factor is None else "scale_factor"

@@ -78,5 +78,8 @@ def unusual(layer: Module, **usual: Any) -> str:
 
 
 def shown(layer: Module, *names: str) -> str:
-    """Fields as in a repr: 'stride=1, padding=0'."""
-    return ", ".join(f"{name}={getattr(layer, name)}" for name in names)
+    """Fields as in a repr: 'stride=1, padding=0'; of the parameter `bias` whether there is one."""
+    fields = {name: getattr(layer, name) for name in names}
+    if "bias" in fields:
+        fields["bias"] = fields["bias"] is not None
+    return ", ".join(f"{name}={value}" for name, value in fields.items())

@@ -1,6 +1,6 @@
 """Mixed precision: in which dtype a function computes within `pf.autocast`.
 
-A family says so beside `public(…)`, with `autocast`: in the context's float16 or bfloat16
+A family says so in `public(…)`, nn.functional with `autocast`: in the context's float16 or bfloat16
 (products of matrices, convolutions), in float32 (sums, norms, losses), or in the widest dtype of
 its arguments. What has no rule computes in the dtypes of its operands. PyTorch's lists differ
 between CPU and CUDA, and so do these between 'cpu' and 'gpu':

@@ -82,11 +82,8 @@ def params_like(name: str, input: Tensor, **params: Tensor | None) -> None:
 def weight_dtype(name: str, input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     """RuntimeError unless the input, the weight and the bias of a layer are of one dtype."""
     if input.dtype is not weight.dtype:
-        network = (
-            ""
-            if input.dtype.category < dt.FLOAT
-            else (f" (or the network with .to(pf.{input.dtype.name}))")
-        )
+        network = f" (or the network with .to(pf.{input.dtype.name}))"
+        network = "" if input.dtype.category < dt.FLOAT else network
         raise RuntimeError(
             f"{name}: Input type ({input.dtype.name}) and weight type ({weight.dtype.name}) should "
             f"be the same; convert the input with .to(pf.{weight.dtype.name}){network}"

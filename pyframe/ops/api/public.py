@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -20,18 +21,24 @@ FUNCTIONS: Functions = {}  # functions that are no methods
 INPLACE: Functions = {}  # those of METHODS that have an in-place variant, `name_`: a method
 INPLACE_FUNCTIONS: Functions = {}  # those whose in-place variant is a function of pyframe too
 REBIND: Functions = {}  # those whose in-place variant makes the tensor itself the view
+_OUT_OF_RANGE = "for an index out of range; on the GPU when a value is next read."
 
 
 def public(
     scope: dict[str, Any], both: str = "", inplace: str = "", inplace_functions: str = "",
-    rebind: str = "", methods: str = "", functions: str = "",
-    out_exact: str = "", out_apart: str = "",
+    rebind: str = "", methods: str = "", functions: str = "", out_exact: str = "",
+    out_apart: str = "", rows: str = "", like: str = "", columns: str = "",
+    out_of_range: str = "", **casts: str,
 ) -> None:  # fmt: skip
     """Publish functions of a family: names separated by spaces, each in one of the first six lists;
     `name=other` publishes a function of another name. The first four make functions of pyframe that
     are methods too, and all but `both` their in-place variants. The `out=` of functions in
     `out_exact` must have the result's dtype (the others convert). That of functions in `out_apart`
-    must not be what they read: they may have read only a part of it by then."""
+    must not be what they read: they may have read only a part of it by then. How results lie in
+    memory (`rows`, `like`, `columns`) and mixed precision (`casts`: `lower`, `gpu_float32`, …) are
+    told by rules of layouts.py and autocast.py, each with the functions that it holds for. The
+    docstrings of those in `out_of_range` say what an index out of range raises: an IndexError, or
+    the error behind the `=`."""
 
     def find(names: str) -> Functions:
         pairs = [token.partition("=") for token in names.split()]
@@ -46,6 +53,12 @@ def public(
     REBIND.update(find(rebind))
     outs.EXACT.update(out_exact.split())
     outs.APART.update(out_apart.split())
+    layouts.lie(scope, rows=rows, like=like, columns=columns)
+    autocast.autocast(scope, **casts)
+    for token in out_of_range.split():
+        name, _, error = token.partition("=")
+        text = inspect.cleandoc(scope[name].__doc__ or "")
+        scope[name].__doc__ = f"{text}\n\n{error or 'IndexError'} {_OUT_OF_RANGE}"
 
 
 def as_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:

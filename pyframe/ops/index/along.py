@@ -12,7 +12,6 @@ from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply, values_known
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.batching_rules import along_dim
 from pyframe.ops.api.public import public
 from pyframe.ops.index.rows import checked_index, np_checked, take_rows
@@ -60,54 +59,6 @@ def _reduce_along_numpy(
     return out
 
 
-take_along = Op(  # x, index -> the shape of index
-    "take_along", ROUTINE, "x index", "dim",
-    infer=lambda x, index, dim: (index.shape, x.dtype),
-    numpy=lambda x, index, dim: np.take(x, np_positions(index, x.shape, dim)),
-    fallback=lambda x, index, dim: _take_by_rows(x, index, dim), batch=along_dim,
-    routine="index.take_along",
-    x=lambda g, x_spec, index, dim: apply(
-        add_along, (g.new_zeros(x_spec.shape), index, g), (dim,)
-    ),
-)  # fmt: skip
-
-
-put_along = Op(  # a copy of base with source at its indices, the last of equals
-    "put_along", ROUTINE, "base index source", "dim",
-    infer=lambda base, *_: (base.shape, base.dtype),
-    numpy=_put_along_numpy, batch=along_dim, routine="index.put_along",
-    fallback=lambda base, index, source, dim: _put_by_winners(base, index, source, dim),
-    base=lambda g, index, dim: apply(
-        put_along, (g, index, g.new_zeros(index._node.shape)), (dim,)
-    ),
-    source=lambda g, index, dim: apply(take_along, (g, index), (dim,)),
-)  # fmt: skip
-
-
-add_along = Op(  # base with source added at its indices
-    "add_along", ROUTINE, "base index source", "dim",
-    infer=lambda base, *_: (base.shape, base.dtype),
-    numpy=lambda base, index, source, dim: _reduce_along_numpy(base, index, source, dim, "sum"),
-    batch=along_dim, routine="index.add_along",
-    fallback=lambda base, index, source, dim: _reduce_by_comparing(
-        base, index, source, dim, "sum"
-    ),
-    base=lambda g: g, source=lambda g, index, dim: apply(take_along, (g, index), (dim,)),
-)  # fmt: skip
-
-
-reduce_along = Op(  # base reduced with the sources that the index assigns to its elements
-    "reduce_along", ROUTINE, "base index source", "dim how",
-    infer=lambda base, *_: (base.shape, base.dtype),
-    numpy=_reduce_along_numpy, batch=along_dim, routine="index.reduce_along",
-    fallback=lambda *args: _reduce_by_comparing(*args),
-    base=lambda g, y, base, index, source, dim, how: _reduced_grads(
-        g, y, base, index, source, dim, how)[0](),
-    source=lambda g, y, base, index, source, dim, how: _reduced_grads(
-        g, y, base, index, source, dim, how)[1](),
-)  # fmt: skip
-
-
 def _joined_along(base: Tensor, index: Tensor, source: Tensor, dim: int, how: str) -> Tensor:
     """`reduce_along`, or for sums `add_along`, whose gradient needs no values."""
     if how == "sum":
@@ -119,9 +70,8 @@ def _take_by_rows(x: Tensor, index: Tensor, dim: int) -> Tensor:
     shape, ishape = x._node.shape, index._node.shape
     if ishape[dim] == 1 and x.dtype is not dt.bool_:  # a sum that fuses with what comes before
         part = mv.slice_(x, (0,) * len(shape), (*ishape[:dim], shape[dim], *ishape[dim + 1 :]))
-        return sum_(el.where(_one_hot_along(index, dim, shape[dim]), part, 0), dim, True).to(
-            x.dtype
-        )
+        hot = el.eq(index, el.dim_indices(shape[dim], index.ndim - 1 - dim, index.device))
+        return sum_(el.where(hot, part, 0), dim, True).to(x.dtype)
     flat = _flat_index(index, dim, shape).reshape(-1)
     return apply(take_rows, (x.reshape(-1, 1), flat)).reshape(ishape)
 
@@ -185,10 +135,7 @@ def _reduced_grads(
         none, none_here = el.eq(base, 0), el.eq(source, 0)
         zeros = joined(none.to(d), none_here.to(d))
         rest = joined(el.where(none, 1, base), el.where(none_here, 1, source), "prod")
-        alone, whole = (
-            el.where(el.eq(zeros, 1), rest, 0) * g,
-            el.where(el.eq(zeros, 0), rest, 0) * g,
-        )
+        alone, whole = (el.where(el.eq(zeros, n), rest, 0) * g for n in (1, 0))
         return (
             lambda: el.where(none, alone, whole / el.where(none, 1, base)),
             lambda: el.where(none_here, at(alone), at(whole) / el.where(none_here, 1, source)),
@@ -196,6 +143,41 @@ def _reduced_grads(
     hit, hit_here = el.eq(base, y).to(d), el.eq(source, at(y)).to(d)
     share = g / joined(hit, hit_here)
     return lambda: share * hit, lambda: at(share) * hit_here
+
+
+take_along = Op(  # x, index -> the shape of index
+    "take_along", ROUTINE, "x index", "dim", fallback=_take_by_rows, batch=along_dim,
+    infer=lambda x, index, dim: (index.shape, x.dtype), routine="index.take_along",
+    numpy=lambda x, index, dim: np.take(x, np_positions(index, x.shape, dim)),
+    x=lambda g, x_spec, index, dim: apply(
+        add_along, (g.new_zeros(x_spec.shape), index, g), (dim,)
+    ),
+)  # fmt: skip
+put_along = Op(  # a copy of base with source at its indices, the last of equals
+    "put_along", ROUTINE, "base index source", "dim", fallback=_put_by_winners, batch=along_dim,
+    infer=lambda base, *_: (base.shape, base.dtype), numpy=_put_along_numpy,
+    routine="index.put_along",
+    base=lambda g, index, dim: apply(
+        put_along, (g, index, g.new_zeros(index._node.shape)), (dim,)
+    ),
+    source=lambda g, index, dim: apply(take_along, (g, index), (dim,)),
+)  # fmt: skip
+add_along = Op(  # base with source added at its indices
+    "add_along", ROUTINE, "base index source", "dim", batch=along_dim, routine="index.add_along",
+    infer=lambda base, *_: (base.shape, base.dtype),
+    numpy=functools.partial(_reduce_along_numpy, how="sum"),
+    fallback=functools.partial(_reduce_by_comparing, how="sum"),
+    base=lambda g: g, source=lambda g, index, dim: apply(take_along, (g, index), (dim,)),
+)  # fmt: skip
+reduce_along = Op(  # base reduced with the sources that the index assigns to its elements
+    "reduce_along", ROUTINE, "base index source", "dim how", batch=along_dim,
+    infer=lambda base, *_: (base.shape, base.dtype), routine="index.reduce_along",
+    numpy=_reduce_along_numpy, fallback=_reduce_by_comparing,
+    base=lambda g, y, base, index, source, dim, how: _reduced_grads(
+        g, y, base, index, source, dim, how)[0](),
+    source=lambda g, y, base, index, source, dim, how: _reduced_grads(
+        g, y, base, index, source, dim, how)[1](),
+)  # fmt: skip
 
 
 def _index_along(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[Tensor, Tensor, int]:
@@ -224,10 +206,7 @@ def _index_along(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[Ten
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """out[i][j] = input[index[i][j]][j] for dim 0, and so on; torch.gather.
-
-    RuntimeError for an index out of range; on the GPU when a value is next read.
-    """
+    """out[i][j] = input[index[i][j]][j] for dim 0, and so on; torch.gather."""
     x, i, d = _index_along("gather", input, dim, index)
     if not i.numel():
         return mv.nothing_of(x, index._node.shape)
@@ -246,10 +225,7 @@ def gathered(input: Tensor, d: int, index: Tensor) -> Tensor:
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """`gather` whose index is broadcast against the other dims; without a dim, of all elements.
-
-    IndexError for an index out of range; on the GPU when a value is next read.
-    """
+    """`gather` whose index is broadcast against the other dims; without a dim, of all elements."""
     if indices.dtype.category != dt.INTEGER:
         raise RuntimeError(
             f"take_along_dim(): dtype of indices should be Long but got {indices.dtype.name}"
@@ -306,10 +282,7 @@ def scatter(
     reduce: str | None = None,
 ) -> Tensor:  # fmt: skip
     """`input` with src[i][j] (or a number) put at [index[i][j]][j] (dim 0), and so on; of equal
-    places the last wins. `reduce`: 'add' or 'multiply'.
-
-    RuntimeError for an index out of range; on the GPU when a value is next read.
-    """
+    places the last wins. `reduce`: 'add' or 'multiply'."""
     given = value if src is None else src
     if given is None:
         raise TypeError("scatter(): expected src or value")
@@ -351,10 +324,7 @@ def reduced_into(
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """`input` with src[i][j] added at [index[i][j]][j] (dim 0), and so on; deterministic.
-
-    RuntimeError for an index out of range; on the GPU when a value is next read.
-    """
+    """`input` with src[i][j] added at [index[i][j]][j] (dim 0), and so on; deterministic."""
     return reduced_into("scatter_add", input, dim, index, src, "sum")
 
 
@@ -362,19 +332,12 @@ def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
     """`scatter` that joins what meets at a place, with what `input` has there unless
-    `include_self=False`; reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'.
-
-    RuntimeError for an index out of range; on the GPU when a value is next read.
-    """
+    `include_self=False`; reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'."""
     if reduce not in (*UFUNCS, "mean"):
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce!r}"
         )
     return reduced_into("scatter_reduce", input, dim, index, src, reduce, include_self)
-
-
-def _one_hot_along(index: Tensor, d: int, size: int) -> Tensor:
-    return el.eq(index, el.dim_indices(size, index.ndim - 1 - d, index.device))
 
 
 def _flat_index(index: Tensor, d: int, shape: tuple[int, ...]) -> Tensor:
@@ -390,5 +353,6 @@ def _flat_index(index: Tensor, d: int, shape: tuple[int, ...]) -> Tensor:
 public(
     globals(), both="gather take_along_dim", inplace="scatter scatter_add scatter_reduce",
     out_exact="gather scatter scatter_add take_along_dim", out_apart="gather take_along_dim",
+    gpu_widest="scatter_add", out_of_range="""gather=RuntimeError scatter=RuntimeError
+    scatter_add=RuntimeError scatter_reduce=RuntimeError take_along_dim""",
 )  # fmt: skip
-autocast(globals(), gpu_widest="scatter_add")

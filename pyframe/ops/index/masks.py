@@ -10,7 +10,6 @@ from pyframe.core import dtypes as dt, view as views
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, values_known
 from pyframe.ops.api import check
-from pyframe.ops.api.layouts import lie
 from pyframe.ops.api.public import public
 from pyframe.ops.index.order import search_op
 from pyframe.ops.index.rows import take_rows
@@ -164,14 +163,11 @@ def _triangle(name: str, find: Any) -> Any:
 
 
 tril_indices = _triangle("tril_indices", np.tril_indices)
-
-
 triu_indices = _triangle("triu_indices", np.triu_indices)
 
-
-lie(globals(), rows="masked_fill", columns="nonzero argwhere")
 public(
     globals(), both="nonzero argwhere nonzero_static",
     inplace="masked_fill masked_scatter tril triu", methods="fill_diagonal_",
-    functions="tril_indices triu_indices", out_exact="tril triu",
+    functions="tril_indices triu_indices", out_exact="tril triu", rows="masked_fill",
+    columns="nonzero argwhere",
 )  # fmt: skip

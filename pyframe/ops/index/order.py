@@ -7,7 +7,6 @@ each kernel knows one dtype, NaN is the largest element and `~key` turns the ord
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,6 @@ from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
 RUN = 2048  # what one workgroup sorts: keys and indices fill the 16 KiB that WebGPU promises
-
-
 FEW = 16  # as many smallest elements are found one by one
 
 
@@ -46,14 +43,11 @@ def key_numpy(x: np.ndarray) -> np.ndarray:
     return x.astype(np.int64 if x.dtype == np.int64 else np.int32, copy=False)
 
 
-def _key_infer(x: Any) -> tuple[tuple[int, ...], dt.dtype]:
-    return x.shape, dt.int64 if x.dtype in (dt.int64, dt.float64, dt.uint64) else dt.int32
-
-
-sort_key_op = promotion.op("sort_key", "x", key_numpy, f.sort_key)
-
-
-sort_key_op.infer = _key_infer
+sort_key_op = promotion.op(
+    "sort_key", "x", key_numpy, f.sort_key,
+    infer=lambda x: (
+        x.shape, dt.int64 if x.dtype in (dt.int64, dt.float64, dt.uint64) else dt.int32),
+)  # fmt: skip
 
 
 def sort_key(x: Tensor) -> Tensor:
@@ -163,8 +157,6 @@ argsort_op = Op(  # keys (rows, n) -> int64 (rows, first): indices in ascending 
     batch=merged, routine="sort.argsort",
     infer=lambda key, first: ((key.shape[0], first), dt.int64),
 )  # fmt: skip
-
-
 kth_op = Op(  # keys (rows, n) -> int64 (rows, 1): the k-th of these indices, k from 1
     "kth_index", ROUTINE, "key", "k", numpy=_kth_numpy, batch=merged,
     routine="sort.kth_index",
@@ -193,8 +185,6 @@ sort_runs = Op(  # the same as argsort, all of rows of at most RUN
     numpy=lambda key: argsort_numpy(key, key.shape[1]),
     fallback=_by_rank, kernel=KernelFile("sort.wgsl", _runs_plan), batch=merged,
 )  # fmt: skip
-
-
 merge_runs = Op(  # keys (rows, n), indices (runs, 2 l) in sorted halves: those of sorted runs
     "merge_runs", ROUTINE, "key order", infer=lambda key, order: (order.shape, order.dtype),
     numpy=_merge_numpy, fallback=_merge_by_rank, kernel=KernelFile("merge.wgsl", _merge_plan),

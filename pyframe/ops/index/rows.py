@@ -19,10 +19,6 @@ from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
 
-def _take_numpy(x: np.ndarray, index: np.ndarray) -> np.ndarray:
-    return np.take(x, np_checked(index, x.shape[0]), 0)
-
-
 def np_checked(index: np.ndarray, rows: int) -> np.ndarray:
     """The index as NumPy takes it, 32 bits wide in a page; IndexError where it is out of range."""
     if index.size and (index.min() < 0 or index.max() >= rows):
@@ -130,8 +126,8 @@ def _add_segments_by_mask(bounds: Tensor, order: Tensor, source: Tensor) -> Tens
 take_rows = Op(  # x (D, B), index (n,) -> (n, B)
     "take_rows", ROUTINE, "x index",
     infer=lambda x, index: ((index.shape[0], x.shape[1]), x.dtype),
-    numpy=_take_numpy, fallback=_take_by_mask, kernel=KernelFile("take_rows.wgsl", _plan),
-    routine="index.take_rows",
+    numpy=lambda x, index: np.take(x, np_checked(index, x.shape[0]), 0),
+    fallback=_take_by_mask, kernel=KernelFile("take_rows.wgsl", _plan), routine="index.take_rows",
     x=lambda g, index, x_spec: apply(add_rows, (index, g), (x_spec.shape[0],)),
     batch=_batched, reads=lambda shapes, out: (math.prod(out), math.prod(shapes[1])),
 )  # fmt: skip
@@ -185,13 +181,10 @@ _add: dict[str, Any] = {
     "routine": "index.add_rows",
     "infer": lambda index, source, rows: ((rows, source.shape[1]), source.dtype),
 }  # fmt: skip
-
-
 _put: dict[str, Any] = {
     "inputs": "base index source", "numpy": _put_rows_numpy, "routine": "index.put_rows",
     "infer": lambda base, index, source: (base.shape, base.dtype),
 }  # fmt: skip
-
 
 add_rows = Op(  # index (n,), source (n, B) -> (rows, B): row d is the sum of sources with index d
     "add_rows", ROUTINE, **_add, fallback=_add_rows_by_kernels, batch=_batched,
@@ -214,20 +207,14 @@ put_rows = Op(  # base (D, B), index (n,), source (n, B): a copy of base, the la
     ),
     source=lambda g, index: apply(take_rows, (g, index)),
 )  # fmt: skip
-
-
 add_few_rows = Op(
     "add_few_rows", ROUTINE, **_add, kernel=KernelFile("add_rows.wgsl", _plan),
     fallback=lambda index, source, rows: _add_by_mask(_hits(index, rows), source),
 )  # fmt: skip
-
-
 put_few_rows = Op(
     "put_few_rows", ROUTINE, **_put, kernel=KernelFile("put_rows.wgsl", _plan),
     fallback=_put_by_mask,
 )  # fmt: skip
-
-
 add_segments = Op(  # bounds (rows + 1,), order (n,), source (n, B) -> (rows, B)
     "add_segments", ROUTINE, "bounds order source", numpy=_add_segments_numpy,
     infer=lambda bounds, order, source: ((bounds.shape[0] - 1, source.shape[1]), source.dtype),

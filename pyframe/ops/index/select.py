@@ -8,8 +8,6 @@ from typing import Any
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
-from pyframe.ops.api.layouts import lie
 from pyframe.ops.api.public import public
 from pyframe.ops.index.along import reduced_into
 from pyframe.ops.index.masks import masked_fill
@@ -49,10 +47,7 @@ def _back(rows: Tensor, like: Tensor, d: int) -> Tensor:
 
 
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of a dim that the 1-d `index` names, in its order.
-
-    IndexError for an index out of range; on the GPU when a value is next read.
-    """
+    """The slices of a dim that the 1-d `index` names, in its order."""
     x, d, index = _vector("index_select", input, dim, index)
     out = _back(apply(take_rows, (_first(x, d), index)), x, d)
     return out if input.ndim else out.reshape(())
@@ -77,10 +72,7 @@ def _slices(name: str, x: Tensor, d: int, index: Tensor, source: Tensor) -> Tens
 
 
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
-    """`input` with alpha * source's slices added at the places that `index` names.
-
-    IndexError for an index out of range; on the GPU when a value is next read.
-    """
+    """`input` with alpha * source's slices added at the places that `index` names."""
     x, d, index = _vector("index_add", input, dim, index)
     rows = _slices("index_add", x, d, index, source)
     el.check_factor("index_add", "alpha", alpha, x)
@@ -90,10 +82,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """`input` with source's slices at the places that `index` names; the last of equals wins.
-
-    IndexError for an index out of range; on the GPU when a value is next read.
-    """
+    """`input` with source's slices at the places that `index` names; the last of equals wins."""
     x, d, index = _vector("index_copy", input, dim, index)
     rows = _slices("index_copy", x, d, index, source)
     out = apply(put_rows, (_first(x, d), index, rows))
@@ -101,10 +90,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """`input` with a number (or 0-d tensor) in the slices that `index` names.
-
-    IndexError for an index out of range; on the GPU when a value is next read.
-    """
+    """`input` with a number (or 0-d tensor) in the slices that `index` names."""
     x, d, index = _vector("index_fill", input, dim, index, wrap=True)
     check.one_value("index_fill", value, input.dtype)
     ones = x.new_ones(index.numel(), 1, dtype=dt.int32)
@@ -118,10 +104,7 @@ def index_reduce(
     include_self: bool = True,
 ) -> Tensor:  # fmt: skip
     """`input` joined with source's slices at the places that `index` names, as `scatter_reduce`;
-    reduce: 'prod', 'mean', 'amax' or 'amin'.
-
-    IndexError for an index out of range; on the GPU when a value is next read.
-    """
+    reduce: 'prod', 'mean', 'amax' or 'amin'."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin, got {reduce!r}"
@@ -139,10 +122,7 @@ def index_reduce(
 
 
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements at flat positions, in the shape of `index`.
-
-    IndexError for an index out of range; on the GPU when a value is next read.
-    """
+    """The elements at flat positions, in the shape of `index`."""
     if not isinstance(index, Tensor) or index.dtype not in (dt.int64, dt.int32):
         raise RuntimeError("take(): Expected a long tensor for index")
     if not input.numel() and index.numel():
@@ -153,10 +133,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """`input` with source's elements at flat positions (added if `accumulate`).
-
-    IndexError for an index out of range; on the GPU when a value is next read.
-    """
+    """`input` with source's elements at flat positions (added if `accumulate`)."""
     if not isinstance(index, Tensor) or index.dtype not in (dt.int64, dt.int32):
         raise RuntimeError("put_(): Expected a long tensor for index")
     if source.dtype is not input.dtype:
@@ -197,10 +174,10 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(out))
 
 
-lie(globals(), rows="index_select index_add index_copy", like="put")
 public(
     globals(), both="index_select take", inplace="index_add index_copy index_fill index_reduce put",
     functions="unravel_index", out_exact="index_add index_copy index_select take",
-    out_apart="index_select take",
+    out_apart="index_select take", rows="index_select index_add index_copy", like="put",
+    cpu_widest="index_copy", out_of_range="""index_select index_add index_copy
+    index_fill index_reduce take put""",
 )  # fmt: skip
-autocast(globals(), cpu_widest="index_copy")

@@ -11,9 +11,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.batching_rules import merged
-from pyframe.ops.api.layouts import lie
 from pyframe.ops.api.public import public
 from pyframe.ops.api.results import (
     KthvalueResult,
@@ -206,6 +204,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ModeResult:
 # --- quantiles
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+_ROUNDED = {"lower": el.floor, "higher": el.ceil, "nearest": el.round_}
 
 
 def _checked_q(name: str, input: Tensor, q: Any, interpolation: str) -> Tensor:
@@ -251,12 +250,8 @@ def _quantile(
         rank = q.reshape(1, -1) * last
     else:  # the last element of a row with NaN is NaN
         rank = el.where(el.gt(nans, 0), n - 1.0, q.reshape(1, -1) * (n - 1.0))
-    if interpolation == "nearest":
-        rank = el.round_(rank)
-    elif interpolation == "lower":
-        rank = el.floor(rank)
-    elif interpolation == "higher":
-        rank = el.ceil(rank)
+    if interpolation in _ROUNDED:
+        rank = _ROUNDED[interpolation](rank)
     below = el.floor(rank).detach()
     out = gathered(values, 1, below.to(dt.int64))
     if interpolation in ("linear", "midpoint"):
@@ -431,9 +426,9 @@ def unique_consecutive(
     return _unique(input, dim, False, return_inverse, return_counts, "unique_consecutive")
 
 
-lie(globals(), rows="topk", like="sort argsort msort")
 public(
-    globals(), both="""sort argsort msort topk kthvalue median nanmedian mode quantile nanquantile
-    unique unique_consecutive""", out_exact="kthvalue mode msort sort topk", out_apart="kthvalue",
+    globals(), both="""sort argsort msort topk kthvalue median nanmedian mode quantile
+    nanquantile unique unique_consecutive""", out_exact="kthvalue mode msort sort topk",
+    out_apart="kthvalue", rows="topk", like="sort argsort msort",
+    cpu_float32="quantile nanquantile",
 )  # fmt: skip
-autocast(globals(), cpu_float32="quantile nanquantile")

@@ -14,8 +14,7 @@ from pyframe.core.dispatch import apply, values_known
 from pyframe.core.op import Turned
 from pyframe.core.view import memory_order, row_major_strides
 from pyframe.ops.api import check, view_writes
-from pyframe.ops.api.autocast import autocast
-from pyframe.ops.api.layouts import lie, lying
+from pyframe.ops.api.layouts import lying
 from pyframe.ops.api.public import public
 from pyframe.ops.index.masks import bool_mask, nonzero
 from pyframe.ops.index.rows import added, checked_index, put_rows, take_rows
@@ -183,10 +182,7 @@ def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """x[key]: ints, slices, None and ... give views; tensors, lists and masks give copies.
-
-    IndexError for an index out of range; on the GPU when a value is next read.
-    """
+    """x[key]: ints, slices, None and ... give views; tensors, lists and masks give copies."""
     shape = x._node.shape
     if type(key) is int and shape and -shape[0] <= key < shape[0]:
         return mv.select(x, 0, key)
@@ -218,10 +214,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
-    """x[key] = value, in place, seen by all that share the memory.
-
-    IndexError for an index out of range; on the GPU when a value is next read.
-    """
+    """x[key] = value, in place, seen by all that share the memory."""
     if (
         isinstance(key, Tensor)
         and key.dtype is dt.bool_
@@ -279,16 +272,12 @@ def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumula
     else:
         out = apply(put_rows, (base, flat, source))
     out = out.reshape(moved._node.shape)
-    return (
-        mv.permute(out, mv.inverse_order(tuple(order))) if order != list(range(len(order))) else out
-    )
+    turned = order != list(range(len(order)))
+    return mv.permute(out, mv.inverse_order(tuple(order))) if turned else out
 
 
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of `input` with `values` at `indices` (added to what is there if `accumulate`).
-
-    IndexError for an index out of range; on the GPU when a value is next read.
-    """
+    """A copy of `input` with `values` at `indices` (added to what is there if `accumulate`)."""
     if values.dtype is not input.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
@@ -301,17 +290,15 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     return _with_rows(part, tensors, values.to(input.device), accumulate)
 
 
-def _with_view(name: str, input: Tensor, src: Tensor, steps: Any, shape: Any) -> Tensor:
-    if src._node.shape != tuple(shape):
+def _with_view(name: str, input: Tensor, src: Tensor, part: Tensor) -> Tensor:
+    """A copy of `input` with `src` where its view `part` is."""
+    if src._node.shape != part._node.shape:
         raise RuntimeError(
-            f"{name}: expected src to have a size equal to the slice of self, {list(shape)}, got "
-            f"{list(src.shape)}"
+            f"{name}: expected src to have a size equal to the slice of self, {list(part.shape)}, "
+            f"got {list(src.shape)}"
         )
-    return apply(view_writes.put_op, (input, src.to(input.dtype)), (tuple(steps),))
-
-
-def _chain_to(view: Tensor, input: Tensor) -> Any:
-    return view._view_chain[len(input._view_chain) :]
+    steps = tuple(part._view_chain[len(input._view_chain) :])
+    return apply(view_writes.put_op, (input, src.to(input.dtype)), (steps,))
 
 
 def diagonal_scatter(
@@ -319,13 +306,12 @@ def diagonal_scatter(
 ) -> Tensor:
     """A copy of `input` with `src` as that diagonal."""
     part = mv.diagonal(input.detach(), offset, dim1, dim2)
-    return _with_view("diagonal_scatter", input, src, _chain_to(part, input), part._node.shape)
+    return _with_view("diagonal_scatter", input, src, part)
 
 
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` with `src` at `index` of a dim."""
-    part = mv.select(input.detach(), dim, index)
-    return _with_view("select_scatter", input, src, _chain_to(part, input), part._node.shape)
+    return _with_view("select_scatter", input, src, mv.select(input.detach(), dim, index))
 
 
 def slice_scatter(
@@ -337,13 +323,12 @@ def slice_scatter(
     if not input.ndim:
         raise IndexError("slice_scatter(): a 0-dim tensor has no dim to slice")
     part = getitem(input.detach(), (*(slice(None),) * d, slice(start, end, step)))
-    return _with_view("slice_scatter", input, src, _chain_to(part, input), part._node.shape)
+    return _with_view("slice_scatter", input, src, part)
 
 
-lie(globals(), like="index_put diagonal_scatter select_scatter slice_scatter")
 public(
     globals(), both="masked_select diagonal_scatter select_scatter slice_scatter",
     inplace_functions="index_put", out_exact="masked_select slice_scatter",
-    out_apart="masked_select",
+    out_apart="masked_select", like="index_put diagonal_scatter select_scatter slice_scatter",
+    gpu_widest="index_put", out_of_range="getitem setitem index_put",
 )  # fmt: skip
-autocast(globals(), gpu_widest="index_put")

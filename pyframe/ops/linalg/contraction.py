@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.public import public
 from pyframe.ops.linalg.matmul import expect_ndims, matmul, shapes_text, sum_over
 from pyframe.ops.math.elementwise import mul
@@ -120,10 +119,8 @@ def _contract(
 ) -> tuple[Tensor, list[int]]:
     """a * b summed over the named dims that are not in `kept`, through one batched product; and
     the names of the result's dims. A dim of size 1 stands for one of any size."""
-    size_a, size_b = (
-        dict(zip(names_a, a.shape, strict=True)),
-        dict(zip(names_b, b.shape, strict=True)),
-    )
+    size_a = dict(zip(names_a, a.shape, strict=True))
+    size_b = dict(zip(names_b, b.shape, strict=True))
     alone_a = [n for n in names_a if n in size_b and size_a[n] == 1 != size_b[n]]
     alone_b = [n for n in names_b if n in size_a and size_b[n] == 1 != size_a[n]]
     a, names_a = _without(a, names_a, alone_a)
@@ -302,8 +299,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-public(globals(), both="inner", functions="tensordot einsum chain_matmul", out_exact="tensordot")
-autocast(
-    globals(), lower="chain_matmul multi_dot einsum", cpu_lower="inner tensordot",
+public(
+    globals(), both="inner", functions="tensordot einsum chain_matmul", out_exact="tensordot",
+    lower="chain_matmul multi_dot einsum", cpu_lower="inner tensordot",
     gpu_widest="inner tensordot",
 )  # fmt: skip

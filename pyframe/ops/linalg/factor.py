@@ -17,7 +17,6 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, results_of
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.public import public
 from pyframe.ops.api.results import (
     LU,
@@ -45,12 +44,6 @@ from pyframe.ops.math import elementwise as el, promotion
 from pyframe.ops.math.complex import adjoint, real
 from pyframe.ops.shape import join, movement as mv
 from pyframe.tensor import Tensor
-
-
-def _right_solve(x: Tensor, a: Tensor) -> Tensor:
-    """x a^-1."""
-    return adjoint(solve_any(adjoint(a), adjoint(x)))
-
 
 # --- Cholesky
 
@@ -87,17 +80,16 @@ def _first_minor(a: Array) -> int:
     return high % (a.shape[0] + 1)
 
 
-def _cholesky_shapes(a: Shape, what: str) -> tuple[Shape, ...]:
-    return a, a[:-2]
-
-
 def _cholesky_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], what: str) -> Tensor:
     lower = y[0]
     middle = matrices.twice_lower(matmul(adjoint(lower), g[0]))
-    return _right_solve(solve_any(adjoint(lower), middle), lower) * 0.5
+    left = solve_any(adjoint(lower), middle)
+    return adjoint(solve_any(adjoint(lower), adjoint(left))) * 0.5  # L^-H middle L^-1 / 2
 
 
-cholesky_op = matrices.of_matrix("linalg_cholesky", _cholesky_shapes, _np_cholesky, _cholesky_grad)
+cholesky_op = matrices.of_matrix(
+    "linalg_cholesky", lambda a, what: (a, a[:-2]), _np_cholesky, _cholesky_grad
+)
 
 
 def _cholesky(name: str, a: Tensor, upper: bool, what: str) -> tuple[Tensor, Tensor]:
@@ -205,10 +197,6 @@ def _np_substitute(lu: Array, perm: Array, b: Array) -> Array:
     return x
 
 
-def _lu_shapes(a: Shape, what: str) -> tuple[Shape, ...]:
-    return a, (*a[:-2], min(a[-2:])), a[:-1], a[:-2]
-
-
 def _lu_numpy(a: Array, what: str) -> tuple[Array, ...]:
     parts = _np_lu(a)
     refuse(
@@ -256,7 +244,9 @@ def _permutation(perm: Tensor, like: Tensor) -> Tensor:
     return el.eq(mv.unsqueeze(perm, -2), rows.to(perm.dtype)).to(like.dtype)
 
 
-lu_op = matrices.of_matrix("linalg_lu", _lu_shapes, _lu_numpy, _lu_grad)
+lu_op = matrices.of_matrix(
+    "linalg_lu", lambda a, what: (a, (*a[:-2], min(a[-2:])), a[:-1], a[:-2]), _lu_numpy, _lu_grad
+)
 
 
 def _np_order(pivots: Array, rows: int) -> Array:
@@ -557,9 +547,7 @@ def triangular_solve(
 
 public(
     globals(), both="cholesky cholesky_solve cholesky_inverse lu lu_solve inverse triangular_solve",
-    functions="lu_unpack", out_exact="lu_solve lu_unpack triangular_solve",
-)  # fmt: skip
-autocast(
-    globals(), float32="""cholesky cholesky_ex cholesky_inverse cholesky_solve inv inv_ex inverse
-    linalg_cholesky lu_solve solve triangular_solve""",
+    functions="lu_unpack", out_exact="lu_solve lu_unpack triangular_solve", float32="""cholesky
+    cholesky_ex cholesky_inverse cholesky_solve inv inv_ex inverse linalg_cholesky lu_solve solve
+    triangular_solve""",
 )  # fmt: skip

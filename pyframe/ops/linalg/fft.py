@@ -6,6 +6,7 @@ non-redundant half, and that half to real.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from pyframe.core.devices import resolve
 from pyframe.core.dispatch import apply, values_known
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.batching_rules import along_dims
 from pyframe.ops.api.public import public
 from pyframe.ops.math import complex as cx, elementwise as el
@@ -152,112 +152,68 @@ def _many(name: str, x: Tensor, s: Any, dim: Any) -> tuple[Axes, list[int | None
     return axes, sizes
 
 
-def _c2c(name: str, x: Tensor, s: Any, dim: Any, norm: Any, inverse: bool) -> Tensor:
-    x = _input(name, x, "complex")
+def _transform(name: str, x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
+    """What torch.fft.`name` gives for the dims `dim` of sizes `s`."""
+    how = name.removesuffix("n")
+    to_half, from_half = how in ("rfft", "ihfft"), how in ("irfft", "hfft")
+    if "hfft" in how:  # the other direction, conjugated
+        norm = _SWAPPED[_norm(name, norm)]
+    x = _input(name, x, "real" if to_half else "complex")
+    x = cx.conj(x) if how == "hfft" else x
     axes, sizes = _many(name, x, s, dim)
-    for d, n in zip(axes, sizes, strict=True):
-        x = x if n is None else _resized(x, d, n)
-    return apply(c2c_op, (x,), (axes, _norm(name, norm), inverse))
-
-
-def _r2c(name: str, x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
-    x = _input(name, x, "real")
-    axes, sizes = _many(name, x, s, dim)
-    if not axes:
+    if not axes and (to_half or from_half):
         raise RuntimeError(f"{name} must transform at least one axis")
-    for d, n in zip(axes, sizes, strict=True):
-        x = x if n is None else _resized(x, d, n)
-    return apply(r2c_op, (x,), (axes, _norm(name, norm)))
-
-
-def _c2r(name: str, x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
-    x = _input(name, x, "complex")
-    axes, sizes = _many(name, x, s, dim)
-    if not axes:
-        raise RuntimeError(f"{name} must transform at least one axis")
-    last = axes[-1]
-    n = sizes[-1] if sizes[-1] is not None else _size(name, 2 * (x._node.shape[last] - 1))
-    for d, m in zip(axes, [*sizes[:-1], n // 2 + 1], strict=True):
+    n = sizes[-1] if from_half else None
+    if from_half:
+        n = _size(name, 2 * (x._node.shape[axes[-1]] - 1)) if n is None else n
+        sizes[-1] = n // 2 + 1
+    for d, m in zip(axes, sizes, strict=True):
         x = x if m is None else _resized(x, d, m)
-    return apply(c2r_op, (x,), (axes, _norm(name, norm), n))
+    norm = _norm(name, norm)
+    if from_half:
+        return apply(c2r_op, (x,), (axes, norm, n))
+    if to_half:
+        half = apply(r2c_op, (x,), (axes, norm))
+        return cx.conj(half) if how == "ihfft" else half
+    return apply(c2c_op, (x,), (axes, norm, how == "ifft"))
 
 
-def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The discrete Fourier transform of a dim, cut or filled with zeros to n."""
-    return _c2c("fft", input, _s(n), _one("fft", input, dim), norm, False)
+def _of_dim(name: str, doc: str) -> Callable[..., Tensor]:
+    def run(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+        s = None if n is None else [_size("fft", n)]
+        return _transform(name, input, s, _one(name, input, dim), norm)
 
-
-def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `fft`."""
-    return _c2c("ifft", input, _s(n), _one("ifft", input, dim), norm, True)
-
-
-def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """`fft` of a real input: frequencies 0 .. n / 2 only."""
-    return _r2c("rfft", input, _s(n), _one("rfft", input, dim), norm)
-
-
-def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `rfft`: real, of length n (2 * (size - 1) by default)."""
-    return _c2r("irfft", input, _s(n), _one("irfft", input, dim), norm)
-
-
-def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """`fft` of a Hermitian input given by its first half: real."""
-    return hfftn(input, _s(n), (_one("hfft", input, dim),), norm)
-
-
-def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of `hfft`: the first half of a Hermitian result."""
-    return ihfftn(input, _s(n), (_one("ihfft", input, dim),), norm)
-
-
-def _s(n: int | None) -> Any:
-    return None if n is None else [_size("fft", n)]
-
-
-def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """`fft` of several dims (all by default), of sizes s."""
-    return _c2c("fftn", input, s, dim, norm, False)
-
-
-def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of `fftn`."""
-    return _c2c("ifftn", input, s, dim, norm, True)
-
-
-def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """`fftn` of a real input: of the last dim only frequencies 0 .. n / 2."""
-    return _r2c("rfftn", input, s, dim, norm)
-
-
-def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of `rfftn`: real."""
-    return _c2r("irfftn", input, s, dim, norm)
-
-
-def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """`fftn` of an input that is Hermitian in the last dim, given by its first half: real."""
-    norm = _SWAPPED[_norm("hfftn", norm)]
-    return _c2r("hfftn", cx.conj(_input("hfftn", input, "complex")), s, dim, norm)
-
-
-def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of `hfftn`."""
-    return cx.conj(_r2c("ihfftn", input, s, dim, _SWAPPED[_norm("ihfftn", norm)]))
-
-
-def _of_two(fn: Any) -> Any:
-    def run(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
-        out: Tensor = fn(input, s, dim, norm)
-        return out
-
-    run.__doc__ = f"`{fn.__name__}` of the last two dims by default."
+    run.__name__, run.__doc__ = name, doc
     return run
 
 
-fft2, ifft2, rfft2 = _of_two(fftn), _of_two(ifftn), _of_two(rfftn)
-irfft2, hfft2, ihfft2 = _of_two(irfftn), _of_two(hfftn), _of_two(ihfftn)
+def _of_dims(name: str, doc: str, dims: Any = None) -> Callable[..., Tensor]:
+    def run(input: Tensor, s: Any = None, dim: Any = dims, norm: str | None = None) -> Tensor:
+        return _transform(name, input, s, dim, norm)
+
+    run.__name__, run.__doc__ = name, doc
+    return run
+
+
+fft = _of_dim("fft", "The discrete Fourier transform of a dim, cut or filled with zeros to n.")
+ifft = _of_dim("ifft", "The inverse of `fft`.")
+rfft = _of_dim("rfft", "`fft` of a real input: frequencies 0 .. n / 2 only.")
+irfft = _of_dim("irfft", "The inverse of `rfft`: real, of length n (2 * (size - 1) by default).")
+hfft = _of_dim("hfft", "`fft` of a Hermitian input given by its first half: real.")
+ihfft = _of_dim("ihfft", "The inverse of `hfft`: the first half of a Hermitian result.")
+fftn = _of_dims("fftn", "`fft` of several dims (all by default), of sizes s.")
+ifftn = _of_dims("ifftn", "The inverse of `fftn`.")
+rfftn = _of_dims("rfftn", "`fftn` of a real input: of the last dim only frequencies 0 .. n / 2.")
+irfftn = _of_dims("irfftn", "The inverse of `rfftn`: real.")
+hfftn = _of_dims(
+    "hfftn",
+    "`fftn` of an input that is Hermitian in the last dim, given by its first half: real.",
+)
+ihfftn = _of_dims("ihfftn", "The inverse of `hfftn`.")
+fft2, ifft2, rfft2, irfft2, hfft2, ihfft2 = (
+    _of_dims(f"{name}n", f"`{name}n` of the last two dims by default.", (-2, -1))
+    for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+)
 
 
 def fftfreq(n: int, d: float = 1.0, *, dtype: dt.dtype | None = None, device: Any = None,
@@ -276,9 +232,8 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: dt.dtype | None = None, device: A
 
 def _shift(input: Tensor, dim: Any, sign: int) -> Tensor:
     dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    return (
-        arrange.roll(input, [sign * (input.shape[d] // 2) for d in dims], dims) if dims else input
-    )
+    by = [sign * (input.shape[d] // 2) for d in dims]
+    return arrange.roll(input, by, dims) if dims else input
 
 
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:
@@ -402,8 +357,7 @@ def istft(
     return out if input.ndim == 3 else mv.squeeze(out, 0)
 
 
-autocast(
-    globals(), float32="""fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn fft2
-    ifft2 rfft2 irfft2 hfft2 ihfft2 stft""",
+public(
+    globals(), both="stft istft", float32="""fft ifft rfft irfft hfft ihfft fftn ifftn rfftn
+    irfftn hfftn ihfftn fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 stft""",
 )  # fmt: skip
-public(globals(), both="stft istft")

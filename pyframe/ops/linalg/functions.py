@@ -11,7 +11,6 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, results_of
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.batching_rules import aligned
 from pyframe.ops.api.public import public
 from pyframe.ops.api.results import Slogdet
@@ -19,7 +18,6 @@ from pyframe.ops.linalg.factor import inv, inv_ex, inverse_of, solve, solve_any
 from pyframe.ops.linalg.matmul import matmul, sum_over, zeros_of
 from pyframe.ops.linalg.matrices import (
     Array,
-    Shape,
     batched_results,
     eye_like,
     float_matrix,
@@ -57,10 +55,6 @@ def _np_cofactors(a: Array) -> Array:
     return out.astype(a.dtype)
 
 
-def _square_infer(x: Any) -> tuple[Shape, dt.dtype]:
-    return x.shape, x.dtype
-
-
 def _cofactors_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
     """Of det(A)^* A^-H, for an invertible A."""
     total = sum_over(conj(g) * y, -2, -1)
@@ -74,22 +68,13 @@ def columns(x: Tensor) -> Tensor:
 
 
 cofactors_op = Op(
-    "linalg_cofactors",
-    ROUTINE,
-    "a",
-    infer=_square_infer,
-    numpy=_np_cofactors,
-    a=_cofactors_grad,
-    batch=aligned,
-)
+    "linalg_cofactors", ROUTINE, "a", infer=lambda a: (a.shape, a.dtype), numpy=_np_cofactors,
+    batch=aligned, a=_cofactors_grad,
+)  # fmt: skip
 det_op = Op(
     "linalg_det", ROUTINE, "a", infer=lambda a: (a.shape[:-2], a.dtype), numpy=np.linalg.det,
     batch=aligned, a=lambda g, a: columns(g) * apply(cofactors_op, (a,)),
 )  # fmt: skip
-
-
-def _slogdet_shapes(a: Shape) -> tuple[Shape, ...]:
-    return a[:-2], a[:-2]
 
 
 def _slogdet_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> Tensor:
@@ -101,8 +86,8 @@ def _slogdet_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> Te
 
 
 slogdet_op = Op(
-    "linalg_slogdet", ROUTINE, "a", numpy=np.linalg.slogdet, results=_slogdet_shapes,
-    batch=batched_results, a=_slogdet_grad,
+    "linalg_slogdet", ROUTINE, "a", numpy=np.linalg.slogdet, batch=batched_results,
+    results=lambda a: (a[:-2], a[:-2]), a=_slogdet_grad,
 )  # fmt: skip
 
 
@@ -231,14 +216,9 @@ def _matrix_exp_grad(g: Tensor, a: Tensor) -> Tensor:
 
 
 matrix_exp_op = Op(
-    "matrix_exp",
-    ROUTINE,
-    "a",
-    infer=_square_infer,
-    numpy=_np_matrix_exp,
-    a=_matrix_exp_grad,
-    batch=aligned,
-)
+    "matrix_exp", ROUTINE, "a", infer=lambda a: (a.shape, a.dtype), numpy=_np_matrix_exp,
+    batch=aligned, a=_matrix_exp_grad,
+)  # fmt: skip
 
 
 def matrix_exp(A: Tensor) -> Tensor:
@@ -453,8 +433,8 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return out if increasing else mv.flip(out, -1)
 
 
-public(globals(), both="matrix_power det slogdet logdet matrix_exp dist", functions="cdist vander")
-autocast(
-    globals(), lower="matrix_power", float32="cdist cond tensorinv tensorsolve",
+public(
+    globals(), both="matrix_power det slogdet logdet matrix_exp dist", functions="cdist vander",
+    lower="matrix_power", float32="cdist cond tensorinv tensorsolve",
     gpu_float32="dist norm vector_norm matrix_norm",
 )  # fmt: skip

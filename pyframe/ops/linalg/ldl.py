@@ -13,7 +13,7 @@ from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.api import check
 from pyframe.ops.api.results import LDLFactor, LDLFactorEx
 from pyframe.ops.linalg import matrices
-from pyframe.ops.linalg.matrices import Array, Shape, float_matrix, integer, refuse
+from pyframe.ops.linalg.matrices import Array, float_matrix, integer, refuse
 from pyframe.ops.math import elementwise as el, promotion
 from pyframe.tensor import Tensor
 
@@ -87,11 +87,7 @@ def _bunch_kaufman(a: Array, pivots: Array, hermitian: bool) -> int:
 _ALPHA = (1 + math.sqrt(17)) / 8
 
 
-def _ldl_shapes(a: Shape, how: Any) -> tuple[Shape, ...]:
-    return a, a[:-1], a[:-2]
-
-
-ldl_op = matrices.of_matrix("linalg_ldl", _ldl_shapes, _np_ldl)
+ldl_op = matrices.of_matrix("linalg_ldl", lambda a, how: (a, a[:-1], a[:-2]), _np_ldl)
 
 
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:

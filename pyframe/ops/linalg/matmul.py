@@ -17,7 +17,6 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, runs_kernel
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.batching_rules import BatchedCall
 from pyframe.ops.api.public import public
 from pyframe.ops.index.select import index_select
@@ -85,13 +84,9 @@ def _flops(shapes: Sequence[tuple[int, ...]], out: tuple[int, ...]) -> int:
     return 2 * math.prod(out) * shapes[0][-1]
 
 
-def _by_sum(a: Tensor, b: Tensor) -> Tensor:
-    return (mv.unsqueeze(a, -1) * mv.unsqueeze(b, -3)).sum(-2).to(a.dtype)
-
-
 matmul_op = Op(
     "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel=KernelFile("matmul.wgsl", _plan),
-    fallback=_by_sum,
+    fallback=lambda a, b: (mv.unsqueeze(a, -1) * mv.unsqueeze(b, -3)).sum(-2).to(a.dtype),
     lower_routine=routines.matmul, routine="gemm.matmul",
     a=lambda g, b: matmul(g, adjoint(b)), b=lambda g, a: matmul(adjoint(a), g),
     batch=lambda c: _product_batched(c, *c.xs), flops=_flops,
@@ -421,8 +416,6 @@ public(
     inplace="addmm addr baddbmm", inplace_functions="addmv", methods="addbmm_",
     functions="block_diag cartesian_prod combinations spmm=mm",
     out_exact="addbmm addmm addmv baddbmm bmm cross matmul mm mv", out_apart="cross",
-)  # fmt: skip
-autocast(
-    globals(), lower="matmul mm bmm addmm addbmm baddbmm vecdot", gpu_lower="mv_ addmv addr",
+    lower="matmul mm bmm addmm addbmm baddbmm vecdot", gpu_lower="mv_ addmv addr",
     cpu_float32="trace", gpu_widest="dot vdot cross linalg_cross",
 )  # fmt: skip

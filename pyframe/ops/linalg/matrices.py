@@ -24,8 +24,6 @@ from pyframe.ops.shape import join, movement as mv
 from pyframe.tensor import Tensor
 
 Shape: TypeAlias = tuple[int, ...]
-
-
 Array: TypeAlias = np.ndarray
 
 

@@ -16,7 +16,6 @@ from pyframe.core.dispatch import apply, results_of
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.public import public
 from pyframe.ops.api.results import QR, SVD, Eig, Eigh, Geqrf, Lstsq, OldQR, OldSVD
 from pyframe.ops.index import masks
@@ -285,10 +284,6 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVD:
     return OldSVD(u, svdvals(input), v)
 
 
-def _eigh_shapes(a: Shape, how: tuple[str, bool]) -> tuple[Shape, ...]:
-    return (a[:-1], a) if how[1] else (a[:-1],)
-
-
 def _np_eigh(a: Array, how: tuple[str, bool]) -> tuple[Array, ...]:
     uplo, with_vectors = how
     if not with_vectors:
@@ -312,7 +307,9 @@ def gaps_of(values: Tensor) -> Tensor:
     return with_diagonal(gaps, values * 0 + 1)
 
 
-eigh_op = of_matrix("linalg_eigh", _eigh_shapes, _np_eigh, _eigh_grad)
+eigh_op = of_matrix(
+    "linalg_eigh", lambda a, how: (a[:-1], a) if how[1] else (a[:-1],), _np_eigh, _eigh_grad
+)
 
 
 def _eigh(name: str, a: Tensor, uplo: str, with_vectors: bool = True) -> list[Tensor]:
@@ -336,14 +333,6 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     return _eigh("linalg.eigvalsh", A, UPLO, mode.grad and A.requires_grad)[0]
 
 
-def _eig_shapes(a: Shape, how: None) -> tuple[Shape, ...]:
-    return a[:-1], a
-
-
-def _np_eig(a: Array, how: None) -> tuple[Array, ...]:
-    return tuple(_host_la(np.linalg.eig, "linalg.eig", a))
-
-
 def _eig_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], how: None) -> Tensor:
     """https://arxiv.org/abs/1701.00392, eq. 4.77, for vectors of norm 1."""
     (gvalues, gvectors), (values, v) = g, y
@@ -354,7 +343,10 @@ def _eig_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], how: None) -> Tensor
     return solve_any(adjoint(v), matmul(middle, adjoint(v)))
 
 
-eig_op = of_matrix("linalg_eig", _eig_shapes, _np_eig, _eig_grad, lambda d: d.to_complex())
+eig_op = of_matrix(
+    "linalg_eig", lambda a, how: (a[:-1], a),
+    lambda a, how: _host_la(np.linalg.eig, "linalg.eig", a), _eig_grad, lambda d: d.to_complex(),
+)  # fmt: skip
 
 
 def _eig(name: str, a: Tensor) -> tuple[Tensor, ...]:
@@ -548,9 +540,7 @@ def pca_lowrank(
 
 public(
     globals(), both="qr geqrf orgqr=householder_product ormqr svd pinverse",
-    functions="svd_lowrank pca_lowrank", out_exact="ormqr qr",
-)  # fmt: skip
-autocast(
-    globals(), float32="""eig eigh eigvals eigvalsh geqrf householder_product linalg_qr linalg_svd
-    lstsq matrix_rank ormqr pinverse qr svd svdvals""",
+    functions="svd_lowrank pca_lowrank", out_exact="ormqr qr", float32="""eig eigh eigvals
+    eigvalsh geqrf householder_product linalg_qr linalg_svd lstsq matrix_rank ormqr pinverse qr
+    svd svdvals""",
 )  # fmt: skip

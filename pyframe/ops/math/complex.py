@@ -14,7 +14,6 @@ from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ELEMENTWISE, Op
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.public import public
 from pyframe.ops.math import elementwise as el, promotion
 from pyframe.ops.math.elementwise import conj, conj_op
@@ -161,6 +160,5 @@ public(
     globals(), both="conj resolve_conj resolve_neg=resolve_conj is_conj is_neg=is_conj adjoint",
     inplace_functions="conj_physical",
     functions="real imag complex polar view_as_real view_as_complex",
-    out_exact="complex conj_physical polar",
+    out_exact="complex conj_physical polar", cpu_float32="polar view_as_complex",
 )  # fmt: skip
-autocast(globals(), cpu_float32="polar view_as_complex")

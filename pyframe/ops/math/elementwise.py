@@ -17,7 +17,6 @@ from pyframe.core.modes import mode
 from pyframe.core.op import ELEMENTWISE, Op, const, no_flops
 from pyframe.graph import functions as f, mathematics as m, scalar as s
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.public import public
 from pyframe.ops.math import mathfn, specialfn
 from pyframe.ops.math.promotion import (
@@ -113,7 +112,7 @@ true_divide = op(
 )  # fmt: skip
 floor_divide = op(
     "floor_divide", "a b", mathfn.floor_divide, f.floor_divide, NUMBER, numbers=ALL,
-    real=True, of_ints=_no_zero, a=lambda g: _zeros(g), b=lambda g: _zeros(g),
+    real=True, of_ints=_no_zero, a=_zeros, b=_zeros,
 )  # fmt: skip
 remainder = op(
     "remainder", "a b", mathfn.remainder, f.remainder, NUMBER, real=True,
@@ -179,16 +178,12 @@ abs = op(
     "abs", "x", np.abs, s.abs, NUMBER, infer=lambda x: (x.shape, x.dtype.to_real()),
     x=lambda g, x: g * sgn(x),
 )  # fmt: skip
-sign = op("sign", "x", mathfn.sign, f.sign, real=True, x=lambda g: _zeros(g))
+sign = op("sign", "x", mathfn.sign, f.sign, real=True, x=_zeros)
 square = op("square", "x", np.square, lambda x: x * x, COUNT, x=lambda g, x: 2.0 * g * conj(x))
 reciprocal = op(
-    "reciprocal",
-    "x",
-    np.reciprocal,
-    lambda x: 1.0 / x,
-    FLOAT,
+    "reciprocal", "x", np.reciprocal, lambda x: 1.0 / x, FLOAT,
     x=lambda g, y: -g * conj(y) * conj(y),
-)
+)  # fmt: skip
 maximum = op(
     "maximum", "a b", lowering.at_least, s.maximum, numbers=NONE, real=True,
     lower=lowering.as_one(lowering.at_least),
@@ -241,10 +236,7 @@ expm1 = op(  # of y + 1 nothing is left where x is far below 0
 )
 log = op("log", "x", np.log, m.log, FLOAT, x=lambda g, x: g / conj(x))
 log2 = op("log2", "x", np.log2, m.log2, FLOAT, x=lambda g, x: g / (conj(x) * math.log(2)))
-log10 = op(
-    "log10", "x", np.log10, m.log10, FLOAT,
-    x=lambda g, x: g / (conj(x) * math.log(10)),
-)  # fmt: skip
+log10 = op("log10", "x", np.log10, m.log10, FLOAT, x=lambda g, x: g / (conj(x) * math.log(10)))
 log1p = op("log1p", "x", np.log1p, m.log1p, FLOAT, x=lambda g, x: g / (conj(x) + 1.0))
 sin = op("sin", "x", np.sin, m.sin, FLOAT, x=lambda g, x: g * conj(cos(x)))
 cos = op("cos", "x", np.cos, m.cos, FLOAT, x=lambda g, x: -g * conj(sin(x)))
@@ -287,30 +279,27 @@ def _over_square(a: Tensor, b: Tensor) -> Tensor:
 
 # --- rounding and the parts of a number
 
-floor = op(
-    "floor", "x", mathfn.keep_int(np.floor), s.floor, NUMBER, real=True,
-    lower=lowering.of_floats(np.floor), x=lambda g: _zeros(g),
-)  # fmt: skip
-ceil = op(
-    "ceil", "x", mathfn.keep_int(np.ceil), s.ceil, NUMBER, real=True,
-    lower=lowering.of_floats(np.ceil), x=lambda g: _zeros(g),
-)  # fmt: skip
-trunc = op(
-    "trunc", "x", mathfn.keep_int(np.trunc), s.trunc, NUMBER, real=True,
-    lower=lowering.of_floats(np.trunc), x=lambda g: _zeros(g),
-)  # fmt: skip
-round_ = op(
-    "round", "x", mathfn.keep_int(np.rint), s.round, NUMBER, real=True,
-    lower=lowering.of_floats(np.rint), x=lambda g: _zeros(g),
-)  # fmt: skip
+
+def _rounding(name: str, numpy: np.ufunc, scalar: Any) -> Elementwise:
+    """A whole number near each one; ints stay as they are."""
+    return op(
+        name, "x", mathfn.keep_int(numpy), scalar, NUMBER, real=True,
+        lower=lowering.of_floats(numpy), x=_zeros,
+    )  # fmt: skip
+
+
+floor = _rounding("floor", np.floor, s.floor)
+ceil = _rounding("ceil", np.ceil, s.ceil)
+trunc = _rounding("trunc", np.trunc, s.trunc)
+round_ = _rounding("round", np.rint, s.round)
 signbit = op("signbit", "x", mathfn.signbit, f.signbit, TO_BOOL, real=True)
 nextafter = op(
     "nextafter", "a b", np.nextafter, f.nextafter, numbers=NONE, real=True,
-    a=lambda g, a, b: where(ne(a, b), g, 0.0), b=lambda g: _zeros(g),
+    a=lambda g, a, b: where(ne(a, b), g, 0.0), b=_zeros,
 )  # fmt: skip
 copysign = op(
     "copysign", "a b", np.copysign, f.copysign, FLOAT, numbers=SECOND, real=True,
-    a=lambda g, y, a: g * (sign(a) * sign(y)), b=lambda g: _zeros(g),
+    a=lambda g, y, a: g * (sign(a) * sign(y)), b=_zeros,
 )  # fmt: skip
 exponent_of = op(  # e of x = m * 2^e, 0.5 <= |m| < 1
     "exponent_of", "x", lambda x: np.frexp(x)[1], f.exponent, real=True,
@@ -421,10 +410,6 @@ def np_cast(x: np.ndarray, dtype: dt.dtype) -> np.ndarray:
     return x.astype(dtype.numpy if dtype.narrow is None else np.float32)  # `computed` narrows it
 
 
-def _cast_infer(x: Any, dtype: dt.dtype) -> tuple[tuple[int, ...], dt.dtype]:
-    return x.shape, dtype
-
-
 class _Cast(Elementwise):
     def __call__(self, x: Tensor, dtype: dt.dtype) -> Tensor:
         return apply(self, (x,), (dtype,))
@@ -435,7 +420,7 @@ cast_op = _Cast(
     lower=lowering.cast, flops=no_flops,
     x=lambda g, x_spec: g.to(x_spec.dtype),
 )  # fmt: skip
-cast_op.infer = _cast_infer
+cast_op.infer = lambda x, dtype: (x.shape, dtype)
 
 
 def cast(x: Tensor, dtype: dt.dtype) -> Tensor:
@@ -702,16 +687,13 @@ public(
     inplace="""add=add_scaled sub=sub_scaled mul div subtract=sub_scaled multiply=mul divide=div
     true_divide floor_divide remainder fmod pow absolute=abs sign sgn atan2 arctan2=atan2 hypot
     copysign nextafter addcmul addcdiv lerp eq ne lt le gt ge greater=gt less=lt greater_equal=ge
-    less_equal=le not_equal=ne logical_and logical_or logical_not logical_xor bitwise_and bitwise_or
-    bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift""",
-    inplace_functions="""neg negative=neg abs square reciprocal clamp_min clamp_max sqrt rsqrt exp
-    exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
-    arcsin=asin arccos=acos arctan=atan arcsinh=asinh arccosh=acosh arctanh=atanh sigmoid erf floor
-    ceil trunc fix=trunc relu clamp clip=clamp gcd""", methods="where=_where_method",
+    less_equal=le not_equal=ne logical_and logical_or logical_not logical_xor bitwise_and
+    bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift""",
+    inplace_functions="""neg negative=neg abs square reciprocal clamp_min clamp_max sqrt rsqrt
+    exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh
+    atanh arcsin=asin arccos=acos arctan=atan arcsinh=asinh arccosh=acosh arctanh=atanh sigmoid
+    erf floor ceil trunc fix=trunc relu clamp clip=clamp gcd""", methods="where=_where_method",
     functions="where", out_exact="abs ceil floor lerp neg sgn sign signbit trunc where",
-)  # fmt: skip
-autocast(
-    globals(),
-    gpu_float32="acos asin cosh exp expm1 log log10 log1p log2 pow reciprocal rsqrt sinh tan",
+    gpu_float32="""acos asin cosh exp expm1 log log10 log1p log2 pow reciprocal rsqrt sinh tan""",
     gpu_widest="addcdiv addcmul",
-)
+)  # fmt: skip

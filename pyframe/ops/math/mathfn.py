@@ -114,19 +114,17 @@ def _remainder(a: Array, b: Array) -> Any:
     return np.remainder(a, b) if q is None else np.copysign(a - q * b, b)
 
 
-def floor_divide(a: Array, b: Array) -> Any:
-    _check_zero("floor_divide", b)
-    return (_floor_divide if b.dtype.kind == "f" else np.floor_divide)(a, b)
+def _divided(name: str, of_floats: Callable[..., Any], of_ints: Callable[..., Any]) -> Any:
+    def run(a: Array, b: Array) -> Any:
+        _check_zero(name, b)
+        return (of_floats if b.dtype.kind == "f" else of_ints)(a, b)
+
+    return run
 
 
-def remainder(a: Array, b: Array) -> Any:
-    _check_zero("remainder", b)
-    return (_remainder if b.dtype.kind == "f" else np.remainder)(a, b)
-
-
-def fmod(a: Array, b: Array) -> Any:
-    _check_zero("fmod", b)
-    return (_fmod if b.dtype.kind == "f" else np.fmod)(a, b)
+floor_divide = _divided("floor_divide", _floor_divide, np.floor_divide)
+remainder = _divided("remainder", _remainder, np.remainder)
+fmod = _divided("fmod", _fmod, np.fmod)
 
 
 def power(a: Array, b: Array) -> Any:

@@ -73,8 +73,6 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _KNOWN = (Tensor, bool, int, float, builtins.complex, np.generic)
-
-
 _ARITHMETIC = {
     "add": el.add, "sub": el.sub, "mul": el.mul, "truediv": el.true_divide,
     "floordiv": el.floor_divide, "mod": el.remainder, "pow": el.pow,

@@ -14,6 +14,7 @@ from pyframe.ops.api.results import FrexpResult
 from pyframe.ops.math import complex as cx, elementwise as el, promotion
 from pyframe.ops.math.elementwise import abs, eq, ge, gt, le, logical_and, logical_or, lt, where
 from pyframe.ops.random.creation import full_like
+from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
 # --- scaling and rounding
@@ -171,6 +172,39 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return input._node.shape == other._node.shape and bool(eq(input, other).all().item())
 
 
+# --- activations that are methods of Tensor too; the others stand in nn.functional
+
+
+def hardshrink(input: Tensor, lambd: Any = 0.5) -> Tensor:
+    """0 where |x| <= lambd, else x."""
+    check.floats("hardshrink", input)
+    small = el.logical_and(el.ge(input, -lambd), el.le(input, lambd))
+    return el.where(small, 0.0, input)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x where x > 0, else weight * x; weight () or (1,), or (C,) for the channels of dim 1
+    (arXiv 1502.01852). RuntimeError for other sizes or dtypes."""
+    check.floats("prelu", input, weight)
+    check.same_dtype("prelu", input, weight)
+    if weight.ndim > 1:
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got {weight.ndim}-d"
+        )
+    n = weight.numel()
+    if n == 1:
+        slope = mv.reshape(weight, ())
+    else:
+        channels = input._node.shape[1] if input.ndim > 1 else 1
+        if input.ndim == 0 or n != channels:
+            raise RuntimeError(
+                f"prelu: Mismatch of parameter numbers and input channel size. Found parameter "
+                f"numbers = {n} and channel size = {channels}; use one parameter, or one a channel"
+            )
+        slope = mv.reshape(weight, (n, *(1,) * (input.ndim - 2)))
+    return el.where(el.gt(input, 0), input, slope * input)
+
+
 # --- arithmetic
 
 
@@ -234,8 +268,8 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 public(
     globals(), both="""frexp fmax fmin isposinf isneginf isreal angle isclose allclose equal
-    is_signed is_nonzero is_same_size""", inplace="heaviside float_power",
+    is_signed is_nonzero is_same_size hardshrink prelu""", inplace="heaviside float_power",
     inplace_functions="deg2rad rad2deg frac round ldexp nan_to_num lcm",
     functions="rsub is_floating_point is_complex",
-    out_exact="frac frexp heaviside isneginf isposinf nan_to_num round",
+    out_exact="frac frexp heaviside isneginf isposinf nan_to_num round", lower="prelu",
 )  # fmt: skip

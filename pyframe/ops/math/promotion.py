@@ -21,10 +21,7 @@ from pyframe.tensor import Tensor
 
 # What an op does to the promoted dtype of its operands
 SAME, FLOAT, TO_BOOL, BITS, NUMBER = "same", "float", "to_bool", "bits", "number"
-
-
 COUNT = "count"  # bools count as int64
-
 
 # Where PyTorch's function takes a Python number: for all operands, for either, for the second, for
 # none. Within pyframe a number is fine wherever another operand is a tensor.

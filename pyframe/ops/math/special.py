@@ -13,9 +13,7 @@ from pyframe.core.extras import install
 from pyframe.core.op import ROUTINE, Op
 from pyframe.graph import functions as f, mathematics as m
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.batching_rules import aligned
-from pyframe.ops.api.layouts import lie
 from pyframe.ops.api.public import public
 from pyframe.ops.math import elementwise as el, promotion, specialfn
 from pyframe.ops.math.promotion import FLOAT
@@ -23,20 +21,18 @@ from pyframe.ops.reduce import reductions as reduce
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
+
+def _op(name: str, inputs: str = "x", **gradients: Any) -> promotion.Elementwise:
+    """A function of real numbers, which has its name in `specialfn` and in graph/functions.py."""
+    numpy, meaning = getattr(specialfn, name), getattr(f, name)
+    return promotion.op(name, inputs, numpy, meaning, FLOAT, real=True, **gradients)
+
+
 # --- the gamma function and its kin
 
-lgamma = promotion.op(
-    "lgamma", "x", specialfn.lgamma, f.lgamma, FLOAT, real=True,
-    x=lambda g, x: g * digamma(x),
-)  # fmt: skip
-digamma = promotion.op(
-    "digamma", "x", specialfn.digamma, f.digamma, FLOAT, real=True,
-    x=lambda g, x: g * zeta(2.0, x),
-)  # fmt: skip
-zeta = promotion.op(
-    "zeta", "s q", specialfn.zeta, f.zeta, FLOAT, real=True,
-    q=lambda g, s, q: g * -s * zeta(s + 1.0, q),
-)  # fmt: skip
+lgamma = _op("lgamma", x=lambda g, x: g * digamma(x))
+digamma = _op("digamma", x=lambda g, x: g * zeta(2.0, x))
+zeta = _op("zeta", "s q", q=lambda g, s, q: g * -s * zeta(s + 1.0, q))
 
 
 def polygamma(n: int, input: Tensor) -> Tensor:
@@ -70,18 +66,11 @@ erfc = promotion.op(
     "erfc", "x", specialfn.erfc, m.erfc, FLOAT, real=True,
     x=lambda g, x: g * (-2.0 / math.sqrt(math.pi)) * el.exp(-x * x),
 )  # fmt: skip
-erfcx = promotion.op(  # exp(x^2) * erfc(x)
-    "erfcx", "x", specialfn.erfcx, f.erfcx, FLOAT, real=True,
-    x=lambda g, y, x: g * (2.0 * x * y - 2.0 / math.sqrt(math.pi)),
-)  # fmt: skip
-erfinv = promotion.op(
-    "erfinv", "x", specialfn.erfinv, f.erfinv, FLOAT, real=True,
-    x=lambda g, x: g * (0.5 * math.sqrt(math.pi)) * el.exp(el.square(erfinv(x))),
-)  # fmt: skip
-ndtri = promotion.op(
-    "ndtri", "p", specialfn.ndtri, f.ndtri, FLOAT, real=True,
-    p=lambda g, y: g * math.sqrt(2 * math.pi) * el.exp(0.5 * y * y),
-)  # fmt: skip
+erfcx = _op(  # exp(x^2) * erfc(x)
+    "erfcx", x=lambda g, y, x: g * (2.0 * x * y - 2.0 / math.sqrt(math.pi))
+)
+erfinv = _op("erfinv", x=lambda g, x: g * (0.5 * math.sqrt(math.pi)) * el.exp(el.square(erfinv(x))))
+ndtri = _op("ndtri", "p", p=lambda g, y: g * math.sqrt(2 * math.pi) * el.exp(0.5 * y * y))
 
 
 def ndtr(input: Tensor) -> Tensor:
@@ -101,14 +90,10 @@ def log_ndtr(input: Tensor) -> Tensor:
 
 # --- modified Bessel functions
 
-i0e = promotion.op(
-    "i0e", "x", specialfn.i0e, f.i0e, FLOAT, real=True,
-    x=lambda g, y, x: g * (i1e(x) - el.sign(x) * y),
-)  # fmt: skip
-i1e = promotion.op(
-    "i1e", "x", specialfn.i1e, f.i1e, FLOAT, real=True,
-    x=lambda g, y, x: g * (i0e(x) - y * (el.sign(x) + _inverse(x))
-                           - el.where(el.eq(x, 0), 0.5, 0.0)),
+i0e = _op("i0e", x=lambda g, y, x: g * (i1e(x) - el.sign(x) * y))
+i1e = _op(
+    "i1e", x=lambda g, y, x: g * (
+        i0e(x) - y * (el.sign(x) + _inverse(x)) - el.where(el.eq(x, 0), 0.5, 0.0)),
 )  # fmt: skip
 
 
@@ -242,11 +227,8 @@ def _hosted(name: str) -> Any:
     return run
 
 
-def _no_gradient(name: str) -> Any:
-    def fail(g: Tensor) -> Tensor:
-        raise RuntimeError(f"the derivative for '{name}: input' is not implemented.")
-
-    return fail
+def _no_slope(g: Tensor) -> Tensor:
+    raise RuntimeError("the derivative for 'igamma: input' is not implemented.")
 
 
 def _gamma_slope(g: Tensor, a: Tensor, x: Tensor, upper: bool) -> Tensor:
@@ -259,7 +241,7 @@ igamma_op = Op(
     "igamma", ROUTINE, "a x", "upper",
     infer=lambda a, x, upper: (promotion.broadcast("igamma", a.shape, x.shape), a.dtype),
     numpy=specialfn.gammainc,
-    batch=aligned, a=_no_gradient("igamma"), x=_gamma_slope,
+    batch=aligned, a=_no_slope, x=_gamma_slope,
 )  # fmt: skip
 
 
@@ -304,11 +286,9 @@ def _polynomial(name: str) -> Any:
 HOSTED = {name: _hosted(name) for name in SCIPY}
 POLYNOMIALS = {name: _polynomial(name) for name in specialfn.FAMILIES}
 
-lie(globals(), like="igamma igammac")
 public(
-    globals(), both="logaddexp logaddexp2",
-    inplace="lgamma digamma mvlgamma erfinv igamma igammac polygamma=_polygamma_method",
-    inplace_functions="erfc i0 sinc logit xlogy",
+    globals(), both="logaddexp logaddexp2", inplace="""lgamma digamma mvlgamma erfinv igamma
+    igammac polygamma=_polygamma_method""", inplace_functions="erfc i0 sinc logit xlogy",
     functions="polygamma",  # polygamma(n, input); the tensor is first in the method
+    like="igamma igammac", gpu_float32="erfinv",
 )  # fmt: skip
-autocast(globals(), gpu_float32="erfinv")

@@ -237,12 +237,6 @@ def numbers(name: str, **values: Any) -> list[Any]:
     return out
 
 
-def _range_dtype(*values: Any) -> dt.dtype:
-    if any(isinstance(v, complex) for v in values):
-        return dt.get_default_dtype().to_complex()
-    return dt.get_default_dtype()
-
-
 def made(data: np.ndarray, kw: Any, default: dt.dtype) -> Tensor:
     """`data` with the dtype (or the default), device and requires_grad of the options."""
     d, target = kw.get("dtype") or default, resolve(kw.get("device"))
@@ -289,8 +283,10 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, kw: Any, base: Any) -> 
     start, end = numbers(name, start=start, end=end)
     if steps < 0:
         raise RuntimeError(f"{name}: number of steps must be non-negative, got {steps}")
-    d = options.get("dtype") or _range_dtype(start, end)
-    if d.category < dt.COMPLEX and any(isinstance(v, complex) for v in (start, end)):
+    complexes = any(isinstance(v, complex) for v in (start, end))
+    default = dt.get_default_dtype()
+    d = options.get("dtype") or (default.to_complex() if complexes else default)
+    if d.category < dt.COMPLEX and complexes:
         raise RuntimeError(f"{name}: complex start or end need a complex dtype, got {d.name}")
     if d.category < dt.FLOAT:
         start, end = int(start), int(end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict, Unpack
 
@@ -79,24 +80,23 @@ def general_hamming(
     return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, **kw)
 
 
-def hamming(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
-    """The Hamming window: general_hamming with alpha 0.54."""
-    return general_hamming(M, sym=sym, **kw)
+def _cosines(name: str, doc: str, *a: float) -> Callable[..., Tensor]:
+    def run(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
+        return general_cosine(M, a=a, sym=sym, **kw)
+
+    run.__name__, run.__doc__ = name, doc
+    return run
 
 
-def hann(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
-    """The Hann window: general_hamming with alpha 0.5."""
-    return general_hamming(M, alpha=0.5, sym=sym, **kw)
-
-
-def blackman(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
-    """The Blackman window."""
-    return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, **kw)
-
-
-def nuttall(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
-    """Nuttall's minimal 4-term Blackman-Harris window."""
-    return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, **kw)
+hamming = _cosines(
+    "hamming", "The Hamming window: general_hamming with alpha 0.54.", 0.54, 1 - 0.54
+)
+hann = _cosines("hann", "The Hann window: general_hamming with alpha 0.5.", 0.5, 0.5)
+blackman = _cosines("blackman", "The Blackman window.", 0.42, 0.5, 0.08)
+nuttall = _cosines(
+    "nuttall", "Nuttall's minimal 4-term Blackman-Harris window.",
+    0.3635819, 0.4891775, 0.1365995, 0.0106411,
+)  # fmt: skip
 
 
 def bartlett(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
@@ -112,13 +112,9 @@ def cosine(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
 
 
 def exponential(
-    M: int,
-    *,
-    center: float | None = None,
-    tau: float = 1.0,
-    sym: bool = True,
+    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True,
     **kw: Unpack[Options],
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """exp(-|k - center| / tau), whose center is the middle unless `sym=False` says another."""
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
@@ -155,23 +151,25 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **kw: Unpack[Options
 # --- torch's older names: of one period unless periodic=False
 
 
-def _older(name: str, length: Any, kw: Any) -> Any:
-    """The options of `_window` from those of pf.`name`; float16 and bfloat16 come by conversion."""
+def _older(
+    name: str, new: Callable[..., Tensor], window_length: int, periodic: bool, kw: Any
+) -> Tensor:
+    """pf.`name` by the `new` function; float16 and bfloat16 come by conversion."""
     kw.pop("pin_memory", None)
-    d = kw.get("dtype") or dt.get_default_dtype()
+    want = kw.get("dtype")
+    d = want or dt.get_default_dtype()
     if d.category != dt.FLOAT:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {d}")
-    if length < 0:
-        raise RuntimeError(f"{name} requires non-negative window_length, got {length}")
+    if window_length < 0:
+        raise RuntimeError(f"{name} requires non-negative window_length, got {window_length}")
     kw["dtype"] = d if d is dt.float64 else dt.float32
-    return kw
+    out = new(window_length, sym=not periodic, **kw)
+    return out if want is None else out.to(want)
 
 
 def _old(name: str, new: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def run(window_length: int, periodic: bool = True, **kw: Unpack[_OldOptions]) -> Tensor:
-        want = kw.get("dtype")
-        out = new(window_length, sym=not periodic, **_older(name, window_length, kw))
-        return out if want is None else out.to(want)
+        return _older(name, new, window_length, periodic, kw)
 
     run.__name__ = name
     run.__doc__ = f"signal.windows.{new.__name__}, of one period unless `periodic=False`."
@@ -184,29 +182,20 @@ bartlett_window = _old("bartlett_window", bartlett)
 
 
 def hamming_window(
-    window_length: int,
-    periodic: bool = True,
-    alpha: float = 0.54,
-    beta: float = 0.46,
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46,
     **kw: Unpack[_OldOptions],
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """alpha - beta cos(2 pi k / period), of one period unless `periodic=False`."""
-
-    def new(M: int, **rest: Any) -> Tensor:
-        return general_cosine(M, a=[alpha, beta], **rest)
-
-    return _old("hamming_window", new)(window_length, periodic, **kw)
+    new = functools.partial(general_cosine, a=[alpha, beta])
+    return _older("hamming_window", new, window_length, periodic, kw)
 
 
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, **kw: Unpack[_OldOptions]
 ) -> Tensor:
     """signal.windows.kaiser, of one period unless `periodic=False`."""
-
-    def new(M: int, **rest: Any) -> Tensor:
-        return kaiser(M, beta=beta, **rest)
-
-    return _old("kaiser_window", new)(window_length, periodic, **kw)
+    new = functools.partial(kaiser, beta=beta)
+    return _older("kaiser_window", new, window_length, periodic, kw)
 
 
 public(

@@ -9,8 +9,6 @@ from typing import Any
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
-from pyframe.ops.api.layouts import lie
 from pyframe.ops.api.public import as_public, public
 from pyframe.ops.linalg import spectral
 from pyframe.ops.math import elementwise as el
@@ -111,6 +109,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return input * el.where(el.gt(size, maxnorm), maxnorm / (size + 1e-7), 1.0)
 
 
-lie(globals(), rows="renorm")
-public(globals(), both="norm", inplace="renorm", functions="norm_except_dim", out_exact="renorm")
-autocast(globals(), gpu_float32="norm vector_norm renorm")
+public(
+    globals(), both="norm", inplace="renorm", functions="norm_except_dim", out_exact="renorm",
+    rows="renorm", gpu_float32="norm vector_norm renorm",
+)  # fmt: skip

@@ -16,9 +16,7 @@ from pyframe.core.modes import mode
 from pyframe.core.op import REDUCTION, ROUTINE, Combine, Op
 from pyframe.graph import functions as f, scalar as s
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.batching_rules import along_dim
-from pyframe.ops.api.layouts import lie
 from pyframe.ops.api.public import public
 from pyframe.ops.math import complex as cx, elementwise as el
 from pyframe.ops.shape import movement as mv
@@ -98,9 +96,7 @@ def sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
 
 def _prod_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     acc = _wide(x)
-    if (
-        axes == (x.ndim - 1,) and acc is x.dtype
-    ):  # by halves: NumPy takes a row's elements one by one
+    if axes == (x.ndim - 1,) and acc is x.dtype:  # by halves: NumPy takes elements one by one
         while x.shape[-1] > 32:
             half, odd = divmod(x.shape[-1], 2)
             last = x[..., -1:]
@@ -108,13 +104,6 @@ def _prod_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
             if odd:
                 x[..., :1] *= last
     return _reduced_by(np.multiply, x, axes, keepdim, acc)
-
-
-def _arg_numpy(fn: Any) -> Any:
-    def run(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
-        return fn(x, axis=axes[0], keepdims=keepdim).astype(np.int64)
-
-    return run
 
 
 def _kept(x: Tensor, x_spec: Any, axes: tuple[int, ...]) -> Tensor:
@@ -132,40 +121,39 @@ prod_op = Op(
     combine=Combine(lambda type: 1, lambda a, x: a * x, np.multiply),
     x=lambda g, y, x, axes: _prod_grad(g, y, x, axes),
 )  # fmt: skip
-amax_op = Op(
-    "amax", REDUCTION, "x", "axes keepdim", infer=_infer,
-    numpy=lambda x, axes, keepdim: _reduced_by(np.maximum, x, axes, keepdim),
-    combine=Combine(f.lowest, s.maximum, np.maximum),
-    x=lambda g, y, x, axes: _extremum_grad(g, y, x, axes),
-)  # fmt: skip
+
+
+def _extreme_op(name: str, fn: np.ufunc, start: Any, scalar: Any) -> Op:
+    return Op(
+        name, REDUCTION, "x", "axes keepdim", infer=_infer,
+        numpy=lambda x, axes, keepdim: _reduced_by(fn, x, axes, keepdim),
+        combine=Combine(start, scalar, fn), x=_extremum_grad,
+    )  # fmt: skip
+
+
+def _extremum_grad(g: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    hit = el.eq(x, _kept(y, x, axes)).to(x.dtype)
+    return _kept(g, x, axes) * hit / sum(hit, axes, True)
+
+
+amax_op = _extreme_op("amax", np.maximum, f.lowest, s.maximum)
+amin_op = _extreme_op("amin", np.minimum, f.highest, s.minimum)
 # The largest number, NaN aside: it takes one instruction where amax takes three, and softmax, which
 # subtracts it from all elements, has NaN again.
-max_number_op = Op(
-    "max_number", REDUCTION, "x", "axes keepdim", infer=_infer,
-    numpy=lambda x, axes, keepdim: _reduced_by(np.fmax, x, axes, keepdim),
-    combine=Combine(f.lowest, lambda a, x: s.select(a < x, x, a), np.fmax),
-    x=lambda g, y, x, axes: _extremum_grad(g, y, x, axes),
-)  # fmt: skip
-amin_op = Op(
-    "amin", REDUCTION, "x", "axes keepdim", infer=_infer,
-    numpy=lambda x, axes, keepdim: _reduced_by(np.minimum, x, axes, keepdim),
-    combine=Combine(f.highest, s.minimum, np.minimum),
-    x=lambda g, y, x, axes: _extremum_grad(g, y, x, axes),
-)  # fmt: skip
+max_number_op = _extreme_op("max_number", np.fmax, f.lowest, lambda a, x: s.select(a < x, x, a))
 
 
-def _arg_infer(x: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[tuple[int, ...], dt.dtype]:
-    return reduced_shape(x.shape, axes, keepdim), dt.int64
+def _arg_op(name: str, fn: Any, start: Any, scalar: Any) -> Op:
+    return Op(
+        name, REDUCTION, "x", "axes keepdim",
+        infer=lambda x, axes, keepdim: (reduced_shape(x.shape, axes, keepdim), dt.int64),
+        numpy=lambda x, axes, keepdim: fn(x, axis=axes[0], keepdims=keepdim).astype(np.int64),
+        combine=Combine(start, scalar, arg=True),
+    )  # fmt: skip
 
 
-argmax_op = Op(
-    "argmax", REDUCTION, "x", "axes keepdim", infer=_arg_infer, numpy=_arg_numpy(np.argmax),
-    combine=Combine(f.lowest, lambda a, x: f.wins(x, a), arg=True),
-)  # fmt: skip
-argmin_op = Op(
-    "argmin", REDUCTION, "x", "axes keepdim", infer=_arg_infer, numpy=_arg_numpy(np.argmin),
-    combine=Combine(f.highest, lambda a, x: f.loses(x, a), arg=True),
-)  # fmt: skip
+argmax_op = _arg_op("argmax", np.argmax, f.lowest, lambda a, x: f.wins(x, a))
+argmin_op = _arg_op("argmin", np.argmin, f.highest, lambda a, x: f.loses(x, a))
 
 
 def _prod_grad(g: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -176,11 +164,6 @@ def _prod_grad(g: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor
     whole = el.where(el.eq(zeros, 0), _kept(y, x, axes), 0.0) / el.where(zero, 1.0, x)
     at_zero = el.where(el.eq(zeros, 1), others, 0.0)
     return _kept(g, x, axes) * el.where(zero, at_zero, whole)
-
-
-def _extremum_grad(g: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    hit = el.eq(x, _kept(y, x, axes)).to(x.dtype)
-    return _kept(g, x, axes) * hit / sum(hit, axes, True)
 
 
 def axes_of(name: str, x: Tensor, dim: Any) -> tuple[int, ...]:
@@ -241,11 +224,8 @@ def nansum(
 ) -> Tensor:
     """The sum over dims with NaN counted as 0. RuntimeError for complex."""
     check.real("nansum", input)
-    return sum(_without_nan(input), dim, keepdim, dtype=dtype)
-
-
-def _without_nan(x: Tensor) -> Tensor:
-    return x if x.dtype.category < dt.FLOAT else el.where(el.isnan(x), 0, x)
+    x = input if input.dtype.category < dt.FLOAT else el.where(el.isnan(input), 0, input)
+    return sum(x, dim, keepdim, dtype=dtype)
 
 
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
@@ -655,13 +635,10 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype: dt.dtype | None = 
     return _softmax(log_softmax_op, input, dim, dtype)
 
 
-lie(globals(), rows="softmax log_softmax")
 public(
     globals(), both="""sum nansum mean nanmean count_nonzero prod amax amin argmax argmin any all
     var std logsumexp softmax log_softmax cov corrcoef hash_tensor""", methods="sum_to_size",
     functions="var_mean std_mean", out_exact="argmax argmin log_softmax softmax",
-)  # fmt: skip
-autocast(
-    globals(), lower="cov corrcoef", float32="prod",
+    rows="softmax log_softmax", lower="cov corrcoef", float32="prod",
     gpu_float32="sum softmax log_softmax logsumexp",
 )  # fmt: skip

@@ -13,7 +13,6 @@ from pyframe.core.dispatch import apply, computes_now, runs_kernel, values_known
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.batching_rules import merged
 from pyframe.ops.api.public import public
 from pyframe.ops.api.results import CummaxResult, CumminResult
@@ -395,6 +394,5 @@ def _slope(x: Tensor, d: int, spacing: Any, edge_order: int) -> Tensor:
 public(
     globals(), both="logcumsumexp cummax cummin diff", inplace="cumsum cumprod",
     functions="trapezoid trapz=trapezoid cumulative_trapezoid gradient",
-    out_exact="cummax cummin cumsum diff logcumsumexp",
+    out_exact="cummax cummin cumsum diff logcumsumexp", gpu_float32="cumsum cumprod",
 )  # fmt: skip
-autocast(globals(), gpu_float32="cumsum cumprod")

@@ -406,19 +406,11 @@ def view_copy(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -
     return mv.reshape(input, *(shape or (size,))).clone()
 
 
-expand_copy = _copied(mv.expand)
-permute_copy = _copied(mv.permute)
-diagonal_copy = _copied(mv.diagonal)
-squeeze_copy = _copied(mv.squeeze)
-t_copy = _copied(mv.t)
-transpose_copy = _copied(mv.transpose)
-unsqueeze_copy = _copied(mv.unsqueeze)
-unfold_copy = _copied(sliding.unfold)
-narrow_copy = _copied(narrow)
-select_copy = _copied(select)
-unbind_copy = _copied(unbind)
-split_copy = _copied(split)
-split_with_sizes_copy = _copied(split_with_sizes)
+for _view in (
+    mv.expand, mv.permute, mv.diagonal, mv.squeeze, mv.t, transpose, unsqueeze, sliding.unfold,
+    narrow, select, unbind, split, split_with_sizes,
+):  # fmt: skip
+    globals()[f"{_view.__name__}_copy"] = _copied(_view)
 
 
 def detach_copy(input: Tensor) -> Tensor:

@@ -14,7 +14,6 @@ from pyframe.core.modes import mode
 from pyframe.core.op import MOVEMENT, Op
 from pyframe.core.view import inverse_order
 from pyframe.ops.api import check
-from pyframe.ops.api.layouts import lie
 from pyframe.ops.api.public import public
 from pyframe.ops.math.elementwise import copy, eq, iota, ordered, where
 from pyframe.ops.math.promotion import broadcast
@@ -119,8 +118,6 @@ pad_op = Movement(
     x=lambda g, x_spec, widths: slice_(g, tuple(a for a, _ in widths), x_spec.shape),
     batch_attrs=lambda attrs, shape, size: (((0, 0), *attrs[0]), attrs[1]),
 )  # fmt: skip
-
-
 diagonal_op = Movement(
     "diagonal", "x", "offset dim1 dim2", alias=True,
     infer=like(lambda s, k, a, b: views.diagonal_shape(s, k, a, b)),
@@ -614,11 +611,10 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(ravel(input), offset)
 
 
-lie(globals(), rows="diag_embed")
 public(
-    globals(), both="""reshape permute movedim moveaxis=movedim broadcast_to flip flatten unflatten
-    narrow select diagonal ravel diag_embed diagflat""",
-    rebind="squeeze unsqueeze transpose swapaxes swapdims=transpose t",
-    methods="view view_as reshape_as expand=expand_view expand_as repeat contiguous",
-    functions="broadcast_tensors broadcast_shapes",
+    globals(), both="""reshape permute movedim moveaxis=movedim broadcast_to flip flatten
+    unflatten narrow select diagonal ravel diag_embed diagflat""",
+    rebind="squeeze unsqueeze transpose swapaxes swapdims=transpose t", methods="""view view_as
+    reshape_as expand=expand_view expand_as repeat contiguous""",
+    functions="broadcast_tensors broadcast_shapes", rows="diag_embed",
 )  # fmt: skip

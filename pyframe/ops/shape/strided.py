@@ -13,7 +13,6 @@ from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import Node
 from pyframe.core.op import const
-from pyframe.ops.api.layouts import lie
 from pyframe.ops.api.public import public
 from pyframe.ops.index.rows import add_rows, put_rows, take_rows
 from pyframe.ops.math import elementwise as el
@@ -291,9 +290,9 @@ def new_empty_strided(
     return empty_strided(size, stride, **creation.like_options(self, kw))
 
 
-lie(globals(), like="as_strided_scatter")
 public(
     globals(), both="as_strided as_strided_ as_strided_scatter resize_as_",
     methods="resize_ set_ new_empty_strided",
     functions="as_strided_copy empty_strided empty_permuted", out_exact="as_strided_copy",
+    like="as_strided_scatter",
 )  # fmt: skip

@@ -78,10 +78,6 @@ def _max_pool_pick(g: Tensor, x: Tensor, kernel: Shape, stride: Shape, dilation:
     return sum_(el.where(_winners(x, kernel, stride, dilation), win, 0.0), -1)
 
 
-def _max_pool_by_ops(x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Tensor:
-    return _flat_windows(x, kernel, stride, dilation).amax(-1)
-
-
 def _infer(x: Any, kernel: Shape, stride: Shape, dilation: Shape) -> tuple[Shape, Any]:
     k = len(kernel)
     return (*x.shape[:-k], *window_count(x.shape[-k:], kernel, stride, dilation)), x.dtype
@@ -92,7 +88,8 @@ def _input_infer(g: Any, x: Any, y: Any, *how: Any) -> tuple[Shape, Any]:
 
 
 max_pool_op = Op(
-    "max_pool", ROUTINE, "x", "kernel stride dilation", infer=_infer, fallback=_max_pool_by_ops,
+    "max_pool", ROUTINE, "x", "kernel stride dilation", infer=_infer,
+    fallback=lambda x, *how: _flat_windows(x, *how).amax(-1),
     numpy=routines.at_once(routines.max_pool, 1, _infer, _max_pool_np),
     lower_routine=routines.max_pool, fuses=True, batch=merged,
     flops=lambda shapes, out: math.prod(shapes[0]),
@@ -260,7 +257,8 @@ def lp_pool(
 # --- windows that differ in size: adaptive pooling
 
 
-def _adaptive_sizes(name: str, k: int, x: Tensor, output_size: Any) -> Shape:
+def _adaptive(name: str, k: int, x: Tensor, output_size: Any) -> tuple[Shape, Shape, Shape]:
+    """The leading dims, the sizes of a plane, and those of the result's."""
     if not isinstance(output_size, int):
         output_size = list(output_size)
         if len(output_size) >= x.ndim:
@@ -276,7 +274,7 @@ def _adaptive_sizes(name: str, k: int, x: Tensor, output_size: Any) -> Shape:
         )
     _checked_planes(name, x, k)
     check.floats(name, x)
-    return sizes
+    return x._node.shape[:-k], x._node.shape[-k:], sizes
 
 
 def bins(n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -288,9 +286,7 @@ def bins(n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def adaptive_avg_pool(name: str, k: int, input: Tensor, output_size: Any) -> Tensor:
     """adaptive_avg_pool1d/2d/3d: the means of as many bins as `output_size` says."""
-    sizes = _adaptive_sizes(name, k, input, output_size)
-    spatial = input._node.shape[-k:]
-    lead = input._node.shape[:-k]
+    lead, spatial, sizes = _adaptive(name, k, input, output_size)
     if 0 in sizes or 0 in lead:
         return mv.nothing_of(input, (*lead, *sizes))
     if all(n % o == 0 for n, o in zip(spatial, sizes, strict=True)):
@@ -311,9 +307,7 @@ def adaptive_max_pool(
     name: str, k: int, input: Tensor, output_size: Any, return_indices: bool
 ) -> Any:
     """adaptive_max_pool1d/2d/3d: the largest of as many bins as `output_size` says."""
-    sizes = _adaptive_sizes(name, k, input, output_size)
-    spatial = input._node.shape[-k:]
-    lead = input._node.shape[:-k]
+    lead, spatial, sizes = _adaptive(name, k, input, output_size)
     if 0 in sizes or 0 in lead:
         out = mv.nothing_of(input, (*lead, *sizes))
         return (out, out.to(dt.int64)) if return_indices else out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.ops.api import check
-from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.public import public
 from pyframe.ops.index.rows import take_rows
 from pyframe.ops.index.select import index_select
@@ -350,33 +350,23 @@ def _taps(at: Tensor, n: int, mode: int, padding: int, corners: bool) -> Any:
     return el.where(inside, place, 0.0).to(dt.int32), inside, w
 
 
-def grid_sampler_2d(
-    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Tensor:
-    """grid_sampler of (N, C, H, W) at (N, H', W', 2)."""
-    return _of_dims("grid_sampler_2d", 4, input, grid, interpolation_mode, padding_mode,
-                    align_corners)  # fmt: skip
+def _of_dims(name: str, ndim: int, shapes: str) -> Callable[..., Tensor]:
+    def run(
+        input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+    ) -> Tensor:
+        if input.ndim != ndim:
+            raise RuntimeError(f"{name}: expected a {ndim}D input, got {list(input.shape)}")
+        return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+    run.__name__, run.__doc__ = name, f"grid_sampler of {shapes}."
+    return run
 
 
-def grid_sampler_3d(
-    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Tensor:
-    """grid_sampler of (N, C, D, H, W) at (N, D', H', W', 3)."""
-    return _of_dims("grid_sampler_3d", 5, input, grid, interpolation_mode, padding_mode,
-                    align_corners)  # fmt: skip
-
-
-def _of_dims(name: str, ndim: int, input: Tensor, *args: Any) -> Tensor:
-    if input.ndim != ndim:
-        raise RuntimeError(f"{name}: expected a {ndim}D input, got {list(input.shape)}")
-    return grid_sampler(input, *args)
-
+grid_sampler_2d = _of_dims("grid_sampler_2d", 4, "(N, C, H, W) at (N, H', W', 2)")
+grid_sampler_3d = _of_dims("grid_sampler_3d", 5, "(N, C, D, H, W) at (N, D', H', W', 3)")
 
 public(
-    globals(),
-    functions="affine_grid_generator constant_pad_nd grid_sampler grid_sampler_2d grid_sampler_3d",
-)  # fmt: skip
-autocast(
-    globals(), cpu_float32="grid_sampler grid_sampler_2d grid_sampler_3d",
+    globals(), functions="""affine_grid_generator constant_pad_nd grid_sampler grid_sampler_2d
+    grid_sampler_3d""", cpu_float32="grid_sampler grid_sampler_2d grid_sampler_3d",
     gpu_widest="grid_sampler grid_sampler_2d grid_sampler_3d",
 )  # fmt: skip

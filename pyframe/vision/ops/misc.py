@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyframe import empty, nn, ones, zeros
+from pyframe.nn.modules.fields import Layer, layer
 from pyframe.tensor import Tensor
 
 
@@ -26,20 +27,16 @@ def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) 
     return input * (kept / (1 - p) if p < 1 else kept)
 
 
-class StochasticDepth(nn.Module):
+@layer()
+class StochasticDepth(Layer):
     """`stochastic_depth` while training."""
 
-    def __init__(self, p: float, mode: str) -> None:
-        super().__init__()
-        self.p = p
-        self.mode = mode
+    p: float
+    mode: str
 
     def forward(self, input: Tensor) -> Tensor:
         """The input, or 0 in its place."""
         return stochastic_depth(input, self.p, self.mode, self.training)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}, mode={self.mode}"
 
 
 class FrozenBatchNorm2d(nn.Module):
@@ -178,12 +175,12 @@ class MLP(nn.Sequential):
         super().__init__(*layers)
 
 
-class Permute(nn.Module):
+@layer()
+class Permute(Layer):
     """`permute` as a layer."""
 
-    def __init__(self, dims: Sequence[int]) -> None:
-        super().__init__()
-        self.dims = dims
+    __shown__ = ()
+    dims: Sequence[int]
 
     def forward(self, x: Tensor) -> Tensor:
         """x with its dims in this order."""

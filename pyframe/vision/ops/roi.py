@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyframe import arange, cat, full_like, nn, no_grad, where
+from pyframe import arange, cat, full_like, no_grad, where
+from pyframe.nn.modules.fields import Layer, layer
 from pyframe.tensor import Tensor
 
 
@@ -133,18 +134,14 @@ def _rounded(t: Tensor) -> Tensor:
     return t.sign() * (t.abs() + 0.5).floor()
 
 
-class RoIAlign(nn.Module):
+@layer()
+class RoIAlign(Layer):
     """`roi_align` as a layer."""
 
-    def __init__(
-        self, output_size: int | tuple[int, int], spatial_scale: float, sampling_ratio: int,
-        aligned: bool = False,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.output_size = output_size
-        self.spatial_scale = spatial_scale
-        self.sampling_ratio = sampling_ratio
-        self.aligned = aligned
+    output_size: int | tuple[int, int]
+    spatial_scale: float
+    sampling_ratio: int
+    aligned: bool = False
 
     def forward(self, input: Tensor, rois: Tensor | Sequence[Tensor]) -> Tensor:
         """(K, C, *output_size) of maps (N, C, H, W)."""
@@ -152,24 +149,14 @@ class RoIAlign(nn.Module):
             input, rois, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned
         )
 
-    def extra_repr(self) -> str:
-        return (
-            f"output_size={self.output_size}, spatial_scale={self.spatial_scale}, "
-            f"sampling_ratio={self.sampling_ratio}, aligned={self.aligned}"
-        )
 
-
-class RoIPool(nn.Module):
+@layer()
+class RoIPool(Layer):
     """`roi_pool` as a layer."""
 
-    def __init__(self, output_size: int | tuple[int, int], spatial_scale: float) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.spatial_scale = spatial_scale
+    output_size: int | tuple[int, int]
+    spatial_scale: float
 
     def forward(self, input: Tensor, rois: Tensor | Sequence[Tensor]) -> Tensor:
         """(K, C, *output_size) of maps (N, C, H, W)."""
         return roi_pool(input, rois, self.output_size, self.spatial_scale)
-
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}, spatial_scale={self.spatial_scale}"

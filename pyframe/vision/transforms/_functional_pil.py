@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from pyframe.core.extras import install
+from pyframe.core.extras import install, is_pil as is_pil
 
 
 def pillow() -> Any:
@@ -23,12 +22,6 @@ def pillow() -> Any:
             f"PIL images need Pillow, which is not installed: {install('images')}"
         ) from None
     return PIL
-
-
-def is_pil(img: Any) -> bool:
-    """Whether `img` is a PIL image; without Pillow in memory, nothing is."""
-    image = sys.modules.get("PIL.Image")
-    return image is not None and isinstance(img, image.Image)
 
 
 def get_dimensions(img: Any) -> list[int]:

@@ -15,13 +15,14 @@ from pyframe.vision.transforms import _draw
 from pyframe.vision.transforms._functional_pil import is_pil
 
 Init = TypeVar("Init", bound=Callable[..., None])
+PLAIN = ""  # in the place of names in a repr: all attributes that are numbers, texts and the like
 
 
-def fields(**kept: Callable[[Any], Any]) -> Callable[[Init], Init]:
+def fields(shown: str | None = None, /, **kept: Callable[[Any], Any]) -> Callable[[Init], Init]:
     """For an `__init__` whose arguments are the fields of a transform: they are set before it runs.
 
     So what it has to do is check them. A function that is given here for a field makes what is kept
-    of what is passed.
+    of what is passed. `shown` are the names in the repr: by default all fields.
     """
 
     def decorate(init: Init) -> Init:
@@ -40,6 +41,7 @@ def fields(**kept: Callable[[Any], Any]) -> Callable[[Init], Init]:
                 setattr(self, name, form(given[name]))
 
         init_fields.fields = names  # type: ignore[attr-defined]
+        init_fields.shown = " ".join(names) if shown is None else shown  # type: ignore[attr-defined]
         return init_fields  # type: ignore[return-value]
 
     return decorate
@@ -85,7 +87,7 @@ class Transform(Module):
 
     # types, and functions that tell
     _transformed_types: tuple[type | Callable[[Any], bool], ...] = (Tensor, is_pil)
-    _shown = ""  # what `repr` shows: by default the fields, else all attributes that are plain
+    _shown = PLAIN  # the names that `repr` shows
     _between = ", "
 
     def __init__(self) -> None:
@@ -93,10 +95,9 @@ class Transform(Module):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        fields = getattr(cls.__dict__.get("__init__"), "fields", None)
-        if fields is not None:
-            cls._fields = fields
-            cls._shown = cls.__dict__.get("_shown", " ".join(fields))
+        init: Any = cls.__dict__.get("__init__")
+        if hasattr(init, "fields"):
+            cls._fields, cls._shown = init.fields, init.shown
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         """Raise where the sample does not suit."""

@@ -126,9 +126,7 @@ class AutoAugment(_Policy):
     Cubuk et al., "AutoAugment: Learning Augmentation Policies from Data", 2018.
     """
 
-    _shown = "policy fill"
-
-    @fields(interpolation=interpolation_mode)
+    @fields("policy fill", interpolation=interpolation_mode)
     def __init__(
         self, policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET,
         interpolation: Any = InterpolationMode.NEAREST, fill: Any = None,

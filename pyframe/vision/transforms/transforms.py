@@ -20,6 +20,7 @@ from pyframe.tensor import Tensor
 from pyframe.vision.transforms import _draw, functional as F
 from pyframe.vision.transforms._functional_pil import is_pil
 from pyframe.vision.transforms._transform import (
+    PLAIN,
     RandomlyApplied,
     Transform,
     fields,
@@ -211,9 +212,8 @@ class ToPILImage(Transform):
 
     _transformed_types = (Tensor, np.ndarray)
     _function = F.to_pil_image
-    _shown = ""
 
-    @fields()
+    @fields(PLAIN)
     def __init__(self, mode: str | None = None) -> None: ...
 
 
@@ -222,11 +222,8 @@ class ConvertImageDtype(Transform):
 
     _function = F.convert_image_dtype
 
-    @fields()
+    @fields(PLAIN)
     def __init__(self, dtype: Any = pf.float32) -> None: ...
-
-    def extra_repr(self) -> str:
-        return ""
 
 
 # --- values
@@ -236,9 +233,8 @@ class Normalize(Transform):
     """(x - mean) / std, a number for each channel of a float Tensor."""
 
     _function = F.normalize
-    _shown = "mean std"
 
-    @fields()
+    @fields("mean std")
     def __init__(self, mean: Any, std: Any, inplace: bool = False) -> None: ...
 
 
@@ -360,9 +356,8 @@ class Resize(Transform):
     """An image of another size: (H, W), or an int for its shorter side."""
 
     _function = F.resize
-    _shown = "size interpolation.value max_size antialias"
 
-    @fields(interpolation=interpolation_mode)
+    @fields("size interpolation.value max_size antialias", interpolation=interpolation_mode)
     def __init__(
         self, size: Any, interpolation: Any = InterpolationMode.BILINEAR,
         max_size: int | None = None, antialias: bool | None = True,
@@ -416,9 +411,7 @@ class Pad(Transform):
 class RandomCrop(Transform):
     """A part of an image, which is padded before: by `padding`, or where it is smaller."""
 
-    _shown = "size padding"
-
-    @fields(size=lambda size: tuple(pair(size)))
+    @fields("size padding", size=lambda size: tuple(pair(size)))
     def __init__(
         self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill: Any = 0,
         padding_mode: str = "constant",
@@ -622,9 +615,7 @@ class RandomPerspective(RandomlyApplied):
     """An image as seen from aside, with probability `p`: each corner moves inwards by at most
     `distortion_scale` of half of the size."""
 
-    _shown = "p"
-
-    @fields(p=probability, interpolation=interpolation_mode, fill=_color)
+    @fields("p", p=probability, interpolation=interpolation_mode, fill=_color)
     def __init__(
         self, distortion_scale: float = 0.5, p: float = 0.5,
         interpolation: Any = InterpolationMode.BILINEAR, fill: Any = 0,

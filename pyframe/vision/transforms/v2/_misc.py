@@ -15,6 +15,7 @@ from pyframe.tensor import Tensor
 from pyframe.vision.transforms import _draw
 from pyframe.vision.transforms._functional_pil import is_pil
 from pyframe.vision.transforms._transform import (
+    PLAIN,
     RandomlyApplied,
     Transform,
     fields,
@@ -76,9 +77,8 @@ class ToDtype(Transform):
     with "others"; None leaves as it is."""
 
     _transformed_types = (Tensor,)
-    _shown = ""
 
-    @fields()
+    @fields(PLAIN)
     def __init__(self, dtype: Any, scale: bool = False) -> None:
         if not isinstance(dtype, (dict, DType)):
             raise ValueError(f"dtype must be a dict or a pyframe.dtype, got {type(dtype)} instead")
@@ -120,16 +120,11 @@ class RandomPhotometricDistort(Transform):
     Liu et al., "SSD: Single Shot MultiBox Detector", 2016.
     """
 
+    @fields("brightness contrast hue saturation p")  # torchvision's order
     def __init__(
         self, brightness: Any = (0.875, 1.125), contrast: Any = (0.5, 1.5),
         saturation: Any = (0.5, 1.5), hue: Any = (-0.05, 0.05), p: float = 0.5,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.brightness = brightness
-        self.contrast = contrast
-        self.hue = hue  # before saturation in torchvision's repr
-        self.saturation = saturation
-        self.p = p
+    ) -> None: ...  # fmt: skip
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
         """The functions that are done, each with its argument."""
@@ -157,18 +152,15 @@ class GaussianNoise(Transform):
     """A uint8 or float Tensor with normal noise, white being 1."""
 
     _function = F.gaussian_noise
-    _shown = ""
 
-    @fields()
+    @fields(PLAIN)
     def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> None: ...
 
 
 class JPEG(Transform):
     """A uint8 image as it comes back from a JPEG file of a quality, or of one between two."""
 
-    _shown = ""
-
-    @fields()
+    @fields(PLAIN)
     def __init__(self, quality: Any) -> None:
         if isinstance(quality, bool):
             raise TypeError("quality can't be bool")
@@ -191,9 +183,8 @@ class UniformTemporalSubsample(Transform):
     """`num_samples` frames of a video (..., T, C, H, W)."""
 
     _function = F.uniform_temporal_subsample
-    _shown = ""
 
-    @fields()
+    @fields(PLAIN)
     def __init__(self, num_samples: int) -> None: ...
 
 
@@ -203,7 +194,7 @@ class UniformTemporalSubsample(Transform):
 class RandomZoomOut(RandomlyApplied):
     """An image somewhere on a canvas of `fill`, whose sides are a factor of `side_range` longer."""
 
-    _shown = ""
+    _shown = PLAIN
 
     def __init__(self, fill: Any = 0, side_range: Any = (1.0, 4.0), p: float = 0.5) -> None:
         super().__init__(p)
@@ -240,9 +231,7 @@ class _Resized(Transform):
 class ScaleJitter(_Resized):
     """An image as large as fits into `target_size` (w, h), times a factor of `scale_range`."""
 
-    _shown = ""
-
-    @fields(interpolation=interpolation_mode)
+    @fields(PLAIN, interpolation=interpolation_mode)
     def __init__(
         self, target_size: Any, scale_range: Any = (0.1, 2.0), interpolation: Any = "bilinear",
         antialias: bool | None = True,
@@ -256,9 +245,7 @@ class ScaleJitter(_Resized):
 class RandomShortestSize(_Resized):
     """An image whose shorter side is one of `min_size`, and the longer at most `max_size`."""
 
-    _shown = ""
-
-    @fields(interpolation=interpolation_mode)
+    @fields(PLAIN, interpolation=interpolation_mode)
     def __init__(
         self, min_size: Any, max_size: int | None = None, interpolation: Any = "bilinear",
         antialias: bool | None = True,
@@ -275,9 +262,7 @@ class RandomShortestSize(_Resized):
 class RandomResize(_Resized):
     """An image whose shorter side is from `min_size` to `max_size` - 1."""
 
-    _shown = ""
-
-    @fields(interpolation=interpolation_mode)
+    @fields(PLAIN, interpolation=interpolation_mode)
     def __init__(
         self, min_size: int, max_size: int, interpolation: Any = "bilinear",
         antialias: bool | None = True,
