@@ -130,6 +130,15 @@ def gpu() -> str:
     return "gpu"
 
 
+@pytest.fixture
+def lazy() -> Iterator[Any]:
+    """A device that only records, whose schedules can be looked at."""
+    d = pf.device("gpu:77")
+    d.attach(importlib.import_module("tests.graph.plans").Recorder())
+    yield d
+    d.detach()
+
+
 @pytest.fixture(scope="session")
 def torch() -> Any:
     """The oracle."""

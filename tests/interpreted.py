@@ -10,7 +10,9 @@ import numpy as np
 
 from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.lanes.interpret import run
-from pyframe.codegen.lanes.program import Function
+from pyframe.codegen.lanes.lower import lower
+from pyframe.codegen.lanes.program import LaneProgram
+from pyframe.graph.program import Kernel
 
 
 class Interpreted:
@@ -29,16 +31,16 @@ class Interpreted:
     def routine(self, op: Any, inputs: Any, attrs: Any, out: Any) -> None:
         return None
 
-    def printed(self, function: Function) -> Function:
-        return function
+    def printed(self, kernel: Kernel) -> LaneProgram:
+        return lower(kernel, self.lanes)
 
-    def load(self, functions: Sequence[Function], launches: Sequence[Launch]) -> Code:
+    def load(self, functions: Sequence[LaneProgram], launches: Sequence[Launch]) -> Code:
         return Code(self, functions, launches)
 
 
 class Code:
     def __init__(
-        self, compiler: Interpreted, functions: Sequence[Function], launches: Sequence[Launch]
+        self, compiler: Interpreted, functions: Sequence[LaneProgram], launches: Sequence[Launch]
     ) -> None:
         self.compiler = compiler
         self.functions = [functions[launch.function] for launch in launches]

@@ -17,10 +17,10 @@ from pyframe.codegen.lanes.program import (
     MEMORY,
     Const,
     For,
-    Function,
     Get,
     Iota,
     Lane,
+    LaneProgram,
     Load,
     Op,
     Param,
@@ -117,15 +117,15 @@ class Body:
         body = tuple(self.blocks.pop())
         self.blocks[-1].append(For(out, start, stop, step, body, times))
 
-    def function(self, bindings: int, units: int = 1, label: str = "kernel") -> Function:
-        return Function(label, bindings, units, 1, tuple(self.blocks[0]))
+    def function(self, bindings: int, units: int = 1, label: str = "kernel") -> LaneProgram:
+        return LaneProgram(label, bindings, units, 1, tuple(self.blocks[0]))
 
 
 class Case(NamedTuple):
     """A program, what lies in its buffers, and which of them it writes."""
 
     name: str
-    function: Function
+    function: LaneProgram
     buffers: list[np.ndarray]
     outputs: list[int]
     params: bytes = b""

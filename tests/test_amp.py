@@ -295,7 +295,6 @@ def test_parameters_are_cast_once() -> None:
         with pf.no_grad():
             net(x)
         net(x).float().sum().backward()  # the casts of no_grad have no history
-    assert net.weight.grad is not None
     assert net.weight.grad.dtype is pf.float32
 
 

@@ -315,7 +315,8 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     # what a Model is made of
     ("pf.Model(nn.Linear)", TypeError, "net … nn.Module, got the class Linear; make one"),
     ("pf.Model([nn.ReLU()])", TypeError, "net … nn.Module, got list … nn.Sequential(*layers)"),
-    ("pf.Model(pf.compile(net()))", TypeError, "net … got Compiled; give the module itself"),
+    ("pf.Model(pf.compile(net()))", TypeError,
+     "net … got CompiledFunction; give the module itself"),
     ("model(nn.CrossEntropyLoss)", TypeError,
      "Model: loss … (output, target) … CrossEntropyLoss'>; make one: CrossEntropyLoss(…)"),
     ("model(lambda output: output)", TypeError, "Model: the loss … (output, target) … (output)"),

@@ -11,7 +11,7 @@ import pytest
 
 import pyframe as pf
 from pyframe.codegen.numpy.plan import Plan
-from pyframe.core import dispatch, node
+from pyframe.core import dispatch
 from pyframe.core.devices import device as get_device
 from pyframe.core.limits import Limits
 from pyframe.core.node import toposort
@@ -22,29 +22,7 @@ from pyframe.ops.index.rows import take_rows
 from pyframe.tools import profiler
 from pyframe.tools.cost import distinct, si, table
 from pyframe.tools.profiler import profile, record_function
-
-
-class Recorder:
-    """A lazy device that only records: executor and backend in one."""
-
-    adapter = "a recorder"
-    limits = Limits(float16=True)
-
-    def __init__(self) -> None:
-        self.backend = self
-        self.pending: list[Any] = []
-
-
-@pytest.fixture
-def lazy() -> Any:
-    d = get_device("gpu:78")
-    d.attach(Recorder())
-    yield d
-    d.detach()
-
-
-def value(d: Any, *shape: int, dtype: Any = pf.float32) -> pf.Tensor:
-    return dispatch.new(node.Node(None, (), (), shape, dtype, d, np.zeros(shape, dtype.numpy)))
+from tests.graph.plans import value
 
 
 def program_of(*outs: pf.Tensor) -> Program:

@@ -18,9 +18,8 @@ DTYPES = "float32 float64 float16 int64 int32 int16 int8 uint8 bool".split()
 
 @pytest.mark.parametrize(("a", "b"), list(itertools.product(DTYPES, DTYPES)))
 def test_promotion(a: str, b: str, torch: Any) -> None:
-    """Tables of torch.promote_types, and of results with 0-d tensors and Python numbers."""
+    """Results with 0-d tensors and Python numbers."""
     p, q, tp, tq = getattr(pf, a), getattr(pf, b), getattr(torch, a), getattr(torch, b)
-    assert name(pf.promote_types(p, q)) == name(torch.promote_types(tp, tq))
     assert pf.can_cast(p, q) == torch.can_cast(tp, tq)
     for s, r in (((2,), (2,)), ((2,), ()), ((), ())):
         x, y = pf.ones(s, dtype=p), pf.ones(r, dtype=q)
@@ -74,14 +73,6 @@ def test_round_trip_through_the_gpu(kind: str, gpu: str) -> None:
     assert x.cpu().numpy().dtype == values.dtype
     assert x.cpu().tolist() == values.tolist()
     assert (x[1:5].flip(0)).cpu().tolist() == values[1:5][::-1].tolist()
-
-
-def test_gradients_cross_devices(gpu: str) -> None:
-    x = pf.ones(3).requires_grad_()
-    (x.to(gpu) * 2).sum().backward()
-    assert x.grad is not None
-    assert str(x.grad.device) == "cpu"
-    assert x.grad.tolist() == [2, 2, 2]
 
 
 PRINTED = [
@@ -177,29 +168,6 @@ def test_a_tensor_dropped_before_the_flush_costs_nothing(gpu: str) -> None:
     assert backend.stats.dispatches == 0
 
 
-FINE = [
-    ("expm1", np.r_[-np.logspace(-7, 1, 400), np.logspace(-7, 1, 400)]),
-    ("log1p", np.r_[-np.logspace(-7, -0.1, 400), np.logspace(-7, 4, 400)]),
-    ("sin", np.linspace(-100, 100, 5001)),
-    ("cos", np.linspace(-100, 100, 5001)),
-    ("tanh", np.linspace(-20, 20, 2001)),
-    ("erf", np.linspace(-6, 6, 2001)),
-    ("exp", np.linspace(-20, 20, 2001)),
-    ("log", np.logspace(-30, 30, 2001)),
-]
-
-
-@pytest.mark.parametrize(("name", "points"), FINE, ids=[n for n, _ in FINE])
-def test_functions_are_fine_over_their_range(
-    name: str, points: Any, device: str, torch: Any
-) -> None:
-    """float32 results within a few units of the last place of the float64 truth."""
-    x = points.astype(np.float32)
-    got = getattr(pf.from_numpy(x).to(device), name)().cpu().numpy()
-    want = getattr(torch.from_numpy(x.astype(np.float64)), name)().numpy()
-    np.testing.assert_allclose(got, want, rtol=3e-6, atol=4e-7 if name in ("sin", "cos") else 1e-30)
-
-
 def test_dtype_repr_and_lookup() -> None:
     assert repr(pf.float32) == "pyframe.float32"
     assert dtypes.dtype.from_numpy(np.int8) is pf.int8
@@ -215,12 +183,14 @@ def test_steps_find_their_bind_groups_again(gpu: str) -> None:
     optimizer = optim.Adam(net.parameters())
     stats = pf.device(gpu).backend.stats
     rng = np.random.default_rng(0)
-    for i in range(14):
+    for i in range(15):
         if i == 8:
             stats.reset()
+        if i == 14:  # another rate is another number, not another kernel
+            optimizer.param_groups[0]["lr"] = 0.03
         x = pf.from_numpy(rng.random((8, 20), np.float32)).to(gpu)
         y = pf.from_numpy(rng.integers(0, 4, 8)).to(gpu)
         optimizer.zero_grad()
         nn.functional.cross_entropy(net(x), y).backward()
         optimizer.step()
-    assert (stats.pipelines, stats.bind_groups, stats.buffers, stats.submits) == (0, 0, 0, 6)
+    assert (stats.pipelines, stats.bind_groups, stats.buffers, stats.submits) == (0, 0, 0, 7)

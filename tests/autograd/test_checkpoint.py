@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from autograd_programs import attempt, leaf
+from autograd_programs import attempt, leaf, programs
 
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe.utils.checkpoint import checkpoint, checkpoint_sequential
 
-PROGRAMS: list[Callable[..., Any]] = []
+program, test_both = programs()
 BOTH = pytest.mark.parametrize("reentrant", [False, True], ids=["hooks", "reentrant"])
-
-
-def program(fn: Callable[..., Any]) -> Callable[..., Any]:
-    PROGRAMS.append(fn)
-    return fn
 
 
 @program
@@ -106,11 +100,6 @@ def in_segments(t: Any, d: str) -> Any:
         y.sum().backward()
         out.append([y, x.grad, [p.grad for p in net.parameters()]])
     return out
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_both(fn: Any, same: Any) -> None:
-    same(fn)
 
 
 @BOTH

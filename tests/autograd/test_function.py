@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import pytest
-from autograd_programs import attempt, leaf
+from autograd_programs import attempt, leaf, programs
 
-PROGRAMS: list[Callable[..., Any]] = []
-
-
-def program(fn: Callable[..., Any]) -> Callable[..., Any]:
-    PROGRAMS.append(fn)
-    return fn
+program, test_both = programs()
 
 
 def make(t: Any, forward: Any, backward: Any, setup: Any = None) -> Any:
@@ -287,8 +280,3 @@ def saved_hooks_see_them(t: Any, d: str) -> Any:
         y = cube(t).apply(x * 1)
     (g,) = t.autograd.grad(y.sum(), x, create_graph=True)
     return count[0] > 0, g, t.autograd.grad(g.sum(), x)
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_both(fn: Any, same: Any) -> None:
-    same(fn)

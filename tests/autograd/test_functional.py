@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import pytest
-from autograd_programs import attempt
+from autograd_programs import attempt, programs
 
 import pyframe as pf
 
-PROGRAMS: list[Callable[..., Any]] = []
-
-
-def program(fn: Callable[..., Any]) -> Callable[..., Any]:
-    PROGRAMS.append(fn)
-    return fn
+program, test_both = programs()
 
 
 def points(t: Any, d: str) -> tuple[Any, Any]:
@@ -304,27 +297,10 @@ def ensembles(t: Any, d: str) -> Any:
     return params, buffers, out, attempt(lambda: t.func.stack_module_state([]))
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_both(fn: Any, same: Any) -> None:
-    same(fn)
-
-
 def test_value_and_grad(device: str) -> None:
     x = pf.tensor([1.0, 2.0], device=device)
     value, g = pf.func.value_and_grad(lambda a: (a**2).sum())(x)
     assert (value.item(), g.tolist()) == (5, [2, 4])
-
-
-def test_random_numbers_of_a_vmap(device: str) -> None:
-    x = pf.zeros(3, 4, device=device)
-
-    def noise(v: pf.Tensor) -> pf.Tensor:
-        return v + pf.rand(4, device=device)
-
-    same = pf.vmap(noise, randomness="same")(x)
-    assert (same[0] == same[1]).all() and (same[1] == same[2]).all()  # noqa: PT018
-    other = pf.vmap(noise, randomness="different")(x)
-    assert (other[0] != other[1]).any()
 
 
 def test_in_a_capture(device: str) -> None:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import pytest
-from autograd_programs import attempt, leaf
+from autograd_programs import attempt, leaf, programs
 
-PROGRAMS: list[Callable[..., Any]] = []
-
-
-def program(fn: Callable[..., Any]) -> Callable[..., Any]:
-    PROGRAMS.append(fn)
-    return fn
+program, test_both = programs()
 
 
 # --- grad and backward
@@ -481,8 +474,3 @@ def anomaly(t: Any, d: str) -> Any:
     t.autograd.set_detect_anomaly(True)
     t.autograd.set_detect_anomaly(False)
     return [*out, t.is_anomaly_enabled(), x.grad.isnan().tolist()]
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_both(fn: Any, same: Any) -> None:
-    same(fn)

@@ -262,8 +262,11 @@ def test_random_numbers(device: str) -> None:
     assert len({tuple(r) for r in drop}) > 1
     with pytest.raises(RuntimeError, match="drawn on the host"):
         pf.vmap(lambda v: v.clone().normal_(), randomness="different")(x)
-    same = pf.vmap(lambda v: v.clone().normal_(), randomness="same")(x).cpu().numpy()
-    assert (same == same[0]).all()
+    for draw in (lambda v: v.clone().normal_(), lambda v: v + pf.rand(8, device=device)):
+        same = pf.vmap(draw, randomness="same")(x).cpu().numpy()
+        assert (same == same[0]).all()
+    other = pf.vmap(lambda v: v + pf.rand(8, device=device), randomness="different")(x)
+    assert (other[0] != other[1]).any()
 
 
 @pytest.mark.parametrize(

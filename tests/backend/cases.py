@@ -1,8 +1,19 @@
-"""Rows of samples that several tests of code generators share."""
+"""What several tests of code generators and of backends share."""
 
 from __future__ import annotations
 
 from typing import Any
+
+# y = scale * x: one kernel with two buffers and a uniform.
+SCALE = """
+struct Params { scale: f32, n: u32 }
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@group(0) @binding(2) var<uniform> p: Params;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {
+  if (id.x < p.n) { y[id.x] = x[id.x] * p.scale; }
+}
+"""
 
 # shapes of the images and of the weight, stride, padding, dilation, groups
 CONVOLUTIONS: list[tuple[Any, ...]] = [

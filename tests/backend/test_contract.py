@@ -9,7 +9,7 @@ import pytest
 from contract import CHECKS
 
 import pyframe as pf
-from pyframe.backend.host import HostBackend
+from pyframe.backend.interpreter import HostBackend
 
 
 @pytest.fixture(params=["host", "native"])

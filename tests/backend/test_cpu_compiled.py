@@ -10,7 +10,7 @@ import pytest
 
 import pyframe as pf
 from pyframe.codegen.numpy.plan import Plan
-from pyframe.core import pages
+from pyframe.core import host_memory
 from pyframe.runtime import cpu
 from tests.interpreted import Interpreted
 
@@ -125,10 +125,10 @@ def test_arguments_are_read_where_they_lie(compiler: Interpreted) -> None:
 def test_large_results_are_not_copied(
     compiler: Interpreted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "LEAST", 64)
+    monkeypatch.setattr(host_memory, "LEAST", 64)
     copies = []
-    copy = pages.copy
-    monkeypatch.setattr(pages, "copy", lambda a: copies.append(a.shape) or copy(a))
+    copy = host_memory.copy
+    monkeypatch.setattr(host_memory, "copy", lambda a: copies.append(a.shape) or copy(a))
     f = pf.compile(lambda x: (x + 1, (x * 2).sum()))
     xs = [tensor(30) for _ in range(5)]
     outs = [f(x) for x in xs]

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
-import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from together import together
 
 import pyframe as pf
 from pyframe.runtime import cpu as chosen
 from tests.backend.cases import CONVOLUTIONS
 from tests.backend.test_cpu_compiled import tensor, train
+from tests.backend.test_llvm import made
 
 pytest.importorskip("llvmlite")
 from pyframe.backend import cpu, llvm
 from pyframe.codegen.cpu import routines
+from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.library import planner
+from pyframe.codegen.lanes import identity
 from pyframe.codegen.lanes.compiler import Fault, Launch, Memory
+from pyframe.codegen.lanes.identity import identity_of
 from pyframe.codegen.llvm import blas, gemm, routines as planned
-from pyframe.codegen.llvm.routines import Tile, machine
+from pyframe.codegen.llvm.routines import machine
 from pyframe.codegen.numpy.memory import address
 from pyframe.core.dispatch import apply
+from pyframe.core.host_memory import aligned
 from pyframe.core.op import REGISTRY
-from pyframe.core.pages import aligned
+from pyframe.graph.program import Apply, Kernel
 
 found = llvm.compiler()
 if found is None:
@@ -83,7 +91,7 @@ def test_products(native: cpu.Native, a: Any, b: Any, kinds: str, dtype: Any) ->
     first, second = kinds.split()
     x, y = strided(a, first, dtype), strided(b, second, dtype)
     want = np.matmul(x, y)
-    narrow = {np.dtype(dtype): Tile("float" if dtype == np.float32 else "double", 4, 6)}
+    narrow = {np.dtype(dtype): Tile("f32" if dtype == np.float32 else "f64", 4, 6)}
     for tiles in (native.machine.tiles, narrow, {}):  # without tiles it is BLAS that multiplies
         out = np.full(want.shape, np.nan, dtype)
         native.machine = native.machine._replace(tiles=tiles)
@@ -163,7 +171,7 @@ def test_convolutions(
         pytest.skip("NumPy computes convolutions on this processor")
     images, weight = (np.random.standard_normal(shape).astype(dtype) for shape in (x, w))
     attrs = stride, padding, dilation, groups
-    narrow = {np.dtype(dtype): Tile("float" if dtype == np.float32 else "double", 4, 6)}
+    narrow = {np.dtype(dtype): Tile("f32" if dtype == np.float32 else "f64", 4, 6)}
     for tiles in (native.machine.tiles, narrow):
         native.machine = native.machine._replace(tiles=tiles)
         y = convolved(native, "conv", images, weight, attrs)
@@ -257,21 +265,13 @@ def test_threads_run_plans_at_the_same_time(native: cpu.Native) -> None:
     fs = [pf.compile(lambda x, n=n: (x * n).exp().sum(1)) for n in range(4)]
     x = tensor(300, 200) / 10
     want = [np.exp(x.numpy() * n).sum(1) for n in range(4)]
-    wrong: list[int] = []
 
-    def work(n: int) -> None:
-        for _ in range(60):
-            if not np.allclose(fs[n](x).numpy(), want[n], 1e-3):
-                wrong.append(n)
+    def work(n: int) -> bool:
+        return all(np.allclose(fs[n](x).numpy(), want[n], 1e-3) for _ in range(60))
 
     for f in fs:
         f(x)
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong
+    assert together(work, 4) == [True] * 4
 
 
 def test_threads_sleep_when_there_is_nothing_to_do(native: cpu.Native) -> None:
@@ -295,3 +295,73 @@ def test_a_fork_has_threads_of_its_own(native: cpu.Native) -> None:
     if not pid:
         os._exit(0 if (f(x).numpy() == want).all() else 1)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+# --- what is known of kernels
+
+
+def compiled_by(made: llvm.Compiler, monkeypatch: pytest.MonkeyPatch) -> tuple[cpu.Native, Any]:
+    """A new compiler, and what a step gives with it."""
+    native = cpu.Native(made, 1)
+    monkeypatch.setattr(chosen, "compiler", lambda: native)
+    x = pf.arange(60.0).reshape(5, 12)
+
+    def step(x: Any) -> Any:
+        y = (x * 0.1).exp() + 1
+        return y.sum(0), pf.cat([y, x]).t() * 2, x[:, [3, 1]]
+
+    f = pf.compile(step)
+    return native, [[y.tolist() for y in f(x)] for _ in range(3)]
+
+
+def test_a_kernel_is_printed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process finds by the kernel what another one printed, and prints it where that is gone."""
+    first, expected = compiled_by(made(tmp_path), monkeypatch)
+    assert first.known
+    assert first.new == {}
+    objects = {key.decode().split()[0] for key in first.known.values()}
+    assert {*first.known, *objects} < {f.name for f in tmp_path.iterdir()}
+    with monkeypatch.context() as patched:
+        patched.setattr(cpu, "lower", None)
+        patched.setattr(planned, "text", None)
+        second, found = compiled_by(made(tmp_path), patched)
+        assert found == expected
+        assert second.llvm.counts["compiled"] == 0
+        _, found = compiled_by(second.llvm, patched)
+        assert found == expected
+    for key in objects:
+        (tmp_path / key).unlink()
+    third, found = compiled_by(made(tmp_path), monkeypatch)
+    assert found == expected
+    assert third.llvm.counts["compiled"] == len(objects)
+
+
+def test_identities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that differ have others, and what a user's op means has none."""
+    kernels: list[Kernel] = []
+    printed = cpu.Native.printed
+
+    def noted(self: cpu.Native, kernel: Kernel) -> cpu.Printed:
+        kernels.append(kernel)
+        return printed(self, kernel)
+
+    monkeypatch.setattr(cpu.Native, "printed", noted)
+    train(2, pf.compile)
+    compiled_by(made(), monkeypatch)
+    names = {repr(kernel): identity_of(kernel) for kernel in kernels}
+    assert len(names) > 20
+    assert None not in names.values()
+    assert len({*names.values()}) == len(names)
+    exp = next(k for k in kernels if any(isinstance(i, Apply) and i.op == "exp" for i in k.code))
+    load = next(i for i in exp.code if isinstance(i, Apply))
+    odd = dataclasses.replace(exp, code=(load._replace(attrs=(object(),)), *exp.code))
+    assert identity_of(odd) is None
+    with monkeypatch.context() as patched:
+        meaning = REGISTRY["exp"].scalar
+        patched.setattr(REGISTRY["exp"], "scalar", functools.wraps(meaning)(lambda x: meaning(x)))
+        assert identity_of(exp) is None
+    identity.sources.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(identity, "IMPORTED", 0)
+        assert identity_of(exp) is None
+    identity.sources.cache_clear()

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import pyframe as pf
-from pyframe.backend.host import HOST
+from pyframe.backend.interpreter import HOST
 from pyframe.codegen.numpy import blocks, instructions, routines
 from pyframe.codegen.numpy.plan import Plan
 from pyframe.core import dispatch as _dispatch, dtypes as dt, view as views
 from pyframe.core.devices import device
 from pyframe.core.dtypes import storage_dtype
-from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import REGISTRY
 from pyframe.core.view import View, contiguous
@@ -47,6 +46,7 @@ from pyframe.ops.spatial import sliding
 from pyframe.runtime import cpu
 from pyframe.runtime.code import encode_params
 from pyframe.tensor import Tensor
+from tests.graph.plans import Recorder
 
 F = dt.float32
 
@@ -477,19 +477,6 @@ def test_random_maps_and_folds(data: Any) -> None:
 
 
 # --- what the scheduler makes
-
-
-class Recorder:
-    """A lazy device that only records: executor and backend in one."""
-
-    def __init__(self) -> None:
-        self.pending: list[Any] = []
-        self.backend = self
-        self.limits = Limits(float16=True)
-        self.adapter = "a recorder"
-
-    def flush(self) -> None:
-        self.pending.clear()
 
 
 def forward(x: Tensor, w: Tensor, c: Tensor) -> list[Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,18 +10,22 @@ import pytest
 
 import pyframe as pf
 import pyframe.nn.functional as F
-from pyframe.backend.host import HOST
+from pyframe.backend.interpreter import HOST
 from pyframe.codegen.lanes import interpret as lanes, lower as lowering, reductions
 from pyframe.codegen.lanes.lower import lower
-from pyframe.codegen.lanes.program import For, Function, Load as LoadLanes, UnsupportedKernelError
-from pyframe.core.devices import device
+from pyframe.codegen.lanes.program import (
+    For,
+    LaneProgram,
+    Load as LoadLanes,
+    UnsupportedKernelError,
+)
 from pyframe.core.dtypes import dtype as DType, storage_dtype
 from pyframe.core.node import toposort
 from pyframe.graph.interpret import run_kernel
 from pyframe.graph.program import Kernel, Load, Param
 from pyframe.graph.schedule import schedule
 from pyframe.ops.math import elementwise as el
-from tests.graph.plans import Recorder, value
+from tests.graph.plans import value
 
 WIDTHS = (1, 4, 16)
 
@@ -31,15 +35,6 @@ def small(monkeypatch: Any) -> None:
     """Units of little work, and sums that are carried on soon."""
     monkeypatch.setattr(lowering, "GRAIN", 1 << 10)
     monkeypatch.setattr(reductions, "SUMMED", 8)
-
-
-@pytest.fixture
-def lazy() -> Iterator[Any]:
-    """A device that only records."""
-    d = device("gpu:77")
-    d.attach(Recorder())
-    yield d
-    d.detach()
 
 
 # name: a function of tensors of these shapes
@@ -135,7 +130,7 @@ def numbers(kernel: Kernel, stride: int, stored: Callable[[DType], np.dtype]) ->
     return bytes(out)
 
 
-def by_lanes(kernel: Kernel, arrays: list[np.ndarray], function: Function) -> list[np.ndarray]:
+def by_lanes(kernel: Kernel, arrays: list[np.ndarray], function: LaneProgram) -> list[np.ndarray]:
     """What the lane program leaves in the buffers, its units in any order."""
     raw = [np.ascontiguousarray(a).view(np.uint8).copy() for a in arrays]
     params = numbers(kernel, 8, lambda d: d.numpy)
@@ -163,7 +158,7 @@ def test_a_kernel_is_the_same_in_lanes(name: str, width: int, lazy: Any) -> None
             )
 
 
-def loads(function: Function) -> list[int]:
+def loads(function: LaneProgram) -> list[int]:
     """The lanes of each load."""
     out: list[int] = []
 

@@ -9,7 +9,6 @@ import re
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 from lane_programs import Body, Case, cases, compare, loops
+from together import together
 
 from pyframe.backend import llvm
 from pyframe.backend.cache import Cache
-from pyframe.codegen.lanes.program import Function, UnsupportedKernelError
+from pyframe.codegen.lanes.program import LaneProgram, UnsupportedKernelError
 from pyframe.codegen.llvm.printer import generate
 
 binding = pytest.importorskip("llvmlite.binding", reason="llvmlite, the extra `jit`, is missing")
@@ -41,7 +41,7 @@ def made(folder: Path | None = None, cpu: str = "") -> llvm.Compiler:
     return out
 
 
-def run(case: Case, compiled: llvm.Compiled, begin: int = 0, end: int = -1) -> list[np.ndarray]:
+def run(case: Case, compiled: llvm.MachineCode, begin: int = 0, end: int = -1) -> list[np.ndarray]:
     """The buffers after a run."""
     buffers = [x.copy() for x in case.buffers]
     bindings = (ctypes.c_void_p * len(buffers))(*[x.ctypes.data for x in buffers])
@@ -115,14 +115,14 @@ def test_the_remainder_of_floats_has_no_form() -> None:
 # --- what is compiled once
 
 
-def constant(value: float) -> Function:
+def constant(value: float) -> LaneProgram:
     """A kernel that stores a number."""
     b = Body()
     b.store(0, b.index(0), b.const(value, "f32"))
     return b.function(1)
 
 
-def result(compiled: llvm.Compiled) -> float:
+def result(compiled: llvm.MachineCode) -> float:
     out = np.zeros(1, np.float32)
     case = Case("", constant(0), [out], [0])
     return float(run(case, compiled)[0][0])
@@ -230,22 +230,14 @@ def test_processes_share_a_folder(tmp_path: Path) -> None:
 
 def test_threads_compile_at_the_same_time() -> None:
     c = made()
-    some, errors = cases(4)[:60], []
+    some = cases(4)[:60]
 
     def work(part: int) -> None:
-        try:
-            mine = some[part::3] + some[:10]
-            for case, compiled in zip(mine, c.load([x.function for x in mine]), strict=True):
-                compare(case, run(case, compiled))
-        except BaseException as error:
-            errors.append(error)
+        mine = some[part::3] + some[:10]
+        for case, compiled in zip(mine, c.load([x.function for x in mine]), strict=True):
+            compare(case, run(case, compiled))
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors
+    together(work, 3)
 
 
 FORK = """

@@ -12,7 +12,7 @@ import pytest
 from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.lanes.interpret import REGISTERS
 from pyframe.codegen.lanes.lower import lower
-from pyframe.codegen.lanes.program import INDEX, Function, UnsupportedKernelError
+from pyframe.codegen.lanes.program import INDEX, LaneProgram, UnsupportedKernelError
 from pyframe.codegen.wasm.assembler import Assembler
 from pyframe.codegen.wasm.encoder import Module
 from pyframe.codegen.wasm.forms import LANES
@@ -31,7 +31,7 @@ from tests.lane_programs import (
 )
 
 wasmtime = pytest.importorskip("wasmtime")
-lazy, small = test_lanes.lazy, test_lanes.small  # fixtures
+small = test_lanes.small  # a fixture
 PAGE = 1 << 16
 
 
@@ -78,7 +78,7 @@ class Memory:
 
 
 def run(
-    function: Function, buffers: Sequence[np.ndarray], params: bytes, relaxed: bool = False
+    function: LaneProgram, buffers: Sequence[np.ndarray], params: bytes, relaxed: bool = False
 ) -> Any:
     code = module([printed(function, relaxed)], [Launch(0)])
     words = np.zeros(len(buffers) + 1, np.uint32)
@@ -106,7 +106,7 @@ def test_relaxed(case: Case) -> None:
     compare(case, run(case.function, [x.copy() for x in case.buffers], case.params, relaxed=True))
 
 
-def both(function: Function, *buffers: np.ndarray) -> None:
+def both(function: LaneProgram, *buffers: np.ndarray) -> None:
     """That a function does here what the interpreter does."""
     case = Case(function.label, function, list(buffers), list(range(len(buffers))))
     compare(case, run(function, [x.copy() for x in buffers], b""))
@@ -211,7 +211,7 @@ class Random:
         self.indices = [self.b.index(n) for n in (0, 1, 4, 7)]
         self.vars: list[list[int]] = [[]]
 
-    def function(self) -> Function:
+    def function(self) -> LaneProgram:
         self.indices.append(self.b.unit())
         for n in (0, 3):
             self.scope[0] += [self.b.const(n, "i32", 4), self.b.const(n + 2, "i32")]
@@ -305,7 +305,7 @@ def test_more_locals_than_a_byte_numbers() -> None:
 def test_module_runs_launches() -> None:
     """Launches from one to another, with routines between them; equal functions are one."""
 
-    def adds(number: float) -> Function:
+    def adds(number: float) -> LaneProgram:
         b = Body()
         x = b.load(0, b.unit(), "f32", 1)
         b.store(1, b.unit(), b.op("add", x, b.const(number, "f32")))

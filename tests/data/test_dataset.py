@@ -14,7 +14,6 @@ from pyframe.data import (
     ConcatDataset,
     Dataset,
     RandomSampler,
-    Sampler,
     SequentialSampler,
     Subset,
     TensorDataset,
@@ -48,24 +47,9 @@ def test_tensor_dataset_gives_rows() -> None:
         data[4]
 
 
-def test_tensor_dataset_of_different_sizes() -> None:
-    with pytest.raises(AssertionError, match=r"same first size, got \[4, 2\], \[3\]"):
-        TensorDataset(pf.zeros(4, 2), pf.zeros(3))
-
-
-def test_tensor_dataset_takes_tensors() -> None:
-    with pytest.raises(TypeError, match=r"expected tensors, got \['ndarray'\].*pf.from_numpy"):
-        TensorDataset(np.zeros(3))  # type: ignore[arg-type]
+def test_tensor_dataset_of_nothing() -> None:
     with pytest.raises(TypeError, match="got none"):
         TensorDataset()
-
-
-def test_dataset_needs_getitem() -> None:
-    class Empty(Dataset[int]):
-        pass
-
-    with pytest.raises(NotImplementedError, match="Empty needs a __getitem__"):
-        Empty()[0]
 
 
 def test_subset_and_concat() -> None:
@@ -79,19 +63,6 @@ def test_subset_and_concat() -> None:
     assert [both[-1], both[-7]] == [9, 49]
 
 
-@pytest.mark.parametrize(("index", "kind"), [(7, IndexError), (-8, ValueError)])
-def test_concat_index_out_of_range(torch: Any, index: int, kind: type[Exception]) -> None:
-    with pytest.raises(kind):
-        torch.utils.data.ConcatDataset([Squares(3), Squares(4)])[index]
-    with pytest.raises(kind, match=f"index {index} is out of range for 7 samples"):
-        ConcatDataset([Squares(3), Squares(4)])[index]
-
-
-def test_concat_of_nothing() -> None:
-    with pytest.raises(AssertionError, match="should not be an empty iterable"):
-        ConcatDataset([])
-
-
 @pytest.mark.parametrize("lengths", [[3, 7], [0.3, 0.3, 0.4], [0.25] * 4, [0.5, 0.5], [10, 0]])
 def test_random_split(torch: Any, lengths: list[float]) -> None:
     parts = random_split(Squares(10), lengths, pf.Generator().manual_seed(1))
@@ -102,11 +73,7 @@ def test_random_split(torch: Any, lengths: list[float]) -> None:
     assert [p.indices for p in parts] == [p.indices for p in again]
 
 
-def test_random_split_that_does_not_add_up() -> None:
-    with pytest.raises(ValueError, match=r"\[3, 6\] add up to 9, expected 10"):
-        random_split(Squares(10), [3, 6])
-    with pytest.raises(ValueError, match="Fraction at index 1 is not between 0 and 1: -0.5"):
-        random_split(Squares(10), [1.0, -0.5, 0.5])
+def test_random_split_with_an_empty_part() -> None:
     with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
         random_split(Squares(1), [0.5, 0.5])
 
@@ -158,13 +125,6 @@ def test_random_sampler_without_end() -> None:
     assert first == list(itertools.islice(sampler, 10_000))
 
 
-def test_random_sampler_of_nothing() -> None:
-    with pytest.raises(ValueError, match="got num_samples=0; the data set is empty"):
-        RandomSampler([])
-    with pytest.raises(ValueError, match="got num_samples=-1$"):
-        RandomSampler(range(3), num_samples=-1)
-
-
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("n", [0, 1, 3, 10, 12])
 def test_batch_sampler(torch: Any, n: int, drop_last: bool) -> None:
@@ -172,19 +132,3 @@ def test_batch_sampler(torch: Any, n: int, drop_last: bool) -> None:
     theirs = torch.utils.data.BatchSampler(range(n), 3, drop_last)
     assert list(ours) == list(theirs)
     assert len(ours) == len(theirs)
-
-
-def test_batch_sampler_checks_its_arguments() -> None:
-    for size in (0, -1, 2.5, True):
-        with pytest.raises(ValueError, match=f"positive integer value, but got batch_size={size}"):
-            BatchSampler(range(3), size, False)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="boolean value, but got drop_last=1"):
-        BatchSampler(range(3), 1, 1)  # type: ignore[arg-type]
-
-
-def test_sampler_needs_iter() -> None:
-    class Nothing(Sampler[int]):
-        pass
-
-    with pytest.raises(NotImplementedError, match="Nothing needs an __iter__"):
-        iter(Nothing())

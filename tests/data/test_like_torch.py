@@ -227,15 +227,18 @@ def test_as_torch(run: Any, theirs: Any) -> None:
     assert plain(run(Ours)) == plain(run(theirs))
 
 
-ERRORS: dict[str, Callable[[Any], Any]] = {
+# Errors of PyTorch's types; some with words that ours says
+ERRORS: dict[str, Any] = {
     "stack: sizes": lambda lib: lib.data.StackDataset(range(2), range(3)),
     "stack: named sizes": lambda lib: lib.data.StackDataset(a=range(2), b=range(3)),
     "stack: both": lambda lib: lib.data.StackDataset(range(2), b=range(2)),
     "stack: none": lambda lib: lib.data.StackDataset(),
     "concat of streams": lambda lib: lib.data.ConcatDataset([stream(lib, 2)]),
     "chain of maps": lambda lib: list(lib.data.ChainDataset([range(2)])),
-    "split": lambda lib: lib.data.random_split(range(4), [1, 2]),
-    "random of nothing": lambda lib: lib.data.RandomSampler([]),
+    "split": (r"\[1, 2\] add up to 3, expected 4",
+        lambda lib: lib.data.random_split(range(4), [1, 2])),
+    "random of nothing": ("got num_samples=0; the data set is empty",
+        lambda lib: lib.data.RandomSampler([])),
     "loader of nothing": lambda lib: lib.data.DataLoader([], shuffle=True),
     "replacement": lambda lib: lib.data.RandomSampler(range(3), replacement=1),
     "num_samples": lambda lib: lib.data.RandomSampler(range(3), num_samples=2.5),
@@ -247,7 +250,8 @@ ERRORS: dict[str, Callable[[Any], Any]] = {
     "weights: zero": lambda lib: list(lib.data.WeightedRandomSampler([0.0, 0.0], 1)),
     "weights: few": lambda lib: list(lib.data.WeightedRandomSampler([1.0], 2, False)),
     "rank": lambda lib: lib.data.DistributedSampler(range(3), 2, 2),
-    "batch_size": lambda lib: lib.data.DataLoader(range(3), 0),
+    "batch_size": ("positive integer value, but got batch_size=0",
+        lambda lib: lib.data.DataLoader(range(3), 0)),
     "num_workers": lambda lib: lib.data.DataLoader(range(3), num_workers=-1),
     "num_workers: kind": lambda lib: lib.data.DataLoader(range(3), num_workers="2"),
     "num_workers: none": lambda lib: lib.data.DataLoader(range(3), num_workers=None),
@@ -273,22 +277,67 @@ ERRORS: dict[str, Callable[[Any], Any]] = {
     "set: data": lambda lib: setattr(lib.data.DataLoader(range(3)), "dataset", []),
     "beyond": lambda lib: list(lib.data.DataLoader(tensors(lib), sampler=[0, 3])),
     "beyond: list": lambda lib: list(lib.data.DataLoader([1, 2], batch_sampler=[[0, 2]])),
-    "collate: sizes": lambda lib: lib.data.default_collate([np.zeros(2), np.zeros(3)]),
-    "collate: lengths": lambda lib: lib.data.default_collate([[1], [1, 2]]),
+    "collate: sizes": (r"equal size, got \[2\] in sample 0 and \[3\]",
+        lambda lib: lib.data.default_collate([np.zeros(2), np.zeros(3)])),
+    "collate: lengths": ("equal size, got 1 in sample 0 and 2 in sample 1",
+        lambda lib: lib.data.default_collate([[1], [1, 2]])),
     "collate: type": lambda lib: lib.data.default_collate([None]),
     "collate: keys": lambda lib: lib.data.default_collate([{"a": 1}, {"b": 1}]),
     "iterator: pickle": lambda lib: pickle.dumps(iter(lib.data.DataLoader(range(3)))),
-}
+    "tensors: sizes": (r"same first size, got \[4, 2\], \[3\]",
+        lambda lib: lib.data.TensorDataset(lib.T.zeros(4, 2), lib.T.zeros(3))),
+    "tensors: arrays": (r"expected tensors, got \['ndarray'\].*pf.from_numpy",
+        lambda lib: lib.data.TensorDataset(np.zeros(3))),
+    "no __getitem__": ("Empty needs a __getitem__",
+        lambda lib: type("Empty", (lib.data.Dataset,), {})()[0]),
+    "no __iter__": ("Nothing needs an __iter__",
+        lambda lib: iter(type("Nothing", (lib.data.Sampler,), {})())),
+    "concat: beyond": ("index 7 is out of range for 7 samples",
+        lambda lib: lib.data.ConcatDataset([range(3), range(4)])[7]),
+    "concat: before": ("index -8 is out of range for 7 samples",
+        lambda lib: lib.data.ConcatDataset([range(3), range(4)])[-8]),
+    "concat: nothing": ("should not be an empty iterable", lambda lib: lib.data.ConcatDataset([])),
+    "split: fractions": ("Fraction at index 1 is not between 0 and 1: -0.5",
+        lambda lib: lib.data.random_split(range(10), [1.0, -0.5, 0.5])),
+    "random: num_samples": ("got num_samples=-1$",
+        lambda lib: lib.data.RandomSampler(range(3), num_samples=-1)),
+    **{f"batches of {size}": (f"positive integer value, but got batch_size={size}",
+        lambda lib, size=size: lib.data.BatchSampler(range(3), size, False))
+        for size in (0, -1, 2.5, True)},
+    "batches: drop_last": ("boolean value, but got drop_last=1",
+        lambda lib: lib.data.BatchSampler(range(3), 1, 1)),
+    "sampler and shuffle": ("mutually exclusive with shuffle",
+        lambda lib: lib.data.DataLoader(range(3), sampler=[0], shuffle=True)),
+    "batch_sampler and batch_size": ("mutually exclusive with batch_size",
+        lambda lib: lib.data.DataLoader(range(3), batch_sampler=[[0]], batch_size=2)),
+    "batch_sampler and drop_last": ("mutually exclusive with batch_size",
+        lambda lib: lib.data.DataLoader(range(3), batch_sampler=[[0]], drop_last=True)),
+    "drop_last of no batch": ("exclusive with drop_last",
+        lambda lib: lib.data.DataLoader(range(3), batch_size=None, drop_last=True)),
+    "collate: object": ("found <class 'object'> at batch; pass DataLoader a collate_fn",
+        lambda lib: lib.data.default_collate([object()])),
+    "collate: texts": ("found an array of <U1",
+        lambda lib: lib.data.default_collate([np.array(["a"])])),
+    "collate: a field": (r"got \[2, 3\] in sample 0 and \[2, 4\] in sample 1 at batch\['image'\];",
+        lambda lib: lib.data.default_collate([{"image": np.zeros((2, n))} for n in (3, 4)])),
+    "collate: a part": (r"\[1\] in sample 2 at batch\[1\];",
+        lambda lib: lib.data.default_collate([(1, lib.T.zeros(n)) for n in (2, 2, 1)])),
+    "collate: deep": (r"lists .* got 1 in sample 0 and 2 in sample 1 at batch\['a'\]\[0\]\[1\];",
+        lambda lib: lib.data.default_collate([{"a": [(0, [1])]}, {"a": [(0, [1, 2])]}])),
+    "collate: deep type": (r"found <class 'NoneType'> at batch\['b'\]\[1\];",
+        lambda lib: lib.data.default_collate([{"a": 1, "b": (0, None)}])),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors_as_torch(name: str, theirs: Any) -> None:
-    kinds = []
-    for lib in (Ours, theirs):
-        with pytest.raises(Exception) as caught:
-            ERRORS[name](lib)
-        kinds.append(caught.type)
-    assert kinds[0] is kinds[1]
+    row = ERRORS[name]
+    words, call = row if isinstance(row, tuple) else (None, row)
+    with pytest.raises(Exception) as caught:
+        call(theirs)
+    with pytest.raises(caught.type, match=words) as found:
+        call(Ours)
+    assert found.type is caught.type
 
 
 def test_workers_make_a_batch_ahead() -> None:
@@ -301,30 +350,6 @@ def test_attributes_that_may_be_set() -> None:
     loader.num_workers = 0
     loader.collate_fn = sum
     assert list(loader) == [1, 2]
-
-
-def test_collate_names_the_field() -> None:
-    cases: list[tuple[Any, type[Exception], str]] = [
-        (
-            [{"image": np.zeros((2, 3))}, {"image": np.zeros((2, 4))}],
-            RuntimeError,
-            r"got \[2, 3\] in sample 0 and \[2, 4\] in sample 1 at batch\['image'\];",
-        ),
-        (
-            [(1, pf.zeros(2)), (1, pf.zeros(2)), (1, pf.zeros(1))],
-            RuntimeError,
-            r"\[1\] in sample 2 at batch\[1\];",
-        ),
-        (
-            [{"a": [(0, [1])]}, {"a": [(0, [1, 2])]}],
-            RuntimeError,
-            r"lists .* got 1 in sample 0 and 2 in sample 1 at batch\['a'\]\[0\]\[1\];",
-        ),
-        ([{"a": 1, "b": (0, None)}], TypeError, r"found <class 'NoneType'> at batch\['b'\]\[1\];"),
-    ]
-    for samples, kind, message in cases:
-        with pytest.raises(kind, match=message):
-            pf.data.default_collate(samples)
 
 
 def test_sampler_beyond_its_data() -> None:

@@ -341,17 +341,13 @@ def test_history_does_not_leave_a_worker() -> None:
     ("end", "how"),
     [
         (lambda: os._exit(3), "exited with status 3"),
-        (
-            lambda: os.kill(os.getpid(), signal.SIGKILL),
-            "was killed by SIGKILL; the system does that",
-        ),
-        (
-            lambda: (faulthandler.disable(), os.kill(os.getpid(), signal.SIGSEGV)),
-            "was killed by SIGSEGV",
-        ),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL),
+         "was killed by SIGKILL; the system does that"),
+        (lambda: (faulthandler.disable(), os.kill(os.getpid(), signal.SIGSEGV)),
+         "was killed by SIGSEGV"),
     ],
     ids=["exit", "killed", "segfault"],
-)
+)  # fmt: skip
 def test_death_of_a_worker(end: Any, how: str) -> None:
     batches = iter(DataLoader(Do(lambda i: end() if i == 2 else i), None, num_workers=2))
     assert [next(batches), next(batches)] == [0, 1]

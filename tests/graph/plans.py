@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.backend.host import HostBackend
+from pyframe.backend.interpreter import HostBackend
 from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.dtypes import storage_dtype
 from pyframe.core.limits import Limits

@@ -1,10 +1,10 @@
 """Programs that read something outside, which then changes: place × way × change.
 
 PLACES is a table of Python source. A block is a place where values lie: how it is made, the ways to
-read it (`?`) and how it changes (`!`), divided by ` | `. A way is an expression, or sets `v`;
-`@attribute o` and its like are all the ways of a function below. What stands between `<<` and `>>`
-are alternatives, and KIND is each word of the line `KIND:` in turn. A place is *eager* where no
-replay can be right for it.
+read it (`?`), how it changes (`!`), and how it may change again and again (`~`, with numbers in the
+place of `{i}`), divided by ` | `. A way is an expression, or sets `v`; `@attribute o` and its like
+are all the ways of a function below. What stands between `<<` and `>>` are alternatives, and KIND
+is each word of the line `KIND:` in turn. A place is *eager* where no replay can be right for it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ PRELUDE = """
 import abc, array, bisect, builtins, collections, configparser, contextlib, contextvars, copy
 import ctypes, dataclasses, datetime, decimal, enum, fractions, functools, gc, io, json, locale
 import itertools, logging, math, mmap, multiprocessing, operator, os, pathlib, queue, random, re
-import secrets, string, sys, tempfile, threading, time, types, uuid, warnings, weakref
+import secrets, string, sys, tempfile, threading, time, types, typing, uuid, warnings
+import weakref
 import numpy as np
 import pyframe as pf
 from pyframe import nn
@@ -84,16 +85,18 @@ p = Plain(q=o, r=[o])
 ! KIND.k = 2.0 | KIND.m = 4.0 | KIND.__dict__['k'] = 5.0 | KIND.k = pf.tensor(2.5) | KIND.k = None
 ! if 'k' in vars(KIND): del KIND.k | object.__setattr__(KIND, 'k', 6.0) | KIND = Other()
 ! KIND.__class__ = Other | vars(KIND).clear() | Plain.k = 8.0 | KIND.k = 'text'
+~ KIND.k = {i}.5 | KIND.k = pf.tensor({i}.5, device=device)
 == SimpleNamespace
 o = types.SimpleNamespace(<<k=1.5 // m=1.5 // >>)
 ? @attribute o
 ! o.k = 2.0 | o.z = 4.0 | vars(o)['k'] = 5.0 | vars(o).pop('k', 0) | o.k = 'text'
 ! o = types.SimpleNamespace(k=6.0)
 == a user's module
-o = types.ModuleType('user_mod'); vars(o).update(<<k=1.5 // m=1.5 // >>)
-? @attribute o
+o = sys.modules['user_mod'] = types.ModuleType('user_mod'); vars(o).update(<<k=1.5 // m=1.5 // >>)
+? @attribute o | import user_mod\nv = getattr(user_mod, 'k', 0.5) | from user_mod import k\nv = k
 ! o.k = 2.0 | o.k = pf.tensor(2.0) | vars(o)['k'] = 5.0 | vars(o).pop('k', 0)
 ! o = types.ModuleType('user_mod'); o.k = 6.0 | o.__getattr__ = lambda n: 7.0
+~ o.k = {i}.5
 == an attribute of a function
 def o(): ...
 vars(o).update(<<k=1.5 // m=1.5 // >>)
@@ -132,7 +135,7 @@ o = D()
 ? dataclasses.asdict(o).get('k', 0.5)
 ! o.k = 2.0 | o.m = 5.0 | o = dataclasses.replace(o, m=3.0) | D.k = 4.0
 == a property
-class P:
+class P(typing.Generic[typing.TypeVar('T')]):
     @property
     def k(self): return self._k
     @k.setter
@@ -261,6 +264,7 @@ KIND
 ! o.register_buffer('z', pf.tensor(9.0)) | o.z = nn.Parameter(pf.tensor(9.0)) | Net.k = 7.0
 ! o.__class__ = type('Net2', (Net,), {'k': 8.0})
 ! gone(o); o._buffers['k'] = pf.tensor(6.0) | o.z = nn.ReLU()
+! o.k = pf.tensor(2.5) | o.k = nn.Parameter(pf.tensor(3.5)) | o.k = None
 ! o.register_buffer('z', pf.tensor(9.0), persistent=False)
 == a module that masks
 class Masked(nn.Module):
@@ -281,8 +285,11 @@ o = Masked()
 ! Masked.__call__ = lambda self, x: x * 3 | o.register_forward_hook(lambda m, a, y: y * 0)
 == a global
 k = 1.5
-? @value k | globals().get('k', 0.5) | 'k' in globals()
-! k = 2.0 | k = 2 | k = np.float64(3.0) | k = True | k = pf.tensor(2.0)
+def g(): return k
+? @value k | globals().get('k', 0.5) | 'k' in globals() | g()
+! k = 2.0 | k = 2 | k = np.float64(3.0) | k = True | k = pf.tensor(2.0) | k = None | k = 'text'
+! k = nn.Linear(2, 2)
+~ k = {i}.5 | k = pf.tensor({i}.5, device=device)
 == a global, missing
 ? globals().get('k', 0.5) | 'k' in globals() | try:\n    v = k\nexcept NameError:\n    v = 0.5
 ? len(globals())
@@ -298,11 +305,14 @@ def make():
 get, put = make()
 ? @value get()
 ! put(2.0) | put(3) | get.__closure__[0].cell_contents = 4.0 | get = lambda: 5.0
+~ put({i}.5) | put(pf.tensor({i}.5, device=device))
 == a default argument
 def g(a=1.5, *, b=2.0): return a * b
-? @value g()
+d = {'f': g}
+? @value g() | d['f']()
 ! g.__defaults__ = (2.0,) | g.__kwdefaults__ = {'b': 3.0} | g.__kwdefaults__['b'] = 4.0
 ! g.__code__ = (lambda a=1, *, b=1: a + b).__code__ | g = lambda: 5.0
+! d['f'] = lambda: 6.0
 == builtins
 o = [1.5, 2.5]
 ? abs(o[0]) | ord('a') | divmod(3.0, 2.0)[0] | int(o[1]) | [*map(abs, o)][0]
@@ -315,6 +325,7 @@ d = KIND(<<k=1.5 // >>)
 ? @item d
 ! d['k'] = 2.0 | d['m'] = 4.0 | d.pop('k', None) | d.clear() | d.update(k=3.0)
 ! v = d.pop('k', 1.0); d['a'] = 1.0; d['k'] = v | d = KIND(k=4.0)
+~ d['k'] = {i}.5 | d['k'] = pf.tensor({i}.5, device=device)
 == weakref.WeakValueDictionary
 class W: k = 1.5
 a, b = W(), W()
@@ -329,7 +340,7 @@ d = collections.defaultdict(lambda: 2.5, k=1.5)
 ! v = d.pop('k', 1.0); d['a'] = 1.0; d['k'] = v | d.default_factory = lambda: 5.0
 == a default of a defaultdict
 d = collections.defaultdict(float, q=3.5)
-? d['k'] + 1
+? d['k'] + len(d)
 ! d['k'] = 2.0 | d.default_factory = lambda: 5.0; d.pop('k', 0)
 == collections.ChainMap
 a, b = {'k': 1.5}, {'m': 2.0}; d = collections.ChainMap(a, b)
@@ -371,9 +382,12 @@ s = weakref.WeakSet([a])
 ! s.add(b) | s.discard(a) | a = None; gc.collect()
 == a list of lists
 s = [[1.5], {'k': [2.5]}]
-? s[0][0] | s[1]['k'][0] | len(s[0]) | sum(s[0]) | str(s)
+def each():
+    for v in s[0]: yield v * 2
+? s[0][0] | sum(each()) | s[1]['k'][0] | len(s[0]) | sum(s[0]) | str(s)
 ! s[0][0] = 2.0 | s[1]['k'].append(1.0) | s[1]['k'] = [3.0] | s[0] = [4.0, 5.0]
 ! s[1]['k'][0] = 6.0
+~ s[0][0] = {i}.5 | s[0] = [{i}.5]
 == range and slice
 r, s, o = range(3), slice(0, 2), [1.5, 2.5, 3.5]
 ? len(r) | sum(o[s]) | sum(r)
@@ -707,7 +721,8 @@ def item(d: str) -> str:
         | match {d}:\n    case {{'k': k}}:\n        v = k\n    case _:\n        v = 0.5
         | {{**{d}}}.get('k', 0.5) | dict({d}.items()).get('k', 0.5) | next(iter({d}), 'zzz')
         | str({d}) | bool({d}) | list({d}) | max({d}.values(), default=0.5)
-        | operator.itemgetter('k')({d}) if 'k' in {d} else 0.5 | sum(len(k) for k in {d})"""
+        | operator.itemgetter('k')({d}) if 'k' in {d} else 0.5 | sum(len(k) for k in {d})
+        | (lambda **o: o.get('k', 0.5))(**{d}) | len({{k + k for k in {d}}})"""
 
 
 def items(s: str) -> str:
@@ -724,7 +739,9 @@ def members(s: str) -> str:
     """The ways to read a collection of numbers."""
     return rf"""sum({s}) | len({s}) | 2.0 if 1.5 in {s} else 3.0 | max({s}, default=0.5) | bool({s})
         | sorted({s})[-1] if {s} else 0.5 | str({s})
-        | v = 1.0\nfor i, k in enumerate({s}):\n    v = v * (i + 1) + k"""
+        | v = 1.0\nfor i, k in enumerate({s}):\n    v = v * (i + 1) + k
+        | functools.reduce(operator.add, {s}, 1) | sum(itertools.chain({s}, [*{s}][1:]))
+        | sum(i * k for i, k in zip({s}, [*{s}][::-1]))"""
 
 
 def value(e: str) -> str:
@@ -739,11 +756,12 @@ WAYS = {f.__name__: f for f in (attribute, named, item, items, members, value)}
 
 
 class Row(NamedTuple):
-    """A place: how it is made, the ways to read it, the changes of it."""
+    """A place: how it is made, the ways to read it, the changes of it, and those that go on."""
 
     setup: str
     reads: list[str]
     changes: list[str]
+    always: list[str]
     eager: bool
 
 
@@ -762,13 +780,15 @@ def rows(block: str) -> list[Row]:
             reads = " | ".join(x[2:] for x in body if x.startswith("? "))
             reads = re.sub(r"@(\w+) ([^ |]+)", lambda m: WAYS[m[1]](m[2]), reads)
             changes = " | ".join(x[2:] for x in body if x.startswith("! "))
-            setup = "\n".join(x for x in body if x[:2] not in ("? ", "! "))
-            out.append(Row(setup, _entries(reads), _entries(changes), "(eager)" in lines[0]))
+            always = " | ".join(x[2:] for x in body if x.startswith("~ "))
+            setup = "\n".join(x for x in body if x[:2] not in ("? ", "! ", "~ "))
+            found = _entries(reads), _entries(changes), _entries(always)
+            out.append(Row(setup, *found, "(eager)" in lines[0]))
     return out
 
 
 def _entries(text: str) -> list[str]:
-    return [e.strip().replace(r"\n", "\n") for e in re.split(r"\s\| ", text)]
+    return [e.strip().replace(r"\n", "\n") for e in re.split(r"\s\| ", text) if e]
 
 
 TABLE = {b.splitlines()[0]: rows(b) for b in PLACES.strip().removeprefix("== ").split("\n== ")}
@@ -786,6 +806,12 @@ def one_by_one(row: Row) -> Iterator[tuple[str, list[str]]]:
     for read in row.reads:
         for change in row.changes:
             yield read, [change, change]
+
+
+def again_and_again(row: Row) -> Iterator[tuple[str, list[str]]]:
+    """The first way with another value before each two calls: it is fed to replays."""
+    for change in row.always:
+        yield f"return x * {row.reads[0]}", [change.replace("{i}", str(i)) for i in range(2, 8)]
 
 
 def _plain(value: Any) -> Any:
@@ -836,7 +862,8 @@ def _as_before() -> Iterator[None]:
         thread.name = name
         np.seterr(**numpy)
         np.set_printoptions(**printing)
-        sys.modules.pop("pf_mod", None)
+        for n in ("pf_mod", "user_mod"):
+            sys.modules.pop(n, None)
         os.environ.pop("PF_STALE", None)
         log = logging.getLogger("pf.stale")
         log.disabled, log.handlers = False, []
@@ -846,8 +873,10 @@ def run(row: Row, read: str, changes: list[str], wrap: Any, device: str) -> Ran:
     """Call the function twice, and twice after each change of what it reads."""
     module = sys.modules["user_program"] = types.ModuleType("user_program")
     space, seen = module.__dict__, []
-    many = re.search(r"\bv = |for v in", read)
-    body = f"{read}\nreturn x * number(v)" if many else f"return x * number({read})"
+    space["device"] = device
+    body = f"return x * number({read})"
+    if found := re.search(r"\bv = |for v in|^return ", read):
+        body = read if found[0] == "return " else f"{read}\nreturn x * number(v)"
     text = f"{PRELUDE}{row.setup}\n\ndef f(x):\n    " + body.replace("\n", "\n    ")
     x = pf.tensor([1.0, -2.0, 3.0], device=device)
     with _as_before(), warnings.catch_warnings(record=True) as told:
@@ -876,16 +905,16 @@ def equal(a: Any, b: Any) -> bool:
     return alike and np.allclose(a, b, rtol=2e-5, equal_nan=True)
 
 
-def check(row: Row, read: str, changes: list[str], device: str) -> str:
-    """What is wrong with a compiled program, or ''."""
+def check(row: Row, read: str, changes: list[str], device: str, most: int = 1) -> str:
+    """What is wrong with a compiled program, which may warn `most` times, or ''."""
     want = run(row, read, changes, lambda f: f, device).seen
     got = run(row, read, changes, pf.compile, device)
     for i, (a, b) in enumerate(zip(want, got.seen, strict=True)):
         if not equal(a, b):
             change = changes[i // 2 - 1] if i > 1 else "nothing"
             return f"{read!r} after {change!r} gives {b}, without pf.compile {a}\n{row.setup}"
-    if len(got.warned) > 1:
-        return f"{read!r} warns {len(got.warned)} times"
+    if len(got.warned) > most:
+        return f"{read!r} warns {len(got.warned)} times: {got.warned}\n{row.setup}"
     return ""
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plans import Recorder, bodies, check, loaded, made, plan, run, stores, value
+from plans import bodies, check, loaded, made, plan, run, stores, value
 
 import pyframe as pf
 from pyframe.codegen.wgsl import generate
 from pyframe.core import dtypes as dt
-from pyframe.core.devices import device
 from pyframe.core.dispatch import new
 from pyframe.core.node import Node
 from pyframe.graph.program import TEMP, Reduce
@@ -21,14 +20,6 @@ from pyframe.ops.linalg import matmul as mm
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.reduce import reductions as rd
 from pyframe.ops.shape import movement as mv
-
-
-@pytest.fixture
-def lazy() -> Any:
-    d = device("gpu:77")
-    d.attach(Recorder())
-    yield d
-    d.detach()
 
 
 def near(got: Any, want: Any, tol: float = 1e-5) -> None:

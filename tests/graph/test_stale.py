@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from nn.test_layers import CLASSES, LAYERS
+from nn.test_layers import LAYERS
 from stale_patterns import PATTERNS, plain, run, same
-from stale_places import TABLE, check, check_steady, in_turns, one_by_one
+from stale_places import TABLE, again_and_again, check, check_steady, in_turns, one_by_one
+from together import together
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.capture import known, origin
+from pyframe.capture import origin, packages
 from pyframe.capture.observe import Observer
 from pyframe.train.callbacks import Callback
 
@@ -45,6 +46,9 @@ def test_what_is_read_and_changes_then(device: str, name: str) -> None:
         some = list(in_turns(row, k))[k % 3 :: every]
         for read, changes in one_by_one(row) if os.environ.get("PYFRAME_STALE") else some:
             wrong = check(row, read, changes, device) or check_steady(row, read, device)
+            assert not wrong, wrong
+        for read, changes in again_and_again(row):
+            wrong = check(row, read, changes, device, most=0)
             assert not wrong, wrong
 
 
@@ -70,13 +74,10 @@ def outcome(call: Any) -> Any:
 
 
 def test_each_field_of_each_layer(device: str) -> None:
-    for name, make, shape, kind in LAYERS:
+    for name, make, (shape,) in LAYERS:
         pf.manual_seed(0)
         net = make(nn).to(device)
-        if kind == CLASSES:
-            x = pf.arange(int(np.prod(shape)), device=device).reshape(shape) % 6
-        else:
-            x = pf.randn(*shape, device=device)
+        x = (pf.randn(*shape) if isinstance(shape, tuple) else pf.tensor(shape)).to(device)
         f = pf.compile(lambda x, net=net: net(x))
         same(plain(net(x)), plain(f(x)), name)
         same(plain(net(x)), plain(f(x)), name)
@@ -337,7 +338,7 @@ def test_random_programs(reads: list[str], write: str, changes: list[Any]) -> No
 
 @pytest.mark.parametrize("name", [
     "a_temperature", "a_number_as_an_argument", "an_int_as_an_argument", "several_numbers_at_once",
-    "a_number_that_math_wants",  "a_global_number",
+    "a_number_that_math_wants", "a_global_number",
     "a_counter_on_an_object", "a_tensor_that_is_carried", "an_array_that_is_changed",
     "tensors_from_outside_that_change_each_time", "a_learning_rate",
     "an_optimizer_of_the_users", "updates_by_hand", "a_trainer_class", "a_loss_scale",
@@ -417,7 +418,7 @@ def test_explain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     text = f.explain()
     assert capsys.readouterr().out.strip() == text
     assert "3 captures, 3 replays" in text
-    assert re.search(r"fed to each replay: `config.t` \(test_stale.py:\d+\)", text)
+    assert re.search(r"given to each replay: `config.t` \(test_stale.py:\d+\)", text)
     g = pf.compile(lambda x: x * x.sum().item())
     with pytest.warns(RuntimeWarning):
         g(pf.ones(2))
@@ -492,16 +493,16 @@ def test_a_dead_twin_of_what_ran_ends_no_replay() -> None:
 
 def test_what_the_runtime_knows_of_packages_above_it_is_there() -> None:
     root = Path(pf.__file__).parent
-    folders = [*known.CODE, known.OPTIMIZERS_CODE]
-    folders += [name.replace(".", "/") for name in known.OBJECTS]
+    folders = [*packages.CODE, packages.OPTIMIZERS_CODE]
+    folders += [name.replace(".", "/") for name in packages.OBJECTS]
     for name in folders:
         found = root / name, root / f"{name}.py", EXAMPLES  # which a wheel has in the package
         assert any(p.exists() for p in (found if "examples" in name else found[:2])), name
-    for name in known.NOT_OPTIMIZERS:
-        assert (root / known.OPTIMIZERS_CODE / name).exists()
-    assert {pf.optim.Optimizer} == {*known.OPTIMIZERS}
-    assert {*known.MEMBERS, *known.HOOKS} <= vars(nn.Module()).keys()
-    assert hasattr(nn.UninitializedParameter, known.SHAPELESS)
+    for name in packages.NOT_OPTIMIZERS:
+        assert (root / packages.OPTIMIZERS_CODE / name).exists()
+    assert {pf.optim.Optimizer} == {*packages.OPTIMIZERS}
+    assert {*packages.MEMBERS, *packages.HOOKS} <= vars(nn.Module()).keys()
+    assert hasattr(nn.UninitializedParameter, packages.SHAPELESS)
 
 
 def test_results_that_are_let_go() -> None:
@@ -578,11 +579,7 @@ def test_two_threads_and_a_number_that_changes(device: str) -> None:
             if abs(z.sum().item() - 3) > 1e-4:
                 wrong.append((seed, i, z.tolist()))
 
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(2)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    together(run)
     config.t = 7.0
     assert f(x)[0].tolist() == [7.0] * 3
     assert len(wrong) <= f.captured, wrong  # a run that is captured may see two values
@@ -607,7 +604,7 @@ def test_what_another_thread_sets_while_a_call_is_captured(
         return original(*args)
 
     f, x = pf.compile(lambda x: x * config.t), pf.ones(3, device=device)
-    for i in range(4):  # until the number is fed
+    for i in range(4):  # until the number is dynamic
         config.t = i + 2.0
         f(x)
     f.replays.clear()
@@ -658,4 +655,4 @@ def test_what_dependencies_do_is_not_watched() -> None:
             seen.add(name.partition("-")[0])  # rubicon-objc is imported as rubicon
     assert {"cffi", "pycparser"} <= seen
     assert seen <= origin.DEPENDENCIES
-    assert origin.FILES["/lib/site-packages/pycparser/c_lexer.py"] == known.LIBRARY
+    assert origin.FILES["/lib/site-packages/pycparser/c_lexer.py"] == packages.LIBRARY

@@ -3,39 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from together import SOON, Thread
 
 import pyframe as pf
 from pyframe.nn import functional as F
-
-SOON = 60  # seconds after which a thread counts as stuck
-
-
-class Thread:
-    """Runs `work` in a thread; `result()` is what it gives, or raises."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self.out: Any = None
-        self.error: BaseException | None = None
-        self.work = work
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        self.thread.start()
-
-    def run(self) -> None:
-        try:
-            self.out = self.work()
-        except BaseException as e:
-            self.error = e
-
-    def result(self) -> Any:
-        self.thread.join(SOON)
-        assert not self.thread.is_alive(), "it is stuck"
-        if self.error is not None:
-            raise self.error
-        return self.out
 
 
 def test_a_flush_waits_for_what_another_thread_runs(

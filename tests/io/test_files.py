@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from together import together
 
 import pyframe as pf
 from pyframe import vision
@@ -149,26 +150,14 @@ def names(folder: Path) -> list[str]:
 def test_two_threads_save_to_one_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has its file: written in full before one of them is renamed, both are saved."""
     path, written, met = tmp_path / "weights.safetensors", threading.Barrier(2), set()
-    errors = []
 
     def fsync(_: int) -> None:
         if threading.get_ident() not in met:
             met.add(threading.get_ident())
             written.wait(60)
 
-    def save(value: float) -> None:
-        try:
-            pf.save({"a": pf.full((9,), value), "b": pf.full((9,), value)}, path)
-        except Exception as error:
-            errors.append(error)
-
     monkeypatch.setattr(os, "fsync", fsync)
-    threads = [threading.Thread(target=save, args=(value,)) for value in (1.0, 2.0)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    together(lambda i: pf.save({n: pf.full((9,), i + 1.0) for n in "ab"}, path))
     values = {x for tensor in pf.load(path).values() for x in tensor.tolist()}
     assert values in ({1.0}, {2.0})
     assert names(tmp_path) == [path.name]

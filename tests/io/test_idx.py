@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -128,13 +127,6 @@ def test_shapes_that_no_array_has(tmp_path: Path, shape: list[int]) -> None:
     path = write(tmp_path, data)
     with pytest.raises(ValueError, match=f"{path}: the shape .* is too large for this machine"):
         read_idx(path)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no fifos")
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(OSError, match=r"expected a file on the disk, this is a pipe \(FIFO\)"):
-        read_idx(tmp_path / "fifo")
 
 
 def test_not_gzip(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn
+from tests.nn.test_module_parity import changed
 
 
 class Block(nn.Module):
@@ -28,31 +29,6 @@ class Block(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.second(self.first(x).relu()) * self.scale
-
-
-def test_load_state_dict_is_all_or_nothing(device: str) -> None:
-    m = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)).to(device)
-    before = {k: v.cpu().tolist() for k, v in m.state_dict().items()}
-    bad = {
-        "0.weight": pf.zeros(3, 2), "0.bias": pf.zeros(4), "1.weight": pf.zeros(1, 3),
-        "2.weight": pf.zeros(1),
-    }  # fmt: skip
-    with pytest.raises(RuntimeError) as error:
-        m.load_state_dict(bad)
-    text = str(error.value)
-    assert text.startswith("Error(s) in loading state_dict for Sequential:")
-    assert 'Missing key(s) in state_dict: "1.bias". \n\tUnexpected key(s)' in text
-    assert 'Unexpected key(s) in state_dict: "2.weight".' in text
-    assert "size mismatch for 0.bias: copying a param with shape pyframe.Size([4])" in text
-    assert {k: v.cpu().tolist() for k, v in m.state_dict().items()} == before
-    with pytest.raises(TypeError, match="dict-like"):
-        m.load_state_dict([])  # type: ignore[arg-type]
-    del bad["0.bias"]
-    result = m.load_state_dict(bad, strict=False)
-    assert result.missing_keys == ["0.bias", "1.bias"]
-    assert result.unexpected_keys == ["2.weight"]
-    assert m[0].weight.abs().sum().item() == 0
-    assert repr(m.load_state_dict(m.state_dict())) == "<All keys matched successfully>"
 
 
 def test_moving_keeps_the_parameters(gpu: str) -> None:
@@ -107,44 +83,21 @@ def calls(make: Callable[..., Any], torch: Any) -> tuple[str, str]:
     return said[0], said[1]
 
 
-def changed(thing: Any, *actions: Any) -> Any:
-    """The thing, after each action (method, *arguments) on it."""
-    for method, *args in actions:
-        getattr(thing, method)(*args)
-    return thing
-
-
 SAID: list[Callable[..., Any]] = [
     lambda t, n: n.ModuleList([n.Linear(2, 2), n.Linear(2, 2), n.ReLU(), n.Linear(2, 2)]),
     lambda t, n: n.ModuleList([n.Sequential(n.ReLU(), n.Tanh())] * 2),
     lambda t, n: n.ModuleList(),
-    lambda t, n: n.ModuleList([n.ReLU(), n.Tanh(), n.GELU()])[1:],
-    lambda t, n: n.ModuleList([n.ReLU()]) + n.ModuleList([n.Tanh()]),
-    lambda t, n: n.ModuleList([n.ReLU(), n.Tanh()]).pop(0),
     lambda t, n: n.ModuleList([n.ReLU()])(t.zeros(1)),
-    lambda t, n: changed(n.ModuleList([n.ReLU(), n.Tanh(), n.GELU()]), ("__delitem__", -1)),
-    lambda t, n: changed(n.ModuleList([n.ReLU()]), ("insert", 0, n.Tanh())),
-    lambda t, n: changed(n.ModuleList([n.ReLU()]), ("__iadd__", [n.Tanh()])),
     lambda t, n: n.ModuleDict({"a": n.Linear(2, 2), "b": n.ReLU()}),
     lambda t, n: n.ModuleDict([("b", n.ReLU()), ("a", n.Tanh())]),
-    lambda t, n: changed(n.ModuleDict({"a": n.ReLU(), "b": n.Tanh()}), ("pop", "a")),
-    lambda t, n: changed(n.ModuleDict({"a": n.ReLU()}), ("clear",)),
     lambda t, n: n.ModuleDict()["absent"],
     lambda t, n: n.ModuleDict({"keys": n.ReLU()}),
     lambda t, n: n.ParameterList([t.zeros(2), t.zeros(3, 2), t.zeros(())]),
-    lambda t, n: list(n.ParameterList([t.zeros(2), t.zeros(1)]).state_dict()),
-    lambda t, n: changed(n.ParameterList([t.ones(2)]), ("__setitem__", 0, n.Parameter(t.ones(5)))),
-    lambda t, n: n.ParameterList([t.zeros(2), t.zeros(1)])[1:],
     lambda t, n: n.Sequential(),
     lambda t, n: n.Sequential(OrderedDict(a=n.Sequential(n.Linear(1, 2)), b=n.ReLU())),
-    lambda t, n: n.Sequential(OrderedDict(a=n.ReLU(), b=n.Tanh(), c=n.GELU()))[1:],
     lambda t, n: changed(n.Sequential(OrderedDict(a=n.ReLU(), b=n.Tanh())), ("__delitem__", 0)),
     lambda t, n: changed(n.Sequential(n.ReLU(), n.Tanh()), ("__setitem__", 0, n.GELU())),
-    lambda t, n: n.Sequential(n.ReLU()) + n.Sequential(n.Tanh()),
-    lambda t, n: n.Sequential(n.ReLU(), n.Tanh()).pop(0),
     lambda t, n: n.Sequential(n.ReLU())["a"],
-    lambda t, n: list(changed(n.Linear(1, 1), ("__setattr__", "weight", n.Parameter(t.zeros(1, 1))))
-                      .state_dict()),
     lambda t, n: setattr(n.Sequential(n.ReLU()), "0", 1),
     lambda t, n: setattr(n.Linear(1, 1), "weight", 1),
     lambda t, n: n.ReLU().register_buffer("", None),

@@ -8,12 +8,9 @@ buffers must be alike, and copies must do the same. `-k nn.LSTM` runs one entry.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import pickle
-import types
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +18,10 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn
+
+torch: Any = pytest.importorskip("torch", reason="the table is PyTorch's")
+
+from conformance.bridge import Bridge, flat, tree_map  # noqa: E402
 
 NAMES = [
     f"nn.{name}"
@@ -66,56 +67,26 @@ def test_every_entry_is_driven(torch: Any) -> None:
 # --- from PyTorch to pyframe
 
 
-def tree_map(fn: Callable[[Any], Any], x: Any) -> Any:
-    if hasattr(x, "_fields"):
-        return type(x)(*[tree_map(fn, v) for v in x])
-    if isinstance(x, (tuple, list)):
-        return type(x)(tree_map(fn, v) for v in x)
-    if isinstance(x, dict):
-        return {k: tree_map(fn, v) for k, v in x.items()}
-    return fn(x)
+class Modules(Bridge):
+    """Carries arguments of modules, packed sequences and layers with parameters among them; each
+    becomes a tensor of its own, as PyTorch's are cloned one by one."""
+
+    def put(self, x: Any, memo: Any = None) -> Any:
+        if isinstance(x, torch.nn.utils.rnn.PackedSequence):
+            return nn.utils.rnn.PackedSequence(*[self.put(v) for v in x])
+        if isinstance(x, torch.nn.TransformerEncoderLayer):
+            attention = x.self_attn
+            return nn.TransformerEncoderLayer(
+                attention.embed_dim, attention.num_heads, x.linear1.out_features, x.dropout.p,
+                self.put(x.activation), x.norm1.eps, attention.batch_first, x.norm_first,
+                x.linear1.bias is not None,
+            )  # fmt: skip
+        return super().put(x, {})
 
 
-def leaves(x: Any) -> list[Any]:
-    found: list[Any] = []
-    tree_map(found.append, x)
-    return found
-
-
-def ours_of(x: Any, torch: Any, device: str = "cpu") -> Any:
+def ours_of(x: Any, device: str = "cpu") -> Any:
     """An argument of PyTorch's as one of pyframe's."""
-    again = functools.partial(ours_of, torch=torch, device=device)
-    if isinstance(x, torch.Tensor):
-        y = pf.from_numpy(x.detach().numpy().copy()).to(device)
-        return y.requires_grad_() if x.requires_grad else y
-    if hasattr(x, "_fields"):  # a packed sequence
-        return getattr(nn.utils.rnn, type(x).__name__)(*map(again, x))
-    if isinstance(x, torch.Size):
-        return tuple(x)
-    if isinstance(x, (tuple, list)):
-        return type(x)(map(again, x))
-    if isinstance(x, dict):
-        return {k: again(v) for k, v in x.items()}
-    if isinstance(x, torch.dtype):
-        return getattr(pf, str(x).removeprefix("torch."))
-    if isinstance(x, torch.device):
-        return device
-    if isinstance(x, torch.nn.TransformerEncoderLayer):
-        attention = x.self_attn
-        return nn.TransformerEncoderLayer(
-            attention.embed_dim, attention.num_heads, x.linear1.out_features, x.dropout.p,
-            again(x.activation), x.norm1.eps, attention.batch_first, x.norm_first,
-            x.linear1.bias is not None,
-        )  # fmt: skip
-    if isinstance(x, torch.nn.Module):
-        return getattr(nn, type(x).__name__)()
-    if type(x).__name__ == "LinearCrossEntropyOptions":
-        return nn.LinearCrossEntropyOptions(
-            **{f.name: again(getattr(x, f.name)) for f in dataclasses.fields(x)}
-        )
-    if isinstance(x, (types.FunctionType, types.BuiltinFunctionType)):
-        return getattr(nn.functional, x.__name__)
-    return x
+    return Modules("pyframe", device).put(x)
 
 
 def array(x: Any) -> Any:
@@ -124,7 +95,7 @@ def array(x: Any) -> Any:
 
 def same(got: Any, want: Any, what: str, rtol: float = 1e-4, atol: float = 1e-5) -> None:
     """Trees of tensors and plain values, alike in structure, dtype, shape and value."""
-    ours, theirs = leaves(got), leaves(want)
+    ours, theirs = flat(got), flat(want)
     assert len(ours) == len(theirs), what
     for a, b in zip(ours, theirs, strict=True):
         if not hasattr(b, "detach"):
@@ -152,7 +123,7 @@ class Case:
         self.torch_weights: dict[int, Any] = {}
         made, called = given.constructor_input, given.forward_input
         self.theirs = database()[name].module_cls(*made.args, **made.kwargs).float()
-        put = functools.partial(ours_of, torch=torch)
+        put = ours_of
         cls = getattr(nn, name.removeprefix("nn."))
         self.ours = cls(*put(made.args), **put(made.kwargs)).float()
         assert repr(self.ours) == repr(self.theirs)
@@ -176,14 +147,14 @@ class Case:
     def run(self, module: Any) -> tuple[Any, Any, list[Any]]:
         """(result, arguments as they are afterwards, leaves that have gradients)."""
         inputs = self.fresh(module)
-        found = [x for x in leaves(inputs) if getattr(x, "requires_grad", False)]
+        found = [x for x in flat(inputs) if getattr(x, "requires_grad", False)]
         args, kwargs = tree_map(cloned, inputs)
         out = module(*args, **kwargs)
         return out, (args, kwargs), found
 
     def fresh(self, module: Any) -> Any:
         if isinstance(module, nn.Module):
-            return ours_of(self.inputs, self.torch, self.device)
+            return ours_of(self.inputs, self.device)
         return tree_map(self._fresh, self.inputs)
 
     def _fresh(self, x: Any) -> Any:
@@ -202,7 +173,7 @@ class Case:
     def backward(self, out: Any) -> None:
         """Of a fixed weighted sum of all results."""
         parts = []
-        for i, x in enumerate(leaves(out)):
+        for i, x in enumerate(flat(out)):
             if getattr(x, "requires_grad", False):
                 lib = pf if isinstance(x, pf.Tensor) else self.torch
                 weights = self.weights if lib is pf else self.torch_weights
@@ -333,6 +304,6 @@ def check_errors(name: str, torch: Any) -> None:
 
 
 def attempt(name: str, made: Any, called: Any, torch: Any) -> None:
-    put = functools.partial(ours_of, torch=torch)
+    put = ours_of
     module = getattr(nn, name.removeprefix("nn."))(*put(made.args), **put(made.kwargs))
     module(*put(called.args), **put(called.kwargs))

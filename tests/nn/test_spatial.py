@@ -76,12 +76,8 @@ def test_refused(case: Any) -> None:
 
 
 def test_functions_of_pyframe() -> None:
-    x = pf.ones(1, 4, 4, 4)
-    assert pf.conv2d(x, pf.ones(2, 4, 3, 3)).shape == (1, 2, 2, 2)
-    assert pf.conv_transpose2d(x, pf.ones(4, 2, 3, 3), stride=2).shape == (1, 2, 9, 9)
+    x, out = pf.ones(1, 4, 4, 4), pf.empty(0)
     assert pf.max_pool2d(x, 2).shape == (1, 4, 2, 2)
-    assert pf.adaptive_avg_pool1d(x[0], 1).shape == (4, 4, 1)
-    out = pf.empty(0)
     assert pf.constant_pad_nd(x, (1, 1), out=out) is out
     assert out.shape == (1, 4, 4, 6)
 

@@ -17,18 +17,14 @@ from pyframe import nn
 from pyframe.nn import functional as F
 from pyframe.nn.attention import SDPBackend, sdpa_kernel
 from tests.graph.plans import bodies, plan, value
-from tests.nn.test_rnn import alike, array, numbers, recorder as recorder, weighted
+from tests.nn.test_rnn import alike, array, numbers, pair as made, recorder as recorder, weighted
 
 WIDTH, HEADS = 8, 2
 
 
 def pair(torch: Any, name: str, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
     """A layer of each framework with the same weights, in float64; none of them is 0 or 1."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        theirs = getattr(torch.nn, name)(*args, **kwargs).double()
-    ours = getattr(nn, name)(*args, **kwargs).double()
-    assert repr(ours) == repr(theirs)
+    ours, theirs = made(torch, name, *args, **kwargs)
     with torch.no_grad():
         for p in theirs.parameters():
             p.add_(0.1 * torch.randn_like(p))
@@ -223,14 +219,8 @@ def test_encoder(torch: Any) -> None:
         load(ours, theirs)
         xs = sequences(batch_first, 5)
         both(torch, ours, theirs, xs)
-        both(
-            torch,
-            ours,
-            theirs,
-            xs,
-            mask=causal(5),
-            src_key_padding_mask=np.where(PADDING, -np.inf, 0.0),
-        )
+        padding = np.where(PADDING, -np.inf, 0.0)
+        both(torch, ours, theirs, xs, mask=causal(5), src_key_padding_mask=padding)
         both(torch, ours.eval(), theirs.eval(), xs, mask=causal(5), is_causal=True)
         first, *others = ours.layers
         assert others[0].linear1.weight is not first.linear1.weight

@@ -10,6 +10,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -287,13 +288,6 @@ def test_skipping_draws_nothing(monkeypatch: Any) -> None:
 def kinds(lib: Lib) -> Any:
     """Parametrizations of a user's own."""
 
-    class Symmetric(lib.nn.Module):  # type: ignore[name-defined]
-        def forward(self, X: Any) -> Any:
-            return X.triu() + X.triu(1).mT
-
-        def right_inverse(self, A: Any) -> Any:
-            return A.triu()
-
     class Scaled(lib.nn.Module):  # type: ignore[name-defined]
         def __init__(self, factor: float = 2.0) -> None:
             super().__init__()
@@ -301,20 +295,6 @@ def kinds(lib: Lib) -> Any:
 
         def forward(self, x: Any) -> Any:
             return x * self.factor
-
-    class Rank1(lib.nn.Module):  # type: ignore[name-defined]
-        def forward(self, x: Any, y: Any) -> Any:
-            return x.unsqueeze(-1) @ y.unsqueeze(-2)
-
-        def right_inverse(self, Z: Any) -> Any:
-            return Z[:, 0].clone(), Z[0].clone()
-
-    class Sum(lib.nn.Module):  # type: ignore[name-defined]
-        def forward(self, *xs: Any) -> Any:
-            return sum(xs)
-
-        def right_inverse(self, z: Any) -> Any:
-            return [z / 4 for _ in range(4)]
 
     class Fn(lib.nn.Module):  # type: ignore[name-defined]
         def __init__(self, forward: Any, right_inverse: Any = None) -> None:
@@ -333,8 +313,15 @@ def kinds(lib: Lib) -> Any:
             Seen.calls += 1
             return x.tanh()
 
-    names = {"Symmetric": Symmetric, "Scaled": Scaled, "Rank1": Rank1, "Sum": Sum, "Fn": Fn}
-    return type("kinds", (), {**names, "Seen": Seen})
+    return SimpleNamespace(
+        Symmetric=lambda: Fn(lambda x: x.triu() + x.triu(1).mT, lambda a: a.triu()),
+        Rank1=lambda: Fn(
+            lambda x, y: x.unsqueeze(-1) @ y.unsqueeze(-2),
+            lambda z: (z[:, 0].clone(), z[0].clone()),
+        ),
+        Sum=lambda: Fn(lambda *xs: sum(xs), lambda z: [z / 4 for _ in range(4)]),
+        Scaled=Scaled, Fn=Fn, Seen=Seen,
+    )  # fmt: skip
 
 
 def look(numbers: Numbers, net: Any, *shape: int) -> list[Any]:

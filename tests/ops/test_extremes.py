@@ -334,7 +334,7 @@ def ulps_off(got: np.ndarray, want: np.ndarray, floor: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("name", "most", "floor"), ULPS, ids=[u[0] for u in ULPS])
-def test_accuracy(name: str, most: float, floor: float, gpu: str, torch: Any) -> None:
+def test_accuracy(name: str, most: float, floor: float, device: str, torch: Any) -> None:
     """From the smallest to the largest numbers, and near 1 and the zeros of sine and cosine."""
     x = np.concatenate([
         np.exp(np.linspace(math.log(1.2e-38), math.log(3e38), 2000)), np.linspace(0.01, 8, 800),
@@ -342,7 +342,7 @@ def test_accuracy(name: str, most: float, floor: float, gpu: str, torch: Any) ->
         np.arange(1, 60) * math.pi / 4, 10.0 ** np.arange(1, 39), [0.0, inf, nan],
     ])  # fmt: skip
     x = np.unique(np.concatenate([x, -x]).astype(np.float32))
-    got = function(pf, name)(pf.from_numpy(x).to(gpu)).cpu().numpy()
+    got = function(pf, name)(pf.from_numpy(x).to(device)).cpu().numpy()
     want = function(torch, name)(torch.from_numpy(x).double()).numpy()
     if name == "gelu":  # as PyTorch's of float32, the largest overflow on the way
         x, got, want = (v[~(np.abs(x) > 1e38)] for v in (x, got, want))

@@ -55,6 +55,13 @@ def through_strides(t: Any, x: Any) -> Any:
     return x, v, w, u
 
 
+def through_permutations(t: Any, x: Any) -> Any:
+    y = x.reshape(2, 2, 4).clone()
+    v = y.permute(2, 0, 1)
+    v[1:, 0].mul_(3)
+    return y, v
+
+
 def shapes_in_place(t: Any, x: Any) -> Any:
     y = x[1:].clone()
     y.squeeze_().unsqueeze_(1).transpose_(0, 1).add_(1)
@@ -92,6 +99,14 @@ def forms_of_index(t: Any, x: Any) -> Any:
     )  # fmt: skip
 
 
+def masks_and_indices(t: Any, x: Any) -> Any:
+    x[x > 0.5] = -1.0
+    x[[0, 2]] = x[[2, 0]]
+    x[:, [1, 1]] += 1
+    x[1, [0, 3]] = t.arange(2.0).to(x.device)
+    return (x,)
+
+
 def diagonals_in_place(t: Any, x: Any) -> Any:
     tall, wide, cube = (
         x.reshape(8, 2).clone(),
@@ -103,8 +118,10 @@ def diagonals_in_place(t: Any, x: Any) -> Any:
     return tall, wide, cube, x, x.reshape(8, 2).clone().fill_diagonal_(-1, wrap=True)
 
 
-PROGRAMS = [through_diagonals, through_windows, through_strides, shapes_in_place, by_index,
-            forms_of_index, diagonals_in_place]  # fmt: skip
+PROGRAMS = [
+    through_diagonals, through_windows, through_strides, through_permutations, shapes_in_place,
+    by_index, forms_of_index, masks_and_indices, diagonals_in_place,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
@@ -134,6 +151,25 @@ def grad_of_writes(t: Any, x: Any) -> Any:
     return (y,)
 
 
+def grad_of_a_written_view(t: Any, x: Any) -> Any:
+    y = x * 1
+    v = y[1:, :3]
+    v.mul_(3)
+    w = y.T
+    w[0].add_(2)
+    y[0] = x[1] * x[2]
+    (y * y).sum().backward()
+    return y, v, w
+
+
+def grad_of_index_put(t: Any, x: Any) -> Any:
+    y = x * 2
+    y[[0, 3], 1:3] = x[[1, 2], 2:4] * 5
+    y[y > 11] = 0.5  # most of what was written stays
+    (y**2).sum().backward()
+    return (y,)
+
+
 def grad_of_draws(t: Any, x: Any) -> Any:
     p = (x * 0 + 1) * 1
     y = t.bernoulli(p) + t.normal(p, 0.0) + t.poisson(p * 0) + p.clone().uniform_(1, 1)
@@ -141,8 +177,11 @@ def grad_of_draws(t: Any, x: Any) -> Any:
     return (y,)
 
 
-@pytest.mark.parametrize("program", [grad_through_views, grad_of_writes, grad_of_draws],
-                         ids=lambda p: p.__name__)  # fmt: skip
+GRADIENTS = [grad_through_views, grad_of_writes, grad_of_a_written_view, grad_of_index_put,
+             grad_of_draws]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", GRADIENTS, ids=lambda p: p.__name__)
 def test_gradients_follow_writes(program: Any, device: str, torch: Any) -> None:
     both(torch, device, program, 4, 4, grad=True)
 

@@ -77,9 +77,7 @@ def test_no_gradient_is_lost(
             loss = run(x, w)
             assert loss.item() == 2 * (4 + 10 + 3 * (6 + k))
             loss.backward()
-            assert x.grad is not None
             assert x.grad.tolist() == [8.0, 10.0, 12.0 + 2 * k]
-            assert w.grad is not None
             assert w.grad.tolist() == [2.0, 4.0, 6.0]
     w = pf.tensor([4.0, 5.0, 6.0], device=device, requires_grad=True)
     found = pf.func.vmap(lambda x: apply(op, (x, w)))(pf.ones(2, 3, device=device))
@@ -97,7 +95,6 @@ def test_no_gradient_by_declaration(declare: Declare, device: str) -> None:
     w = pf.tensor([3.0, 4.0], device=device, requires_grad=True)
     apply(op, (x, w)).sum().backward()
     assert x.grad is None
-    assert w.grad is not None
     assert w.grad.tolist() == [1.0, 2.0]
 
 
@@ -278,8 +275,6 @@ def test_attention_with_two_results(
             np.testing.assert_allclose(out.detach().cpu(), want[0].detach().cpu(), 1e-4, 1e-5)
             np.testing.assert_allclose(lse.detach().cpu(), want[1].detach().cpu(), 1e-4, 1e-5)
             for x, w in zip(xs, wanted, strict=True):
-                assert x.grad is not None
-                assert w.grad is not None
                 np.testing.assert_allclose(x.grad.cpu(), w.grad.cpu(), 1e-3, 1e-4)
 
     calls.clear()

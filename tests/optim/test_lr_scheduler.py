@@ -156,6 +156,15 @@ def pair(torch: Any, key: str, name: str = "SGD", **how: Any) -> Any:
     return out
 
 
+def together(made: Any, *epochs: Any) -> None:
+    """A step of both for each of the epochs, of which None is the next."""
+    a, ours, b, theirs = made
+    for epoch in epochs:
+        for scheduler in (ours, theirs):
+            scheduler.step(*[epoch] * (epoch is not None))
+        same(a, b)
+
+
 @pytest.mark.parametrize(("key", "name"), ALL)
 def test_thirty_steps(torch: Any, key: str, name: str) -> None:
     a, ours, b, theirs = pair(torch, key, name)
@@ -181,28 +190,19 @@ def test_states_come_from_pytorch_and_go_there(torch: Any, key: str) -> None:
     assert set(state) == set(theirs.state_dict())
     for group, new in zip(a.param_groups, b.param_groups, strict=True):
         group.update({k: v for k, v in new.items() if k != "params" and k in group})
-    for _ in range(9):
-        ours.step()
-        theirs.step()
-        same(a, b)
+    together((a, ours, b, theirs), *[None] * 9)
     b, theirs = pair(torch, key)[2:]
     theirs.load_state_dict(copy.deepcopy(ours.state_dict()))
     for group, new in zip(b.param_groups, a.param_groups, strict=True):
         group.update({k: v for k, v in new.items() if k != "params" and k in group})
-    for _ in range(9):
-        ours.step()
-        theirs.step()
-        same(a, b)
+    together((a, ours, b, theirs), *[None] * 9)
 
 
 @pytest.mark.parametrize("key", MAKE)
 def test_a_rate_that_is_a_tensor_stays_it(torch: Any, key: str) -> None:
     a, ours, b, theirs = pair(torch, key, tensor=True)
     rates = [g["lr"] for g in a.param_groups]
-    for _ in range(12):
-        ours.step()
-        theirs.step()
-        same(a, b)
+    together((a, ours, b, theirs), *[None] * 12)
     kept = [g["lr"] is rate for g, rate in zip(a.param_groups, rates, strict=True)]
     assert kept == [isinstance(g["lr"], torch.Tensor) for g in b.param_groups]
     assert [type(x).__name__ for x in ours.get_last_lr()] == [
@@ -265,17 +265,12 @@ def test_epochs_may_be_given(torch: Any, key: str) -> None:
             warnings.simplefilter("ignore")
             theirs.step(epoch)
         same(a, b)
-    ours.step()
-    theirs.step()
-    same(a, b)
+    together((a, ours, b, theirs), None)
 
 
-def test_restarts_take_parts_of_an_epoch(torch: Any) -> None:
-    a, ours, b, theirs = pair(torch, "restarts")
-    for i in range(40):
-        ours.step(i * 0.75)
-        theirs.step(i * 0.75)
-        same(a, b)
+@pytest.mark.parametrize("key", ["restarts", "restarts evenly"])
+def test_restarts_take_parts_of_an_epoch(torch: Any, key: str) -> None:
+    together(pair(torch, key), *[i * 0.75 for i in range(40)])
 
 
 @pytest.mark.parametrize("key", [k for k in MAKE if not k.startswith(("chained", "sequential"))])

@@ -209,7 +209,6 @@ def test_groups_and_closure() -> None:
     optimizer.step()
     assert a.tolist() == pytest.approx([-9.1, -9.1])
     optimizer.zero_grad(set_to_none=False)
-    assert a.grad is not None
     assert a.grad.tolist() == [0, 0]
     assert repr(optimizer).startswith("SGD (\nParameter Group 0\n    dampening: 0\n")
 
@@ -325,22 +324,6 @@ def test_options_that_pytorch_refuses(name: str, option: str, value: Any, torch:
         words = {"lr": "learning rate", "eps": "epsilon", "nesterov": "Nesterov", "betas": "beta"}
         assert words.get(option, option) in text
         assert "expected" in text
-
-
-def test_a_step_makes_nothing_new(gpu: str) -> None:
-    """Steps replay one Program: no pipelines, no bind groups, no buffers, one submit."""
-    params = [pf.from_numpy(a.copy()).to(gpu).requires_grad_() for a in START]
-    optimizer = optim.Adam(params, lr=0.1)
-    stats = pf.device(gpu).backend.stats
-    for i in range(13):
-        if i == 8:
-            stats.reset()
-        step(pf, params, optimizer, 3)
-    assert (stats.pipelines, stats.bind_groups, stats.buffers) == (0, 0, 0)
-    assert stats.submits == 5
-    optimizer.param_groups[0]["lr"] = 0.03  # another rate is another number, not another kernel
-    step(pf, params, optimizer, 3)
-    assert stats.pipelines == 0
 
 
 # dispatches of a compiled step: for all parameters together, and for each one more

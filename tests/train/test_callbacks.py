@@ -68,6 +68,11 @@ def weights(model: pf.Model) -> list[np.ndarray]:
     return [x.numpy(force=True).copy() for x in model.net.state_dict().values()]
 
 
+def same(some: list[np.ndarray], others: list[np.ndarray]) -> None:
+    for a, b in zip(some, others, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 # --- EarlyStopping
 
 # (values that the epochs have, options, epochs that run, the best one)
@@ -93,8 +98,7 @@ def test_stops_when_it_gets_no_better(
     assert stop.best_epoch == best + 1  # the first epoch is number 1
     assert stop.best == values[best]
     assert stop.stopped_epoch == (epochs if epochs < len(values) or best < epochs - 2 else None)
-    for found, kept in zip(weights(model), says.weights[best], strict=True):
-        np.testing.assert_array_equal(found, kept)
+    same(weights(model), says.weights[best])
 
 
 def test_a_fit_says_that_it_stopped(capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,8 +122,7 @@ def test_a_fit_says_that_it_stopped(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_last_weights_stay_where_the_best_are_not_wanted() -> None:
     says, model = Says("loss", 1, 2, 3), make()
     fit(says, EarlyStopping("loss", restore_best=False), model=model)
-    for found, kept in zip(weights(model), says.weights[2], strict=True):
-        np.testing.assert_array_equal(found, kept)
+    same(weights(model), says.weights[2])
 
 
 def test_the_best_weights_are_there_after_an_error() -> None:
@@ -209,8 +212,7 @@ def test_stopping_goes_on_from_its_state() -> None:
     other = make()
     fit(Says("loss", *values[3:]), again, model=other, epochs=3)
     assert (again.best, again.best_epoch, again.stopped_epoch) == (1, 2, 2)
-    for found, kept in zip(weights(other), weights(model), strict=True):
-        np.testing.assert_array_equal(found, kept)
+    same(weights(other), weights(model))
 
 
 # --- ModelCheckpoint
@@ -305,8 +307,7 @@ def test_a_checkpoint_is_resumed_from(tmp_path: Path) -> None:
     assert parts.history.history == whole.history.history
     assert (again.best, again.best_epoch) == (stop.best, stop.best_epoch)
     assert names(tmp_path) == files
-    for found, wanted in zip(weights(parts), weights(whole), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    same(weights(parts), weights(whole))
 
 
 # --- CSVLogger, TensorBoard, Timer
@@ -622,8 +623,7 @@ def test_a_fit_goes_on_after_ctrl_c(accumulate: int, tmp_path: Path) -> None:
     again = train(resume=tmp_path)
     assert again.history.history == whole.history.history
     assert again.history.epoch == [1, 2, 3]
-    for found, wanted in zip(weights(again), weights(whole), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    same(weights(again), weights(whole))
 
 
 @pytest.mark.usefixtures("ctrl_c")
@@ -674,8 +674,7 @@ def test_learning_rates(device: str) -> None:
     assert found.suggestion is not None
     assert 1e-4 < found.suggestion < 10
     assert f"{found.suggestion:.3g} is suggested, of {len(found.rates)} learning" in repr(found)
-    for now, then in zip(weights(model), before[0], strict=True):
-        np.testing.assert_array_equal(now, then)
+    same(weights(model), before[0])
     after = model.optimizer.state_dict()
     assert after["param_groups"] == before[1]["param_groups"]
     assert [float(s["step"]) for s in after["state"].values()] == steps

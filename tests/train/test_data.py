@@ -59,6 +59,7 @@ class Samples:
         self.make = make
 
     def __getitem__(self, i: int) -> Any:
+        assert 0 <= i < N  # its length is asked for
         return self.make(i)
 
     def __len__(self) -> int:
@@ -253,10 +254,13 @@ def test_predictions_take_the_same() -> None:
     x, y = xy()
     b = x[:, :1]
     model, two = made(), made(Sum())
+    rows = TensorDataset(pf.tensor(x), pf.tensor(y))  # of which what stands first is predicted
     want, both = model.predict(x).numpy(), two.predict((x, b)).numpy()
     for data in (
         pf.tensor(x), x.tolist(), list(x), x.astype(np.float64), Array(x), frames(x, y)[0],
         (c for c, _ in batches(x, y)), iter(batches(x, y)), Samples(lambda i: (x[i], y[i])),
+        rows, TensorDataset(pf.tensor(x)), DataLoader(rows, 10), DataLoader([*pf.tensor(x)], 10),
+        DataLoader(TensorDataset(pf.tensor(x)), 10),
     ):  # fmt: skip
         np.testing.assert_allclose(model.predict(data, batch_size=16), want, rtol=1e-5)
     for nested in (

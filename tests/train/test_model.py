@@ -88,16 +88,6 @@ def test_devices_agree(gpu: str) -> None:
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
 
 
-def test_a_loader_and_a_dataset(device: str) -> None:
-    x, y = task(64)
-    data = TensorDataset(pf.from_numpy(x), pf.from_numpy(y))
-    first = make().fit(data, epochs=1, device=device, verbose=0).history["loss"]
-    pf.manual_seed(1)
-    loader = DataLoader(data, batch_size=64, shuffle=False)
-    second = make().fit(loader, epochs=1, device=device, verbose=0).history["loss"]
-    assert first == pytest.approx(second, rel=1e-4)  # one batch: its order does not matter
-
-
 def test_losses_are_read_now_and_then(gpu: str) -> None:
     x, y = task(40 * 8)
     model = make()
@@ -134,16 +124,9 @@ def test_moving_takes_the_optimizer_along(gpu: str) -> None:
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
 
 
-def test_kinds_of_data() -> None:
-    """Arrays of NumPy's float64, lists, and batches in a list; floats take the network's dtype."""
+def test_floats_take_the_dtype_of_the_network() -> None:
     x, y = task(64)
-    x32, y64 = pf.from_numpy(x), pf.from_numpy(y)
-    want = make().evaluate((x32, y64))
-    for data in (
-        (x.astype(np.float64), y), [x, y], (x.tolist(), y.tolist()), TensorDataset(x32, y64),
-        [(x, y)], [(x[:32], y[:32]), (x[32:], y[32:])], iter([(x, y)]),
-    ):  # fmt: skip
-        assert make().evaluate(data) == pytest.approx(want, rel=1e-5)
+    want = make().evaluate(iter([(x, y)]))
     model = make()
     model.net.double()
     assert model.predict(x).dtype is pf.float64
@@ -457,56 +440,6 @@ def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert "[N" not in make().summary()
 
 
-def test_summary_counts_what_lies_between_the_layers() -> None:
-    class Bag(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.table = nn.Embedding(10, 4)
-            self.shift = nn.Parameter(pf.zeros(4))
-            self.head = nn.Linear(4, 2).requires_grad_(False)
-
-        def forward(self, x: pf.Tensor) -> pf.Tensor:
-            return self.head(self.table(x).mean(1) + self.shift)
-
-    lines = pf.Model(Bag()).summary((7,), dtype=pf.int64).splitlines()
-    rows = [line.split() for line in lines if "[N" in line]
-    assert [row[:-1] for row in rows] == [  # the last column has FLOPs
-        ["Bag", "[N,", "2]", "4"], ["table:", "Embedding", "[N,", "7,", "4]", "40"],
-        ["head:", "Linear", "[N,", "2]", "10"],
-    ]  # fmt: skip
-    assert "54 parameters (44 trained), 0.2 KiB" in "\n".join(lines)
-
-
-def test_errors() -> None:
-    x, y = task(8)
-    net = nn.Linear(2, 4)
-    bare = pf.Model(net)
-    for call, kind, message in (
-        (lambda: bare.fit((x, y)), RuntimeError, r"fit needs a loss: Model\(net, loss=…\)"),
-        (lambda: pf.Model(net, nn.CrossEntropyLoss()).fit((x, y)), RuntimeError,
-         "fit needs an optimizer"),
-        (lambda: bare.evaluate((x, y)), RuntimeError, "evaluate needs a loss"),
-        (lambda: pf.Model("net"), TypeError, "net must be an nn.Module, got str"),
-        (lambda: pf.Model(net, metrics=["speed"]), ValueError, "unknown metric 'speed'"),
-        (lambda: pf.Model(net, "mse"), TypeError,
-         r"loss must be a function of \(output, target\), got 'mse'; for example nn\.Cross"),
-        (lambda: pf.Model(net, optimizer=optim.Adam), TypeError,
-         r"optimizer must be an Optimizer, got <class .*Adam'>; for example optim\.Adam\(net"),
-        (lambda: make().fit((x[:0], y[:0]), verbose=0), ValueError, "fit: the data is empty"),
-        (lambda: make().fit(3, verbose=0), TypeError, "expected a DataLoader, a Dataset"),
-        (lambda: make().fit(DataLoader(TensorDataset(pf.from_numpy(x)))), ValueError,
-         r"fit: expected batches of \(x, y\), got 1 parts"),
-        (lambda: make().fit(DataLoader([x[0]]), verbose=0), ValueError,
-         r"fit: expected batches of \(x, y\), got Tensor"),
-        (lambda: make().fit(iter([]), verbose=0), ValueError, "the data gave no batch in epoch 1"),
-        (lambda: make().fit((x, y), validation_data=7, verbose=0), TypeError,
-         "fit: validation_data: expected a DataLoader"),
-        (lambda: make().predict(x[:0]), ValueError, "expected a batch of samples"),
-    ):  # fmt: skip
-        with pytest.raises(kind, match=message):
-            call()
-
-
 def test_inputs_and_targets_side_by_side() -> None:
     """fit(x, y) is fit((x, y)); the epochs may stand second, as before."""
     x, y = task(64)
@@ -524,34 +457,6 @@ def test_inputs_and_targets_side_by_side() -> None:
         return history.history, await make().evaluate_async(x, y)
 
     assert asyncio.run(program()) == (want, make().evaluate((x, y)))
-
-
-def test_predictions_of_data_sets(device: str) -> None:
-    """Of batches that have targets too, what stands first is predicted."""
-    x, y = map(pf.from_numpy, task(64))
-    model = make().to(device)
-    want = model.predict(x).tolist()
-    rows = [x[i] for i in range(64)]
-    for data in (
-        TensorDataset(x, y), TensorDataset(x), DataLoader(TensorDataset(x, y), 10),
-        DataLoader(TensorDataset(x), 10), DataLoader(rows, 10),
-    ):  # fmt: skip
-        np.testing.assert_allclose(model.predict(data, batch_size=7).tolist(), want, rtol=1e-5)
-
-
-def test_a_data_set_needs_no_base_class() -> None:
-    class Corners:
-        def __getitem__(self, i: int) -> Any:
-            if not 0 <= i < 64:
-                raise AssertionError(i)
-            return x[i], y[i]
-
-        def __len__(self) -> int:
-            return 64
-
-    x, y = task(64)
-    want = make().evaluate((x, y))
-    assert make().evaluate(Corners()) == pytest.approx(want, rel=1e-5)
 
 
 def test_a_loss_of_one_element(device: str) -> None:
@@ -620,13 +525,6 @@ def test_weights_that_are_nan_already_are_thought_of() -> None:
     model.net[0].weight.data.fill_(np.nan)
     with pytest.warns(RuntimeWarning, match="left nan in the weights, begin with new ones"):
         model.fit((x, y), verbose=0, device="cpu")
-
-
-def test_a_loss_that_is_lost_warns_once() -> None:
-    x, y = task(64)
-    with pytest.warns(RuntimeWarning, match="the loss became nan by step 1") as seen:
-        make().fit((x * np.nan, y), epochs=2, verbose=0, batch_size=16)
-    assert len(seen) == 1
 
 
 def test_a_fit_within_a_fit() -> None:

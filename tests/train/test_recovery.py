@@ -113,6 +113,17 @@ def train(data: Any, model: pf.Model | None = None, **options: Any) -> Any:
     return weights, moments, history, numbers, [str(w.message) for w in told]
 
 
+def same(again: Any, want: Any) -> None:
+    """The weights, the optimizer's state and the history of two fits."""
+    for name, w in want[0].items():
+        np.testing.assert_allclose(again[0][name], w, rtol=1e-5, atol=1e-6, err_msg=name)
+    for seen, wanted in zip(again[1], want[1], strict=True):
+        np.testing.assert_allclose(seen, wanted, rtol=1e-5, atol=1e-6)
+    assert again[2].keys() == want[2].keys()
+    for name, values in want[2].items():
+        np.testing.assert_allclose(again[2][name], values, rtol=1e-5)
+
+
 @pytest.fixture(scope="module")
 def undisturbed() -> Callable[[bool], Any]:
     """What a fit leaves behind whose GPU stays."""
@@ -149,15 +160,9 @@ undisturbed_and_accumulated = functools.cache(accumulated)
 @pytest.mark.parametrize("lost_at", [(12,), (36,), (44, 120)], ids=str)
 def test_batches_that_wait_for_their_update(gpu: str, copies: str, lost_at: Any) -> None:
     """Gradients that are not used yet, weights of classes and the state of metrics come back."""
-    weights, moments, history, _, told = undisturbed_and_accumulated()
-    again = accumulated(lost_at)
-    assert (len(told), len(again[4])) == (0, len(lost_at))
-    for name, w in weights.items():
-        np.testing.assert_allclose(again[0][name], w, rtol=1e-5, atol=1e-6, err_msg=name)
-    for seen, wanted in zip(again[1], moments, strict=True):
-        np.testing.assert_allclose(seen, wanted, rtol=1e-5, atol=1e-6)
-    for name, values in history.items():
-        np.testing.assert_allclose(again[2][name], values, rtol=1e-5)
+    want, again = undisturbed_and_accumulated(), accumulated(lost_at)
+    assert (len(want[4]), len(again[4])) == (0, len(lost_at))
+    same(again, want)
 
 
 @pytest.mark.sampled(5)
@@ -172,17 +177,11 @@ def test_it_ends_as_if_nothing_had_happened(
 ) -> None:
     """Lost before the first step, between two looks, at an end of an epoch, after it, and again:
     the weights, the optimizer's state, the history and all random numbers come out the same."""
-    weights, moments, history, numbers, told = undisturbed(compile)
-    assert not told
+    want = undisturbed(compile)
+    assert not want[4]
     again = train(Noisy(lost_at), compile=compile)
-    for name, w in weights.items():
-        np.testing.assert_allclose(again[0][name], w, rtol=1e-5, atol=1e-6, err_msg=name)
-    for seen, wanted in zip(again[1], moments, strict=True):
-        np.testing.assert_allclose(seen, wanted, rtol=1e-5, atol=1e-6)
-    assert again[2].keys() == history.keys()
-    for name, values in history.items():
-        np.testing.assert_allclose(again[2][name], values, rtol=1e-5)
-    assert again[3] == numbers
+    same(again, want)
+    assert again[3] == want[3]
     assert len(again[4]) == len(lost_at)
     said = r"fit: the GPU \(.+\) was lost: .+\. It goes on .* after step (\d+), on device 'gpu'$"
     steps = [int(re.match(said, text)[1]) for text in again[4]]  # type: ignore[index]
@@ -317,9 +316,7 @@ def test_a_loss_between_two_fits(gpu: str, monkeypatch: pytest.MonkeyPatch) -> N
         results.append(second)
     told = results[1][4]
     assert [("made after step 10 of the fit before" in text) for text in told] == [True]
-    for name, w in results[0][0].items():
-        np.testing.assert_allclose(results[1][0][name], w, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(results[1][2]["loss"], results[0][2]["loss"], rtol=1e-5)
+    same(results[1], results[0])
 
 
 def test_a_loss_that_nobody_has_noticed_yet(
@@ -332,8 +329,7 @@ def test_a_loss_that_nobody_has_noticed_yet(
     lose()
     seen = train(Noisy(), model)
     assert not seen[4]
-    for name, w in want[0].items():
-        np.testing.assert_allclose(seen[0][name], w, rtol=1e-5, atol=1e-6)
+    same(seen, want)
     lose()
     told = train(Noisy(), model, device="cpu", epochs=1)[4]
     assert [("made after step 30" in text) for text in told] == [True]
@@ -404,5 +400,4 @@ def test_large_states_are_read_in_parts(gpu: str, monkeypatch: pytest.MonkeyPatc
     want = train(Noisy())
     seen = train(Noisy((150,)))
     assert len(seen[4]) == 1
-    for name, w in want[0].items():
-        np.testing.assert_allclose(seen[0][name], w, rtol=1e-5, atol=1e-6)
+    same(seen, want)

@@ -62,6 +62,14 @@ class Stop(Callback):
         self.seen = state["seen"]
 
 
+def fail(model: pf.Model) -> None:
+    raise KeyError("stop")
+
+
+def stop(model: pf.Model) -> None:
+    model.stop_training = True
+
+
 def make(width: int = 8) -> pf.Model:
     pf.manual_seed(3)
     np.random.seed(1)
@@ -109,9 +117,6 @@ def test_it_goes_on_from_any_step(
     whole = Stop()
     want = outcome(fit(make(), None, whole, **options))
 
-    def fail(model: pf.Model) -> None:
-        raise KeyError("stop")
-
     for step in (3, 6, 7, 12):
         with pytest.raises(KeyError, match="stop"):
             fit(make(), tmp_path, Stop(step, fail), **options)
@@ -140,16 +145,16 @@ def test_stopped_as_an_epoch_ends(way: str, tmp_path: Path) -> None:
         model = make()
         return Own(model.net, model.loss, model.optimizer, (), model.lr_scheduler)
 
-    def stop(model: pf.Model) -> None:
-        model.stop_training = True
+    def end(model: pf.Model) -> None:
+        stop(model)
         if way == "error":
-            raise KeyError("stop")
+            fail(model)
 
     data = Noisy()
     validation = data.x, data.y
     options = {"read_every": 100, "validation_data": validation}
     runs = []
-    for resume, *callbacks in ((None,), (tmp_path, Stop(14, stop)), (tmp_path,)):
+    for resume, *callbacks in ((None,), (tmp_path, Stop(14, end)), (tmp_path,)):
         model = own()
         loader = DataLoader(data, 8, shuffle=True)
         with contextlib.suppress(KeyError):
@@ -189,7 +194,7 @@ t.fit(t.make(), "runs")
 
 def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     want = outcome(fit(make()))
-    fit(make(), tmp_path, Stop(10, lambda model: setattr(model, "stop_training", True)))
+    fit(make(), tmp_path, Stop(10, stop))
     newest = max(tmp_path.iterdir())
     for size in (newest.stat().st_size // 2, 0):
         with open(newest, "r+b") as file:
@@ -238,9 +243,6 @@ def test_early_stopping_goes_on(tmp_path: Path) -> None:
     stops = [EarlyStopping("accuracy", patience=5) for _ in range(3)]
     want = outcome(fit(make(), None, stops[0]))
 
-    def fail(model: pf.Model) -> None:
-        raise KeyError("stop")
-
     with pytest.raises(KeyError):
         fit(make(), tmp_path, stops[1], Stop(18, fail))
     (path,) = sorted(tmp_path.glob("*.pt"))[-1:]
@@ -259,16 +261,16 @@ def test_early_stopping_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_fit_that_was_stopped_early_stays_so(tmp_path: Path) -> None:
-    def stop() -> EarlyStopping:
+    def early() -> EarlyStopping:
         return EarlyStopping("loss", mode="max", patience=1)
 
-    stops = [stop(), stop()]
-    asked = Stop(3, lambda model: setattr(model, "stop_training", True))
-    cut = stop()
+    stops = [early(), early()]
+    asked = Stop(3, stop)
+    cut = early()
     fit(make(), tmp_path, cut, asked)
     assert cut.best is None  # the numbers of a part of an epoch don't count
     want = outcome(fit(make(), tmp_path, stops[0]))
-    assert want == outcome(fit(make(), None, stop()))
+    assert want == outcome(fit(make(), None, early()))
     assert stops[0].stopped_epoch == 2
     model = fit(make(), tmp_path, stops[1])
     assert outcome(model) == want
@@ -277,7 +279,7 @@ def test_a_fit_that_was_stopped_early_stays_so(tmp_path: Path) -> None:
 
 def test_what_is_another_now_is_told(tmp_path: Path) -> None:
     """Data within an epoch, or an optimizer."""
-    fit(make(), tmp_path, Stop(3, lambda model: setattr(model, "stop_training", True)))
+    fit(make(), tmp_path, Stop(3, stop))
     with pytest.warns(RuntimeWarning, match="after 3 of 7 batches of an epoch, which has 5 now"):
         make().fit(DataLoader(Noisy(), 10), 1, resume=tmp_path, verbose=0, device="cpu")
     model = make()
@@ -297,9 +299,6 @@ def test_the_files_of_a_model_checkpoint(order: int, tmp_path: Path) -> None:
     whole = outcome(fit(make(), None, *callbacks()))
     for path in tmp_path.iterdir():
         path.unlink()
-
-    def fail(model: pf.Model) -> None:
-        raise KeyError("stop")
 
     with pytest.raises(KeyError):
         fit(make(), True, *callbacks(), Stop(9, fail))
@@ -390,7 +389,7 @@ def test_weights_beside_checkpoints_are_left_alone(tmp_path: Path) -> None:
 
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The old checkpoint stays whole, and the error says what happened."""
-    fit(make(), tmp_path, Stop(7, lambda model: setattr(model, "stop_training", True)))
+    fit(make(), tmp_path, Stop(7, stop))
     before = {p: p.read_bytes() for p in tmp_path.iterdir()}
     opened = files._open_part
 

@@ -139,18 +139,20 @@ class Noisy(nn.Module):
 
 
 class Two(nn.Module):
-    """Two inputs; a layer that is called twice, one that shares its weight, one never called."""
+    """Two inputs; a layer that is called twice, one that shares its weight, one never called; and a
+    parameter between them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Embedding(10, 4)
+        self.shift = nn.Parameter(pf.zeros(4))
         self.act = nn.Tanh()
         self.unused = nn.Linear(2, 2)
         self.head = nn.Linear(4, 10, bias=False)
         self.head.weight = self.embed.weight
 
     def forward(self, ids: pf.Tensor, scale: pf.Tensor) -> dict[str, Any]:
-        x = self.act(self.embed(ids) * scale.unsqueeze(-1))
+        x = self.act(self.embed(ids) * scale.unsqueeze(-1) + self.shift)
         return {"scores": self.head(self.act(x)), "parts": (x, x.mean(1)), "note": None}
 
 
@@ -167,14 +169,14 @@ def test_several_inputs_and_outputs(form: str) -> None:
     }
     found = summarize(Two(), **forms[form])
     assert rows(found) == [
-        ("Two", "{scores: [N, 5, 10], parts: ([N, 5, 4], [N, 4]), note: None}", "0", "44"),
+        ("Two", "{scores: [N, 5, 10], parts: ([N, 5, 4], [N, 4]), note: None}", "4", "64"),
         ("embed: Embedding", "[N, 5, 4]", "40", "0"),
         ("act: Tanh ×2", "[N, 5, 4]", "0", "40"),
         ("unused: Linear", "", "6", ""),
         ("head: Linear", "[N, 5, 10]", "shared", "400"),
     ]
-    assert found.parameters == 46
-    assert found.flops == 44 + 40 + 400
+    assert found.parameters == 50
+    assert found.flops == 64 + 40 + 400
 
 
 ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [

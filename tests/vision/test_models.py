@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,64 +14,16 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.vision import models
 
-# Of torchvision's builders: the number of parameters, and checksums of the state_dict's keys,
-# shapes and dtypes in order, and of what the model prints: layers with strides, paddings, rates.
-KNOWN = {
-    name: [int(count), *checksums]
-    for name, count, *checksums in (
-        row.split()
-        for row in """
-alexnet 61100840 2a81ef6e 8de643d6
-convnext_base 88591464 4ce42f47 a7483df4
-convnext_large 197767336 543133e9 2d2db468
-convnext_small 50223688 34dfdc7f 6078c228
-convnext_tiny 28589128 714aa720 f9d427b3
-densenet121 7978856 c746710c 099c04de
-densenet161 28681000 a6d8031c a9bff393
-densenet169 14149480 41ceee80 7c423e44
-densenet201 20013928 6053a24f c91f547b
-efficientnet_b0 5288548 ab98b8a2 e4a48731
-efficientnet_b1 7794184 acea725e 0e60ddee
-efficientnet_b2 9109994 b2e45c8c b53080ff
-efficientnet_b3 12233232 5392f761 7f035413
-efficientnet_b4 19341616 fd84c8a0 5f868dde
-efficientnet_b5 30389784 8dc16c9e c5610977
-efficientnet_b6 43040704 da27e69c 65cdb4f4
-efficientnet_b7 66347960 2abe017b bcf84ec3
-efficientnet_v2_l 118515272 8a0502ce a71ee4e6
-efficientnet_v2_m 54139356 c4bf1bee 87a67c86
-efficientnet_v2_s 21458488 db362862 bcb76a64
-mobilenet_v2 3504872 0cd09f87 14ded543
-mobilenet_v3_large 5483032 ffcedecc 8dd469ed
-mobilenet_v3_small 2542856 728f4ba2 f5390a71
-resnet101 44549160 a7c3c1a5 82f55db7
-resnet152 60192808 140a2179 2cc06ce4
-resnet18 11689512 10778a9e 4d9905a7
-resnet34 21797672 814dcf2a 82b4b6d3
-resnet50 25557032 bcc46ec0 1967fc0b
-resnext101_32x8d 88791336 6bd732cc 0217e60c
-resnext101_64x4d 83455272 1dfa688d 69836d9e
-resnext50_32x4d 25028904 5ffda0ea ee06ef5a
-squeezenet1_0 1248424 8906e188 6d549e96
-squeezenet1_1 1235496 2715fb39 6386b5b0
-vgg11 132863336 0ebe4f82 ac7f447a
-vgg11_bn 132868840 85266870 14bffa72
-vgg13 133047848 6bd6b858 20e9b663
-vgg13_bn 133053736 5ff1e9c8 5072b13e
-vgg16 138357544 acada51f fe4a6940
-vgg16_bn 138365992 b3b0861a 9d0c4d7e
-vgg19 143667240 2323c913 7892de57
-vgg19_bn 143678248 ab1d286c 388f1d94
-vit_b_16 86567656 e2049d03 f6067ce4
-vit_b_32 88224232 01270fe6 605d85bc
-vit_h_14 632045800 370e3a88 ed5a97ce
-vit_l_16 304326632 697a0fe0 d16c894f
-vit_l_32 306535400 a9e55000 7f4a744a
-wide_resnet101_2 126886696 c244bc8d 71c0286b
-wide_resnet50_2 68883240 9e02a383 3446130d
-""".strip().splitlines()
-    )
-}
+# torchvision's builders
+NAMES = """
+alexnet convnext_base convnext_large convnext_small convnext_tiny densenet121 densenet161
+densenet169 densenet201 efficientnet_b0 efficientnet_b1 efficientnet_b2 efficientnet_b3
+efficientnet_b4 efficientnet_b5 efficientnet_b6 efficientnet_b7 efficientnet_v2_l
+efficientnet_v2_m efficientnet_v2_s mobilenet_v2 mobilenet_v3_large mobilenet_v3_small resnet101
+resnet152 resnet18 resnet34 resnet50 resnext101_32x8d resnext101_64x4d resnext50_32x4d
+squeezenet1_0 squeezenet1_1 vgg11 vgg11_bn vgg13 vgg13_bn vgg16 vgg16_bn vgg19 vgg19_bn vit_b_16
+vit_b_32 vit_h_14 vit_l_16 vit_l_32 wide_resnet101_2 wide_resnet50_2
+""".split()
 
 
 @pytest.fixture
@@ -90,29 +41,20 @@ def contents(state: Any) -> str:
     )
 
 
-def known(net: Any) -> list[Any]:
-    """The row of KNOWN."""
-    texts = contents(net.state_dict()), repr(net)
-    return [
-        sum(p.numel() for p in net.parameters()),
-        *(f"{zlib.crc32(text.encode()):08x}" for text in texts),
-    ]
-
-
-@pytest.mark.parametrize("name", KNOWN)
-def test_builder(name: str, undrawn: None) -> None:
-    assert known(models.get_model(name, weights=None)) == KNOWN[name]
-
-
-@pytest.mark.parametrize("name", KNOWN)
-def test_what_is_known_of_torchvision(name: str, torch: Any, torchvision: Any) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_builder(name: str, undrawn: None, torch: Any, torchvision: Any) -> None:
+    """The keys, shapes and dtypes of its state, and what it prints: strides, paddings, rates."""
     with torch.device("meta"):
-        assert known(torchvision.models.get_model(name)) == KNOWN[name]
+        theirs = torchvision.models.get_model(name)
+    ours = models.get_model(name, weights=None)
+    assert contents(ours.state_dict()) == contents(theirs.state_dict())
+    assert [p.shape for p in ours.parameters()] == [p.shape for p in theirs.parameters()]
+    assert repr(ours) == repr(theirs)
 
 
 def test_list_of_models() -> None:
     ours = models.list_models()
-    assert set(ours) == {*KNOWN, "lenet", "unet"}
+    assert set(ours) == {*NAMES, "lenet", "unet"}
     assert ours == models.list_models(models)
     assert models.list_models(include="resnet*", exclude=["*50", "*1*"]) == ["resnet34"]
     assert models.list_models(include=["vit_b*", "lenet"]) == ["lenet", "vit_b_16", "vit_b_32"]
@@ -391,18 +333,10 @@ def test_mistakes() -> None:
     r, v = models.resnet, models.vision_transformer
     for make, kind, text in (
         (lambda: r.ResNet(r.BasicBlock, [1] * 4, groups=2), ValueError, "only supports groups=1"),
-        (
-            lambda: r.ResNet(
-                r.BasicBlock, [1] * 4, replace_stride_with_dilation=(True, True, True)
-            ),
-            NotImplementedError,
-            "Dilation > 1",
-        ),
-        (
-            lambda: r.ResNet(r.BasicBlock, [1] * 4, replace_stride_with_dilation=(True,)),
-            ValueError,
-            "3-element tuple",
-        ),
+        (lambda: r.ResNet(r.BasicBlock, [1] * 4, replace_stride_with_dilation=(True, True, True)),
+         NotImplementedError, "Dilation > 1"),
+        (lambda: r.ResNet(r.BasicBlock, [1] * 4, replace_stride_with_dilation=(True,)), ValueError,
+         "3-element tuple"),
         (lambda: models.MobileNetV2(inverted_residual_setting=[]), ValueError, "non-empty"),
         (lambda: models.MobileNetV3([], 8), ValueError, "should not be empty"),
         (lambda: models.MobileNetV3([1], 8), TypeError, "InvertedResidualConfig"),
@@ -410,11 +344,8 @@ def test_mistakes() -> None:
         (lambda: models.ConvNeXt([3]), TypeError, "CNBlockConfig"),
         (lambda: models.SqueezeNet("1_2"), ValueError, "1_0 or 1_1 expected"),
         (lambda: v.VisionTransformer(20, 8, 1, 1, 4, 4), AssertionError, "multiple of patch_size"),
-        (
-            lambda: v.VisionTransformer(16, 8, 1, 1, 4, 4)(pf.rand(1, 3, 16, 24)),
-            AssertionError,
-            "Wrong image size",
-        ),
+        (lambda: v.VisionTransformer(16, 8, 1, 1, 4, 4)(pf.rand(1, 3, 16, 24)), AssertionError,
+         "Wrong image size"),
     ):  # fmt: skip
         with pytest.raises(kind, match=text):
             make()

@@ -175,29 +175,6 @@ def tv(torchvision: Any) -> Any:
     return torchvision.transforms
 
 
-def _with_modes(arguments: dict[str, Any], module: Any) -> dict[str, Any]:
-    mode = arguments.get("interpolation")
-    return arguments if mode is None else {**arguments, "interpolation": module(mode)}
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "kinds", "levels"), FUNCTIONS,
-    ids=[f"{name}-{i}" for i, (name, *_) in enumerate(FUNCTIONS)],
-)  # fmt: skip
-def test_functions(
-    name: str, arguments: dict[str, Any], kinds: tuple[str, ...], levels: int, torch: Any, tv: Any
-) -> None:
-    for kind in kinds:
-        want = getattr(tv.functional, name)(
-            theirs(kind, torch), **_with_modes(arguments, tv.InterpolationMode)
-        )
-        got = getattr(F, name)(ours(kind), **_with_modes(arguments, T.InterpolationMode))
-        if name.startswith("get_"):
-            assert got == want, kind
-        else:
-            same(got, want, 0 if kind.startswith("pil") and name != "gaussian_blur" else levels)
-
-
 # what v2 has beyond: name, arguments, images
 MORE: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("horizontal_flip", {}, TENSORS + PILS),
@@ -219,22 +196,35 @@ MORE: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
 ]
 
 
+def _with_modes(arguments: dict[str, Any], lib: Any, module: Any) -> dict[str, Any]:
+    """Arguments whose modes and dtypes are those of a library."""
+    found = dict(arguments)
+    if "interpolation" in arguments:
+        found["interpolation"] = module.InterpolationMode(arguments["interpolation"])
+    if "dtype" in arguments:
+        found["dtype"] = getattr(lib, arguments["dtype"])
+    return found
+
+
+ALL = [*(("functional", *row) for row in FUNCTIONS), *(("v2", *row, 0) for row in MORE)]
+
+
 @pytest.mark.parametrize(
-    ("name", "arguments", "kinds"), MORE, ids=[f"{name}-{i}" for i, (name, *_) in enumerate(MORE)]
-)
-def test_functions_of_v2(
-    name: str, arguments: dict[str, Any], kinds: tuple[str, ...], torch: Any, tv: Any
-) -> None:
+    ("where", "name", "arguments", "kinds", "levels"), ALL,
+    ids=[f"{name}-{i}" for i, (_, name, *_) in enumerate(ALL)],
+)  # fmt: skip
+def test_functions(
+    where: str, name: str, arguments: dict[str, Any], kinds: tuple[str, ...], levels: int,
+    torch: Any, tv: Any,
+) -> None:  # fmt: skip
+    mine, other = (F, tv.functional) if where == "functional" else (v2.functional, tv.v2.functional)
     for kind in kinds:
-        args = [dict(arguments), dict(arguments)]
-        if "dtype" in arguments:
-            args = [{**arguments, "dtype": getattr(lib, arguments["dtype"])} for lib in (pf, torch)]
-        want = getattr(tv.v2.functional, name)(theirs(kind, torch), **args[1])
-        got = getattr(v2.functional, name)(ours(kind), **args[0])
+        want = getattr(other, name)(theirs(kind, torch), **_with_modes(arguments, torch, tv))
+        got = getattr(mine, name)(ours(kind), **_with_modes(arguments, pf, T))
         if name.startswith("get_"):
-            assert got == want
+            assert got == want, kind
         else:
-            same(got, want)
+            same(got, want, 0 if kind.startswith("pil") and name != "gaussian_blur" else levels)
 
 
 def test_conversions(torch: Any, tv: Any) -> None:
@@ -304,20 +294,15 @@ OF_CLASSES: list[tuple[str, dict[str, Any], Any, tuple[str, ...]]] = [
     ("TenCrop", {"size": (5, 4), "vertical_flip": True}, None, TENSORS + PILS),
     ("Pad", {"padding": (2, 1), "fill": 3, "padding_mode": "constant"}, None, TENSORS + PILS),
     ("RandomCrop", {"size": 10, "padding": 2}, (1, 3, 10, 10), TENSORS + PILS),
-    (
-        "RandomCrop",
-        {"size": (20, 25), "pad_if_needed": True, "padding_mode": "reflect", "fill": 1},
-        (0, 1, 20, 25), TENSORS + PILS,
-    ),
+    ("RandomCrop", {"size": (20, 25), "pad_if_needed": True, "padding_mode": "reflect", "fill": 1},
+     (0, 1, 20, 25), TENSORS + PILS),
     ("RandomResizedCrop", {"size": 7}, (1, 2, 9, 6), TENSORS + PILS),
     ("RandomHorizontalFlip", {"p": 1.0}, None, TENSORS + PILS),
     ("RandomVerticalFlip", {"p": 0.0}, None, TENSORS + PILS),
     ("RandomRotation", {"degrees": 30, "fill": 7}, 17.3, TENSORS + PILS),
     ("RandomRotation", {"degrees": (3, 9), "interpolation": LINEAR, "expand": True}, 8.1, TENSORS),
-    (
-        "RandomAffine", {"degrees": 9, "shear": [3, 4], "fill": [2]},
-        (8.5, (1, -2), 0.9, (3.0, 0.0)), ("uint8", "float", "pil"),
-    ),
+    ("RandomAffine", {"degrees": 9, "shear": [3, 4], "fill": [2]}, (8.5, (1, -2), 0.9, (3.0, 0.0)),
+     ("uint8", "float", "pil")),
     ("RandomPerspective", {"p": 1}, (START, END), TENSORS + PILS),
     ("ColorJitter", {"brightness": 0.3}, ([3, 1, 0, 2], 1.2, 0.7, 1.4, -0.1), TENSORS + PILS),
     ("ColorJitter", {"hue": 0.3}, ([0, 1, 2, 3], None, None, None, 0.1), TENSORS),
@@ -346,9 +331,7 @@ def test_classes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """What comes of the same draw, of an image alone and within a sample."""
-    mine, other = (
-        getattr(lib, name)(**_with_modes(arguments, lib.InterpolationMode)) for lib in (T, tv)
-    )
+    mine, other = (getattr(lib, name)(**_with_modes(arguments, None, lib)) for lib in (T, tv))
     if params is not None:
         for t in (mine, other):
             monkeypatch.setattr(t, "get_params", lambda *args, **kwargs: params)

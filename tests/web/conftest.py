@@ -1,10 +1,15 @@
-"""A server, a browser, and a page with Python in it, each made once for all tests here."""
+"""A server, a browser, and a page with Python in it, each made once for all tests here; and what
+several files need: servers of folders, and pages that leave no error."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import http.server
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,18 +22,58 @@ FLAGS = (
     "--disable-background-networking --disable-component-update --disable-sync"
 ).split()
 SIZE = {"width": 1200, "height": 1000}
+# From `fill()` on the browser has no memory for the buffer that is made next.
+FULL = """
+self.fill = () => {
+  const { popErrorScope } = GPUDevice.prototype;
+  GPUDevice.prototype.popErrorScope = async function () {
+    GPUDevice.prototype.popErrorScope = popErrorScope;
+    await popErrorScope.call(this);
+    return new GPUOutOfMemoryError("full");
+  };
+};
+"""
 BLANK = '<!doctype html><title>test</title><link rel="icon" href="data:,">'
+
+
+@contextlib.contextmanager
+def running(server: Any) -> Iterator[Any]:
+    """The server, answering; it looks at its connections all the time."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextlib.contextmanager
+def files(
+    folder: Path, headers: Callable[[str], dict[str, str]] = lambda path: {}
+) -> Iterator[str]:
+    """The address of a plain server of a folder, whose files have these headers by their path."""
+
+    class Plain(http.server.SimpleHTTPRequestHandler):
+        def end_headers(self) -> None:
+            for name, value in headers(self.path).items():
+                self.send_header(name, value)
+            super().end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    handler = functools.partial(Plain, directory=str(folder))
+    with running(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
+        yield f"http://127.0.0.1:{server.server_port}/"
 
 
 @pytest.fixture(scope="package")
 def server() -> Iterator[serve.Server]:
     """The demos' server on a free port."""
-    with serve.Server("127.0.0.1", 0) as running:
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield running
-        running.shutdown()
-        thread.join()
+    with running(serve.Server("127.0.0.1", 0)) as server:
+        yield server
 
 
 @pytest.fixture(scope="package")
@@ -54,12 +99,14 @@ def pyodide_files() -> None:
 class Tab:
     """A page, and what went wrong in it."""
 
-    def __init__(self, browser: Any, server: serve.Server) -> None:
-        """In a context of its own, or in one that is given in place of the browser."""
+    def __init__(self, browser: Any, server: Any, **context: Any) -> None:
+        """In a context of its own with these options, or in one that stands for the browser."""
         self.url = server.url
         self.errors: list[str] = []
         self.own = hasattr(browser, "new_context")
-        self.context = browser.new_context(viewport=SIZE) if self.own else browser
+        self.context = browser
+        if self.own:
+            self.context = browser.new_context(**{"viewport": SIZE, **context})
         self.page = self.context.new_page()
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))

@@ -162,7 +162,7 @@ def test_the_next_start_takes_the_snapshot(visitor: Visitor, first: dict[str, An
     assert names(report["network"]) == {"pyframe.tar.gz"}  # of which no digest is known before
     assert names(report["kept"]) == PYODIDE
     assert "Starting pyframe" not in [text for text, _ in report["told"]]
-    imported = visitor.python("import sys; 'pyframe.web.host' in sys.modules")
+    imported = visitor.python("import sys; 'pyframe.web.worker' in sys.modules")
     assert imported
     put = f"import pathlib; pathlib.Path('wasm_modules.py').write_text({WASM.read_text()!r})"
     assert visitor.python(f"{put}\nimport wasm_modules; wasm_modules.in_place()") == "changed"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import subprocess
 import sys
 import tarfile
-import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,8 @@ from typing import Any
 import pytest
 
 from pyframe import serve
+
+from .conftest import files
 
 BUILD = [sys.executable, str(serve.ROOT / "scripts" / "build_web")]
 
@@ -25,11 +24,6 @@ TRAIN = """async (device) => {
     await element.move(device);
     return element.train({ steps: 2 });
 }"""
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -52,25 +46,17 @@ def test_what_every_page_loads_is_small(site: Path) -> None:
 
 
 def test_the_site_trains(site: Path, tab: Any) -> None:
-    handler = functools.partial(Quiet, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            tab.url = f"http://127.0.0.1:{server.server_port}/"
-            asked: list[str] = []
-            tab.page.on("request", lambda request: asked.append(request.url))
-            tab.page.set_default_timeout(LONG)
-            page = tab.open("demos/playground.html")
-            page.evaluate("() => customElements.whenDefined('py-frame')")
-            for device in ("cpu", "gpu"):
-                done = page.evaluate(TRAIN, device)
-                assert done["steps"] == 2
-            assert any(url.endswith(serve.EARLY) for url in asked)
-            assert not any(url.endswith(serve.LATE) for url in asked)
-        finally:
-            server.shutdown()
-            thread.join()
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    tab.page.set_default_timeout(LONG)
+    with files(site) as tab.url:
+        page = tab.open("demos/playground.html")
+        page.evaluate("() => customElements.whenDefined('py-frame')")
+        for device in ("cpu", "gpu"):
+            done = page.evaluate(TRAIN, device)
+            assert done["steps"] == 2
+    assert any(url.endswith(serve.EARLY) for url in asked)
+    assert not any(url.endswith(serve.LATE) for url in asked)
 
 
 def test_another_folder_is_not_replaced(tmp_path: Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pyframe import io, serve
+from pyframe import serve
 
 from .conftest import Tab
 
@@ -56,15 +55,14 @@ def marks(page: Any) -> list[str]:
     return texts
 
 
-@pytest.mark.parametrize(("device", "name"), [("cpu", "WebAssembly"), ("gpu", "WebGPU")])
-def test_training_learns(demo: Any, device: str, name: str) -> None:
-    steps = 16 if device == "cpu" else 6  # each takes a software GPU a second
-    done = train(demo, device, steps * 32)
-    assert done["steps"] == steps
+def test_training_learns_on_the_gpu(demo: Any) -> None:
+    """A few steps, each of which takes a software GPU a second."""
+    done = train(demo, "gpu", 6 * 32)
+    assert done["steps"] == 6
     first, second = done["history"]
     assert second["loss"] < first["loss"] < 2.4
     assert second["val_accuracy"] > first["val_accuracy"]
-    assert name in demo.locator("py-frame [part=device-name]").inner_text()
+    assert "WebGPU" in demo.locator("py-frame [part=device-name]").inner_text()
     assert len(marks(demo)) == 21
 
 
@@ -82,19 +80,6 @@ def test_a_sample_on_the_pad_is_read_as_before(demo: Any) -> None:
             ),
             arg=guess,
         )
-
-
-def test_saved_weights_are_the_networks(demo: Any, tmp_path: Path) -> None:
-    demo.evaluate("() => document.querySelector('py-frame').move('cpu')")
-    with demo.expect_download() as download:
-        demo.locator("py-frame [part=save]").click()
-    assert download.value.suggested_filename == "digits.safetensors"
-    download.value.save_as(tmp_path / "weights")
-    saved = io.load(tmp_path / "weights")
-    wanted = native_digits().make_model().net.state_dict()
-    assert sorted(saved) == sorted(wanted)
-    for name, tensor in wanted.items():
-        assert saved[name].numpy().tobytes() == tensor.numpy().tobytes()  # an untrained start
 
 
 def test_without_webgpu_and_without_digits(
@@ -115,15 +100,3 @@ def test_without_webgpu_and_without_digits(
     )
     assert shape == [1, 10]
     assert "WebAssembly" in page.locator("py-frame [part=device-name]").inner_text()
-
-
-def native_digits() -> Any:
-    """examples/digits.py as a module."""
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("digits", serve.ROOT / "examples" / "digits.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
 import json
 import re
 import shutil
-import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +15,8 @@ import pytest
 
 import pyframe as pf
 from pyframe import io, serve
+
+from .conftest import SIZE, Tab, files
 
 POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; "
@@ -175,31 +174,16 @@ demo = Demo(make_model, Text(), Text(), predict=write)
 """
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Plain files, all of them under one policy."""
-
-    def end_headers(self) -> None:
-        """As a server with a strict policy has them."""
-        if "loose" not in self.path:
-            self.send_header("Content-Security-Policy", self.policy())
-        self.send_header("Access-Control-Allow-Origin", "*")
-        super().end_headers()
-
-    wasm = True  # whether the policy allows WebAssembly
-
-    def policy(self) -> str:
-        """The same for every file."""
-        return POLICY if self.wasm else POLICY.replace(" 'wasm-unsafe-eval'", "")
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing."""
-
-
 class Site:
-    """A folder that a plain server serves; pyframe lies in a folder of it."""
+    """A folder that a plain server serves under one policy; pyframe lies in a folder of it."""
 
-    def __init__(self, root: Path, url: str) -> None:
-        self.root, self.url = root, url
+    def __init__(self, root: Path) -> None:
+        self.root, self.url, self.policy = root, "", POLICY
+
+    def headers(self, path: str) -> dict[str, str]:
+        """As a server with a strict policy has them."""
+        policy = {} if "loose" in path else {"Content-Security-Policy": self.policy}
+        return {**policy, "Access-Control-Allow-Origin": "*"}
 
     def write(self, **files: str) -> None:
         """Files by their names, with `__` for the dot and `_in_` for the slash."""
@@ -245,41 +229,33 @@ def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Itera
     config = {"pyodide": "pyodide/", "early": serve.EARLY, "late": serve.LATE,
               "datasets": {"points": ["data/points.csv"]}}  # fmt: skip
     (root / "pyframe" / "config.json").write_text(json.dumps(config))
-    handler = functools.partial(Quiet, directory=str(root))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        made = Site(root, f"http://127.0.0.1:{server.server_address[1]}/")
+    made = Site(root)
+    with files(root, made.headers) as made.url:
         made.write(page__css=CSS, page__html=f"{HEAD}<main></main>")
         made.write(points__py=POINTS, helper__py="SIZE = 10\n")
         made.write(b_in_pictures__py=PICTURES, b_in_helper__py="LOSE = 0\nmade = 0\n")
         made.write(lost_in_pictures__py=PICTURES, lost_in_helper__py="LOSE = 60\nmade = 0\n")
         made.write(text__py=TEXT, package__py=POINTS.replace("from helper", "from tiny"))
         yield made
-        server.shutdown()
-        thread.join()
 
 
-class Page:
-    """A page with elements in it, and what went wrong."""
+class Page(Tab):
+    """A page with elements in it, and what went wrong: warnings too."""
 
-    def __init__(self, browser: Any, site: Site, **options: Any) -> None:
-        self.site, self.errors, self.printed = site, [], []
-        self.context = browser.new_context(viewport={"width": 1100, "height": 900}, **options)
-        self.page = self.context.new_page()
+    def __init__(self, browser: Any, site: Site) -> None:
+        self.site, self.printed = site, []
+        super().__init__(browser, site)
         self.page.set_default_timeout(LONG)
-        self.page.on("console", self._console)
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def _console(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.errors.append(f"{message.text} ({message.location})")
+        if message.type == "error":
+            super()._console(message)
         else:
-            self.printed.append(message.text)
+            (self.errors if message.type == "warning" else self.printed).append(message.text)
 
     def open(self, path: str = "page.html") -> Page:
         """Go to a page of the site."""
-        self.page.goto(self.site.url + path)
+        super().open(path)
         return self
 
     def add(self, attributes: str, inside: str = "", *, wait: bool = True) -> Any:
@@ -307,14 +283,14 @@ class Page:
             f"async (arg) => {{ const el = document.querySelector('py-frame'); {code} }}", argument
         )
 
+    def until(self, code: str) -> None:
+        """Until JavaScript gives true; `el` is the element."""
+        start = "const el = document.querySelector('py-frame');"
+        self.page.wait_for_function(f"() => {{ {start} return {code}; }}")
+
     def workers(self) -> int:
         """How many run programs."""
         return sum(w.url.endswith("/worker.js") for w in self.page.workers)
-
-    def close(self) -> None:
-        """Close the page; whatever it complained about fails the test."""
-        self.context.close()
-        assert self.errors == []
 
 
 @pytest.fixture(scope="module")
@@ -480,9 +456,7 @@ def test_controls(page: Page) -> None:
     # a visitor's own hand
     frame.locator("pf-slider").first.locator("input").focus()
     page.page.keyboard.press("Home")
-    page.page.wait_for_function(
-        "() => document.querySelector('py-frame').spec.controls[0].value === 1e-4"
-    )
+    page.until("el.spec.controls[0].value === 1e-4")
     told = page.run("return el.set('depth', 3).catch((error) => error.message)")
     assert told == "There is no control 'depth'; points.py has 'lr', 'width', 'n'."
     told = page.run("return el.set('lr', 7).catch((error) => error.message)")
@@ -495,11 +469,11 @@ def test_pause_step_reset(page: Page) -> None:
     train = frame.locator("[part=train]")
     train.focus()
     page.page.keyboard.press("Enter")
-    page.page.wait_for_function("() => document.querySelector('py-frame').history.length > 1")
+    page.until("el.history.length > 1")
     assert train.inner_text() == "Pause"
     assert frame.locator("[part=status]").get_attribute("aria-live") == "off"
     page.page.keyboard.press("Enter")
-    page.page.wait_for_function("() => !document.querySelector('py-frame').training")
+    page.until("!el.training")
     assert frame.locator("[part=status]").inner_text().startswith("Paused after ")
     done = page.run("return el.history.length")
     assert done < 400
@@ -523,7 +497,7 @@ def test_pause_step_reset(page: Page) -> None:
     )
     assert steps == list(range(steps[0], steps[0] + 4))
     frame.get_by_role("button", name="Start over").click()
-    page.page.wait_for_function("() => !document.querySelector('py-frame').spec.trained")
+    page.until("!el.spec.trained")
     assert page.run("return [el.history.length, el.spec.step]") == [0, 0]
 
 
@@ -564,10 +538,7 @@ def test_text(page: Page) -> None:
     frame = page.add('src="text.py" device="gpu"')
     frame.locator("textarea").first.fill("hello")
     frame.get_by_role("button", name="Write").click()
-    page.page.wait_for_function(
-        "() => document.querySelector('py-frame').shadowRoot"
-        ".querySelector('[part=output]').value === 'HELLO'"
-    )
+    page.until("el.shadowRoot.querySelector('[part=output]').value === 'HELLO'")
     assert page.run("return el.predict('abc')") == "ABC"
     assert frame.locator("[part=train]").is_hidden()
     pieces = page.run(
@@ -719,7 +690,7 @@ def test_bad_input_is_told(page: Page, bad: None, case: str) -> None:
         frame.locator("summary", has_text="Traceback").click()
         trace = frame.locator("[part=traceback-text]").inner_text()
         assert "Error" in trace
-        assert "host.py" not in trace
+        assert "worker.py" not in trace
         assert "importlib" not in trace
         assert "/home/pyodide" not in trace
     page.errors[:] = [e for e in page.errors if "Failed to load resource" not in e]
@@ -775,14 +746,14 @@ def test_light_until_seen_or_clicked(page: Page) -> None:
     assert frame.locator("[part=play]").is_visible()
     assert page.run("return [el.spec, el.engine]") == [None, None]
     frame.get_by_role("button", name="Run this program").press("Enter")
-    page.page.wait_for_function("() => document.querySelector('py-frame').spec")
+    page.until("el.spec")
     assert frame.locator("[part=play]").is_hidden()
     assert page.run("return el.shadowRoot.activeElement.part.value") == "train"
     page.page.evaluate("document.querySelector('main').style.paddingTop = '300vh'")
     page.add('src="points.py" files="helper.py"', poster, wait=False)
     assert page.run("await new Promise(requestAnimationFrame); return el.spec") is None
     page.page.locator("py-frame").scroll_into_view_if_needed()
-    page.page.wait_for_function("() => document.querySelector('py-frame').spec")
+    page.until("el.spec")
     page.page.evaluate("document.querySelector('main').style.paddingTop = ''")
 
 
@@ -834,7 +805,7 @@ def test_a_phone(page: Page) -> None:
             wide = page.page.evaluate("document.documentElement.scrollWidth")
             assert wide <= 320, program
     finally:
-        page.page.set_viewport_size({"width": 1100, "height": 900})
+        page.page.set_viewport_size(SIZE)
     page.errors[:] = [e for e in page.errors if "Failed to load resource" not in e]
 
 
@@ -919,7 +890,7 @@ def test_fifty_elements(page: Page) -> None:
 
 def test_without_webassembly(browser: Any, site: Site) -> None:
     """A page whose policy forbids it is told at once."""
-    Quiet.wasm = False
+    site.policy = POLICY.replace(" 'wasm-unsafe-eval'", "")
     page = Page(browser, site)
     try:
         frame = page.open().add('src="points.py" files="helper.py"')
@@ -929,7 +900,7 @@ def test_without_webassembly(browser: Any, site: Site) -> None:
         assert frame.locator("[part=error-message]").inner_text() == told
         page.errors.clear()
     finally:
-        Quiet.wasm = True
+        site.policy = POLICY
         page.close()
 
 

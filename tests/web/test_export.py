@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import math
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import exported
 import numpy as np
@@ -20,7 +18,7 @@ from pyframe import nn, optim
 from pyframe.data import TensorDataset
 from pyframe.web import Demo, Plane, Points, Slider, Values
 
-from .conftest import BLANK, PythonPage
+from .conftest import BLANK, FULL, PythonPage, Tab, files
 
 STRICT = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src data:"
@@ -85,25 +83,15 @@ TRAIN = """async ({ name, xs, ys, rates }) => {
 }"""
 
 
-class Site:
-    """A plain static server of a folder; what is in strict/ has a strict policy."""
+class Site(NamedTuple):
+    """A folder behind a plain server; what is in strict/ has a strict policy."""
 
-    def __init__(self, folder: Path) -> None:
-        class Handler(http.server.SimpleHTTPRequestHandler):
-            def __init__(self, *args: Any, **kwargs: Any) -> None:
-                super().__init__(*args, directory=str(folder), **kwargs)
+    folder: Path
+    url: str
 
-            def log_message(self, *args: Any) -> None:
-                pass
 
-            def end_headers(self) -> None:
-                if self.path.startswith("/strict"):
-                    self.send_header("Content-Security-Policy", STRICT)
-                super().end_headers()
-
-        self.folder = folder
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/"
+def policy(path: str) -> dict[str, str]:
+    return {"Content-Security-Policy": STRICT} if path.startswith("/strict") else {}
 
 
 @pytest.fixture(scope="module")
@@ -124,33 +112,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     pf.web.export(DEMO, to=folder / "predicts", train=False, element=False)
     (folder / "blank").mkdir()
     (folder / "blank" / "index.html").write_text(BLANK)
-    site = Site(folder)
-    thread = threading.Thread(target=site.server.serve_forever)
-    thread.start()
-    yield site
-    site.server.shutdown()
-    thread.join()
-    site.server.server_close()
+    with files(folder, policy) as url:
+        yield Site(folder, url)
 
 
-class Watched:
-    """A page that must leave no error in the console, but for those that a test expects."""
-
-    def __init__(self, browser: Any) -> None:
-        self.errors: list[str] = []
-        self.context = browser.new_context(viewport={"width": 1000, "height": 800})
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(240_000)
-        self.page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+def patient(browser: Any, site: Site) -> Tab:
+    """A page that waits for what takes its time."""
+    tab = Tab(browser, site)
+    tab.page.set_default_timeout(240_000)
+    return tab
 
 
 @pytest.fixture(scope="module")
-def watched(browser: Any, site: Site) -> Iterator[Watched]:
+def watched(browser: Any, site: Site) -> Iterator[Tab]:
     """A page with the player, its Runtime, and an engine that a test may open anew."""
-    found = Watched(browser)
-    found.page.goto(f"{site.url}blank/")
-    found.page.evaluate(
+    found = patient(browser, site)
+    found.open("blank/").evaluate(
         """async (url) => {
             const at = new URL("points/", url);
             Object.assign(self, await import(new URL("player.js", at)));
@@ -170,12 +147,11 @@ def watched(browser: Any, site: Site) -> Iterator[Watched]:
         site.url,
     )
     yield found
-    found.context.close()
-    assert found.errors == []
+    found.close()
 
 
 @pytest.fixture
-def page(watched: Watched) -> Iterator[Any]:
+def page(watched: Tab) -> Iterator[Any]:
     """See `watched`; engines are closed when the test is over."""
     yield watched.page
     watched.page.evaluate("async () => { await self.engine?.close(); self.engine = null; }")
@@ -385,15 +361,11 @@ def test_half_precision(page: Any, tmp_path: Path) -> None:
 
 
 def test_a_full_device(page: Any) -> None:
+    page.evaluate(FULL + "null")
     told = page.evaluate(
         """async () => {
             const engine = await opened({ program: "lean/" });
-            const { popErrorScope } = GPUDevice.prototype;
-            GPUDevice.prototype.popErrorScope = async function () {
-                GPUDevice.prototype.popErrorScope = popErrorScope;
-                await popErrorScope.call(this);
-                return new GPUOutOfMemoryError("full");
-            };
+            fill();
             return message(() => engine.train({ steps: 1 }));
         }"""
     )
@@ -494,7 +466,7 @@ def changed(site: Site, name: str, change: Callable[[Path], None]) -> str:
     return name
 
 
-def test_bad_folders(page: Any, site: Site, watched: Watched) -> None:
+def test_bad_folders(page: Any, site: Site, watched: Tab) -> None:
     def edit(**new: Any) -> Callable[[Path], None]:
         def change(folder: Path) -> None:
             document = json.loads((folder / "program.json").read_text())
@@ -554,11 +526,11 @@ def test_pages_of_all_kinds(browser: Any, site: Site) -> None:
         ("sandbox", f"{site.url}blank/"),
         ("srcdoc", f"{site.url}blank/"),
     ):
-        watched = Watched(browser)
-        watched.page.goto(url)
-        frame = watched.page
+        tab = patient(browser, site)
+        tab.page.goto(url)
+        frame = tab.page
         if name in ("sandbox", "srcdoc"):
-            watched.page.evaluate(
+            tab.page.evaluate(
                 """([name, text]) => {
                     const frame = document.createElement("iframe");
                     if (name === "sandbox") {
@@ -572,12 +544,11 @@ def test_pages_of_all_kinds(browser: Any, site: Site) -> None:
                 }""",
                 [name, one.read_text()],
             )
-            frame = watched.page.locator("iframe").element_handle().content_frame()
+            frame = tab.page.locator("iframe").element_handle().content_frame()
             frame.wait_for_selector("py-frame", state="attached")
         found[name] = frame.evaluate(ELEMENT)
         assert found[name]["title"] == "Two <kinds>"
-        watched.context.close()
-        assert watched.errors == []
+        tab.close()
     assert {json.dumps(f) for f in found.values()} == {json.dumps(found["plain"])}
 
 
@@ -600,11 +571,9 @@ WITHOUT_A_DEMO = """async () => {
 
 def test_a_model_without_a_demo(browser: Any, site: Site) -> None:
     """Sliders for three numbers, bars for one score, and a sample that Train learns from."""
-    watched = Watched(browser)
-    watched.page.goto(f"{site.url}plain/")
-    found = watched.page.evaluate(WITHOUT_A_DEMO)
+    tab = patient(browser, site)
+    found = tab.open("plain/").evaluate(WITHOUT_A_DEMO)
     yes = 1 / (1 + math.exp(-found["score"]))
     assert yes > 0.5
     assert found["shares"] == pytest.approx([1 - yes, yes], abs=1e-5)
-    watched.context.close()
-    assert watched.errors == []
+    tab.close()

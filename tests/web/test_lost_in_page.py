@@ -10,21 +10,9 @@ import pytest
 
 from pyframe import serve
 
-from .conftest import CHROMIUM, FLAGS, PythonPage, Tab
+from .conftest import CHROMIUM, FLAGS, FULL, PythonPage, Tab
 
 LOST = "DeviceLostError: the GPU .* was lost: Device was destroyed"
-
-# From `js.fill()` on the browser has no memory for the buffer that is made next.
-FULL = """
-self.fill = () => {
-  const { popErrorScope } = GPUDevice.prototype;
-  GPUDevice.prototype.popErrorScope = async function () {
-    GPUDevice.prototype.popErrorScope = popErrorScope;
-    await popErrorScope.call(this);
-    return new GPUOutOfMemoryError("full");
-  };
-};
-"""
 
 
 def test_a_browser_whose_gpu_process_ends(browser: Any, server: serve.Server) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import html
-import http.server
 import re
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +19,7 @@ import pyframe as pf
 from pyframe import serve
 from pyframe.web import notebook
 
-from .conftest import BLANK, Tab
+from .conftest import BLANK, Tab, files
 
 POINTS = '''"""Two classes of points."""
 import pyframe as pf
@@ -169,19 +167,6 @@ def test_jupyter_serves_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert repr(shown) == f"<py-frame of points.py at {shown.url}>"
 
 
-class Blank(http.server.BaseHTTPRequestHandler):
-    """The page of a notebook."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(BLANK.encode())
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 def test_notebooks_of_this_computer_show_a_program(
     tab: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,21 +175,20 @@ def test_notebooks_of_this_computer_show_a_program(
     Path("points.py").write_text(POINTS)
     shown, demos = (f"{url}style.css" for url in (notebook.frame("points.py").url, tab.url))
     found = []
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Blank) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    (tmp_path / "index.html").write_text(BLANK)  # the page of a notebook
+    with files(tmp_path) as url:
         for host in ("127.0.0.1", "localhost"):
-            tab.page.goto(f"http://{host}:{server.server_port}/")
-            for url in (shown, demos):
+            tab.page.goto(url.replace("127.0.0.1", host))
+            for src in (shown, demos):
                 frame = tab.page.evaluate_handle(
                     """(src) => new Promise((resolve) => {
                         const frame = Object.assign(document.createElement("iframe"), { src });
                         frame.onload = () => resolve(frame);
                         document.body.append(frame);
                     })""",
-                    url,
+                    src,
                 )
-                found.append(frame.as_element().content_frame().url == url)
-        server.shutdown()
+                found.append(frame.as_element().content_frame().url == src)
     assert found == [True, False, True, False]
     assert all("frame-ancestors" in text for text in tab.errors)
     assert len(tab.errors) == 2

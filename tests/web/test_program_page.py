@@ -13,8 +13,8 @@ from pyframe import serve
 from pyframe.__main__ import main
 from pyframe.web.source import Program
 
-from .conftest import Tab
-from .test_serve import get, running
+from .conftest import Tab, running
+from .test_serve import get
 
 LONG = 240_000  # ms; a busy machine takes its time
 PROGRAM = '''"""Points to part."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from contract import CHECKS
 
 from pyframe import serve
 
-from .conftest import BLANK, PythonPage, Tab
+from .conftest import BLANK, PythonPage, Tab, running
 from .test_lost_in_page import LOST
 
 CONTRACT = Path(__file__).parent.parent / "contract.py"
@@ -52,13 +51,9 @@ class Isolated(serve.Handler):
 @pytest.fixture(scope="module")
 def isolated() -> Iterator[serve.Server]:
     """A server whose pages have shared memory."""
-    with serve.Server("127.0.0.1", 0) as running:
-        running.RequestHandlerClass = Isolated
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield running
-        running.shutdown()
-        thread.join()
+    with running(serve.Server("127.0.0.1", 0)) as server:
+        server.RequestHandlerClass = Isolated
+        yield server
 
 
 def forced(tab: Tab, reading: str, headers: dict[str, str]) -> PythonPage:

@@ -6,16 +6,9 @@ from typing import Any
 
 import pytest
 
-# y = scale * x: one kernel with two buffers and a uniform.
-SCALE = """
-struct Params { scale: f32, n: u32 }
-@group(0) @binding(0) var<storage, read> x: array<f32>;
-@group(0) @binding(1) var<storage, read_write> y: array<f32>;
-@group(0) @binding(2) var<uniform> p: Params;
-@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {
-  if (id.x < p.n) { y[id.x] = x[id.x] * p.scale; }
-}
-"""
+from tests.backend.cases import SCALE
+
+from .conftest import FULL
 
 # What the snippets of the tests use; `params` packs the struct above.
 PRELUDE = """
@@ -38,7 +31,8 @@ const buffer = (...values) => {
   rt.write(id, f32(...values));
   return id;
 };
-const program = () => rt.load([SCALE], ["scale"], i32(0, 1, 1, 1, 0, 8, 2, 0, 1), 2, 256);
+const step = (from, to) => [0, 1, 1, 1, 0, 8, 2, from, to];
+const program = () => rt.load([SCALE], ["scale"], i32(...step(0, 1)), 2, 256);
 const slow = () => {  // from now on pipelines are there when `open` was called
   const { createComputePipelineAsync } = GPUDevice.prototype;
   let open;
@@ -97,7 +91,6 @@ def test_steps_run_in_order_and_in_one_submit(js: Snippets) -> None:
     out = js(
         """
         const ids = i32(buffer(1, 2), rt.alloc(8), rt.alloc(8));
-        const step = (from, to) => [0, 1, 1, 1, 0, 8, 2, from, to];
         const twice = rt.load([SCALE], ["scale"], i32(...step(0, 1), ...step(1, 2)), 3, 256);
         rt.run(twice, ids, params(2, 2));
         const { dispatches, submits } = rt.stats();
@@ -151,7 +144,6 @@ def test_a_step_keeps_a_few_bind_groups(js: Snippets) -> None:
 def test_only_the_steps_of_a_changed_slot_get_new_bind_groups(js: Snippets) -> None:
     out = js(
         """
-        const step = (from, to) => [0, 1, 1, 1, 0, 8, 2, from, to];
         const steps = i32(...step(0, 1), ...step(1, 2), ...step(2, 3));
         const chain = rt.load([SCALE], ["scale"], steps, 4, 256);
         const first = i32(buffer(1), rt.alloc(4), rt.alloc(4), rt.alloc(4));
@@ -178,7 +170,6 @@ def test_parts_of_a_buffer_stand_where_buffers_do(js: Snippets) -> None:
         const d = rt.alloc(8);
         rt.write(a, f32(1, 2));
         rt.write(b, f32(10, 20));
-        const step = (from, to) => [0, 1, 1, 1, 0, 8, 2, from, to];
         const two = rt.load([SCALE], ["scale"], i32(...step(0, 2), ...step(1, 3)), 4, 256);
         rt.run(two, i32(a, b, c, d), params(2, 2));
         const all = floats(await rt.read(i32(c, d, target, whole), i32(8, 8, 1024, 1024)));
@@ -254,7 +245,6 @@ def test_a_profile_has_the_time_of_each_step(js: Snippets) -> None:
     """Browsers round the times, so that a short step may take none."""
     out = js(
         """
-        const step = (from, to) => [0, 1, 1, 1, 0, 8, 2, from, to];
         const twice = rt.load([SCALE], ["scale"], i32(...step(0, 1), ...step(1, 2)), 3, 256);
         const ids = i32(buffer(2), rt.alloc(4), rt.alloc(4));
         const times = await rt.profile(twice, ids, params(3, 1));
@@ -458,18 +448,11 @@ def test_a_browser_that_gives_no_gpu_any_more(js: Snippets) -> None:
 def test_no_memory_left(js: Snippets) -> None:
     """The browser tells it later: the next read does, and the buffer can only be freed then."""
     out = js(
-        """
-        const { popErrorScope } = GPUDevice.prototype;
-        const full = () => {
-          GPUDevice.prototype.popErrorScope = async function () {
-            GPUDevice.prototype.popErrorScope = popErrorScope;
-            await popErrorScope.call(this);
-            return new GPUOutOfMemoryError("full");
-          };
-        };
+        FULL
+        + """
         const x = buffer(3);
         const scale = program();
-        full();
+        fill();
         const y = rt.alloc(400);
         const part = rt.slice(y, 256, 4);
         for (const id of [y, part]) rt.run(scale, i32(x, id), params(2, 1));
@@ -485,7 +468,7 @@ def test_no_memory_left(js: Snippets) -> None:
         all.push(rt.failed());
         const z = rt.alloc(4);
         rt.run(scale, i32(x, z), params(2, 1));
-        full();
+        fill();
         rt.free(rt.alloc(8));  // before it is known
         all.push(await caught(() => rt.read(i32(z), i32(4))));
         all.push(floats(await rt.read(i32(z), i32(4))));

@@ -14,18 +14,19 @@ import sys
 import tarfile
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from together import together
 
 from pyframe import serve
 from pyframe.__main__ import main
 from pyframe.web.source import Program
 
-from .conftest import PythonPage, Tab
+from .conftest import PythonPage, Tab, running
 
 WAIT = 60  # seconds for what comes at once, if it comes
 
@@ -63,19 +64,6 @@ def raw(server: serve.Server, request: bytes) -> bytes:
 def status(answer: bytes) -> int:
     found = re.match(rb"HTTP/1\.1 (\d+) ", answer)
     return int(found[1]) if found else 0
-
-
-@contextlib.contextmanager
-def running(server: serve.Server) -> Iterator[serve.Server]:
-    """The server, answering; it looks at its connections all the time."""
-    with server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def local(program: Program | None = None, **options: Any) -> AbstractContextManager[serve.Server]:
@@ -341,7 +329,7 @@ def names(archive: bytes) -> list[str]:
 
 
 def test_an_archive_is_made_once_for_many(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    built, all_ask = [], threading.Barrier(32)
+    built = []
     build = serve.Package._read
 
     def count(self: Any, sources: Any) -> dict[str, bytes]:
@@ -349,19 +337,9 @@ def test_an_archive_is_made_once_for_many(tree: Path, monkeypatch: pytest.Monkey
         return build(self, sources)
 
     monkeypatch.setattr(serve.Package, "_read", count)
-    package, found = serve.Package(), []
-
-    def ask() -> None:
-        all_ask.wait(WAIT)
-        found.append(package.archive(serve.EARLY))
-
-    threads = [threading.Thread(target=ask) for _ in range(32)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    package = serve.Package()
+    found = together(lambda _: package.archive(serve.EARLY), 32)
     assert len(built) == 1
-    assert len(found) == 32
     assert len(set(found)) == 1
     assert names(found[0]) == ["pyframe/__init__.py", "pyframe/nn/a.py", "pyframe/shaders/a.wgsl"]
 

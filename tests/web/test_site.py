@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import re
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +15,7 @@ from pyframe import serve
 from pyframe.__main__ import main
 from pyframe.web import late, site as sites
 
-from .conftest import Tab
+from .conftest import Tab, files
 
 LONG = 240_000  # ms; a busy machine takes its time
 PROGRAM = '''"""Numbers to learn."""
@@ -62,44 +59,35 @@ POLICY = (  # the least that a site needs
 )
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def end_headers(self) -> None:
-        self.send_header("Content-Security-Policy", POLICY)
-        super().end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """A folder behind a plain server with a strict policy, and its address."""
     folder = tmp_path_factory.mktemp("host")
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield folder, f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with files(folder, lambda path: {"Content-Security-Policy": POLICY}) as url:
+        yield folder, url
 
 
 @pytest.fixture
-def place(exported: Path, host: tuple[Path, str]) -> Callable[[str], tuple[Path, str]]:
-    """Puts a copy of the site behind the server: its folder of code, and its address."""
+def place(exported: Path, host: tuple[Path, str]) -> Callable[..., str]:
+    """Puts a copy of the site behind the server, with a file that is changed or gone."""
 
-    def make(name: str) -> tuple[Path, str]:
+    def make(damaged: str = "", gone: bool = False) -> str:
         folder, url = host
+        name = damaged.replace("/", "-") or "good"
         shutil.copytree(exported, folder / name, copy_function=shutil.copy)
         (code,) = (folder / name).glob("pyframe-*")
-        return code, f"{url}{name}/"
+        if gone:
+            (code / damaged).unlink()
+        elif damaged:
+            (code / damaged).write_bytes((code / damaged).read_bytes() + b"\n")
+        return f"{url}{name}/"
 
     return make
 
 
 def test_a_site_trains(place: Any, tab: Tab) -> None:
     """From a plain server, with all that it asks for from its own folders."""
-    _, url = place("good")
+    url = place()
     asked: list[str] = []
     tab.page.on("request", lambda request: asked.append(request.url))
     tab.page.set_default_timeout(LONG)
@@ -158,12 +146,7 @@ DAMAGES = [  # a file, whether it is gone, and what the page says
 
 @pytest.mark.parametrize(("name", "gone", "said"), DAMAGES, ids=[name for name, _, _ in DAMAGES])
 def test_other_code_is_refused(place: Any, tab: Tab, name: str, gone: bool, said: str) -> None:
-    code, url = place(name.replace("/", "-"))
-    if gone:
-        (code / name).unlink()
-    else:
-        (code / name).write_bytes((code / name).read_bytes() + b"\n")
-    tab.page.goto(url)
+    tab.page.goto(place(name, gone))
     tab.page.wait_for_function("said => document.body.innerText.includes(said)", arg=said)
     assert not tab.page.evaluate("() => Boolean(customElements.get('py-frame'))")
     tab.errors.clear()
@@ -180,11 +163,7 @@ def test_other_code_is_refused(place: Any, tab: Tab, name: str, gone: bool, said
 )
 def test_other_parts_are_refused(place: Any, tab: Tab, name: str, gone: bool, said: str) -> None:
     """Shown in the element, and told by its event."""
-    code, url = place(name.replace("/", "-"))
-    if gone:
-        (code / name).unlink()
-    else:
-        (code / name).write_bytes((code / name).read_bytes() + b"\n")
+    url = place(name, gone)
     tab.page.set_default_timeout(LONG)
     if name.startswith("program/"):  # which is told before Python is there
         tab.page.route("**/pyodide.asm.wasm", lambda route: None)

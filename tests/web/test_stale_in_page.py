@@ -14,7 +14,7 @@ sys.path.insert(0, str(SOURCE.parent))
 from stale_patterns import PATTERNS  # noqa: E402
 
 ON_THE_GPU = [
-    "a_global_number", "a_closure_tensor", "a_counter_on_an_object", "a_tensor_that_is_carried",
+    "a_global_number", "a_result_in_a_cell", "a_counter_on_an_object", "a_tensor_that_is_carried",
     "a_temperature", "a_number_as_an_argument", "a_list_that_grows", "a_value_that_is_read",
     "layers_replaced_added_and_removed", "the_rate_of_dropout", "gradients_set_to_none_by_hand",
     "a_group_that_is_replaced", "accumulation_every_second_step", "a_trainer_class",

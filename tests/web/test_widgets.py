@@ -40,13 +40,7 @@ class Widgets(Tab):
     """A page with one widget, or all of them, and what they told."""
 
     def __init__(self, browser: Any, server: serve.Server, **context: Any) -> None:
-        super().__init__(browser, server)
-        if context:
-            self.context.close()
-            self.context = browser.new_context(**context)
-            self.page = self.context.new_page()
-            self.page.on("console", self._console)
-            self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        super().__init__(browser, server, **context)
         self.page.route("**/widgets-page", self._serve)
         self.open("widgets-page")
         self.wait("customElements.get('pf-values')")
@@ -77,6 +71,11 @@ class Widgets(Tab):
     def run(self, code: str) -> Any:
         """What JavaScript gives; `w` is the widget and `$` finds in it."""
         return self.page.evaluate(code)
+
+    def paint(self, code: str) -> None:
+        """Run JavaScript, and wait for the frame that shows what it did."""
+        self.run(code)
+        self.run("frame()")
 
     def wait(self, code: str) -> None:
         """Until JavaScript gives true; the policy forbids Playwright's own way."""
@@ -422,8 +421,7 @@ def test_a_position_follows_mouse_and_keys(page: Widgets) -> None:
         page.page.keyboard.press(key)
     np.testing.assert_allclose(page.value(), [-0.15, -0.3], atol=1e-6)
     assert plane.get_attribute("aria-valuetext") == "−0.15, −0.3"
-    page.run("w.surface({ data: new Float32Array(4 * 9).fill(1), shape: [4, 1, 3, 3] }, 2)")
-    page.run("frame()")
+    page.paint("w.surface({ data: new Float32Array(4 * 9).fill(1), shape: [4, 1, 3, 3] }, 2)")
     lit = page.run("$('canvas').getContext('2d').getImageData(9, 9, 1, 1).data[0]")
     assert lit == 255
 
@@ -452,8 +450,7 @@ def test_a_prompt_is_written_and_sent(page: Widgets) -> None:
 def test_written_text_streams(page: Widgets) -> None:
     page.make('<pf-text mode="output"></pf-text>')
     for text in ("To b", "To be, <b>or</b>"):
-        page.run(f"w.show({text!r}, false, 'To ')")
-        page.run("frame()")
+        page.paint(f"w.show({text!r}, false, 'To ')")
     assert page.run("$('output').textContent") == "To be, <b>or</b>"
     assert page.run("$('.given').textContent") == "To "
     assert page.run("$('output').ariaBusy") == "true"
@@ -484,25 +481,21 @@ def test_bars_are_meters(page: Widgets) -> None:
     meters = page.page.locator("[role=meter]")
     assert meters.count() == 3
     assert meters.first.get_attribute("aria-valuetext") == "not known yet"
-    page.run("w.show({ data: Float32Array.of(.1, .7, .2), shape: [1, 3] })")
-    page.run("frame()")
+    page.paint("w.show({ data: Float32Array.of(.1, .7, .2), shape: [1, 3] })")
     shown = [meter.get_attribute("aria-valuetext") for meter in meters.all()]
     assert shown == ["10 %", "70 %", "20 %"]
     assert page.run("$('[part~=best]').ariaLabel") == "dog"
     page.wait("$('[role=status]').textContent === 'dog, 70 %'")
-    page.run("w.setAttribute('top', 2)")
-    page.run("frame()")
+    page.paint("w.setAttribute('top', 2)")
     assert [m.get_attribute("aria-label") for m in meters.all()] == ["dog", "fox"]
-    page.run("w.clear()")
-    page.run("frame()")
+    page.paint("w.clear()")
     assert page.page.locator("[part~=best]").count() == 0
 
 
 def test_a_picture_is_shown_sharply(page: Widgets) -> None:
     page.make('<pf-picture height="2" width="2" channels="3"></pf-picture>')
     data = "1,0,0,0, 0,1,0,0, 0,0,1,.5"
-    page.run(f"w.show({{ data: Float32Array.of({data}), shape: [1, 3, 2, 2] }})")
-    page.run("frame()")
+    page.paint(f"w.show({{ data: Float32Array.of({data}), shape: [1, 3, 2, 2] }})")
     pixels = page.run("[...$('canvas').getContext('2d').getImageData(0, 0, 2, 2).data]")
     expected = [[255, 0, 0], [0, 255, 0], [0, 0, 255], [0, 0, 128]]
     np.testing.assert_allclose(np.array(pixels).reshape(4, 4)[:, :3], expected, atol=1)
@@ -511,8 +504,7 @@ def test_a_picture_is_shown_sharply(page: Widgets) -> None:
 
 def test_values_have_names_and_units(page: Widgets) -> None:
     page.make('<pf-values names="price, area" unit="€"></pf-values>')
-    page.run("w.show({ data: Float32Array.of(1234567, -.031250), shape: [1, 2] })")
-    page.run("frame()")
+    page.paint("w.show({ data: Float32Array.of(1234567, -.031250), shape: [1, 2] })")
     shown = page.page.locator("dl").inner_text().split("\n")
     assert shown == ["price", "1,234,567 €", "area", "−0.0313 €"]
 
@@ -576,18 +568,15 @@ def test_the_chart_is_read_by_keys_and_mouse(page: Widgets) -> None:
     page.run("frame()")
     assert page.run("$('[part=log]').ariaPressed") == "true"
     assert {"1", "2", "5", "10"} <= set(page.run(label))
-    page.run("w.clear()")
-    page.run("frame()")
+    page.paint("w.clear()")
     assert page.run("$('.raw').getAttribute('d')") == ""
 
 
 def test_the_chart_survives_losses_that_are_no_numbers(page: Widgets) -> None:
     page.make("<pf-chart log></pf-chart>")
-    page.run("[NaN, Infinity, 0, -1, 2].forEach((loss, step) => w.add(step, { loss }))")
-    page.run("frame()")
+    page.paint("[NaN, Infinity, 0, -1, 2].forEach((loss, step) => w.add(step, { loss }))")
     assert "NaN" not in page.run("$('svg').outerHTML")
-    page.run("w.clear(); w.add(1, { loss: NaN })")
-    page.run("frame()")
+    page.paint("w.clear(); w.add(1, { loss: NaN })")
     assert "NaN" not in page.run("$('svg').outerHTML")
 
 
@@ -607,8 +596,7 @@ def test_samples_say_what_the_network_sees(page: Widgets) -> None:
     assert page.told("choose") == [{"index": 1, "data": [0.5] * 16, "label": 1}]
     page.run("w.show({ data: Float32Array.of(0, 1, 0, 1, 1, 0), shape: [3, 2] })")
     assert [b.inner_text().strip() for b in buttons.all()] == ["dog ✗", "dog ✓", "cat"]
-    page.run("w.setAttribute('names', 'lying, standing')")
-    page.run("frame()")
+    page.paint("w.setAttribute('names', 'lying, standing')")
     guesses = "[...w.shadowRoot.querySelectorAll('[part=guess]')]"
     assert page.run(f"{guesses}[0].textContent") == "standing ✗"
     assert not page.run(f"{guesses}.some((e) => e.scrollWidth > e.clientWidth)")
@@ -828,8 +816,7 @@ def test_motion_and_colours_are_as_the_visitor_wants_them(page: Widgets) -> None
     page.page.emulate_media(reduced_motion="reduce")
     assert page.run(moves) == "0s"
     page.page.emulate_media(reduced_motion="no-preference", forced_colors="active")
-    page.run("w.show({ data: Float32Array.of(.2, .8), shape: [1, 2] })")
-    page.run("frame()")
+    page.paint("w.show({ data: Float32Array.of(.2, .8), shape: [1, 2] })")
     fill = "getComputedStyle($('[part~=best] [part=fill]')).backgroundColor"
     page.wait(f"{fill} !== 'rgb(67, 80, 207)'")
     page.page.emulate_media(forced_colors="none")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe.core import pages
+from pyframe.core import host_memory
 
-N = pages.LEAST // 4
+N = host_memory.LEAST // 4
 FLOAT = np.dtype(np.float32)
 HOLDERS: dict[str, Callable[[Any], Any]] = {
     "a view": lambda t: t.view(2, N // 2)[1:, ::2].T,
@@ -63,10 +63,10 @@ def test_memory_comes_back(kind: str) -> None:
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "MOST", 3 * pages.LEAST)
-    some = [pages.empty((N + 4 * i,), FLOAT) for i in range(8)]
+    monkeypatch.setattr(host_memory, "MOST", 3 * host_memory.LEAST)
+    some = [host_memory.empty((N + 4 * i,), FLOAT) for i in range(8)]
     del some
-    assert sum(n * len(idle) for n, idle in pages._idle.items()) <= pages.MOST
+    assert sum(n * len(idle) for n, idle in host_memory._idle.items()) <= host_memory.MOST
 
 
 def test_threads_get_memory_of_their_own() -> None:
@@ -74,7 +74,7 @@ def test_threads_get_memory_of_their_own() -> None:
 
     def work(number: int) -> None:
         for _ in range(40):
-            mine = pages.empty((N,), FLOAT)
+            mine = host_memory.empty((N,), FLOAT)
             mine[:] = number
             wrong.extend([number] * int((mine != number).any()))
 
@@ -87,4 +87,4 @@ def test_threads_get_memory_of_their_own() -> None:
 
 
 def test_small_results_are_made_by_numpy() -> None:
-    assert pages.empty((3,), FLOAT).base is None
+    assert host_memory.empty((3,), FLOAT).base is None
