@@ -37,8 +37,8 @@ def _as_mask(input: Tensor, mask: Tensor) -> Tensor:
             f"masked: expected a mask that broadcasts to input of shape {list(input.shape)}, got "
             f"{list(mask.shape)}"
         )
-    if mask._node.shape != input._node.shape:  # a copy: the user may write to theirs
-        mask = mv.expand(mask.clone(), input._node.shape)
+    if mask.shape != input.shape:  # a copy: the user may write to theirs
+        mask = mv.expand(mask.clone(), input.shape)
     return mask.to(dt.bool_)
 
 
@@ -94,7 +94,7 @@ argmax, argmin = _extreme(rd.argmax, -1), _extreme(rd.argmin, 1)
 
 def _counted(input: Tensor, dim: Any, mask: Tensor | None, keepdim: Any) -> Tensor:
     """How many elements over dims the mask names."""
-    there = input.new_ones(input._node.shape, dtype=dt.bool_)
+    there = input.new_ones(input.shape, dtype=dt.bool_)
     return rd.sum(there if mask is None else _as_mask(input, mask), dim, bool(keepdim))
 
 

@@ -149,6 +149,19 @@ def test_the_lower_layers_do_not_import_the_public_package() -> None:
     assert [n for n, others in graph().items() if "pyframe" in others and layer(n) < first] == []
 
 
+def test_shape_dtype_and_device_are_asked_of_tensors() -> None:
+    """Only what makes tensors asks their node, which a Tensor's own properties read as quickly."""
+    asked = {
+        name
+        for name, tree in trees().items()
+        if not name.startswith(("pyframe.core", "pyframe.tensor"))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("shape", "dtype", "device")
+        and isinstance(node.value, ast.Attribute) and node.value.attr == "_node"
+    }  # fmt: skip
+    assert asked == set()
+
+
 def test_no_import_is_hidden_in_a_made_name() -> None:
     hidden = set()
     for name, tree in trees().items():

@@ -63,7 +63,7 @@ class _Named:
 
 
 def _spec(x: Any) -> Spec | None:
-    return Spec(x._node.shape, x._node.dtype, x._node.device) if isinstance(x, Tensor) else None
+    return Spec(x.shape, x.dtype, x.device) if isinstance(x, Tensor) else None
 
 
 class BackwardCFunction(GradNode, FunctionCtx):
@@ -157,7 +157,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
         if self.edges[i] is None:
             return None
         shape, dtype, device = spec
-        if g._node.shape != shape:
+        if g.shape != shape:
             try:
                 g = g.sum_to_size(shape)
             except RuntimeError:
@@ -170,7 +170,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
                 f"Function {self.name()} returned an invalid gradient at index {i} - expected "
                 f"device {device} but got {g.device}"
             )
-        return g if g._node.dtype is dtype else g.to(dtype)
+        return g if g.dtype is dtype else g.to(dtype)
 
     def settle(self, args: tuple[Any, ...], result: Any) -> Any:
         """Once forward is done: what `apply` returns, with this node as its history."""

@@ -123,7 +123,7 @@ def _seeds(roots: list[Any], grads: Any, batched: bool) -> list[Any]:
             g = ones_like(x).detach()
         elif not isinstance(g, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-        elif isinstance(x, Tensor) and g._node.shape[batched:] != x._node.shape:
+        elif isinstance(x, Tensor) and g.shape[batched:] != x.shape:
             raise RuntimeError(
                 f"Mismatch in shape: grad_output[{i}] has a shape of {list(g.shape)} and output["
                 f"{i}] has a shape of {list(x.shape)}."
@@ -320,7 +320,7 @@ def _hooked(extra: Attached, g: Tensor) -> Tensor:
                 f"hook '{name}' has changed the type of value (was {g.dtype} on {g.device}, got "
                 f"{changed.dtype} on {changed.device})"
             )
-        if changed._node.shape != g._node.shape:
+        if changed.shape != g.shape:
             raise RuntimeError(f"hook '{name}' has changed the size of value")
         g = changed
     return g

@@ -97,7 +97,7 @@ class _Identity:
 
 def _layout(x: Tensor) -> Any:
     """How a view lies in memory, but for where it begins."""
-    if x._node.data is not None and not x._node.device.always_lazy:
+    if x._node.data is not None and not x.device.always_lazy:
         return x._node.data.strides
     index_map = x._index_map()
     return index_map[-1].strides if _is_plain(index_map) else part_of_memory(x)
@@ -114,4 +114,4 @@ def part_of_memory(x: Tensor) -> Any:
 
 def is_copied(x: Tensor) -> bool:
     """Whether a replay is given a copy of a view's elements; on the CPU they are there."""
-    return bool(x._view_chain) and x._node.device.always_lazy and _is_plain(x._index_map())
+    return bool(x._view_chain) and x.device.always_lazy and _is_plain(x._index_map())

@@ -110,7 +110,7 @@ def in_order(
 
 def _lying(n: Node, order: tuple[int, ...], now: bool) -> Node:
     """`permuted` of a value; `now`: NumPy has it."""
-    shape = n.shape
+    shape: tuple[int, ...] = n.shape
     if now:
         data = n.data if len(shape) == len(order) else n.data[(None,) * (len(order) - len(shape))]
         data = data.transpose(order)

@@ -3,12 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+
+from pyframe.core import dtypes as dt
 
 if TYPE_CHECKING:
     from pyframe.core.devices import device as Device
     from pyframe.core.dtypes import dtype as DType
     from pyframe.core.op import Op
+
+
+class Size(tuple[int, ...]):
+    """The shape of a tensor: a tuple with `numel()`."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The number of elements."""
+        n = 1
+        for size in self:
+            n *= size
+        return n
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, key: slice) -> Size: ...
+    def __getitem__(self, key: Any) -> Any:
+        part = tuple.__getitem__(self, key)
+        return Size(part) if isinstance(key, slice) else part
+
+    def __add__(self, other: Any) -> Any:
+        return Size(tuple.__add__(self, other))
+
+    def __mul__(self, n: Any) -> Any:
+        return Size(tuple.__mul__(self, n))
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return f"{dt.dtype.home}.Size({list(self)})"
 
 
 class Node:
@@ -34,7 +68,7 @@ class Node:
         self.op = op
         self.inputs = inputs
         self.attrs = attrs
-        self.shape = shape
+        self.shape = shape if type(shape) is Size else Size(shape)
         self.dtype = dtype
         self.device = device
         self.data = data

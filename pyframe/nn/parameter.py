@@ -194,7 +194,7 @@ def is_lazy(param: Any) -> bool:
     return isinstance(param, UninitializedTensorMixin)
 
 
-class UninitializedParameter(UninitializedTensorMixin, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[override]
     """A parameter whose shape is not known yet. It can be moved and converted; any other use of it
     is a ValueError until `materialize`."""
 
@@ -206,7 +206,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         return _holding(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
 
-class UninitializedBuffer(UninitializedTensorMixin, Buffer):
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):  # type: ignore[override]
     """A buffer whose shape is not known yet, as UninitializedParameter."""
 
     cls_to_become = Buffer

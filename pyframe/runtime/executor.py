@@ -255,7 +255,7 @@ class Executor(BufferPool):
         flags = [] if checks is None else [checks.flag._value()]
         self.flush([*nodes, *flags])
         for i, t in views:
-            base, shape, start = nodes[i], t._node.shape, _start(t._index_map(), t._node.dtype)
+            base, shape, start = nodes[i], t.shape, _start(t._index_map(), t.dtype)
             nodes[i] = Node(None, (), (), shape, base.dtype, base.device)
             nodes[i].data = self.slice(base.data, start, _read_bytes(nodes[i]))  # type: ignore[arg-type]
         return [*nodes, *flags]
@@ -291,7 +291,7 @@ class Executor(BufferPool):
         raw: list[bytes],
         checks: Checks | None,
     ) -> list[np.ndarray]:
-        shapes = [*[t._node.shape for t in tensors], ()]
+        shapes = [*[t.shape for t in tensors], ()]
         arrays = []
         for n, shape, data in zip(nodes, shapes, raw, strict=False):
             flat = np.frombuffer(data, storage_dtype(n.dtype), math.prod(shape))

@@ -1,5 +1,6 @@
 """Tensor: the class, how tensors are made from data, and what lies behind them."""
 
+from pyframe.core.node import Size as Size
 from pyframe.tensor.construction import (
     as_tensor as as_tensor,
     asarray as asarray,
@@ -18,7 +19,6 @@ from pyframe.tensor.reading import (
     gather_begin as gather_begin,
 )
 from pyframe.tensor.tensor import (
-    Size as Size,
     Tensor as Tensor,
     normalize_dim as normalize_dim,
     whole_of as whole_of,

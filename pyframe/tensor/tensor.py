@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -12,45 +13,13 @@ from pyframe.core import dispatch as _dispatch, dtypes as dt, modes as _grad_mod
 from pyframe.core.devices import device as Device
 from pyframe.core.grad_node import Attached, GradNode
 from pyframe.core.modes import enable_grad, mode
-from pyframe.core.node import UNCOUNTED, Node, Storage
+from pyframe.core.node import UNCOUNTED, Node, Size, Storage
 from pyframe.tensor import reading, view_chain, writing
 from pyframe.tensor.memory_format import in_format
 from pyframe.tensor.printing import tensor_html, tensor_repr
 from pyframe.tensor.view_chain import BY_DATA, Creation, ViewChain, check_unwritten, show_writes
 
 _object: Any = object.__new__
-
-
-class Size(tuple[int, ...]):
-    """The shape of a tensor: a tuple with `numel()`."""
-
-    __slots__ = ()
-
-    def numel(self) -> int:
-        """The number of elements."""
-        n = 1
-        for size in self:
-            n *= size
-        return n
-
-    @overload
-    def __getitem__(self, key: SupportsIndex) -> int: ...
-    @overload
-    def __getitem__(self, key: slice) -> Size: ...
-    def __getitem__(self, key: Any) -> Any:
-        part = tuple.__getitem__(self, key)
-        return Size(part) if isinstance(key, slice) else part
-
-    def __add__(self, other: Any) -> Any:
-        return Size(tuple.__add__(self, other))
-
-    def __mul__(self, n: Any) -> Any:
-        return Size(tuple.__mul__(self, n))
-
-    __rmul__ = __mul__
-
-    def __repr__(self) -> str:
-        return f"{dt.dtype.home}.Size({list(self)})"
 
 
 if TYPE_CHECKING:  # what pyframe/methods.py attaches, by scripts/make_stubs
@@ -61,6 +30,11 @@ else:
 
 class _NotOneError(RuntimeError, ValueError):
     """PyTorch's error where a number is asked for; NumPy and Matplotlib look for a ValueError."""
+
+
+def _of_node(name: str, doc: str) -> Any:
+    """A property of tensors that their node has, read without a call of Python's."""
+    return property(operator.attrgetter(f"_node.{name}"), doc=doc)
 
 
 class Tensor(TensorMethods):
@@ -98,10 +72,9 @@ class Tensor(TensorMethods):
 
     # --- what it is
 
-    @property
-    def shape(self) -> Size:
-        """The sizes of all dims."""
-        return Size(self._node.shape)
+    shape: Size = _of_node("shape", "The sizes of all dims.")
+    dtype: dt.dtype = _of_node("dtype", "The type of the elements.")
+    device: Device = _of_node("device", "Where the elements are.")
 
     @overload
     def size(self) -> Size: ...
@@ -110,16 +83,6 @@ class Tensor(TensorMethods):
     def size(self, dim: int | None = None) -> Size | int:
         """The shape, or the size of one dim."""
         return self.shape if dim is None else self._node.shape[normalize_dim(dim, self.ndim)]
-
-    @property
-    def dtype(self) -> dt.dtype:
-        """The type of the elements."""
-        return self._node.dtype
-
-    @property
-    def device(self) -> Device:
-        """Where the elements are."""
-        return self._node.device
 
     @property
     def is_cuda(self) -> bool:

@@ -127,7 +127,7 @@ def rrelu(
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     check.floats("rrelu", input)
-    u = rand(input._node.shape, dtype=input.dtype, device=input.device)
+    u = rand(input.shape, dtype=input.dtype, device=input.device)
     slope = u * (upper - lower) + lower
     return maybe_inplace(lambda x: el.where(el.le(x, 0), x * slope, x), input, inplace)
 
@@ -228,7 +228,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         raise RuntimeError("glu: does not support scalars because halving size must be even")
     check.floats("glu", input)
     d = normalize_dim(dim, input.ndim)
-    n = input._node.shape[d]
+    n = input.shape[d]
     if n % 2:
         raise RuntimeError(
             f"glu: Halving dimension must be even, but dimension {d} is size {n} in "
@@ -278,12 +278,12 @@ def gumbel_softmax(
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     check.floats("gumbel_softmax", logits)
-    u = rand(logits._node.shape, dtype=logits.dtype, device=logits.device)
+    u = rand(logits.shape, dtype=logits.dtype, device=logits.device)
     soft = rd.softmax((logits - el.log(-el.log(u))) / tau, dim)
     if not hard:
         return soft
     d = normalize_dim(dim, logits.ndim)
-    indices = el.dim_indices(soft._node.shape[d], soft.ndim - 1 - d, soft.device)
+    indices = el.dim_indices(soft.shape[d], soft.ndim - 1 - d, soft.device)
     hot = el.eq(rd.argmax(soft.detach(), d, True), indices).to(soft.dtype)
     return hot - soft.detach() + soft
 

@@ -51,10 +51,10 @@ def scaled_dot_product_attention(
         raise RuntimeError(f"{name}: Explicit attn_mask should not be set when is_causal=True")
     if enable_gqa:
         key, value = _shared_heads(query, key), _shared_heads(query, value)
-    factor = 1 / math.sqrt(query._node.shape[-1] or 1) if scale is None else scale
+    factor = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
     scores = matmul(query * factor, mv.transpose(key, -1, -2))
     if is_causal:
-        allowed = masks.tril_mask(scores._node.shape, 0, query.device)
+        allowed = masks.tril_mask(scores.shape, 0, query.device)
         scores = el.where(allowed, scores, -math.inf)
     if attn_mask is None:
         weights = rd.softmax(scores, -1)
@@ -81,8 +81,8 @@ def _shared_heads(query: Tensor, x: Tensor) -> Tensor:
             f"is a multiple of those of key and value, got {list(query.shape)} and "
             f"{list(x.shape)}"
         )
-    *lead, heads, t, width = x._node.shape
-    times = query._node.shape[-3] // heads
+    *lead, heads, t, width = x.shape
+    times = query.shape[-3] // heads
     out = mv.expand(mv.unsqueeze(x, -3), (*lead, heads, times, t, width))
     return out.reshape(*lead, heads * times, t, width)
 
@@ -113,8 +113,8 @@ def multi_head_attention_forward(
     )
     if not batched:
         query, key, value = [mv.unsqueeze(x, 1) for x in (query, key, value)]
-    length, n, width = query._node.shape
-    source = key._node.shape[0]
+    length, n, width = query.shape
+    source = key.shape[0]
     _expect(
         width == embed_dim_to_check,
         f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}",
@@ -131,7 +131,7 @@ def multi_head_attention_forward(
     only_causal = is_causal and key_padding_mask is None and not need_weights
     shape = (length, source)
     mask = None if only_causal else _added("attn_mask", attn_mask, query.dtype)
-    if mask is not None and mask._node.shape not in (shape, (n * num_heads, *shape)):
+    if mask is not None and mask.shape not in (shape, (n * num_heads, *shape)):
         raise RuntimeError(
             f"The shape of attn_mask is {list(mask.shape)}, but should be {list(shape)} or "
             f"{[n * num_heads, *shape]}"
@@ -140,7 +140,7 @@ def multi_head_attention_forward(
     if padding is not None:
         padding = padding if batched else mv.unsqueeze(padding, 0)
         _expect(
-            padding._node.shape == (n, source),
+            padding.shape == (n, source),
             f"key_padding_mask must be {[n, source]}, got {list(padding.shape)}",
         )
 
@@ -174,7 +174,7 @@ def multi_head_attention_forward(
         added += 1
 
     def heads(x: Tensor) -> Tensor:  # (T, N, E) -> (N, heads, T, E / heads)
-        x = x.reshape(x._node.shape[0], n, num_heads, width // num_heads)
+        x = x.reshape(x.shape[0], n, num_heads, width // num_heads)
         return mv.permute(x, 1, 2, 0, 3)
 
     q = heads(q)
@@ -216,7 +216,7 @@ def _static(x: Tensor, n: int, num_heads: int, width: int) -> Tensor:
         f"static_k, static_v: expected ({n * num_heads}, S, {width // num_heads}), got "
         f"{list(x.shape)}",
     )
-    return x.reshape(n, num_heads, x._node.shape[1], x._node.shape[2])
+    return x.reshape(n, num_heads, x.shape[1], x.shape[2])
 
 
 def _added(name: str, mask: Tensor | None, dtype: dt.dtype) -> Tensor | None:

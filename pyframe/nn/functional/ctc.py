@@ -53,7 +53,7 @@ def ctc_loss(
         raise RuntimeError(f"ctc_loss: expected integer targets, got {targets.dtype.name}")
     batched = log_probs.ndim == 3
     lp = log_probs if batched else mv.unsqueeze(log_probs, 1)
-    steps, n, classes = lp._node.shape
+    steps, n, classes = lp.shape
     if not 0 <= blank < classes:
         raise RuntimeError(
             f"ctc_loss: blank must be in label range 0 to {classes - 1}, got {blank}"
@@ -109,12 +109,12 @@ def _ctc_labels(targets: Tensor, lengths: np.ndarray, blank: int) -> Tensor:
             return mv.expand(tensor(blank, device=targets.device), place.shape)
         flat = upload(place.reshape(-1), targets.device)
         targets = _index.index_select(targets, 0, flat).reshape(place.shape)
-    elif targets.ndim != 2 or targets._node.shape[0] != len(lengths):
+    elif targets.ndim != 2 or targets.shape[0] != len(lengths):
         raise RuntimeError(
             f"ctc_loss: expected targets ({len(lengths)}, S) or a vector of all, got "
             f"{list(targets.shape)}"
         )
-    elif longest > targets._node.shape[1]:
+    elif longest > targets.shape[1]:
         raise RuntimeError(
             f"ctc_loss: Expected targets to have size at least {longest} at dimension 1, the "
             f"longest of target_lengths, but got size {list(targets.shape)}"
@@ -134,13 +134,13 @@ def _ctc_step(a: Tensor, two: Tensor, one: Tensor, may_skip: Tensor) -> Tensor:
 def _ctc_setting(lp: Tensor, labels: Tensor, blank: int) -> tuple[Tensor, Tensor, Tensor]:
     """(the labels with blanks around them (N, 2S + 1), where a path may come from two places
     before, the log-probability of each at each time (T, N, 2S + 1))."""
-    n, width = labels._node.shape[0], 2 * labels._node.shape[1] + 1
+    n, width = labels.shape[0], 2 * labels.shape[1] + 1
     pairs = mv.pad(mv.unsqueeze(labels, 2), ((0, 0), (0, 0), (1, 0)), blank)
     path = mv.pad(pairs.reshape(n, width - 1), ((0, 0), (0, 1)), blank)
     place = el.iota((width,), lp.device)
     before = mv.pad(path, ((0, 0), (2, 0)), blank)[:, :width]
     may_skip = el.logical_and(el.gt(place, 1), el.ne(path, before))  # a blank has one before it
-    index = mv.expand(mv.unsqueeze(path, 0), (lp._node.shape[0], n, width))
+    index = mv.expand(mv.unsqueeze(path, 0), (lp.shape[0], n, width))
     return path, may_skip, el.clamp(along.gather(lp, 2, index), min=NEVER)
 
 
@@ -175,7 +175,7 @@ def _ctc_at_once(emitted: Tensor, paths: Any) -> list[Tensor] | None:
 
 def _ctc_forward(emitted: Tensor, may_skip: Tensor, t_len: tuple[int, ...]) -> list[Tensor]:
     """For each time the log-probability (N, 2S + 1) of all beginnings of a path that are there."""
-    width = emitted._node.shape[2]
+    width = emitted.shape[2]
     starts, steps = np.arange(width) < 2, max(1, *t_len)
     done = _ctc_at_once(
         emitted, lambda a: _np_ctc_paths(a[:steps], may_skip._node.data, starts, [0], t_len)
@@ -201,7 +201,7 @@ def _ctc_backward(
     emitted: Tensor, may_skip: Tensor, ends: Tensor, t_len: tuple[int, ...]
 ) -> list[Tensor]:
     """For each time the log-probability (N, 2S + 1) of all ends of a path that begin there."""
-    width = emitted._node.shape[2]
+    width = emitted.shape[2]
     skips = mv.pad(may_skip, ((0, 0), (0, 2)), False)[:, 2:]
     steps = max(1, *t_len)
     done = _ctc_at_once(  # the same with times and places reversed
@@ -239,7 +239,7 @@ def _ctc_by_ops(
 
 def _ctc_ends(lp: Tensor, labels: Tensor, s_len: tuple[int, ...]) -> Tensor:
     """bool (N, 2S + 1): the places where a path may end, the last label and the blank after it."""
-    place = np.arange(2 * labels._node.shape[1] + 1)
+    place = np.arange(2 * labels.shape[1] + 1)
     last = 2 * np.array(s_len)[:, None]
     return upload((place == last) | (place == last - 1), lp.device)
 
@@ -261,13 +261,13 @@ def _ctc_grad(
     share = el.exp(el.where(counts, exponent, NEVER))
     chances = el.where(inside, el.exp(lp[:steps]), 0.0)
     if runs_kernel(add_few_rows, lp.device):  # one-hot rows: it looks at all of them for each
-        hot = el.eq(mv.unsqueeze(path, 2), el.iota((lp._node.shape[2],), lp.device)).to(lp.dtype)
+        hot = el.eq(mv.unsqueeze(path, 2), el.iota((lp.shape[2],), lp.device)).to(lp.dtype)
         chances = chances - mv.transpose(matmul(mv.transpose(share, 0, 1), hot), 0, 1)
     else:
-        index = mv.expand(mv.unsqueeze(path, 0), share._node.shape)
+        index = mv.expand(mv.unsqueeze(path, 0), share.shape)
         chances = along.scatter_add(chances, 2, index, -share)
     grad = chances * g.reshape(-1, 1)
-    return mv.pad(grad, ((0, lp._node.shape[0] - steps), (0, 0), (0, 0)), 0)
+    return mv.pad(grad, ((0, lp.shape[0] - steps), (0, 0), (0, 0)), 0)
 
 
 # Its gradient goes over the times twice, where that of the composition would go over all of it

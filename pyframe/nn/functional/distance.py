@@ -55,7 +55,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     check.floats("pdist", input)
     if p < 0:
         raise RuntimeError(f"pdist: only supports non-negative p values, got {p}")
-    first, second = np.triu_indices(input._node.shape[0], 1)
+    first, second = np.triu_indices(input.shape[0], 1)
     if not first.size:
         return rd.sum(input[:0], 1)
     rows = [

@@ -25,7 +25,7 @@ def dropped(
     """What all dropouts do: draw a mask (of whole channels with `features`) and apply it."""
     if not 0 <= p <= 1:
         raise ValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
-    shape = input._node.shape
+    shape = input.shape
     if features and training and p and len(shape) < 2:
         raise RuntimeError(
             f"{name}: Feature dropout requires at least 2 dimensions in the input, got "

@@ -61,7 +61,7 @@ def embedding(
     if max_norm is not None:
         renorm_rows(weight, flat, max_norm, norm_type)
     out = _rows(weight, flat, padding_idx, scale_grad_by_freq)
-    return out.reshape((*input._node.shape, weight._node.shape[1]))
+    return out.reshape((*input.shape, weight.shape[1]))
 
 
 def checked_rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ def checked_rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
             f"but got {input.dtype.name}"
         )
     error = RuntimeError if name == "embedding_bag" else IndexError
-    rows = weight._node.shape[0]
+    rows = weight.shape[0]
     return checked_classes(f"{name}: index", input.reshape(-1), rows, error=error)
 
 
@@ -85,7 +85,7 @@ def _rows(weight: Tensor, flat: Tensor, padding_idx: int | None, by_freq: bool) 
         return out
     if by_freq:
         once = weight.new_ones(flat.numel(), 1)
-        count = apply(add_rows, (flat, once), (weight._node.shape[0],))
+        count = apply(add_rows, (flat, once), (weight.shape[0],))
         share = 1 / apply(take_rows, (count, flat))
         out = out.detach() + (out - out.detach()) * share
     if padding_idx is not None:
@@ -97,7 +97,7 @@ def renorm_rows(weight: Tensor, flat: Tensor, max_norm: float, norm_type: float)
     """Shorten the rows that `flat` names to `max_norm`, in place."""
     with no_grad():
         once = weight.new_ones(flat.numel(), 1)
-        named = apply(add_rows, (flat, once), (weight._node.shape[0],))
+        named = apply(add_rows, (flat, once), (weight.shape[0],))
         norm = norms.vector_norm(weight, norm_type, 1, True)
         long = el.logical_and(el.gt(named, 0), el.gt(norm, max_norm))
         weight._overwrite(el.where(long, weight * (max_norm / (norm + 1e-7)), weight))
@@ -110,7 +110,7 @@ def _check_bags(
     """ValueError (NotImplementedError for weights in another mode) for what embedding_bag does not
     take."""
     name = "embedding_bag"
-    if per_sample_weights is not None and per_sample_weights._node.shape != input._node.shape:
+    if per_sample_weights is not None and per_sample_weights.shape != input.shape:
         raise ValueError(
             f"{name}: per_sample_weights {list(per_sample_weights.shape)} must have the same shape "
             f"as the input {list(input.shape)}"
@@ -170,8 +170,8 @@ def embedding_bag(
     if kept is not None:
         picked, count = el.where(kept, picked, 0.0), kept.to(weight.dtype)
     if offsets is None:
-        bags, length = input._node.shape
-        total = rd.sum(picked.reshape(bags, length, weight._node.shape[1]), 1)
+        bags, length = input.shape
+        total = rd.sum(picked.reshape(bags, length, weight.shape[1]), 1)
         count = rd.sum(count.reshape(bags, length, 1), 1)
     else:
         bags = offsets.numel() - include_last_offset
@@ -197,7 +197,7 @@ def _bags(offsets: Tensor, n: int) -> Tensor:
 def _indices(input: Tensor, offsets: Tensor | None, include_last: bool) -> np.ndarray:
     """int64 (B, L): the places in the flat input of each bag, -1 behind its end."""
     if offsets is None:
-        return np.arange(input.numel()).reshape(input._node.shape)
+        return np.arange(input.numel()).reshape(input.shape)
     starts = offsets._host().astype(np.int64)
     n = input.numel()
     if n and (not len(starts) or starts[0] or starts.max() > n):
@@ -214,7 +214,7 @@ def _indices(input: Tensor, offsets: Tensor | None, include_last: bool) -> np.nd
 def _largest(picked: Tensor, kept: Tensor | None, place: np.ndarray) -> Tensor:
     """The maxima (B, D) over the rows of `picked` at each row of `place`; 0 where there is none."""
     bags, length = place.shape
-    width = picked._node.shape[1]
+    width = picked.shape[1]
     if not place.size:
         return picked.new_zeros(bags, width)
     at = upload(np.maximum(place, 0).reshape(-1).astype(np.int64), picked.device)

@@ -17,11 +17,11 @@ TOPLEVEL = "bilinear"  # functions of pyframe too
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x @ weight.T + bias: (*, in) and (out, in) -> (*, out)."""
-    if input.ndim and weight.ndim == 2 and input._node.shape[-1] != weight._node.shape[1]:
+    if input.ndim and weight.ndim == 2 and input.shape[-1] != weight.shape[1]:
         raise RuntimeError(
-            f"linear: input of shape {list(input.shape)} has {input._node.shape[-1]} features, but "
-            f"weight of shape {list(weight.shape)} expects {weight._node.shape[1]}; an "
-            f"nn.Linear for this input has in_features={input._node.shape[-1]}"
+            f"linear: input of shape {list(input.shape)} has {input.shape[-1]} features, but "
+            f"weight of shape {list(weight.shape)} expects {weight.shape[1]}; an "
+            f"nn.Linear for this input has in_features={input.shape[-1]}"
         )
     if weight.ndim > 2:
         raise RuntimeError(
@@ -42,19 +42,19 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 @ weight[o] @ input2 + bias[o]: (*, a), (*, b), (out, a, b) -> (*, out)."""
     check.same_dtype("bilinear", *[x for x in (input1, input2, weight, bias) if x is not None])
-    lead = input1._node.shape[:-1]
-    if lead != input2._node.shape[:-1]:
+    lead = input1.shape[:-1]
+    if lead != input2.shape[:-1]:
         raise RuntimeError(
             "bilinear: input batch dimensions do not match: got input1 "
             f"{list(input1.shape)} and input2 {list(input2.shape)}"
         )
-    if weight.ndim != 3 or weight._node.shape[1:] != (input1.shape[-1], input2.shape[-1]):
+    if weight.ndim != 3 or weight.shape[1:] != (input1.shape[-1], input2.shape[-1]):
         raise RuntimeError(
             f"bilinear: expected weight (out, {input1.shape[-1]}, {input2.shape[-1]}), got "
             f"{list(weight.shape)}"
         )
-    o, a, b = weight._node.shape
-    if bias is not None and bias._node.shape != (o,):
+    o, a, b = weight.shape
+    if bias is not None and bias.shape != (o,):
         raise RuntimeError(f"bilinear: expected bias ({o},), got {list(bias.shape)}")
     n = math.prod(lead)
     left = matmul(input1.reshape(n, a), mv.permute(weight, 1, 0, 2).reshape(a, o * b))

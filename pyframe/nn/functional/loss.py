@@ -98,7 +98,7 @@ def _picked(
 ) -> tuple[Tensor, Tensor | None]:
     """(input at each target, the weight of each target or None where all count 1)."""
     check.floats(name, input)
-    if input.ndim == 1 and target._node.shape == (1,):
+    if input.ndim == 1 and target.shape == (1,):
         target = mv.reshape(target, ())
     if input.ndim == 0 or target.ndim != max(input.ndim - 1, 0):
         raise _mismatch(input, target)(
@@ -107,9 +107,9 @@ def _picked(
             + ("; take .squeeze(1) of the target" if target.shape[1:2] == (1,) else "")
         )
     c = 1 if input.ndim > 1 else 0
-    n = input._node.shape[c]
-    want = input._node.shape[:c] + input._node.shape[c + 1 :]
-    if target._node.shape != want:
+    n = input.shape[c]
+    want = input.shape[:c] + input.shape[c + 1 :]
+    if target.shape != want:
         raise _mismatch(input, target)(
             f"{name}: Expected input batch_size ({list(input.shape)}) to match target batch_size "
             f"({list(target.shape)}): target must be {list(want)}"
@@ -121,7 +121,7 @@ def _picked(
         )
     if target.dtype is dt.uint8:
         target = target.to(dt.int64)
-    if weight is not None and weight._node.shape != (n,):
+    if weight is not None and weight.shape != (n,):
         raise RuntimeError(
             f"{name}: weight tensor should be defined either for all {n} classes or no classes but "
             f"got weight tensor of shape: {list(weight.shape)}"
@@ -143,13 +143,13 @@ def _picked(
     picked = mv.squeeze(along.gather(input, c, mv.unsqueeze(safe, c)), c)
     if weight is None:
         return picked, None if kept is None else kept.to(input.dtype)
-    w = _index.index_select(weight, 0, safe.reshape(-1)).reshape(target._node.shape)
+    w = _index.index_select(weight, 0, safe.reshape(-1)).reshape(target.shape)
     return picked, w if kept is None else el.where(kept, w, 0.0)
 
 
 def _mismatch(input: Tensor, target: Tensor) -> type[Exception]:
     """What PyTorch raises where shapes don't fit: ValueError if the batch doesn't."""
-    as_many = input.ndim > 1 and target._node.shape[:1] == input._node.shape[:1]
+    as_many = input.ndim > 1 and target.shape[:1] == input.shape[:1]
     return RuntimeError if as_many else ValueError
 
 
@@ -175,7 +175,7 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     check.floats("cross_entropy", input)
     c = 1 if input.ndim > 1 else 0
-    if target._node.shape == input._node.shape and target.dtype.category != dt.FLOAT:
+    if target.shape == input.shape and target.dtype.category != dt.FLOAT:
         raise RuntimeError(
             "cross_entropy: Expected floating point type for target with class probabilities, got "
             f"{target.dtype.name}; class indices have the shape of input without its class dim, "
@@ -184,7 +184,7 @@ def cross_entropy(
     logp = rd.log_softmax(input, c)
     shape = (-1,) + (1,) * (input.ndim - 1 - c)
     if target.dtype.category == dt.FLOAT:
-        if target._node.shape != input._node.shape:
+        if target.shape != input.shape:
             raise (_mismatch(input, target) if input.ndim > 1 else RuntimeError)(
                 f"cross_entropy: class probabilities must have the shape of input "
                 f"{list(input.shape)}, got {target.dtype.name} {list(target.shape)}; class indices "
@@ -193,7 +193,7 @@ def cross_entropy(
         if ignore_index >= 0:
             raise RuntimeError("cross_entropy: ignore_index is not supported for floating targets")
         if label_smoothing:
-            target = target * (1 - label_smoothing) + label_smoothing / input._node.shape[c]
+            target = target * (1 - label_smoothing) + label_smoothing / input.shape[c]
         loss = -logp * target
         if weight is not None:
             loss = loss * mv.reshape(weight, shape)
@@ -210,7 +210,7 @@ def cross_entropy(
         smooth = rd.sum(smooth) / (rd.sum(kept.to(smooth.dtype)) if w is None else rd.sum(w))
     else:
         smooth = reduced(smooth, reduction)
-    return loss * (1 - label_smoothing) + smooth * (label_smoothing / input._node.shape[c])
+    return loss * (1 - label_smoothing) + smooth * (label_smoothing / input.shape[c])
 
 
 _POLICIES = ("auto", "accurate", "balanced", "compact")
@@ -251,17 +251,17 @@ def linear_cross_entropy(
     linear_weight (C, *, F), linear_bias (C, *). `options` is a hint on memory; it changes nothing.
     """
     name = "linear_cross_entropy"
-    shape = linear_weight._node.shape
+    shape = linear_weight.shape
     if input.ndim not in (1, 2):
         raise RuntimeError(f"{name}: expected input (N, F) or (F,), got {list(input.shape)}")
     if len(shape) < 2:
         raise RuntimeError(f"{name}: expected linear_weight (C, *, F), got {list(shape)}")
-    if shape[-1] != input._node.shape[-1]:
+    if shape[-1] != input.shape[-1]:
         raise RuntimeError(
             f"{name}: expected equal last dims (in_features) of input and linear_weight, got "
             f"{list(input.shape)} and {list(shape)}"
         )
-    if linear_bias is not None and linear_bias._node.shape != shape[:-1]:
+    if linear_bias is not None and linear_bias.shape != shape[:-1]:
         raise RuntimeError(
             f"{name}: expected linear_bias of shape {list(shape[:-1])}, got "
             f"{list(linear_bias.shape)}"
@@ -271,8 +271,8 @@ def linear_cross_entropy(
             f"{name}: linear_weight of shape {list(shape)} requires batched input (N, {shape[-1]}),"
             f" got {list(input.shape)}"
         )
-    out = (*input._node.shape[:-1], *shape[:-1])
-    if target._node.shape == out and ignore_index is not None:
+    out = (*input.shape[:-1], *shape[:-1])
+    if target.shape == out and ignore_index is not None:
         raise RuntimeError(f"{name}: ignore_index needs class indices, not probabilities")
     flat_bias = None if linear_bias is None else linear_bias.reshape(-1)
     logits = linear(input, linear_weight.reshape(-1, shape[-1]), flat_bias).reshape(out)
@@ -295,12 +295,12 @@ def multi_margin_loss(
         raise ValueError(f"multi_margin_loss: weight must be one-dimensional, got {weight.ndim}-d")
     check.floats("multi_margin_loss", input)
     check.params_like("multi_margin_loss", input, weight=weight)
-    if input.ndim > 2 or 0 in input._node.shape[-1:]:
+    if input.ndim > 2 or 0 in input.shape[-1:]:
         raise RuntimeError(
             "multi_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch "
             f"size, but got: {list(input.shape)}"
         )
-    n, c = (*(1, 1), *input._node.shape)[-2:]
+    n, c = (*(1, 1), *input.shape)[-2:]
     if target.ndim > 1 or target.numel() != n:
         raise RuntimeError(
             f"multi_margin_loss: inconsistent target size, expected {n} but got "
@@ -334,14 +334,14 @@ def multilabel_margin_loss(
     target (N, C) or (C,), where a target lists its classes and ends at the first -1."""
     reduction = checked_reduction(size_average, reduce, reduction)
     check.floats("multilabel_margin_loss", input)
-    shape = input._node.shape
+    shape = input.shape
     if len(shape) > 2 or (len(shape) == 2 and shape[1] == 0) or shape == (0,):
         raise RuntimeError(
             "multilabel_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch "
             f"size, but got: {list(shape)}"
         )
     c = shape[-1] if shape else 1
-    if target.numel() != input.numel() or (len(shape) == 2 and target._node.shape != shape):
+    if target.numel() != input.numel() or (len(shape) == 2 and target.shape != shape):
         raise RuntimeError(
             f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of "
             f"size: {list(shape)}"
@@ -406,7 +406,7 @@ def binary_cross_entropy(
 
 
 def _equal_sizes(name: str, input: Tensor, target: Tensor) -> None:
-    if target._node.shape != input._node.shape:
+    if target.shape != input.shape:
         raise ValueError(
             f"{name}: Target size ({list(target.shape)}) must be the same as input size "
             f"({list(input.shape)})"
@@ -445,7 +445,7 @@ def _in_place(name: str, loss: Tensor, weight: Tensor | None) -> Tensor:
     if weight is None:
         return loss
     out = loss * weight
-    if out._node.shape != loss._node.shape or not dt.can_cast(out.dtype, loss.dtype):
+    if out.shape != loss.shape or not dt.can_cast(out.dtype, loss.dtype):
         raise RuntimeError(
             f"{name}: expected a weight that broadcasts to the loss, {loss.dtype.name} "
             f"{list(loss.shape)}, but got {weight.dtype.name} {list(weight.shape)}"
@@ -478,7 +478,7 @@ def kl_div(
     else:
         loss = xlogy(target, target) - target * input
     loss = reduced(loss, reduction)
-    return loss / input._node.shape[0] if by_batch and input.ndim else loss
+    return loss / input.shape[0] if by_batch and input.ndim else loss
 
 
 def poisson_nll_loss(
@@ -509,7 +509,7 @@ def gaussian_nll_loss(
     `var` is a float, or a tensor of input's shape, without its last dim or with one dim of 1.
     ValueError for another shape or a negative variance (on the GPU when read).
     """
-    shape = input._node.shape
+    shape = input.shape
     if not isinstance(var, Tensor):
         if var < 0:
             raise ValueError("gaussian_nll_loss: var has negative entry/entries")
@@ -522,7 +522,7 @@ def gaussian_nll_loss(
             )
         bad = el.lt(var.detach(), 0)
         check.refuse(bad, "gaussian_nll_loss: var has negative entry/entries", ValueError)
-    seen = var._node.shape
+    seen = var.shape
     if seen != shape:
         if shape[:-1] == seen:
             var = mv.unsqueeze(var, -1)
@@ -542,8 +542,8 @@ def gaussian_nll_loss(
 
 
 def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
-    if input._node.shape != target._node.shape:
-        promotion.broadcast(name, input._node.shape, target._node.shape)
+    if input.shape != target.shape:
+        promotion.broadcast(name, input.shape, target.shape)
         fix = ": target.view_as(input)" if target.numel() == input.numel() else ""
         warnings.warn(
             f"Using a target size ({list(target.shape)}) that is different to the input size "
@@ -560,7 +560,7 @@ def _times_weight(
     """The loss reduced, each element times its weight; the mean divides by the weights' sum."""
     if weight is None:
         return reduced(loss, reduction)
-    if weight._node.shape != input._node.shape:
+    if weight.shape != input.shape:
         raise ValueError(
             f"{name}: Weights and input must have the same size, got {list(weight.shape)} and "
             f"{list(input.shape)}"
@@ -654,7 +654,7 @@ def soft_margin_loss(
     """log(1 + exp(-target * input))."""
     reduction = checked_reduction(size_average, reduce, reduction)
     loss = _of_dtype("soft_margin_loss", _softplus(el.neg(input) * target), input, "input")
-    if loss._node.shape != input._node.shape:
+    if loss.shape != input.shape:
         raise RuntimeError(
             f"soft_margin_loss: target {list(target.shape)} doesn't broadcast to input "
             f"{list(input.shape)}"
@@ -670,7 +670,7 @@ def multilabel_soft_margin_loss(
     reduction = checked_reduction(size_average, reduce, reduction)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     loss = loss if weight is None else loss * weight
-    return reduced(rd.sum(loss, -1) / input._node.shape[-1], reduction)
+    return reduced(rd.sum(loss, -1) / input.shape[-1], reduction)
 
 
 def hinge_embedding_loss(

@@ -30,9 +30,9 @@ def _affine(
 ) -> Tensor:
     """out * weight + bias, both of them in `shape`, as `dtype`."""
     if weight is not None:
-        out = out * (weight if weight._node.shape == shape else mv.reshape(weight, shape))
+        out = out * (weight if weight.shape == shape else mv.reshape(weight, shape))
     if bias is not None:
-        out = out + (bias if bias._node.shape == shape else mv.reshape(bias, shape))
+        out = out + (bias if bias.shape == shape else mv.reshape(bias, shape))
     return out.to(dtype)
 
 
@@ -69,13 +69,13 @@ def _last_dims(name: str, input: Tensor, normalized_shape: Any, **params: Any) -
             f"{name}: Expected normalized_shape to be at least 1-dimensional, i.e., containing at "
             f"least one element, but got normalized_shape = {list(shape)}"
         )
-    if input._node.shape[-k:] != shape:
+    if input.shape[-k:] != shape:
         raise RuntimeError(
             f"{name}: Given normalized_shape={list(shape)}, expected input with shape "
             f"[*, {', '.join(map(str, shape))}], but got input of size {list(input.shape)}"
         )
     for what, x in params.items():
-        if x is not None and x._node.shape != shape:
+        if x is not None and x.shape != shape:
             raise RuntimeError(
                 f"{name}: Expected {what} to be of same shape as normalized_shape, but got "
                 f"{what} of shape {list(x.shape)} and normalized_shape = {list(shape)}"
@@ -99,7 +99,7 @@ def native_layer_norm(
     dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     check.params_like("layer_norm", input, weight=weight, bias=bias)
     out, mean, _, rstd = _standard(input, dims, eps)
-    out = _affine(out, weight, bias, input._node.shape[-len(dims) :], input.dtype)
+    out = _affine(out, weight, bias, input.shape[-len(dims) :], input.dtype)
     return out, *_kept(input, (weight, bias), mean.detach(), rstd.detach())
 
 
@@ -113,13 +113,13 @@ def rms_norm(
     if eps is None:
         eps = dt.finfo(x.dtype).eps
     out = x * el.rsqrt(rd.mean(x * x, dims, True) + eps)
-    return _affine(out, weight, None, input._node.shape[-len(dims) :], input.dtype)
+    return _affine(out, weight, None, input.shape[-len(dims) :], input.dtype)
 
 
 def _check_channels(name: str, input: Tensor, n: int, **params: Tensor | None) -> None:
     check.params_like(name, input, **params)
     for what, x in params.items():
-        if x is not None and x._node.shape != (n,):
+        if x is not None and x.shape != (n,):
             raise RuntimeError(
                 f"{name}: {what} should contain {n} elements, one a channel, got {list(x.shape)}"
             )
@@ -132,7 +132,7 @@ def batch_norm(
 ) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(var + eps) * weight + bias for each channel of (N, C, *), with statistics
     of the batch in training (which move the running ones), else the running ones (1502.03167)."""
-    shape = input._node.shape
+    shape = input.shape
     if training and len(shape) > 1 and math.prod(shape) == shape[1]:
         raise ValueError(
             f"batch_norm: Expected more than 1 value per channel when training, got input size "
@@ -151,7 +151,7 @@ def native_batch_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """(batch_norm, mean (C,), 1 / sqrt(var + eps) (C,)); empty statistics unless in training."""
     check.floats("batch_norm", input)
-    shape = input._node.shape
+    shape = input.shape
     none = input.new_zeros(0)
     if 0 in shape:
         return input.clone(), none, none
@@ -198,7 +198,7 @@ def instance_norm(
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """batch_norm of each sample by itself (arXiv 1607.08022): (N, C, *)."""
-    shape = input._node.shape
+    shape = input.shape
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError(
@@ -235,7 +235,7 @@ def group_norm(
 ) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(var + eps) over each of `num_groups` groups of the channels of (N, C, *),
     then * weight + bias for each channel (arXiv 1803.08494)."""
-    shape = input._node.shape
+    shape = input.shape
     if len(shape) < 2:
         raise RuntimeError(
             f"group_norm: Expected at least 2 dimensions for input tensor but received {len(shape)}"
@@ -265,7 +265,7 @@ def native_group_norm(
     if group < 1:
         raise RuntimeError(f"native_group_norm: expected at least one group, got {group}")
     _check_channels("group_norm", input, C, weight=weight, bias=bias)
-    shape = input._node.shape
+    shape = input.shape
     out, mean, _, rstd = _standard(input.reshape(N, group, C // group * HxW), (2,), eps)
     out = _affine(out.reshape(shape), weight, bias, (C, *(1,) * (len(shape) - 2)), input.dtype)
     return out, *_kept(input, (weight, bias), mv.squeeze(mean, 2), mv.squeeze(rstd, 2))
@@ -282,10 +282,10 @@ def local_response_norm(
         )
     if input.numel() == 0:
         return input
-    n, c = input._node.shape[:2]
+    n, c = input.shape[:2]
     squares = (input * input).reshape(n, 1, c, -1)
     squares = pad(squares, (0, 0, size // 2, (size - 1) // 2))
-    mean = avg_pool2d(squares, (size, 1), stride=1).reshape(input._node.shape)
+    mean = avg_pool2d(squares, (size, 1), stride=1).reshape(input.shape)
     return input / el.pow(mean * alpha + k, beta)
 
 

@@ -139,12 +139,12 @@ class _GRU(_Cell):
 
 def _parts(x: Tensor, n: int) -> list[Tensor]:
     """(rows, n * H) as n of (rows, H)."""
-    size = x._node.shape[1] // n
+    size = x.shape[1] // n
     return [mv.part(x, 1, i * size, size) for i in range(n)]
 
 
 def _flat(x: Tensor) -> Tensor:
-    rows, gates, size = x._node.shape
+    rows, gates, size = x.shape
     return x.reshape(rows, gates * size)
 
 
@@ -229,7 +229,7 @@ def _walk(
 
 def _fit(h: Tensor, h0: Tensor, n: int) -> Tensor:
     """The first n rows of h, and of h0 those that are missing."""
-    there = h._node.shape[0]
+    there = h.shape[0]
     if there >= n:
         return h if there == n else mv.part(h, 0, 0, n)
     return join.cat([h, mv.part(h0, 0, there, n - there)])
@@ -268,7 +268,7 @@ class _Walk(Function):
             here = [None if g is None else mv.part(g, 0, start, n) for g in (of_hs, of_cs, of_kept)]
             dh, dc = _plus(here[0], dh), _plus(here[1], dc)
             if dh is None:
-                dh = mv.part(hs, 0, start, n).new_zeros(n, hs._node.shape[1])
+                dh = mv.part(hs, 0, start, n).new_zeros(n, hs.shape[1])
             if v is not None:
                 of_h.append(dh)
                 dh = matmul(dh, v)
@@ -293,7 +293,7 @@ def _back_to(d: Any, n: int | None, aside: list[Any]) -> Any:
     begin behind here is put aside; without n that of all."""
     if d is None:
         return None
-    there = d._node.shape[0]
+    there = d.shape[0]
     if n is None:
         return join.cat([d, *aside]) if aside else d
     if n > there:
@@ -312,7 +312,7 @@ def _network(
     has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
 ) -> tuple[Tensor, Tensor, Any]:  # fmt: skip
     """(output, h, c) of rows x; h0 and c0 are (layers * directions, B, H)."""
-    projected = c0 is not None and h0._node.shape[2] != c0._node.shape[2]
+    projected = c0 is not None and h0.shape[2] != c0.shape[2]
     each = 2 + 2 * has_biases + projected
     directions = 1 + bidirectional
     if len(params) != num_layers * directions * each:
@@ -365,12 +365,12 @@ def _run(name: str, cell: _Cell, args: Any, kwargs: dict[str, Any]) -> tuple[Ten
         return (out, h) if c is None else (out, h, c)
     x, batch_first = given.pop("input"), given.pop("batch_first")
     x = mv.transpose(x, 0, 1) if batch_first else x
-    length, batch, width = x._node.shape
+    length, batch, width = x.shape
     if not length:
         raise RuntimeError(f"{name}: Expected sequence length to be larger than 0 in RNN")
     x = x.reshape(length * batch, width)
     out, h, c = _network(cell, x, [batch] * length, h0, c0, **given)
-    out = out.reshape(length, batch, out._node.shape[1])
+    out = out.reshape(length, batch, out.shape[1])
     out = mv.transpose(out, 0, 1) if batch_first else out
     return (out, h) if c is None else (out, h, c)
 
@@ -418,17 +418,17 @@ _autocast_linear = as_public("linear", linear)  # which has a rule for mixed pre
 def _one_step(
     cell: _Cell, input: Tensor, h: Tensor, c: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Any, b_hh: Any
 ) -> tuple[Any, Tensor, Any]:
-    if input._node.shape[1:] != w_ih._node.shape[1:]:
+    if input.shape[1:] != w_ih.shape[1:]:
         raise RuntimeError(
             f"input has inconsistent input_size: got {input.shape[-1]} expected {w_ih.shape[-1]}"
         )
-    size = w_hh._node.shape[1]
+    size = w_hh.shape[1]
     for i, x in enumerate((h,) if c is None else (h, c)):
-        if x.ndim != 2 or x._node.shape[0] != input._node.shape[0]:
+        if x.ndim != 2 or x.shape[0] != input.shape[0]:
             raise RuntimeError(
                 f"Input batch size {input.shape[0]} doesn't match hidden{i} batch size {x.shape[0]}"
             )
-        if x._node.shape[1] != size:
+        if x.shape[1] != size:
             raise RuntimeError(
                 f"hidden{i} has inconsistent hidden_size: got {x.shape[1]}, expected {size}"
             )

@@ -64,8 +64,8 @@ def interpolate(
         raise NotImplementedError(
             f"interpolate: Got {input.ndim}D input, but {mode} mode needs {_SMOOTH[mode]}D input"
         )
-    spatial = input._node.shape[2:]
-    if 0 in input._node.shape[1:] or min(sizes) <= 0:
+    spatial = input.shape[2:]
+    if 0 in input.shape[1:] or min(sizes) <= 0:
         raise RuntimeError(
             "interpolate: Input and output sizes should be greater than 0, but got input "
             f"{list(input.shape)} and output size {list(sizes)}"
@@ -99,7 +99,7 @@ def _sizes(
 ) -> tuple[tuple[int, ...], list[float | None]]:
     """The result's spatial sizes, and the factors that the steps are to be computed from."""
     k = input.ndim - 2
-    spatial = input._node.shape[2:]
+    spatial = input.shape[2:]
     if (size is None) == (scale_factor is None):
         one = "only one of" if size is not None else "either"
         raise ValueError(f"interpolate: {one} size or scale_factor should be defined")
@@ -176,7 +176,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
             "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "
             f"respectively. Got size {tuple(size)}."
         )
-    if theta._node.shape != (size[0], k, k + 1):
+    if theta.shape != (size[0], k, k + 1):
         raise ValueError(
             f"affine_grid: Expected a batch of {k}D affine matrices of shape {size[0]}x{k}x{k + 1} "
             f"for size {tuple(size)}. Got {list(theta.shape)}."

@@ -235,12 +235,12 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
         "unfold", kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
     )
     x = mv.unsqueeze(input, 0) if input.ndim == 3 else input
-    if x.ndim != 4 or 0 in x._node.shape[1:]:
+    if x.ndim != 4 or 0 in x.shape[1:]:
         raise RuntimeError(
             "unfold: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other "
             f"non-zero dimensions for input, but got: {list(input.shape)}"
         )
-    _positions("unfold", x._node.shape[2:], kernel, dilation, padding, stride)
+    _positions("unfold", x.shape[2:], kernel, dilation, padding, stride)
     out = _conv.window_columns(x, kernel, stride, padding, dilation, 1, True)
     out = mv.squeeze(out, 1).contiguous()
     return mv.squeeze(out, 0) if input.ndim == 3 else out
@@ -268,13 +268,13 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
         padding=padding, stride=stride,
     )  # fmt: skip
     x = mv.unsqueeze(input, 0) if input.ndim == 2 else input
-    if x.ndim != 3 or 0 in x._node.shape[1:]:
+    if x.ndim != 3 or 0 in x.shape[1:]:
         raise RuntimeError(
             "fold: Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and "
             f"non-zero dimensions for input, but got: {list(input.shape)}"
         )
     count = _positions("fold", size, kernel, dilation, padding, stride)
-    n, rows, length = x._node.shape
+    n, rows, length = x.shape
     if rows % math.prod(kernel) or length != math.prod(count):
         raise RuntimeError(
             f"fold: expected input of shape (N, C * {math.prod(kernel)}, {math.prod(count)}) for "
@@ -297,7 +297,7 @@ def _image(name: str, x: Tensor, least: int = 3) -> tuple[int, ...]:
             f"{name} expects input to have at least {least} dimensions, but got input with "
             f"{x.ndim} dimension(s)"
         )
-    return x._node.shape
+    return x.shape
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:

@@ -64,8 +64,8 @@ for _name, (_how, _doc) in _DROPOUTS.items():
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """(dropout, the bool mask of what was kept)."""
     if train is False:
-        return input.clone(), el.eq(el.iota(input._node.shape, input.device), -1).logical_not()
-    keep = el.ge(rand(input._node.shape, device=input.device), p)
+        return input.clone(), el.eq(el.iota(input.shape, input.device), -1).logical_not()
+    keep = el.ge(rand(input.shape, device=input.device), p)
     return el.where(keep, input * (1 / (1 - p) if p < 1 else 0.0), 0.0), keep
 
 

@@ -151,7 +151,7 @@ def pack_padded_sequence(
     if not enforce_sorted:
         given, order = sort(given, descending=True)
         order = order.to(input.device)
-    steps, batch = x._node.shape[:2]
+    steps, batch = x.shape[:2]
     sizes = given.tolist()
     if len(sizes) != batch:
         raise RuntimeError(
@@ -176,7 +176,7 @@ def pack_padded_sequence(
     if order is not None:
         x = index_select(x, 1, order)
     runs = list(_runs(sizes))
-    rest = x._node.shape[2:]
+    rest = x.shape[2:]
     parts = [
         mv.part(mv.part(x, 0, start, n), 1, 0, count).reshape(n * count, *rest)
         for start, n, count in runs
@@ -201,7 +201,7 @@ def pad_packed_sequence(
             "Expected total_length to be at least the length of the longest sequence in input, but "
             f"got total_length={total_length} and max sequence length being {len(counts)}"
         )
-    batch, rest = counts[0], data._node.shape[1:]
+    batch, rest = counts[0], data.shape[1:]
     parts, row, step = [], 0, 0
     for count, group in itertools.groupby(counts):
         n = len(list(group))

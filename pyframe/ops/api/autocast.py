@@ -114,7 +114,7 @@ def casted(rules: dict[str, str], args: Any, kwargs: Any) -> Any:
         )
     wide = dt.float32
     if rule == WIDEST:
-        dtypes = {x._node.dtype for x in xs if _is_cast(x._node.dtype)}
+        dtypes = {x.dtype for x in xs if _is_cast(x.dtype)}
         wide = functools.reduce(dt.promote_types, dtypes) if dtypes else wide
 
     made: dict[int, Tensor] = {}  # an argument that is given twice is cast once

@@ -33,7 +33,7 @@ class BatchedCall(NamedTuple):
     def all(self) -> list[Tensor]:
         """The inputs with a first dim each."""
         return [
-            x if f else mv.expand(x, (self.size, *x._node.shape))
+            x if f else mv.expand(x, (self.size, *x.shape))
             for x, f in zip(self.xs, self.flags, strict=True)
         ]
 
@@ -42,7 +42,7 @@ class BatchedCall(NamedTuple):
         x: Tensor = self.xs[i]
         if not self.flags[i]:
             return x
-        size, *shape = x._node.shape
+        size, *shape = x.shape
         if len(shape) == rank:
             return x
         return mv.reshape(x, (size, *(1,) * (rank - len(shape)), *shape))
@@ -62,7 +62,7 @@ def batched(
 ) -> Tensor:
     """`op` on batches (those whose flag is set) and what all examples share: a batch of results.
     `nodes` and `shape` are those of an example."""
-    size = next(x for x, f in zip(xs, flags, strict=True) if f)._node.shape[0]
+    size = next(x for x, f in zip(xs, flags, strict=True) if f).shape[0]
     c = BatchedCall(op, xs, flags, attrs, nodes, shape, size)
     if op.batch is not None:
         return op.batch(c)
@@ -128,11 +128,11 @@ def _next(dims: Iterable[int]) -> Shape:
 def into_dim(x: Tensor, dim: int) -> Tensor:
     """A batch, (batch, ..., n, ...) as (..., batch * n, ...), n being `dim` of an example."""
     x = mv.movedim(x, 0, dim)
-    shape = x._node.shape
+    shape = x.shape
     return mv.reshape(x, (*shape[:dim], -1, *shape[dim + 2 :]))
 
 
 def out_of_dim(x: Tensor, dim: int, size: int) -> Tensor:
     """What `into_dim` undoes: (..., batch * n, ...) as (batch, ..., n, ...)."""
-    shape = x._node.shape
+    shape = x.shape
     return mv.movedim(mv.reshape(x, (*shape[:dim], size, -1, *shape[dim + 1 :])), dim, 0)

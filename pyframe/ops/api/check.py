@@ -112,7 +112,7 @@ def one_value(name: str, value: Any, dtype: dt.dtype | None = None) -> None:
 def _places(x: Tensor) -> Any:
     """Where `x` lies in its storage: offset, sizes and strides that matter, in bytes."""
     k = x.itemsize
-    steps = [(n, s * k) for n, s in zip(x._node.shape, x.stride(), strict=True) if n > 1]
+    steps = [(n, s * k) for n, s in zip(x.shape, x.stride(), strict=True) if n > 1]
     return x.storage_offset() * k, steps, k
 
 

@@ -29,7 +29,7 @@ def _rows(args: tuple[Any, ...], y: Tensor) -> Order:
 
 def _like(args: tuple[Any, ...], y: Tensor) -> Order:
     """As the first argument, if it has as many dims."""
-    return order_like(args[0]) if args[0]._node.shape == y._node.shape else None
+    return order_like(args[0]) if args[0].shape == y.shape else None
 
 
 def _columns(args: tuple[Any, ...], y: Tensor) -> Order:
@@ -49,7 +49,7 @@ def _line_last(args: tuple[Any, ...], y: Tensor) -> Order:
     for x in args[:2]:
         if isinstance(x, Tensor) and x.ndim == n > 2 and x._view_chain:
             found = order_like(x)
-            shape = x._node.shape
+            shape = x.shape
             if found and [d for d in found if shape[d] > 1] == [d for d in order if shape[d] > 1]:
                 return order
     return None

@@ -77,7 +77,7 @@ def _store(name: str, result: Any, out: Any, read: Any, stacklevel: int) -> Any:
             f"{out.dtype.name} instead"
         )
     check.no_overlap(name, out, *_tensors(read), same=name not in APART)
-    if out._node.shape != result._node.shape:
+    if out.shape != result.shape:
         if out.numel():
             warnings.warn(
                 f"An output with one or more elements was resized since it had shape "
@@ -85,7 +85,7 @@ def _store(name: str, result: Any, out: Any, read: Any, stacklevel: int) -> Any:
                 f"{list(result.shape)}. Pass a tensor of that shape, or out.resize_(0).",
                 stacklevel=stacklevel,
             )
-        out.data = out.new_empty(result._node.shape)
+        out.data = out.new_empty(result.shape)
     return out._write(result)
 
 

@@ -49,18 +49,18 @@ def _put_by_views(base: Tensor, value: Tensor, chain: Any) -> Tensor:
         starts, sizes, strides = attrs
         if 0 in sizes:
             return base
-        shape = base._node.shape
+        shape = base.shape
         inside = base.new_ones((), dtype=dt.bool_).expand(sizes)
         written = mv.unslice(inside, shape, starts, strides)
         return where(written, mv.unslice(inner, shape, starts, strides), base)
     if op is mv.reshape_op:
-        return mv.reshape(inner, base._node.shape)
+        return mv.reshape(inner, base.shape)
     if op is mv.permute_op:
         return mv.permute(inner, mv.inverse_order(attrs[0]))
     if op is mv.expand_op:
-        return mv.reshape(inner, base._node.shape)
+        return mv.reshape(inner, base.shape)
     if op is mv.diagonal_op:
-        shape = base._node.shape
+        shape = base.shape
         size = views.diagonal_shape(shape, *attrs)
         hot = base.new_ones(size, dtype=dt.bool_)
         return where(mv.undiagonal(hot, shape, *attrs), mv.undiagonal(inner, shape, *attrs), base)
@@ -68,7 +68,7 @@ def _put_by_views(base: Tensor, value: Tensor, chain: Any) -> Tensor:
 
 
 def _put_by_indices(base: Tensor, value: Tensor, chain: Any) -> Tensor:
-    shape = base._node.shape
+    shape = base.shape
     indices = _np_cut(np.arange(math.prod(shape)).reshape(shape), chain)
     index = upload(np.ascontiguousarray(indices).reshape(-1), base.device)
     out = apply(put_rows, (mv.reshape(base, (-1, 1)), index, mv.reshape(value, (-1, 1))))

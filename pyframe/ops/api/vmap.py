@@ -123,7 +123,7 @@ class Batch:
         found = self.batched(x)
         if found is None:
             with self.outside():
-                found = expand(_plain(x), (self.size, *x._node.shape))
+                found = expand(_plain(x), (self.size, *x.shape))
         return found
 
     # --- what the recording code tells: see Capture
@@ -376,7 +376,7 @@ def _mapped(
     randomness: str,
 ) -> Any:  # fmt: skip
     """What `func` gives, batched, for all examples of `batched` (where the dim is not None)."""
-    (size, *_) = [x._node.shape[0] for x, d in zip(batched, dims, strict=True) if d is not None]
+    (size, *_) = [x.shape[0] for x, d in zip(batched, dims, strict=True) if d is not None]
     batch = Batch(size, randomness)
     examples = [
         x if d is None else batch.per_example(x).requires_grad_(x.requires_grad)

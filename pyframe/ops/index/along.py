@@ -67,7 +67,7 @@ def _joined_along(base: Tensor, index: Tensor, source: Tensor, dim: int, how: st
 
 
 def _take_by_rows(x: Tensor, index: Tensor, dim: int) -> Tensor:
-    shape, ishape = x._node.shape, index._node.shape
+    shape, ishape = x.shape, index.shape
     if ishape[dim] == 1 and x.dtype is not dt.bool_:  # a sum that fuses with what comes before
         part = mv.slice_(x, (0,) * len(shape), (*ishape[:dim], shape[dim], *ishape[dim + 1 :]))
         hot = el.eq(index, el.dim_indices(shape[dim], index.ndim - 1 - dim, index.device))
@@ -83,15 +83,15 @@ def _compared(index: Tensor, dim: int, rows: int) -> Tensor:
 
 def _fitted(x: Tensor, like: Tensor, value: Any) -> Tensor:
     """`x` with `value` behind each dim, in the shape of `like`."""
-    sizes = zip(like._node.shape, x._node.shape, strict=True)
+    sizes = zip(like.shape, x.shape, strict=True)
     return mv.pad(x, tuple((0, n - m) for n, m in sizes), value)
 
 
 def _put_by_winners(base: Tensor, index: Tensor, source: Tensor, dim: int) -> Tensor:
     """The last index that names a place, found by comparing, says what is put there."""
-    n = index._node.shape[dim]
+    n = index.shape[dim]
     order = el.dim_indices(n, index.ndim - 1 - dim, index.device)
-    hit = _compared(index, dim, base._node.shape[dim])
+    hit = _compared(index, dim, base.shape[dim])
     winner = amax(el.where(hit, order, -1), dim + 1)
     chosen = _take_by_rows(source, el.maximum(winner, 0), dim)
     if source.dtype is dt.bool_:
@@ -108,7 +108,7 @@ def neutral_of(how: str, x: Tensor) -> Any:
 
 def _reduce_by_comparing(base: Tensor, index: Tensor, source: Tensor, dim: int, how: str) -> Tensor:
     neutral = neutral_of(how, base)
-    hit = _compared(index, dim, base._node.shape[dim])
+    hit = _compared(index, dim, base.shape[dim])
     picked = el.where(hit, mv.unsqueeze(source, dim), neutral)
     if how == "sum":
         return base + _fitted(sum_(picked, dim + 1, dtype=base.dtype), base, 0)
@@ -158,7 +158,7 @@ put_along = Op(  # a copy of base with source at its indices, the last of equals
     infer=lambda base, *_: (base.shape, base.dtype), numpy=_put_along_numpy,
     routine="index.put_along",
     base=lambda g, index, dim: apply(
-        put_along, (g, index, g.new_zeros(index._node.shape)), (dim,)
+        put_along, (g, index, g.new_zeros(index.shape)), (dim,)
     ),
     source=lambda g, index, dim: apply(take_along, (g, index), (dim,)),
 )  # fmt: skip
@@ -195,21 +195,21 @@ def _index_along(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[Ten
             f"{name}(): Index tensor must have the same number of dimensions as self tensor, got "
             f"index {list(index.shape)}, self {list(input.shape)}"
         )
-    for k, (n, m) in enumerate(zip(x._node.shape, i._node.shape, strict=True)):
+    for k, (n, m) in enumerate(zip(x.shape, i.shape, strict=True)):
         if k != d and m > n:
             raise RuntimeError(
                 f"{name}(): Size does not match at dimension {k} expected index "
                 f"{list(index.shape)} to be no larger than self {list(input.shape)} apart from "
                 f"dimension {d}"
             )
-    return x, checked_index(name, i, x._node.shape[d], False, RuntimeError), d
+    return x, checked_index(name, i, x.shape[d], False, RuntimeError), d
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on; torch.gather."""
     x, i, d = _index_along("gather", input, dim, index)
     if not i.numel():
-        return mv.nothing_of(x, index._node.shape)
+        return mv.nothing_of(x, index.shape)
     out = gathered(x, d, i)
     return out if index.ndim else out.reshape(())
 
@@ -219,7 +219,7 @@ def gathered(input: Tensor, d: int, index: Tensor) -> Tensor:
     if not input.ndim or not index.numel():
         return gather(input, d, index)
     # where it is recorded it becomes, with its gradient, a part of other kernels
-    if index._node.shape[d] == 1 and not values_known(input):
+    if index.shape[d] == 1 and not values_known(input):
         return _take_by_rows(input, index, d)
     return apply(take_along, (input, index), (d,))
 
@@ -238,7 +238,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             f"got {input.ndim} and {indices.ndim}"
         )
     d = normalize_dim(dim, input.ndim)
-    shape, ishape = list(input._node.shape), list(indices._node.shape)
+    shape, ishape = list(input.shape), list(indices.shape)
     if not shape:
         return gather(input, 0, indices)
     whole = list(promotion.broadcast("take_along_dim", (*shape[:d], 1, *shape[d + 1 :]),
@@ -254,20 +254,18 @@ def _source(name: str, x: Tensor, i: Tensor, src: Any) -> Tensor:
     """The part of `src` (a number: expanded) that the index uses."""
     if not isinstance(src, Tensor):
         src = tensor(el.fitted(src, x.dtype), dtype=x.dtype, device=x.device)
-        return mv.expand(src, i._node.shape)
+        return mv.expand(src, i.shape)
     if src.dtype is not x.dtype:
         raise RuntimeError(
             f"{name}(): Expected self.dtype to be equal to src.dtype, got {x.dtype.name} and "
             f"{src.dtype.name}"
         )
     src = src if src.ndim else mv.reshape(src, (1,))
-    if src.ndim != i.ndim or any(
-        m > n for n, m in zip(src._node.shape, i._node.shape, strict=False)
-    ):
+    if src.ndim != i.ndim or any(m > n for n, m in zip(src.shape, i.shape, strict=False)):
         raise RuntimeError(
             f"{name}(): Expected index {list(i.shape)} to be no larger than src {list(src.shape)}"
         )
-    return mv.slice_(src, (0,) * src.ndim, i._node.shape)
+    return mv.slice_(src, (0,) * src.ndim, i.shape)
 
 
 def _untouched(input: Tensor, src: Any) -> Tensor:
@@ -311,8 +309,8 @@ def reduced_into(
     mean, how = how == "mean", "sum" if how == "mean" else how
     ones = None
     if mean or not include:
-        ones = i.new_ones(i._node.shape, dtype=dt.int32)
-        own = x.new_full(x._node.shape, int(include), dtype=dt.int32)
+        ones = i.new_ones(i.shape, dtype=dt.int32)
+        own = x.new_full(x.shape, int(include), dtype=dt.int32)
         count = apply(add_along, (own, i, ones), (d,))
     if not include:
         x = el.where(el.gt(count, 0), neutral_of(how, x), x)
@@ -320,7 +318,7 @@ def reduced_into(
     if mean:
         count = el.maximum(count, 1)
         out = out / count if out.dtype.category >= dt.FLOAT else el.floor_divide(out, count)
-    return out.to(input.dtype).reshape(input._node.shape)
+    return out.to(input.dtype).reshape(input.shape)
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -343,7 +341,7 @@ def scatter_reduce(
 def _flat_index(index: Tensor, d: int, shape: tuple[int, ...]) -> Tensor:
     """Flat positions in `shape` of the elements that `index` along `d` names."""
     out = index * math.prod(shape[d + 1 :])
-    for i, m in enumerate(index._node.shape):
+    for i, m in enumerate(index.shape):
         if i != d and m > 1:
             place = el.dim_indices(m, index.ndim - 1 - i, index.device)
             out = out + place * math.prod(shape[i + 1 :])

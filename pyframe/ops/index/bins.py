@@ -54,14 +54,14 @@ def searchsorted(
             f"{sequence.dtype.name} and {input.dtype.name}"
         )
     check.real(name, sequence)
-    if sequence.ndim > 1 and sequence._node.shape[:-1] != input._node.shape[:-1]:
+    if sequence.ndim > 1 and sequence.shape[:-1] != input.shape[:-1]:
         raise RuntimeError(
             f"{name}(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
             f"boundaries tensor and input value tensor must match, got {list(sequence.shape)} and "
             f"{list(input.shape)}"
         )
     if sorter is not None:
-        if sorter._node.shape != sequence._node.shape:
+        if sorter.shape != sequence.shape:
             raise RuntimeError(
                 f"{name}(): boundary and sorter must have the same size, got "
                 f"{list(sequence.shape)} and {list(sorter.shape)}"
@@ -69,16 +69,16 @@ def searchsorted(
         if sorter.dtype is not dt.int64:
             raise RuntimeError(f"{name}(): sorter must be int64, got {sorter.dtype.name}")
         sequence = gather(sequence, -1, sorter)
-    n = sequence._node.shape[-1]
+    n = sequence.shape[-1]
     if not n or not input.numel():
-        return input.new_zeros(input._node.shape, dtype=dt.int32 if out_int32 else dt.int64)
+        return input.new_zeros(input.shape, dtype=dt.int32 if out_int32 else dt.int64)
     keys = sort_key(sequence).reshape(-1, n)
     values = sort_key(input).reshape(len(keys), -1)
     if right:  # all but those that are larger, which are smaller in the opposite order
         out = n - apply(search_op, (el.bitwise_not(mv.flip(keys, 1)), el.bitwise_not(values)))
     else:
         out = apply(search_op, (keys, values))
-    out = out.reshape(input._node.shape)
+    out = out.reshape(input.shape)
     return out.to(dt.int32) if out_int32 else out
 
 
@@ -107,7 +107,7 @@ def isin(
     )
     check.real("isin", x)
     if not test.numel():
-        found = x.new_zeros(x._node.shape, dtype=dt.bool_)
+        found = x.new_zeros(x.shape, dtype=dt.bool_)
     else:
         ordered = sort(test.reshape(-1)).values
         place = el.minimum(searchsorted(ordered, x), test.numel() - 1)
@@ -117,7 +117,7 @@ def isin(
 
 def _taken(x: Tensor, index: Tensor) -> Tensor:
     """x[index] of a vector, for places that are known to be right."""
-    return apply(take_rows, (x.reshape(-1, 1), index.reshape(-1))).reshape(index._node.shape)
+    return apply(take_rows, (x.reshape(-1, 1), index.reshape(-1))).reshape(index.shape)
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
@@ -132,14 +132,14 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     data = input._host()
     if data.size and data.min() < 0:
         raise RuntimeError(f"bincount only supports non-negative values, got {data.min()}")
-    if weights is not None and weights._node.shape != input._node.shape:
+    if weights is not None and weights.shape != input.shape:
         raise RuntimeError(
             f"weights should be 1-d and have the same length as input: {list(input.shape)}, got "
             f"{list(weights.shape)}"
         )
     size = max(int(data.max()) + 1 if data.size else 0, minlength)
     if weights is None:
-        source = input.new_ones(input._node.shape, dtype=dt.int64)
+        source = input.new_ones(input.shape, dtype=dt.int64)
     else:
         wide = dt.float64 if input.device.wide else dt.float32
         source = weights.detach() if weights.dtype is dt.float32 else weights.detach().to(wide)
@@ -268,7 +268,7 @@ def histogram(
     check.floats("histogram", input)
     if range is not None and len(range) != 2:
         raise RuntimeError(f"histogram: range should have 2 elements, got {len(range)}")
-    if weight is not None and weight._node.shape != input._node.shape:
+    if weight is not None and weight.shape != input.shape:
         raise RuntimeError(
             f"histogram: weight should have the shape of input, {list(input.shape)}, got "
             f"{list(weight.shape)}"
@@ -288,8 +288,8 @@ def histogramdd(
         raise RuntimeError(
             f"histogramdd: input tensor should have at least 2 dims, got {input.ndim}"
         )
-    x = input.detach().reshape(-1, input._node.shape[-1])
-    dims = x._node.shape[1]
+    x = input.detach().reshape(-1, input.shape[-1])
+    dims = x.shape[1]
     each = [bins] * dims if isinstance(bins, int) else list(bins)
     if len(each) != dims:
         raise RuntimeError(f"histogramdd: expected {dims} sequences of bin edges, got {len(each)}")
@@ -327,13 +327,13 @@ def segment_reduce(
     check.floats(name, data)
     if given.dtype not in (dt.int32, dt.int64):
         raise NotImplementedError(f"{name}: lengths and offsets are ints, got {given.dtype.name}")
-    if given.ndim != d + 1 or given._node.shape[:d] != data._node.shape[:d] or not given.numel():
+    if given.ndim != d + 1 or given.shape[:d] != data.shape[:d] or not given.numel():
         raise RuntimeError(
             f"{name}(): Expected axis to be the last dimension of lengths or offsets, after the "
             f"dims of data before it, but got axis {axis}, {list(given.shape)} and data "
             f"{list(data.shape)}"
         )
-    n = data._node.shape[d]
+    n = data.shape[d]
     counts = diff(given) if lengths is None else given
     if not unsafe and lengths is not None:
         check.refuse(el.lt(lengths, 0), f"{name}(): lengths contains negative value!")
@@ -341,19 +341,19 @@ def segment_reduce(
         check.refuse(el.ne(sum_(lengths, -1), n), message)
     whole = lengths is not None
     ends = cumsum(given, -1) if whole else mv.narrow(given, d, 1, given.shape[d] - 1)
-    runs = ends._node.shape[d]
-    places = mv.expand(el.iota((n,), data.device).to(ends.dtype), (*ends._node.shape[:d], n))
+    runs = ends.shape[d]
+    places = mv.expand(el.iota((n,), data.device).to(ends.dtype), (*ends.shape[:d], n))
     of = searchsorted(ends, places.contiguous(), right=True)  # those that no run has: `runs`
     if lengths is None:
         of = el.where(el.lt(places, mv.narrow(given, d, 0, 1)), runs, of)
-    rest = data._node.shape[d + 1 :]
-    of = mv.expand(mv.reshape(of, (*of._node.shape, *(1,) * len(rest))), data._node.shape)
-    shape = (*data._node.shape[:d], runs + 1, *rest)
+    rest = data.shape[d + 1 :]
+    of = mv.expand(mv.reshape(of, (*of.shape, *(1,) * len(rest))), data.shape)
+    shape = (*data.shape[:d], runs + 1, *rest)
     how = _SEGMENTS[reduce]
     start = data.new_full(shape, neutral_of(how, data))
     out = mv.narrow(reduced_into(name, start, d, of, data, how), d, 0, runs)
     if reduce == "mean":
-        counts = mv.reshape(counts, (*counts._node.shape, *(1,) * len(rest)))
+        counts = mv.reshape(counts, (*counts.shape, *(1,) * len(rest)))
         if initial is None:
             return out / counts.to(data.dtype)
         return (out + initial) / el.maximum(counts, 1).to(data.dtype)

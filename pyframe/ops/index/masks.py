@@ -49,7 +49,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     which = el.iota((1, size), input.device) + 1
     flat = apply(search_op, (seen.reshape(1, -1), which)).reshape(-1)  # the first that has so many
     columns = []
-    for step, n in zip(views.row_major_strides(input._node.shape), input._node.shape, strict=True):
+    for step, n in zip(views.row_major_strides(input.shape), input.shape, strict=True):
         columns.append(el.remainder(el.floor_divide(flat, step), n))
     return el.where(el.le(which.reshape(-1, 1), seen[-1]), join.stack(columns, 1), fill_value)
 
@@ -97,7 +97,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if not few:
         return input.clone()
     place = el.clamp(seen - 1, 0, few - 1)
-    values = apply(take_rows, (source.reshape(few, 1), place)).reshape(input._node.shape)
+    values = apply(take_rows, (source.reshape(few, 1), place)).reshape(input.shape)
     return el.where(mask, values, input)
 
 
@@ -119,20 +119,20 @@ def _zero(x: Tensor) -> Any:
 
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of matrices; zeros above `diagonal`."""
-    shape = _matrices("tril", input)._node.shape
+    shape = _matrices("tril", input).shape
     return el.where(tril_mask(shape, diagonal, input.device), input, _zero(input))
 
 
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of matrices; zeros below `diagonal`."""
-    shape = _matrices("triu", input)._node.shape
+    shape = _matrices("triu", input).shape
     return el.where(tril_mask(shape, diagonal - 1, input.device), _zero(input), input)
 
 
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     """Write a number to the main diagonal of a matrix (or of equal dims) in place; `wrap` starts
     anew below the square of a tall matrix."""
-    shape = self._node.shape
+    shape = self.shape
     if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
         raise RuntimeError(
             "fill_diagonal_: expected a matrix, or more dims all of equal length, got shape "

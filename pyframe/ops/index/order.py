@@ -107,7 +107,7 @@ def argsort_numpy(key: np.ndarray, first: int) -> np.ndarray:
 
 def _argsort_by_runs(key: Tensor, first: int) -> Tensor:
     """Runs of up to RUN elements, each sorted by a workgroup, then merged in pairs."""
-    rows, n = key._node.shape
+    rows, n = key.shape
     if rows * n == 0:
         return key[:, :first].to(dt.int64)
     runs = 1
@@ -127,7 +127,7 @@ def _argsort_by_runs(key: Tensor, first: int) -> Tensor:
 def order_of(key: Tensor, first: int | None = None, descending: bool = False) -> Tensor:
     """int64 (rows, first): the indices of the first (all by default) of each row in order."""
     key = el.bitwise_not(key) if descending else key
-    return apply(argsort_op, (key,), (key._node.shape[1] if first is None else first,))
+    return apply(argsort_op, (key,), (key.shape[1] if first is None else first,))
 
 
 def _runs_plan(call: KernelCall) -> tuple[Constants, Grid]:
@@ -167,7 +167,7 @@ kth_op = Op(  # keys (rows, n) -> int64 (rows, 1): the k-th of these indices, k 
 
 def _by_rank(key: Tensor) -> Tensor:
     """int64 (rows, n): the places in order, from how many come before each."""
-    at = el.iota((key._node.shape[1],), key.device)
+    at = el.iota((key.shape[1],), key.device)
     one, other = mv.unsqueeze(key, 2), mv.unsqueeze(key, 1)
     earlier = (other == one) & (at < mv.unsqueeze(at, 1))
     rank = ((other < one) | earlier).sum(2)
@@ -175,7 +175,7 @@ def _by_rank(key: Tensor) -> Tensor:
 
 
 def _merge_by_rank(key: Tensor, order: Tensor) -> Tensor:
-    rows = key.repeat_interleave(order._node.shape[0] // key._node.shape[0], 0)
+    rows = key.repeat_interleave(order.shape[0] // key.shape[0], 0)
     by_key = _by_rank(rows.gather(1, order.to(dt.int64)))
     return order.gather(1, by_key)
 

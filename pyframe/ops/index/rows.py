@@ -90,7 +90,7 @@ def _batched(c: BatchedCall) -> Tensor:
         index = mv.reshape(xs[1], (-1,))
         return mv.reshape(apply(c.op, (c.xs[0], index)), (c.size, *c.shape))
     rows = c.attrs[0] if c.op is add_rows else c.nodes[0].shape[0]
-    joined = [_apart(x, rows, c.size) if i == at else mv.reshape(x, (-1, x._node.shape[-1]))
+    joined = [_apart(x, rows, c.size) if i == at else mv.reshape(x, (-1, x.shape[-1]))
               for i, x in enumerate(xs)]  # fmt: skip
     attrs = (rows * c.size,) if c.op is add_rows else ()
     return mv.reshape(apply(c.op, tuple(joined), attrs), (c.size, *c.shape[:-1], width))
@@ -98,7 +98,7 @@ def _batched(c: BatchedCall) -> Tensor:
 
 def _take_by_mask(x: Tensor, index: Tensor) -> Tensor:
     """Of each index all rows, of which the others count as 0."""
-    hit = mv.unsqueeze(index, 1) == el.iota((x._node.shape[0],), x.device)
+    hit = mv.unsqueeze(index, 1) == el.iota((x.shape[0],), x.device)
     return el.where(mv.unsqueeze(hit, 2), x, 0).sum(1).to(x.dtype)
 
 
@@ -112,13 +112,13 @@ def _hits(index: Tensor, rows: int) -> Tensor:
 
 
 def _put_by_mask(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
-    hit = _hits(index, base._node.shape[0])
-    last = el.where(hit, el.iota((index._node.shape[0],), index.device), -1).amax(1)
+    hit = _hits(index, base.shape[0])
+    last = el.where(hit, el.iota((index.shape[0],), index.device), -1).amax(1)
     return el.where(mv.unsqueeze(last >= 0, 1), _take_by_mask(source, last), base)
 
 
 def _add_segments_by_mask(bounds: Tensor, order: Tensor, source: Tensor) -> Tensor:
-    at = el.iota((order._node.shape[0],), order.device)
+    at = el.iota((order.shape[0],), order.device)
     hit = (mv.unsqueeze(bounds[:-1], 1) <= at) & (at < mv.unsqueeze(bounds[1:], 1))
     return _add_by_mask(hit, _take_by_mask(source, order))
 
@@ -153,7 +153,7 @@ def _segments(index: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 def _add_rows_by_kernels(index: Tensor, source: Tensor, rows: int) -> Tensor:
     if _few(index):
         return apply(add_few_rows, (index, source), (rows,))
-    n = index._node.shape[0]
+    n = index.shape[0]
     if n > MANY:
         parts = [slice(i, i + MANY) for i in range(0, n, MANY)]
         return functools.reduce(
@@ -165,7 +165,7 @@ def _add_rows_by_kernels(index: Tensor, source: Tensor, rows: int) -> Tensor:
 def _put_rows_by_kernels(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
     if _few(index):
         return apply(put_few_rows, (base, index, source))
-    bounds, order = _segments(index, base._node.shape[0])
+    bounds, order = _segments(index, base.shape[0])
     first, end = bounds[:-1], bounds[1:]
     last = apply(take_rows, (order.reshape(-1, 1), el.maximum(end - 1, 0))).reshape(-1)
     return el.where(el.gt(end, first).reshape(-1, 1), apply(take_rows, (source, last)), base)
@@ -203,7 +203,7 @@ def added(index: Tensor, rows: Tensor, n: int) -> Tensor:
 put_rows = Op(  # base (D, B), index (n,), source (n, B): a copy of base, the last of equals wins
     "put_rows", ROUTINE, **_put, fallback=_put_rows_by_kernels, batch=_batched,
     base=lambda g, index: apply(
-        put_rows, (g, index, g.new_zeros(index._node.shape[0], g._node.shape[1]))
+        put_rows, (g, index, g.new_zeros(index.shape[0], g.shape[1]))
     ),
     source=lambda g, index: apply(take_rows, (g, index)),
 )  # fmt: skip

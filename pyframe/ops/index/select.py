@@ -29,20 +29,20 @@ def _vector(name: str, x: Tensor, dim: int, index: Tensor, wrap: bool = False) -
         )
     d = normalize_dim(dim, x.ndim)
     x = x if x.ndim else mv.reshape(x, (1,))
-    return x, d, checked_index(name, mv.ravel(index), x._node.shape[d], wrap)
+    return x, d, checked_index(name, mv.ravel(index), x.shape[d], wrap)
 
 
 def _first(x: Tensor, d: int) -> Tensor:
     """The dim first, the others joined: (n, B)."""
     moved = mv.movedim(x, d, 0) if d else x
-    shape = moved._node.shape
+    shape = moved.shape
     return mv.reshape(moved, (shape[0], math.prod(shape[1:])))
 
 
 def _back(rows: Tensor, like: Tensor, d: int) -> Tensor:
     """The inverse of `_first`, in the shape of `like` (but for the size of the dim)."""
-    shape = like._node.shape
-    out = mv.reshape(rows, (rows._node.shape[0], *shape[:d], *shape[d + 1 :]))
+    shape = like.shape
+    out = mv.reshape(rows, (rows.shape[0], *shape[:d], *shape[d + 1 :]))
     return mv.movedim(out, 0, d) if d else out
 
 
@@ -62,8 +62,8 @@ def _slices(name: str, x: Tensor, d: int, index: Tensor, source: Tensor) -> Tens
             f"{name}(): self and source expected to have the same dtype, but got (self) "
             f"{x.dtype.name} and (source) {source.dtype.name}"
         )
-    want = (*x._node.shape[:d], index.numel(), *x._node.shape[d + 1 :])
-    if source._node.shape != want and not (source.numel() == 1 == math.prod(want)):
+    want = (*x.shape[:d], index.numel(), *x.shape[d + 1 :])
+    if source.shape != want and not (source.numel() == 1 == math.prod(want)):
         raise IndexError(
             f"{name}(): expected source of shape {list(want)} for {index.numel()} indices along "
             f"dim {d} of {list(x.shape)}, got {list(source.shape)}"
@@ -76,9 +76,9 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     x, d, index = _vector("index_add", input, dim, index)
     rows = _slices("index_add", x, d, index, source)
     el.check_factor("index_add", "alpha", alpha, x)
-    total = added(index, rows, x._node.shape[d])
+    total = added(index, rows, x.shape[d])
     out = x + _back(total if alpha == 1 else (total * alpha).to(x.dtype), x, d)
-    return out.reshape(input._node.shape)
+    return out.reshape(input.shape)
 
 
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     x, d, index = _vector("index_copy", input, dim, index)
     rows = _slices("index_copy", x, d, index, source)
     out = apply(put_rows, (_first(x, d), index, rows))
-    return _back(out, x, d).reshape(input._node.shape)
+    return _back(out, x, d).reshape(input.shape)
 
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
@@ -94,9 +94,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     x, d, index = _vector("index_fill", input, dim, index, wrap=True)
     check.one_value("index_fill", value, input.dtype)
     ones = x.new_ones(index.numel(), 1, dtype=dt.int32)
-    count = apply(add_rows, (index, ones), (x._node.shape[d],))
-    mask = el.gt(count, 0).reshape((x._node.shape[d], *(1,) * (x.ndim - 1 - d)))
-    return masked_fill(x, mask, value).reshape(input._node.shape)
+    count = apply(add_rows, (index, ones), (x.shape[d],))
+    mask = el.gt(count, 0).reshape((x.shape[d], *(1,) * (x.ndim - 1 - d)))
+    return masked_fill(x, mask, value).reshape(input.shape)
 
 
 def index_reduce(
@@ -112,10 +112,10 @@ def index_reduce(
     x, d, index = _vector("index_reduce", input, dim, index)
     _slices("index_reduce", x, d, index, source)
     each = mv.reshape(index, (index.numel(), *(1,) * (x.ndim - 1 - d)))
-    source = mv.reshape(source, (*x._node.shape[:d], index.numel(), *x._node.shape[d + 1 :]))
-    out = reduced_into("index_reduce", x, d, mv.expand(each, source._node.shape), source, reduce,
+    source = mv.reshape(source, (*x.shape[:d], index.numel(), *x.shape[d + 1 :]))
+    out = reduced_into("index_reduce", x, d, mv.expand(each, source.shape), source, reduce,
                         include_self)  # fmt: skip
-    return out.reshape(input._node.shape)
+    return out.reshape(input.shape)
 
 
 # --- flat positions
@@ -129,7 +129,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         raise IndexError("take(): tried to take from an empty tensor")
     flat = checked_index("take", index, input.numel()).reshape(index.numel())
     out = apply(take_rows, (input.reshape(input.numel(), 1), flat))
-    return out.reshape(index._node.shape)
+    return out.reshape(index.shape)
 
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
@@ -154,7 +154,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         out = base + added(flat, values, input.numel())
     else:
         out = apply(put_rows, (base, flat, values))
-    return out.reshape(input._node.shape)
+    return out.reshape(input.shape)
 
 
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:

@@ -45,7 +45,7 @@ reorder = Op(  # x (rows, n), order (rows, m) of different indices
 
 def _put_back(g: Tensor, order: Tensor, n: int) -> Tensor:
     """(rows, n) with each element of `g` at its place, 0 elsewhere."""
-    rows, m = order._node.shape
+    rows, m = order.shape
     if m == n:  # a permutation: the gradient is a gather too
         return apply(reorder, (g, order_of(order.to(dt.int32))))
     return apply(add_along, (g.new_zeros(rows, n), order, g), (1,))
@@ -59,16 +59,16 @@ def _as_rows(x: Tensor, d: int) -> Tensor:
     if x.ndim == 0:
         return x.reshape(1, 1)
     x = mv.movedim(x, d, -1) if d != x.ndim - 1 else x
-    n = x._node.shape[-1]
-    return x.reshape(math.prod(x._node.shape[:-1]), n)
+    n = x.shape[-1]
+    return x.reshape(math.prod(x.shape[:-1]), n)
 
 
 def _from_rows(rows: Tensor, x: Tensor, d: int) -> Tensor:
     """What `_as_rows` undoes; dim d may have another size now."""
     if x.ndim == 0:
         return rows.reshape(())
-    shape = [n for i, n in enumerate(x._node.shape) if i != d]
-    out = rows.reshape(*shape, rows._node.shape[1])
+    shape = [n for i, n in enumerate(x.shape) if i != d]
+    out = rows.reshape(*shape, rows.shape[1])
     return mv.movedim(out, -1, d) if d != x.ndim - 1 else out
 
 
@@ -111,7 +111,7 @@ def topk(
     """(values, indices) of the k largest (or smallest) along a dim, in order."""
     check.numbers("topk", input)
     d = one_dim("topk", input, dim)
-    n = input._node.shape[d] if input.ndim else 1
+    n = input.shape[d] if input.ndim else 1
     if not 0 <= k <= n:
         raise RuntimeError(f"topk: selected index k out of range: k={k} of {n} elements")
     values, order = _sorted_rows(input, d, largest, k)
@@ -127,7 +127,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Kth
     """(values, indices) of the k-th smallest element along a dim, k from 1."""
     check.numbers("kthvalue", input)
     d = one_dim("kthvalue", input, dim)
-    n = input._node.shape[d] if input.ndim else 1
+    n = input.shape[d] if input.ndim else 1
     no_empty("kthvalue", input, (d,) if input.ndim else ())
     if not 1 <= k <= n:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}: {k}")
@@ -154,7 +154,7 @@ def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     d = one_dim(name, input, dim)
     no_empty(name, input, (d,) if input.ndim else ())
     rows = _as_rows(input, d)
-    n = rows._node.shape[1]
+    n = rows.shape[1]
     middle, key = (n + 1) // 2, sort_key(rows)
     if input.dtype.category < dt.FLOAT:
         return _picked(kind, input, d, apply(kth_op, (key,), (middle,)), keepdim)
@@ -194,7 +194,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ModeResult:
     key = sort_key(rows)
     order = order_of(key)
     ordered = _reorder_by_rows(key, order)
-    place = el.iota((ordered._node.shape[1],), input.device)
+    place = el.iota((ordered.shape[1],), input.device)
     starts = el.where(el.ne(ordered[:, 1:], ordered[:, :-1]), place[1:], 0)
     starts = scan_along(cummax_op, mv.pad(starts, ((0, 0), (1, 0))), 1)
     last = argmax(place - starts, 1, True)  # where the first of the longest runs ends
@@ -243,7 +243,7 @@ def _quantile(
     x = input.reshape(-1) if dim is None else input
     d = 0 if dim is None else one_dim(name, input, dim)
     values, _ = _sorted_rows(x, d)
-    n = values._node.shape[1]
+    n = values.shape[1]
     nans = sum_(el.isnan(values), 1, True)
     if skip_nan:
         last: Any = el.maximum(n - nans - 1, 0).to(q.dtype)
@@ -264,8 +264,8 @@ def _quantile(
     elif x.ndim == 0:
         rest = ()
     else:
-        rest = tuple(1 if i == d else m for i, m in enumerate(x._node.shape) if keepdim or i != d)
-    return out.T.reshape(*q._node.shape, *rest)
+        rest = tuple(1 if i == d else m for i, m in enumerate(x.shape) if keepdim or i != d)
+    return out.T.reshape(*q.shape, *rest)
 
 
 def quantile(
@@ -311,7 +311,7 @@ def _unique(
         values = np.moveaxis(values.reshape(len(values), *rest), 0, d)
     out = [upload(np.ascontiguousarray(values), input.device, input.dtype)]
     if inverse:
-        out.append(upload(where.reshape(input._node.shape if dim is None else -1), input.device))
+        out.append(upload(where.reshape(input.shape if dim is None else -1), input.device))
     out += [upload(count, input.device)] if counts else []
     return tuple(out) if len(out) > 1 else out[0]
 

@@ -42,7 +42,7 @@ def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
             shape.append(1)
             continue
         d = len(cuts)
-        n = x._node.shape[d]
+        n = x.shape[d]
         if isinstance(i, slice):
             a, b, k = _slice(i, n)
             cuts.append((a, max(-((a - b) // k), 0), k))
@@ -58,10 +58,10 @@ def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
                 f"expected {-n} to {n - 1}"
             )
         shape.append(cuts[-1][1])
-    if any(c != (0, n, 1) for c, n in zip(cuts, x._node.shape, strict=True)):
+    if any(c != (0, n, 1) for c, n in zip(cuts, x.shape, strict=True)):
         starts, sizes, steps = zip(*cuts, strict=True)
         x = mv.slice_(x, starts, sizes, steps)
-    if tuple(shape) != x._node.shape:  # dims of size 1 come and go, which is a view always
+    if tuple(shape) != x.shape:  # dims of size 1 come and go, which is a view always
         x = apply(mv.reshape_op, (x,), (tuple(shape),))
     return x, tensors
 
@@ -103,8 +103,8 @@ def _masks_as_indices(x: Tensor, items: list[Any]) -> list[Any]:
         if isinstance(i, bool) or (isinstance(i, Tensor) and i.dtype is dt.bool_ and not i.ndim):
             out.append(np.zeros(int(bool(i)), np.int64))
         elif isinstance(i, Tensor) and i.dtype is dt.bool_:
-            covered = x._node.shape[d : d + i.ndim]
-            if i._node.shape != covered:
+            covered = x.shape[d : d + i.ndim]
+            if i.shape != covered:
                 raise IndexError(
                     f"The shape of the mask {list(i.shape)} does not match the shape "
                     f"{list(covered)} of the dims that it indexes, in a tensor of shape "
@@ -161,12 +161,10 @@ def _normalize(i: Any, x: Tensor) -> Any:
 def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
     """(x with the indexed dims first, flat row index, its shape, where the result's dims go)."""
     dims = list(tensors)
-    sizes = [x._node.shape[d] for d in dims]
+    sizes = [x.shape[d] for d in dims]
     checked = [checked_index("index", i, n) for i, n in zip(tensors.values(), sizes, strict=True)]
     try:
-        shape = promotion.broadcast(
-            "shape mismatch: indexing tensors", *[i._node.shape for i in checked]
-        )
+        shape = promotion.broadcast("shape mismatch: indexing tensors", *[i.shape for i in checked])
     except RuntimeError as e:
         raise IndexError(str(e)) from None
     flat = None
@@ -183,22 +181,22 @@ def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
 
 def getitem(x: Tensor, key: Any) -> Tensor:
     """x[key]: ints, slices, None and ... give views; tensors, lists and masks give copies."""
-    shape = x._node.shape
+    shape = x.shape
     if type(key) is int and shape and -shape[0] <= key < shape[0]:
         return mv.select(x, 0, key)
     if isinstance(key, Tensor) and key.dtype is dt.bool_ and key.ndim:
         covered, rest = shape[: key.ndim], shape[key.ndim :]
-        if key._node.shape == covered:  # the places of a mask are in range
+        if key.shape == covered:  # the places of a mask are in range
             n = math.prod(covered)
             found = nonzero(mv.reshape(key, (n,)), as_tuple=True)[0].to(x.device)
             rows = apply(take_rows, (mv.reshape(x, (n, math.prod(rest))), found))
-            return mv.reshape(rows, (found._node.shape[0], *rest))
+            return mv.reshape(rows, (found.shape[0], *rest))
     whole = x
     x, tensors = _parse(x, key)
     if not tensors:
-        return mv.apply(mv.reshape_op, (x,), (x._node.shape,)) if x is whole else x
+        return mv.apply(mv.reshape_op, (x,), (x.shape,)) if x is whole else x
     moved, flat, shape, place, _, rows = _rows(x, tensors)
-    rest = moved._node.shape[len(tensors) :]
+    rest = moved.shape[len(tensors) :]
     flat_rows = moved.reshape(rows, math.prod(rest))
     out = apply(take_rows, (flat_rows, flat)).reshape((*shape, *rest))
     if place:
@@ -209,7 +207,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     steps[place:place] = [0] * len(shape)  # it lies as what is indexed does, then as the indices
     after = len(rest) - place
     index = ((*shape, *(1,) * after), (*row_major_strides(shape), *(0,) * after))
-    order = memory_order(out._node.shape, ((out._node.shape, tuple(steps)), index))
+    order = memory_order(out.shape, ((out.shape, tuple(steps)), index))
     return lying(out, order)
 
 
@@ -218,7 +216,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     if (
         isinstance(key, Tensor)
         and key.dtype is dt.bool_
-        and key._node.shape == x._node.shape[: key.ndim]
+        and key.shape == x.shape[: key.ndim]
         and (not isinstance(value, Tensor) or value.numel() == 1)
     ):  # x[mask] = number needs no positions
         mask = key.to(x.device).reshape((*key.shape, *(1,) * (x.ndim - key.ndim)))
@@ -234,7 +232,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     value = value.to(x.device)
     if not tensors:
         if value.ndim > part.ndim:  # leading dims of size 1 don't count
-            shape = value._node.shape
+            shape = value.shape
             ones = next((d for d, n in enumerate(shape) if n != 1), len(shape))
             value = mv.reshape(value, shape[min(ones, len(shape) - part.ndim) :])
         check.no_overlap("setitem", part, value)
@@ -252,9 +250,9 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
 
 def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumulate: bool) -> Tensor:
     moved, flat, shape, place, order, rows = _rows(part, tensors)
-    rest = moved._node.shape[len(tensors) :]
+    rest = moved.shape[len(tensors) :]
     whole = (*rest[:place], *shape, *rest[place:])
-    while value.ndim > len(whole) and value._node.shape[0] == 1:
+    while value.ndim > len(whole) and value.shape[0] == 1:
         value = mv.squeeze(value, 0)
     try:
         value = mv.expand(value, whole)
@@ -271,7 +269,7 @@ def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumula
         out = base + added(flat, source, rows)
     else:
         out = apply(put_rows, (base, flat, source))
-    out = out.reshape(moved._node.shape)
+    out = out.reshape(moved.shape)
     turned = order != list(range(len(order)))
     return mv.permute(out, mv.inverse_order(tuple(order))) if turned else out
 
@@ -292,7 +290,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 def _with_view(name: str, input: Tensor, src: Tensor, part: Tensor) -> Tensor:
     """A copy of `input` with `src` where its view `part` is."""
-    if src._node.shape != part._node.shape:
+    if src.shape != part.shape:
         raise RuntimeError(
             f"{name}: expected src to have a size equal to the slice of self, {list(part.shape)}, "
             f"got {list(src.shape)}"

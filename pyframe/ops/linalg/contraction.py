@@ -196,7 +196,7 @@ def einsum(*args: Any) -> Tensor:
     out, own = _without(out, own, summed)
     out = _in_order(out, own, wanted)
     if any(out is x for x in operands):  # a result is never one of the operands
-        out = out.reshape(out._node.shape)
+        out = out.reshape(out.shape)
     return out
 
 

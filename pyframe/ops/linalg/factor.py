@@ -210,7 +210,7 @@ def _lu_numpy(a: Array, what: str) -> tuple[Array, ...]:
 def _lu_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], what: str) -> Tensor:
     """PyTorch's plu_backward, of L and U in one matrix."""
     (glu, *_), (lu, _, perm, _) = g, y
-    m, n = lu._node.shape[-2:]
+    m, n = lu.shape[-2:]
     k = min(m, n)
     lower = masks.tril(block(lu, k, k), -1) + matrices.eye_like(lu, k)
     upper = masks.triu(block(lu, k, k))
@@ -293,7 +293,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
 
 
 def _lower_upper(lu: Tensor) -> tuple[Tensor, Tensor]:
-    m, n = lu._node.shape[-2:]
+    m, n = lu.shape[-2:]
     k = min(m, n)
     square = matrices.eye_like(lu, max(m, k))
     lower = masks.tril(block(lu, m, k), -1) + block(square, m, k)
@@ -320,7 +320,7 @@ def lu_unpack(
     n = LU_data.shape[-2]
     outside = el.logical_or(el.lt(LU_pivots, 1), el.gt(LU_pivots, n))
     check.refuse(outside, f"lu_unpack: LU_pivots must be between 1 and {n} inclusive")
-    if LU_pivots._node.shape != (*LU_data._node.shape[:-2], min(LU_data._node.shape[-2:])):
+    if LU_pivots.shape != (*LU_data.shape[:-2], min(LU_data.shape[-2:])):
         raise RuntimeError(
             f"lu_unpack: LU_pivots {list(LU_pivots.shape)} don't fit LU_data {list(LU_data.shape)}"
         )
@@ -341,7 +341,7 @@ def linalg_lu_solve(
     float_matrix("linalg.lu_solve", LU, True, "LU")
     float_matrix("linalg.lu_solve", B, what="B")
     check.same_dtype("linalg.lu_solve", LU, B)
-    if pivots.dtype is not dt.int32 or pivots._node.shape != LU._node.shape[:-1]:
+    if pivots.dtype is not dt.int32 or pivots.shape != LU.shape[:-1]:
         raise RuntimeError(
             "linalg.lu_solve: pivots should be an int32 tensor of shape "
             f"{list(LU.shape[:-1])}, got {pivots.dtype.name} {list(pivots.shape)}"
@@ -464,7 +464,7 @@ def triangular(a: Tensor, b: Tensor, upper: bool, unit: bool = False) -> Tensor:
 def _solve_ex(name: str, a: Tensor, b: Tensor, left: bool, what: str) -> tuple[Tensor, Tensor]:
     float_matrix(name, a, True)
     check.same_dtype(name, a, b)
-    vector = b.ndim == 1 or (a.ndim - 1 == b.ndim and b._node.shape == a._node.shape[:-1])
+    vector = b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
     if vector and not left:
         raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported")
     if vector:
@@ -541,8 +541,8 @@ def triangular_solve(
     check.same_dtype("triangular_solve", A, b)
     a = adjoint(A) if transpose else A
     x = solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular)
-    batch = x._node.shape[:-2]
-    return TriangularSolve(x, mv.expand(A, (*batch, *A._node.shape[-2:])).clone())
+    batch = x.shape[:-2]
+    return TriangularSolve(x, mv.expand(A, (*batch, *A.shape[-2:])).clone())
 
 
 public(

@@ -60,14 +60,14 @@ c2r_op: Op = Op(
     numpy=lambda x, axes, norm, n: np.fft.irfftn(
         x, [*[x.shape[d] for d in axes[:-1]], n], axes=axes, norm=norm),
     x=lambda g, axes, norm: _doubled(
-        apply(r2c_op, (g,), (axes, _SWAPPED[norm])), axes[-1], g._node.shape[axes[-1]]),
+        apply(r2c_op, (g,), (axes, _SWAPPED[norm])), axes[-1], g.shape[axes[-1]]),
 )  # fmt: skip
 
 
 def _doubled(half: Tensor, d: int, n: int) -> Tensor:
     """Frequencies that stand for two (all but 0 and n / 2) count twice."""
-    twice = n - half._node.shape[d]
-    weights = np.ones(half._node.shape[d])
+    twice = n - half.shape[d]
+    weights = np.ones(half.shape[d])
     weights[1 : 1 + twice] = 2
     shape = [1] * half.ndim
     shape[d] = -1
@@ -77,7 +77,7 @@ def _doubled(half: Tensor, d: int, n: int) -> Tensor:
 
 def _resized(x: Tensor, d: int, n: int) -> Tensor:
     """`x` cut or filled with zeros at the end of a dim."""
-    have = x._node.shape[d]
+    have = x.shape[d]
     if have == n:
         return x
     return mv.pad(x, tuple((0, n - have) if i == d else (0, 0) for i in range(x.ndim)))
@@ -148,7 +148,7 @@ def _many(name: str, x: Tensor, s: Any, dim: Any) -> tuple[Axes, list[int | None
     ]
     for d, n in zip(axes, sizes, strict=True):
         if n is None:
-            _size(name, x._node.shape[d])
+            _size(name, x.shape[d])
     return axes, sizes
 
 
@@ -165,7 +165,7 @@ def _transform(name: str, x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
         raise RuntimeError(f"{name} must transform at least one axis")
     n = sizes[-1] if from_half else None
     if from_half:
-        n = _size(name, 2 * (x._node.shape[axes[-1]] - 1)) if n is None else n
+        n = _size(name, 2 * (x.shape[axes[-1]] - 1)) if n is None else n
         sizes[-1] = n // 2 + 1
     for d, m in zip(axes, sizes, strict=True):
         x = x if m is None else _resized(x, d, m)
@@ -253,7 +253,7 @@ def _window(name: str, window: Tensor | None, n: int, n_fft: int, x: Tensor) -> 
     """The window, filled with zeros on both sides to n_fft."""
     if window is None:
         window = ones(n, dtype=x.dtype.to_real(), device=x.device)
-    elif window.ndim != 1 or window._node.shape[0] != n:
+    elif window.ndim != 1 or window.shape[0] != n:
         raise RuntimeError(
             f"{name}: expected a 1D window tensor of size equal to win_length={n}, but got window "
             f"with size {list(window.shape)}"
@@ -287,8 +287,8 @@ def stft(
     x = input if input.ndim == 2 else mv.unsqueeze(input, 0)
     if center:
         x = pad(mv.unsqueeze(x, 1), (n_fft // 2, n_fft // 2), pad_mode, None).squeeze(1)
-    if not 0 < n_fft <= x._node.shape[1]:
-        raise RuntimeError(f"stft: expected 0 < n_fft <= {x._node.shape[1]}, but got {n_fft}")
+    if not 0 < n_fft <= x.shape[1]:
+        raise RuntimeError(f"stft: expected 0 < n_fft <= {x.shape[1]}, but got {n_fft}")
     if hop <= 0 or not 0 < length <= n_fft:
         raise RuntimeError(
             f"stft: expected hop_length > 0 and 0 < win_length <= n_fft, got hop_length={hop}, "
@@ -325,11 +325,11 @@ def istft(
             f"{list(input.shape)} of {input.dtype.name}"
         )
     x = mv.transpose(input if input.ndim == 3 else mv.unsqueeze(input, 0), 1, 2)
-    halved = x._node.shape[2] != n_fft if onesided is None else onesided
-    if x._node.shape[2] != (n_fft // 2 + 1 if halved else n_fft):
+    halved = x.shape[2] != n_fft if onesided is None else onesided
+    if x.shape[2] != (n_fft // 2 + 1 if halved else n_fft):
         raise RuntimeError(
             f"istft: expected {n_fft // 2 + 1 if halved else n_fft} frequencies for n_fft={n_fft} "
-            f"and onesided={halved}, got {x._node.shape[2]}"
+            f"and onesided={halved}, got {x.shape[2]}"
         )
     if not 0 < hop <= size or not 0 < size <= n_fft:
         raise RuntimeError(
@@ -340,7 +340,7 @@ def istft(
     frames = irfft(x, n_fft, norm=norm) if halved and not return_complex else ifft(x, norm=norm)
     if not return_complex:
         frames = cx.real(frames)
-    count = frames._node.shape[1]
+    count = frames.shape[1]
     total = n_fft + hop * (count - 1)
     signal = sliding.fold(frames * w, (total,), (hop,), (1,))
     weight = sliding.fold(
@@ -352,8 +352,8 @@ def istft(
     if values_known(weight) and weight.numel() and weight.abs().min().item() < 1e-11:
         raise RuntimeError(f"istft: window overlap add min: 1, {weight.abs().min().item():g} is 0")
     out = signal / weight
-    if length is not None and length > out._node.shape[1]:
-        out = mv.pad(out, ((0, 0), (0, length - out._node.shape[1])))
+    if length is not None and length > out.shape[1]:
+        out = mv.pad(out, ((0, 0), (0, length - out.shape[1])))
     return out if input.ndim == 3 else mv.squeeze(out, 0)
 
 

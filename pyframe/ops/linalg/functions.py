@@ -64,7 +64,7 @@ def _cofactors_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
 
 def columns(x: Tensor) -> Tensor:
     """(…) -> (…, 1, 1), to multiply matrices with."""
-    return x.reshape((*x._node.shape, 1, 1))
+    return x.reshape((*x.shape, 1, 1))
 
 
 cofactors_op = Op(
@@ -124,7 +124,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
         raise RuntimeError(
             f"linalg.tensorinv: Expected a strictly positive integer for 'ind', got {ind}"
         )
-    first, last = A._node.shape[:ind], A._node.shape[ind:]
+    first, last = A.shape[:ind], A.shape[ind:]
     if math.prod(first) != math.prod(last):
         raise RuntimeError(
             "linalg.tensorinv: Expected self to satisfy the requirement prod(self.shape[ind:]) == "
@@ -138,8 +138,8 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to its end first."""
     if dims is not None:
         A = mv.movedim(A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
-    shape = A._node.shape[B.ndim :]
-    n, m = math.prod(shape), math.prod(A._node.shape[: B.ndim])
+    shape = A.shape[B.ndim :]
+    n, m = math.prod(shape), math.prod(A.shape[: B.ndim])
     if n != m or m != B.numel():
         raise RuntimeError(
             "linalg.tensorsolve: Expected self to satisfy the requirement "
@@ -209,7 +209,7 @@ _PADE = (
 
 def _matrix_exp_grad(g: Tensor, a: Tensor) -> Tensor:
     """The upper right block of exp([[A^H, G], [0, A^H]])."""
-    n, ah = a._node.shape[-1], adjoint(a)
+    n, ah = a.shape[-1], adjoint(a)
     top, bottom = join.cat([ah, g], -1), join.cat([ah * 0, ah], -1)
     whole = apply(matrix_exp_op, (join.cat([top, bottom], -2),))
     return mv.narrow(mv.narrow(whole, -2, 0, n), -1, n, n)
@@ -333,8 +333,8 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     name = "linalg.cond"
     if p is None or p in (2, -2):
         float_matrix(name, A)
-        if 0 in A._node.shape[-2:]:
-            return A.new_zeros(A._node.shape[:-2], dtype=A.dtype.to_real())
+        if 0 in A.shape[-2:]:
+            return A.new_zeros(A.shape[:-2], dtype=A.dtype.to_real())
         s = svdvals(A)
         first, last = mv.select(s, -1, 0), mv.select(s, -1, -1)
         return last / first if p == -2 else first / last
@@ -345,8 +345,8 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
             "or -2"
         )
     float_matrix(name, A, True)
-    if 0 in A._node.shape[-2:]:
-        return A.new_zeros(A._node.shape[:-2], dtype=A.dtype.to_real())
+    if 0 in A.shape[-2:]:
+        return A.new_zeros(A.shape[:-2], dtype=A.dtype.to_real())
     inverse, info = inv_ex(A)
     singular = el.ne(info, 0)
     inverse = el.where(columns(singular), 0, inverse)
@@ -385,7 +385,7 @@ def cdist(
         )
     if p < 0:
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
-    promotion.broadcast("cdist", x1._node.shape[:-2], x2._node.shape[:-2])
+    promotion.broadcast("cdist", x1.shape[:-2], x2.shape[:-2])
     by_product = modes[compute_mode]
     if by_product is None:
         by_product = x1.shape[-2] > 25 or x2.shape[-2] > 25
@@ -418,7 +418,7 @@ def linalg_vander(x: Tensor, N: int | None = None) -> Tensor:
 def _powers(x: Tensor, n: int) -> Tensor:
     x = x if x.dtype.category >= dt.FLOAT else x.to(dt.int64)
     x = mv.unsqueeze(x, -1)
-    rest = cumprod(mv.expand(x, (*x._node.shape[:-1], n - 1)), -1)
+    rest = cumprod(mv.expand(x, (*x.shape[:-1], n - 1)), -1)
     return join.cat([ones_like(x), rest], -1)
 
 

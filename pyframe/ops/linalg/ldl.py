@@ -158,7 +158,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     float_matrix("linalg.ldl_solve", B, what="B")
     check.same_dtype("linalg.ldl_solve", LD, B)
     matrices.rows_fit("linalg.ldl_solve", LD, B)
-    if pivots.dtype.category != dt.INTEGER or pivots._node.shape != LD._node.shape[:-1]:
+    if pivots.dtype.category != dt.INTEGER or pivots.shape != LD.shape[:-1]:
         raise RuntimeError(
             f"linalg.ldl_solve: Expected pivots to be integers of shape {list(LD.shape[:-1])}, got "
             f"{pivots.dtype.name} {list(pivots.shape)}"

@@ -104,10 +104,10 @@ linear_op = Op(
 
 def linear(x: Tensor, w: Tensor) -> Tensor:
     """(*, in) and (out, in) -> (*, out)."""
-    lead = x._node.shape[:-1]
-    flat = x if len(lead) == 1 else x.reshape(math.prod(lead), x._node.shape[-1])
+    lead = x.shape[:-1]
+    flat = x if len(lead) == 1 else x.reshape(math.prod(lead), x.shape[-1])
     out = apply(linear_op, (flat, w))
-    return out if len(lead) == 1 else out.reshape((*lead, w._node.shape[0]))
+    return out if len(lead) == 1 else out.reshape((*lead, w.shape[0]))
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
@@ -121,9 +121,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     a = mv.unsqueeze(input, 0) if input.ndim == 1 else input
     b = mv.unsqueeze(other, 1) if other.ndim == 1 else other
     if a.ndim > 2 and b.ndim == 2:  # one large product instead of a batch of small ones
-        lead = a._node.shape[:-1]
-        out = _product(a.reshape(math.prod(lead), a._node.shape[-1]), b)
-        out = out.reshape((*lead, b._node.shape[-1]))
+        lead = a.shape[:-1]
+        out = _product(a.reshape(math.prod(lead), a.shape[-1]), b)
+        out = out.reshape((*lead, b.shape[-1]))
     else:
         out = _product(a, b)
     if other.ndim == 1:
@@ -132,11 +132,11 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    if not runs_kernel(matmul_op, a._node.device):
+    if not runs_kernel(matmul_op, a.device):
         return apply(matmul_op, (a, b))
     shape, _ = _infer(a._node, b._node)  # the kernel takes one batch dim: views make it so
     a, b = _as_batch(a, shape[:-2]), _as_batch(b, shape[:-2])
-    batch, m, k = a._node.shape
+    batch, m, k = a.shape
     if k <= LONG:
         return apply(matmul_op, (a, b)).reshape(shape)
     parts = -(-k // LONG)  # side by side, then added up, in float32
@@ -153,7 +153,7 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _as_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:
-    last = x._node.shape[-2:]
+    last = x.shape[-2:]
     return mv.expand(x, (*batch, *last)).reshape((math.prod(batch), *last))
 
 
@@ -216,7 +216,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sums over `dim` of conj(x) * y, broadcast."""
     check.same_dtype("linalg.vecdot", x, y)
-    shape = broadcast("linalg.vecdot", x._node.shape, y._node.shape)
+    shape = broadcast("linalg.vecdot", x.shape, y.shape)
     d = normalize_dim(dim, len(shape)) - len(shape)
     if x.shape[d] != y.shape[d]:
         raise RuntimeError(
@@ -238,7 +238,7 @@ def _scaled_sum(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor
     """beta * input + alpha * product; with beta = 0 what `input` holds (NaN too) has no effect."""
     if product.dtype.category < dt.FLOAT:
         beta, alpha = int(beta), int(alpha)  # cut, as PyTorch does
-    input = mv.expand(input, product._node.shape)
+    input = mv.expand(input, product.shape)
     if alpha != 1:
         product = product * alpha
     if beta == 0:
@@ -271,7 +271,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     input, product = input.to(common), outer(vec1.to(common), vec2.to(common))
     if common is not dt.bool_:
         return _scaled_sum(input, product, beta, alpha)
-    input = mv.expand(input, product._node.shape)
+    input = mv.expand(input, product.shape)
     product = product if alpha else el.logical_and(product, False)
     return el.logical_or(input, product) if beta else product
 
@@ -281,7 +281,7 @@ def addbmm(
 ) -> Tensor:
     """beta * input + alpha * the sum over the batch of batch1[i] @ batch2[i]: one product."""
     _batches("addbmm", input, batch1, batch2)
-    b, n, m = batch1._node.shape
+    b, n, m = batch1.shape
     wide = mv.transpose(batch1, 0, 1).reshape(n, b * m)
     product = matmul(wide, batch2.reshape(b * m, batch2.shape[2]))
     return _scaled_sum(input, product, beta, alpha)
@@ -292,7 +292,7 @@ def addbmm_(
 ) -> Tensor:
     """In-place `addbmm`; a tensor that was broadcast takes the shape of the result."""
     out = addbmm(self, batch1, batch2, beta=beta, alpha=alpha)
-    if out._node.shape != self._node.shape:
+    if out.shape != self.shape:
         self.data = out.detach().clone()
     return self._write(out)
 
@@ -327,8 +327,8 @@ def trace(input: Tensor) -> Tensor:
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Kronecker's product: (a0, a1, …) and (b0, b1, …) -> (a0 b0, a1 b1, …)."""
     n = max(input.ndim, other.ndim)
-    a = (1,) * (n - input.ndim) + input._node.shape
-    b = (1,) * (n - other.ndim) + other._node.shape
+    a = (1,) * (n - input.ndim) + input.shape
+    b = (1,) * (n - other.ndim) + other.shape
     wide = mul(
         input.reshape(tuple(m for size in a for m in (size, 1))),
         other.reshape(tuple(m for size in b for m in (1, size))),
@@ -339,8 +339,8 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Cross products along `dim` (by default the first of size 3), broadcast."""
     if dim is None:
-        if input._node.shape != other._node.shape:
-            broadcast("cross", input._node.shape, other._node.shape)
+        if input.shape != other.shape:
+            broadcast("cross", input.shape, other.shape)
         if 3 not in input.shape:
             raise RuntimeError(f"cross: no dimension of size 3 in input, got {list(input.shape)}")
         dim = input.shape.index(3)
@@ -376,7 +376,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
                 "torch.block_diag: Input tensors must have 2 or fewer dimensions. "
                 f"Input {i} has {x.ndim} dimensions"
             )
-        xs[i] = x.reshape((1,) * (2 - x.ndim) + x._node.shape)
+        xs[i] = x.reshape((1,) * (2 - x.ndim) + x.shape)
     width = sum(x.shape[1] for x in xs)
     rows, at = [], 0
     for x in xs:

@@ -55,7 +55,7 @@ def batched_results(c: BatchedCall) -> Tensor:
     """The batching rule of ops with several results that take leading dims: those of an example
     are wanted side by side."""
     parts = results_of(c.op, c.aligned(), c.attrs)
-    return join.cat([mv.reshape(p, (c.size, math.prod(p._node.shape[1:]))) for p in parts], 1)
+    return join.cat([mv.reshape(p, (c.size, math.prod(p.shape[1:]))) for p in parts], 1)
 
 
 def integer(x: Tensor) -> Tensor:
@@ -141,9 +141,9 @@ def rows_fit(name: str, a: Tensor, b: Tensor) -> None:
             f"{name}: Incompatible shapes of A and B for the equation AX = B "
             f"({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
         )
-    promotion.broadcast(name, a._node.shape[:-2], b._node.shape[:-2])
+    promotion.broadcast(name, a.shape[:-2], b.shape[:-2])
 
 
 def block(x: Tensor, rows: int, columns: int) -> Tensor:
     """The upper left (rows, columns) of matrices."""
-    return mv.slice_(x, (0,) * x.ndim, (*x._node.shape[:-2], rows, columns))
+    return mv.slice_(x, (0,) * x.ndim, (*x.shape[:-2], rows, columns))

@@ -74,7 +74,7 @@ def _qr_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], mode: str) -> Tensor:
             else "the derivative for 'geqrf' is not implemented; use linalg.qr"
         )
     (gq, gr), (q, r) = g, y
-    m, n = q._node.shape[-2], r._node.shape[-1]
+    m, n = q.shape[-2], r.shape[-1]
     if mode == "complete" and m > n:
         raise RuntimeError(
             "The QR decomposition is not differentiable when mode='complete' and nrows > ncols. "
@@ -128,17 +128,13 @@ def _reflectors(name: str, a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
     R. Schreiber, C. Van Loan, "A storage-efficient WY representation" (1989)."""
     float_matrix(name, a, what="input")
     check.same_dtype(name, a, tau)
-    m, n = a._node.shape[-2:]
-    if (
-        tau.ndim != a.ndim - 1
-        or tau._node.shape[:-1] != a._node.shape[:-2]
-        or tau.shape[-1] > min(m, n)
-    ):
+    m, n = a.shape[-2:]
+    if tau.ndim != a.ndim - 1 or tau.shape[:-1] != a.shape[:-2] or tau.shape[-1] > min(m, n):
         raise RuntimeError(
             f"{name}: tau should have shape {list(a.shape[:-2])} and at most {min(m, n)} elements "
             f"in its last dim for an input of shape {list(a.shape)}, got {list(tau.shape)}"
         )
-    k = tau._node.shape[-1]
+    k = tau.shape[-1]
     v = masks.tril(block(a, m, k), -1) + block(matrices.eye_like(a, m), m, k)
     gram = masks.triu(matmul(adjoint(v), v), 1)
     return v, triangular(mv.unsqueeze(tau, -1) * gram, mv.diag_embed(tau), True, True)
@@ -148,7 +144,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of k reflectors, whose vectors stand below the diagonal
     of A (…, m, n) and whose factors are tau (…, k)."""
     v, t = _reflectors("linalg.householder_product", A, tau)
-    m, n = A._node.shape[-2:]
+    m, n = A.shape[-2:]
     if m < n:
         raise RuntimeError(
             "linalg.householder_product: input.shape[-2] must be greater than or equal to "
@@ -165,7 +161,7 @@ def ormqr(
     adjoint."""
     v, t = _reflectors("ormqr", input, tau)
     check.same_dtype("ormqr", input, other)
-    if other.ndim != input.ndim or other._node.shape[:-2] != input._node.shape[:-2]:
+    if other.ndim != input.ndim or other.shape[:-2] != input.shape[:-2]:
         raise RuntimeError(
             f"ormqr: batch dimensions of other {list(other.shape)} must equal those of input "
             f"{list(input.shape)}"
@@ -218,7 +214,7 @@ def _skew(x: Tensor) -> Tensor:
 def _svd_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], full: bool) -> Tensor:
     """PyTorch's svd_backward; of full matrices the first k columns count."""
     (gu, gs, gvh), (u, s, vh) = g, y
-    m, n, k = u._node.shape[-2], vh._node.shape[-1], s._node.shape[-1]
+    m, n, k = u.shape[-2], vh.shape[-1], s.shape[-1]
     if full:
         gu, u = mv.narrow(gu, -1, 0, k), mv.narrow(u, -1, 0, k)
         gvh, vh = mv.narrow(gvh, -2, 0, k), mv.narrow(vh, -2, 0, k)
@@ -278,7 +274,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVD:
     if compute_uv:
         u, s, vh = linalg_svd(input, not some)
         return OldSVD(u, s, adjoint(vh))
-    *lead, m, n = input._node.shape
+    *lead, m, n = input.shape
     u = input.new_zeros(*lead, m, m)
     v = input.new_zeros(*lead, n, n)
     return OldSVD(u, svdvals(input), v)
@@ -402,7 +398,7 @@ pinv_op = Op(
 def _tolerances(name: str, a: Tensor, atol: Any, rtol: Any) -> tuple[Tensor, Tensor]:
     """Both as tensors; by default no atol, and rtol = eps * max(m, n) where there is no atol."""
     d = a.dtype.to_real()
-    default = dt.finfo(d).eps * max(a._node.shape[-2:])
+    default = dt.finfo(d).eps * max(a.shape[-2:])
     for key, value in (("atol", atol), ("rtol", rtol)):
         if isinstance(value, Tensor) and value.dtype.category == dt.COMPLEX:
             raise RuntimeError(f"{name}: {key} tensor of complex type is not supported.")
@@ -446,8 +442,8 @@ def matrix_rank(
         atol, rtol = tol, 0.0
     absolute, relative = _tolerances("linalg.matrix_rank", A, atol, rtol)
     A = A.detach()
-    if 0 in A._node.shape[-2:]:
-        return A.new_zeros(A._node.shape[:-2], dtype=dt.int64)
+    if 0 in A.shape[-2:]:
+        return A.new_zeros(A.shape[:-2], dtype=dt.int64)
     s = el.abs(eigvalsh(A)) if hermitian else svdvals(A)
     bound = el.maximum(absolute, relative * reduce.amax(s, -1))
     return el.gt(s, mv.unsqueeze(bound, -1)).to(dt.int64).sum(-1)
@@ -466,14 +462,14 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
             f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got "
             f"{driver!r}"
         )
-    vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B._node.shape == A._node.shape[:-1])
+    vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
     if B.ndim < 1 or not (vector or B.ndim >= 2):
         raise RuntimeError(
             f"{name}: input.dim() must be greater or equal to other.dim(), got {list(B.shape)}"
         )
     b = mv.unsqueeze(B, -1) if vector else B
     matrices.rows_fit(name, A, b)
-    m, n = A._node.shape[-2:]
+    m, n = A.shape[-2:]
     rtol = dt.finfo(A.dtype).eps * max(m, n) if rcond is None else rcond
     solution = matmul(_pinv(name, A, 0.0, rtol, False), b)
     rank = A.new_zeros(0, dtype=dt.int64)
@@ -494,7 +490,7 @@ def _lowrank(a: Tensor, q: int, niter: int, mean: Tensor | None) -> tuple[Tensor
     """N. Halko, P. Martinsson, J. Tropp, "Finding structure with randomness" (2009), 4.4, 5.1."""
     if mean is not None:
         a = a - mean
-    m, n = a._node.shape[-2:]
+    m, n = a.shape[-2:]
     tall = m >= n
     a = a if tall else adjoint(a)
     r = random.randn((min(m, n), q), device=a.device).to(a.dtype)
@@ -513,12 +509,12 @@ def svd_lowrank(
     """U, S, V with U S V^H close to A (or A - M), of rank q at most, by random projection."""
     float_matrix("svd_lowrank", A)
     q, niter = 6 if q is None else q, 2 if niter is None else niter
-    if not 0 <= q <= min(A._node.shape[-2:]):
+    if not 0 <= q <= min(A.shape[-2:]):
         raise ValueError(
             f"svd_lowrank: q(={q}) must be non-negative integer and not greater than "
-            f"min(m, n)={min(A._node.shape[-2:])}"
+            f"min(m, n)={min(A.shape[-2:])}"
         )
-    return _lowrank(A, q, niter, None if M is None else mv.broadcast_to(M, A._node.shape))
+    return _lowrank(A, q, niter, None if M is None else mv.broadcast_to(M, A.shape))
 
 
 def pca_lowrank(
@@ -527,7 +523,7 @@ def pca_lowrank(
     """`svd_lowrank` of A, its columns centered to mean 0 if `center`; q is 6, m or n by
     default, whichever is least."""
     float_matrix("pca_lowrank", A)
-    m, n = A._node.shape[-2:]
+    m, n = A.shape[-2:]
     q = min(6, m, n) if q is None else q
     if not 0 <= q <= min(m, n):
         raise ValueError(

@@ -122,7 +122,7 @@ def view_as_complex(input: Tensor) -> Tensor:
         raise RuntimeError(
             f"view_as_complex is only supported for float32 and float64, got {input.dtype.name}"
         )
-    if input.ndim == 0 or input._node.shape[-1] != 2:
+    if input.ndim == 0 or input.shape[-1] != 2:
         raise RuntimeError(
             f"view_as_complex: Tensor must have a last dimension of size 2, got {list(input.shape)}"
         )

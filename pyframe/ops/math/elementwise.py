@@ -69,7 +69,7 @@ def _no_wrapping(op: Elementwise, *operands: Any) -> None:
 
 def _zeros(g: Tensor) -> Tensor:
     """The gradient of steps: 0, where what comes back is infinite or NaN too."""
-    return g.new_zeros(g._node.shape)
+    return g.new_zeros(g.shape)
 
 
 # --- the complex conjugate, which gradients multiply with (see complex.py)
@@ -87,7 +87,7 @@ def conj(input: complex) -> complex: ...
 def conj(input: Any) -> Any:
     """The complex conjugate, computed at once; a real tensor itself."""
     if isinstance(input, Tensor):
-        return apply(conj_op, (input,)) if input._node.dtype.category == dt.COMPLEX else input
+        return apply(conj_op, (input,)) if input.dtype.category == dt.COMPLEX else input
     if not isinstance(input, numbers.Number):
         check.tensors("conj", input)
     return input.conjugate()
@@ -143,7 +143,7 @@ class _Power(Elementwise):
     def __call__(self, *operands: Any, **named: Any) -> Tensor:
         if len(operands) == 2 and type(operands[1]) in (int, float) and mode.autocast is None:
             x, known = operands[0], _POWERS.get(operands[1])
-            if known and isinstance(x, Tensor) and x._node.dtype.category == dt.FLOAT:
+            if known and isinstance(x, Tensor) and x.dtype.category == dt.FLOAT:
                 return apply(known, (x,))
         return super().__call__(*operands, **named)
 

@@ -169,7 +169,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     check.same_dtype("equal", input, other)
     if input.device is not other.device:
         raise RuntimeError(f"equal: expected one device, got {input.device} and {other.device}")
-    return input._node.shape == other._node.shape and bool(eq(input, other).all().item())
+    return input.shape == other.shape and bool(eq(input, other).all().item())
 
 
 # --- activations that are methods of Tensor too; the others stand in nn.functional
@@ -195,7 +195,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     if n == 1:
         slope = mv.reshape(weight, ())
     else:
-        channels = input._node.shape[1] if input.ndim > 1 else 1
+        channels = input.shape[1] if input.ndim > 1 else 1
         if input.ndim == 0 or n != channels:
             raise RuntimeError(
                 f"prelu: Mismatch of parameter numbers and input channel size. Found parameter "
@@ -263,7 +263,7 @@ def is_nonzero(input: Tensor) -> bool:
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether both have one shape."""
-    return input._node.shape == other._node.shape
+    return input.shape == other.shape
 
 
 public(

@@ -107,7 +107,7 @@ class Elementwise(Op):
             return binary(self, *operands)
         if len(operands) == 1 == len(self.inputs):
             x = operands[0]
-            if isinstance(x, Tensor) and x._node.dtype in self.plain:
+            if isinstance(x, Tensor) and x.dtype in self.plain:
                 return apply(self, operands)
         return self.promoted(*operands)
 
@@ -244,7 +244,7 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
 
 
 def own_type(x: Any) -> dt.dtype:
-    return x._node.dtype if isinstance(x, Tensor) else dt.of_scalar(x)
+    return x.dtype if isinstance(x, Tensor) else dt.of_scalar(x)
 
 
 def operand_as(name: str, x: Any, dtype: dt.dtype, device: Any) -> Any:
@@ -282,7 +282,7 @@ def result_type(*operands: Any) -> dt.dtype:
     best: list[dt.dtype | None] = [None, None, None]  # of tensors, 0-d tensors, Python numbers
     for x in operands:
         if isinstance(x, Tensor):
-            level, d = (0 if x._node.shape else 1), x._node.dtype
+            level, d = (0 if x.shape else 1), x.dtype
         else:
             level, d = 2, dt.of_scalar(x)
         old = best[level]

@@ -131,7 +131,7 @@ def ones_like(input: Tensor, **kw: Unpack[Options]) -> Tensor:
 
 def full_like(input: Tensor, fill_value: Any, **kw: Unpack[Options]) -> Tensor:
     """One number in the shape, dtype and device of `input`, laid out as `clone` would."""
-    shape, format = input._node.shape, kw.pop("memory_format", None)
+    shape, format = input.shape, kw.pop("memory_format", None)
     order = el.order_for(input, format, "full_like")
     options = like_options(input, kw)
     if order is None:
@@ -148,7 +148,7 @@ def fill(input: Tensor, value: Any) -> Tensor:
     """One number (or a 0-d tensor, with its gradient) in the shape and dtype of `input`."""
     check.one_value("fill", value)
     if isinstance(value, Tensor):
-        return mv.expand(value.to(input.device, input.dtype), input._node.shape).clone()
+        return mv.expand(value.to(input.device, input.dtype), input.shape).clone()
     return without_gradient(full_like(input, value), input)
 
 
@@ -171,7 +171,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         src = full((), src, device=self.device)
     check.tensors("copy_", src)
     check.no_overlap("copy_", self, src)
-    no_more_dims(src, self._node.shape)
+    no_more_dims(src, self.shape)
     return self._overwrite(src if src.device is self.device else src.to(self.device))
 
 
@@ -187,7 +187,7 @@ def _mapped(name: str, self: Tensor, *others: Tensor, callable: Any) -> Tensor:
             raise TypeError(f"{name} is only implemented on CPU tensors; move them with .cpu()")
         if x.dtype is not self.dtype:
             raise TypeError(f"{name}: expected a tensor of {self.dtype.name}, got {x.dtype.name}")
-    shape = self._node.shape
+    shape = self.shape
     columns = [mv.reshape(mv.expand(x, shape), (-1,)).tolist() for x in (self, *others)]
     values = [callable(*row) for row in zip(*columns, strict=True)]
     return self._overwrite(mv.reshape(new_tensor(values, dtype=self.dtype), shape))
@@ -337,7 +337,7 @@ def without_gradient(draw: Tensor, *inputs: Any) -> Tensor:
     """`draw` with a history that gives the inputs a gradient of 0, as PyTorch's draws."""
     for x in inputs:
         if isinstance(x, Tensor) and mode.grad and x.requires_grad:
-            never = mv.expand(full((), False, device=draw.device), draw._node.shape)
+            never = mv.expand(full((), False, device=draw.device), draw.shape)
             draw = el.where(never, x, draw)
     return draw
 

@@ -279,9 +279,7 @@ def fork_rng(devices: Any = None, enabled: bool = True, **kwargs: Any) -> Iterat
 
 
 def _set(x: Tensor, values: np.ndarray) -> Tensor:
-    return x._overwrite(
-        upload(values.astype(x.dtype.numpy, copy=False).reshape(x._node.shape), x.device)
-    )
+    return x._overwrite(upload(values.astype(x.dtype.numpy, copy=False).reshape(x.shape), x.device))
 
 
 def _expect(name: str, what: str, value: Any, holds: bool) -> None:
@@ -324,7 +322,7 @@ def normal_(
 
 def _drawn(x: Tensor, generator: Generator | None) -> Tensor:
     """Uniform numbers of [0, 1) in the shape of `x`, drawn where it is."""
-    bits = uniform_bits(x._node.shape, x.device, generator)
+    bits = uniform_bits(x.shape, x.device, generator)
     return apply(el.uniform_from_bits, (bits,))
 
 
@@ -361,7 +359,7 @@ def log_normal_(
     """Fill with exp of normal numbers of this mean and deviation."""
     _expect("log_normal_", "std > 0.0", f"std={std}", std > 0)
     check.floats_or_complex("log_normal_", self)
-    bits = uniform_bits(self._node.shape, self.device, generator)
+    bits = uniform_bits(self.shape, self.device, generator)
     return self._overwrite(el.exp(apply(el.normal_from_bits, (bits,)) * std + mean))
 
 
@@ -382,7 +380,7 @@ def random_(
         to = 2 ** bits[d] + (d.category == dt.FLOAT) if d in bits else (
             min(int(np.iinfo(d.numpy).max), 2**wide - 1) + (d.itemsize < 4))  # fmt: skip
     drawn = random.ints_between(
-        "random_", self._node.shape, int(from_ or 0), int(to), dt.int64, self.device, generator
+        "random_", self.shape, int(from_ or 0), int(to), dt.int64, self.device, generator
     )
     return self._overwrite(drawn)
 
@@ -410,7 +408,7 @@ def normal(
         check.refuse(el.lt(std.detach(), 0), "normal expects all elements of std >= 0.0")
     else:
         _expect("normal", "std >= 0.0", f"std {std}", std >= 0)
-    shape = promotion.broadcast("normal", *[t._node.shape for t in tensors])
+    shape = promotion.broadcast("normal", *[t.shape for t in tensors])
     z = random.randn(shape, generator=generator, dtype=tensors[0].dtype,
                        device=tensors[0].device)  # fmt: skip
     mean_, std_ = (v.detach() if isinstance(v, Tensor) else v for v in (mean, std))
@@ -429,7 +427,7 @@ def multinomial(
     if input.ndim not in (1, 2):
         raise RuntimeError(f"prob_dist must be 1 or 2 dim, got {input.ndim}")
     check.floats_or_complex("multinomial", input)
-    n = input._node.shape[-1]
+    n = input.shape[-1]
     if num_samples <= 0:
         raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}")
     if not replacement and num_samples > n:
@@ -446,10 +444,10 @@ def multinomial(
         short,
         "multinomial: invalid multinomial distribution (sum of probabilities <= 0, or too few > 0)",
     )
-    shape = (*input._node.shape[:-1], num_samples)
+    shape = (*input.shape[:-1], num_samples)
     weights = weights.to(dt.float32)
     if not replacement:
-        u = random.rand(input._node.shape, device=input.device, generator=generator)
+        u = random.rand(input.shape, device=input.device, generator=generator)
         return sort.topk(weights / _clocks(u), num_samples).indices
     if math.prod(shape) * n <= MOST_CLOCKS:
         u = random.rand((*shape, n), device=input.device, generator=generator)
@@ -533,12 +531,12 @@ def randn(*sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[Opt
 
 def rand_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
     """`rand` of the shape, dtype and device of `input`."""
-    return rand(input._node.shape, generator=generator, **like_options(input, kw))
+    return rand(input.shape, generator=generator, **like_options(input, kw))
 
 
 def randn_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
     """`randn` of the shape, dtype and device of `input`."""
-    return randn(input._node.shape, generator=generator, **like_options(input, kw))
+    return randn(input.shape, generator=generator, **like_options(input, kw))
 
 
 def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Any = None,
@@ -585,7 +583,7 @@ def randint_like(
 ) -> Tensor:
     """`randint` of the shape, dtype and device of `input`."""
     low, high = (0, low) if high is None else (low, high)
-    shape = input._node.shape
+    shape = input.shape
     return randint(low, high, shape, generator=generator, **like_options(input, kw))
 
 
@@ -606,7 +604,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     chance = input.detach() if p is None else p
     if isinstance(chance, (int, float)) and not 0 <= chance <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
-    u = rand(input._node.shape, device=input.device, generator=generator)
+    u = rand(input.shape, device=input.device, generator=generator)
     if isinstance(chance, Tensor):
         chance = chance.detach().to(input.device)
         bad = el.logical_not(el.logical_and(el.ge(chance, 0), el.le(chance, 1)))

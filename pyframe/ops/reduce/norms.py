@@ -43,7 +43,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     if not v.ndim:
         raise IndexError("norm_except_dim: Dimension specified as 0 but tensor has no dimensions")
     d = normalize_dim(dim, v.ndim)
-    n = v._node.shape[d]
+    n = v.shape[d]
     rows = mv.reshape(mv.movedim(v, d, 0), (n, v.numel() // builtins.max(n, 1)))
     return mv.reshape(norm(rows, pow, 1), tuple(n if i == d else 1 for i in range(v.ndim)))
 
@@ -59,7 +59,7 @@ def _nuclear(x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     if axes[0] == axes[1]:
         raise RuntimeError(f"norm: dim {tuple(dims)} names one dim twice")
     out = reduce.sum(_svdvals(mv.movedim(x, axes, [-2, -1])), -1)
-    return mv.reshape(out, reduced_shape(x._node.shape, tuple(axes), True)) if keepdim else out
+    return mv.reshape(out, reduced_shape(x.shape, tuple(axes), True)) if keepdim else out
 
 
 def vector_norm(

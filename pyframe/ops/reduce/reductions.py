@@ -231,12 +231,12 @@ def nansum(
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """Summed over the dims in which `size` is smaller, as a gradient of broadcasting."""
     shape = mv.as_ints("sum_to_size", size)
-    old = input._node.shape
+    old = input.shape
     extra = len(old) - len(shape)
     axes = tuple(d for d, n in enumerate(old) if d < extra or (shape[d - extra] == 1 and n != 1))
     if axes or not shape:
         input = apply(sum_op, (input.to(wide(input)),), (axes, True))
-    if input._node.shape[extra:] != shape:
+    if input.shape[extra:] != shape:
         raise RuntimeError(f"size {list(shape)} is not expandable to size {list(old)}.")
     return mv.reshape(input, shape)
 
@@ -265,7 +265,7 @@ def widened(x: Tensor) -> Tensor:
 
 def count(x: Tensor, axes: tuple[int, ...]) -> int:
     """The number of elements over dims."""
-    return math.prod(x._node.shape[d] for d in axes)
+    return math.prod(x.shape[d] for d in axes)
 
 
 def nanmean(
@@ -296,7 +296,7 @@ def prod(
 
 def no_empty(name: str, x: Tensor, axes: tuple[int, ...], whole: bool = False) -> None:
     """IndexError where a dim to reduce has no elements (RuntimeError for `whole` tensors)."""
-    if 0 in [x._node.shape[d] for d in axes]:
+    if 0 in [x.shape[d] for d in axes]:
         raise (RuntimeError if whole else IndexError)(
             f"{name}(): Expected reduction dim to have non-zero size, got shape {list(x.shape)}: "
             "an empty reduction has no identity"
@@ -345,8 +345,8 @@ def arg_extreme(op: Op, input: Tensor, dim: int | None, keepdim: bool) -> Tensor
     if input.ndim == 0:
         return arg_extreme(op, input, None, keepdim)
     no_empty(op.name, input, (d,))
-    if input._node.shape[d] == 1:
-        return input.new_zeros(reduced_shape(input._node.shape, (d,), keepdim), dtype=dt.int64)
+    if input.shape[d] == 1:
+        return input.new_zeros(reduced_shape(input.shape, (d,), keepdim), dtype=dt.int64)
     return apply(op, (input,), ((d,), keepdim))
 
 
@@ -431,7 +431,7 @@ def _deviation(
     scale = el.where(el.logical_or(fits, el.logical_not(largest < math.inf)), 1.0, largest)
     variance, middle = _moments(name, x / scale, dim, unbiased, keepdim, correction)
     out = root(variance)
-    return out * mv.reshape(scale, out._node.shape), middle * scale
+    return out * mv.reshape(scale, out.shape), middle * scale
 
 
 def squares(centered: Tensor, axes: tuple[int, ...], keepdim: bool, n: int) -> Tensor:
@@ -466,7 +466,7 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(var, mean) over dims."""
     variance, middle = _moments("var_mean", input, dim, unbiased, keepdim, correction)
-    middle = middle if keepdim else mv.reshape(middle, variance._node.shape)
+    middle = middle if keepdim else mv.reshape(middle, variance.shape)
     return variance.to(input.dtype.to_real()), middle.to(input.dtype)
 
 
@@ -476,7 +476,7 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(std, mean) over dims."""
     out, middle = _deviation("std_mean", input, dim, unbiased, keepdim, correction)
-    middle = middle if keepdim else mv.reshape(middle, out._node.shape)
+    middle = middle if keepdim else mv.reshape(middle, out.shape)
     return out.to(input.dtype.to_real()), middle.to(input.dtype)
 
 
@@ -495,7 +495,7 @@ def cov(
         raise RuntimeError("cov(): bool dtype is not supported for input; use .float() first")
     x = input.reshape(1, -1) if input.ndim < 2 else input
     x = el.floated(x)
-    observations = x._node.shape[1]
+    observations = x.shape[1]
     weights = None
     for name, w, kind in (("fweights", fweights, dt.INTEGER), ("aweights", aweights, dt.FLOAT)):
         if w is None:
@@ -552,7 +552,7 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     top = amax(_op.REAL(x) if x.dtype.category == dt.COMPLEX else x, axes, True)
     top = el.where(el.isinf(top), 0.0, top)
     out = el.log(sum(el.exp(input - top), axes, True)) + top
-    return out if keepdim else mv.reshape(out, reduced_shape(input._node.shape, axes, False))
+    return out if keepdim else mv.reshape(out, reduced_shape(input.shape, axes, False))
 
 
 def hash_tensor(input: Tensor, dim: Any = None, *, keepdim: bool = False, mode: int = 0) -> Tensor:

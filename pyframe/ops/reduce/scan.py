@@ -91,7 +91,7 @@ def _scan_op(name: str, kind: int, numpy: Any, combine: Any, **more: Any) -> Sca
 
     def by_doubling(x: Tensor) -> Tensor:  # each step covers twice as many elements
         step = 1
-        while step < x._node.shape[1]:
+        while step < x.shape[1]:
             x = join.cat([x[:, :step], combine(x[:, :-step], x[:, step:])], 1)
             step *= 2
         return x
@@ -121,7 +121,7 @@ def _from_the_end(op: Scan, x: Tensor) -> Tensor:
 
 def _run(op: Scan, x: Tensor) -> Tensor:
     """The scan of (outer, n, inner); where few workgroups would scan long rows, in blocks."""
-    outer, n, inner = x._node.shape
+    outer, n, inner = x.shape
     if not runs_kernel(op, x.device) or n <= BLOCK or outer * inner == 0:
         return apply(op, (x,))
     blocks = -(-n // BLOCK)
@@ -192,7 +192,7 @@ def _logcumsumexp_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 
 def scan_along(op: Scan, x: Tensor, d: int, dtype: dt.dtype | None = None) -> Tensor:
     """The scan of `x` along dim d, as numbers of `dtype`."""
-    shape = x._node.shape
+    shape = x.shape
     n = shape[d] if shape else 1
     outer, inner = math.prod(shape[:d]), math.prod(shape[d + 1 :])
     x = x.reshape(outer, n, inner)
@@ -226,11 +226,11 @@ def _running(kind: Any, input: Tensor, dim: int) -> Any:
     if kind is CumminResult:  # NaN, the largest key, wins here too
         lost = el.bitwise_not(key)
         key = lost if input.dtype.category < dt.FLOAT else el.where(el.isnan(input), key, lost)
-    n = input._node.shape[d] if input.ndim else 1
+    n = input.shape[d] if input.ndim else 1
     place = el.dim_indices(n, input.ndim - 1 - d if input.ndim else 0, input.device)
     index = el.where(el.eq(key, scan_along(cummax_op, key, d)), place, 0)
-    index = scan_along(cummax_op, mv.expand(index, input._node.shape or (1,)), d).to(dt.int64)
-    index = index.reshape(input._node.shape)
+    index = scan_along(cummax_op, mv.expand(index, input.shape or (1,)), d).to(dt.int64)
+    index = index.reshape(input.shape)
     return kind(gathered(input, d, index), index)
 
 
@@ -263,15 +263,15 @@ def diff(
             raise RuntimeError(
                 f"diff expects prepend and append of {input.ndim} dims, as input, got {p.ndim}"
             )
-        for i, (a, b) in enumerate(zip(p._node.shape, input._node.shape, strict=True)):
+        for i, (a, b) in enumerate(zip(p.shape, input.shape, strict=True)):
             if i != d and a != b:
                 raise RuntimeError(
                     "diff expects the shapes of prepend and append to match that of input except "
                     f"along dim {d}, got {list(p.shape)} and {list(input.shape)}"
                 )
     x = join.cat(parts, d) if len(parts) > 1 else input
-    for _ in range(min(n, x._node.shape[d])):
-        size = x._node.shape[d]
+    for _ in range(min(n, x.shape[d])):
+        size = x.shape[d]
         if size == 0:
             break
         after, before = mv.narrow(x, d, 1, size - 1), mv.narrow(x, d, 0, size - 1)
@@ -295,7 +295,7 @@ def _trapezoids(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Te
     if y.ndim == 0:
         raise IndexError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
     d = one_dim(name, y, dim)
-    n = y._node.shape[d]
+    n = y.shape[d]
     for what, value in (("y", y), ("x", x)):
         if isinstance(value, Tensor) and value.dtype is dt.bool_:
             raise RuntimeError(
@@ -313,7 +313,7 @@ def _trapezoids(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Te
                 )
             width = diff(x).reshape((-1,) + (1,) * (y.ndim - 1 - d))
         else:
-            x = x.reshape((1,) * (y.ndim - x.ndim) + x._node.shape)
+            x = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
             width = diff(x, 1, x.ndim - y.ndim + d)
     elif isinstance(width, complex):
         raise RuntimeError(f"{name}: Currently, we only support dx as a real number, got {dx}")
@@ -350,7 +350,7 @@ def gradient(
     if len(steps) != len(dims):
         raise RuntimeError(f"gradient: expected {len(dims)} spacings, got {len(steps)}")
     for d in dims:
-        if input._node.shape[d] < edge_order + 1:
+        if input.shape[d] < edge_order + 1:
             raise RuntimeError(
                 "torch.gradient expected each dimension size to be at least edge_order+1, got "
                 f"{list(input.shape)}"
@@ -359,7 +359,7 @@ def gradient(
 
 
 def _slope(x: Tensor, d: int, spacing: Any, edge_order: int) -> Tensor:
-    n = x._node.shape[d]
+    n = x.shape[d]
 
     def cut(start: int, length: int) -> Tensor:
         return mv.narrow(x, d, start, length)

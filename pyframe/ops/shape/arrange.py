@@ -27,7 +27,7 @@ def _cuttable(name: str, x: Tensor, dim: int) -> tuple[int, int]:
     if not x.ndim:
         raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
     d = normalize_dim(dim, x.ndim)
-    return d, x._node.shape[d]
+    return d, x.shape[d]
 
 
 def _of_many(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,7 +128,7 @@ def _along(name: str, least: int, dim_of: Callable[[int], int]) -> Callable[...,
                 f"{'s' * (least > 1)}, but got a tensor with {input.ndim} dimensions!"
             )
         d = dim_of(input.ndim)
-        n = input._node.shape[d]
+        n = input.shape[d]
         if isinstance(at, int) and (at <= 0 or n % at):
             raise RuntimeError(
                 f"torch.{name} attempted to split along dimension {d}, but the size of the "
@@ -151,7 +151,7 @@ def _unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     d = normalize_dim(dim, input.ndim)
-    return tuple([select(input, d, i) for i in range(input._node.shape[d])])
+    return tuple([select(input, d, i) for i in range(input.shape[d])])
 
 
 unbind = _of_many("unbind", _unbind)
@@ -161,7 +161,7 @@ unbind = _of_many("unbind", _unbind)
 
 
 def _least(input: Tensor, ndim: int) -> Tensor:
-    shape = input._node.shape
+    shape = input.shape
     if len(shape) >= ndim:
         return input
     if ndim == 3 and len(shape) == 2:
@@ -267,7 +267,7 @@ def repeat_interleave(
         raise IndexError(f"repeat_interleave: dim {dim} of a tensor without dims; leave it out")
     x = mv.ravel(input) if dim is None else input
     d = 0 if dim is None else normalize_dim(dim, x.ndim)
-    n = x._node.shape[d]
+    n = x.shape[d]
     if isinstance(repeats, Tensor):
         if repeats.dtype not in (dt.int64, dt.int32) or repeats.ndim > 1:
             raise RuntimeError(
@@ -285,7 +285,7 @@ def repeat_interleave(
         repeats = int(repeats.item())
     if repeats < 0:
         raise RuntimeError(f"repeats can not be negative, got {repeats}")
-    shape = x._node.shape
+    shape = x.shape
     if output_size not in (None, n * repeats):
         raise RuntimeError(f"repeat_interleave: allocated size {output_size} is not {n * repeats}")
     wide = mv.expand(unsqueeze(x, d + 1), (*shape[: d + 1], repeats, *shape[d + 1 :]))
@@ -310,7 +310,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
                 f"shifts and dimensions must align. shifts: {len(by)}, dims:0"
                 if by else "`shifts` required"
             )  # fmt: skip
-        return reshape(roll(mv.ravel(input), by[0], 0), input._node.shape)
+        return reshape(roll(mv.ravel(input), by[0], 0), input.shape)
     at = mv.as_ints("roll", (dims,))
     if len(at) != len(by):
         raise RuntimeError(
@@ -322,7 +322,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         if not input.ndim:
             raise IndexError(f"roll: Dimension specified as {dim} but tensor has no dimensions")
         d = normalize_dim(dim, input.ndim)
-        n = input._node.shape[d]
+        n = input.shape[d]
         if n and shift % n:
             k = n - shift % n
             out = cat([mv.part(out, d, k, n - k), mv.part(out, d, 0, k)], d)
@@ -365,7 +365,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         return mv.diag_embed(input, diagonal)
     if input.ndim != 2:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
-    n, m = input._node.shape
+    n, m = input.shape
     if not -n <= diagonal <= m:
         raise RuntimeError(f"diag(): diagonal {diagonal} is out of range for a {n}x{m} matrix")
     return mv.diagonal(input, diagonal).clone()

@@ -87,10 +87,10 @@ def tensor_list(name: str, tensors: Any) -> list[Tensor]:
 
 
 def _promoted(xs: list[Tensor]) -> list[Tensor]:
-    common = xs[0]._node.dtype
+    common = xs[0].dtype
     same = True
     for x in xs:
-        d = x._node.dtype
+        d = x.dtype
         if d is not common:
             common, same = dt.promote_types(common, d), False
     return xs if same else [x.to(common) for x in xs]
@@ -102,13 +102,13 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     for x in xs:
         if x.ndim == 0:
             raise RuntimeError("cat: zero-dimensional tensors cannot be concatenated; use stack")
-    kept = [x for x in xs if x._node.shape != (0,)]
-    empty = [x for x in xs if x.requires_grad and x._node.shape == (0,)] if kept else []
+    kept = [x for x in xs if x.shape != (0,)]
+    empty = [x for x in xs if x.requires_grad and x.shape == (0,)] if kept else []
     kept = kept or xs
-    first = kept[0]._node.shape
+    first = kept[0].shape
     d = normalize_dim(dim, len(first))
     for i, x in enumerate(kept):
-        s = x._node.shape
+        s = x.shape
         if len(s) != len(first) or any(
             a != b for j, (a, b) in enumerate(zip(s, first, strict=True)) if j != d
         ):
@@ -126,7 +126,7 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
         return kept[0].clone(memory_format=order)
     if len(kept) > _MOST:
         return cat([cat(kept[i : i + _MOST], d) for i in range(0, len(kept), _MOST)], d)
-    starts = (0, *itertools.accumulate([x._node.shape[d] for x in kept]))
+    starts = (0, *itertools.accumulate([x.shape[d] for x in kept]))
     return apply(_cat_op(len(kept)), tuple(kept), (d, starts))
 
 
@@ -137,9 +137,9 @@ concat = concatenate = cat
 def stack(tensors: Any, dim: int = 0) -> Tensor:
     """The tensors, all of one shape, along a new dim."""
     xs = tensor_list("stack", tensors)
-    shape = xs[0]._node.shape
+    shape = xs[0].shape
     for i, x in enumerate(xs):
-        if x._node.shape != shape:
+        if x.shape != shape:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
                 f"{list(x.shape)} at entry {i}"

@@ -140,7 +140,7 @@ def zeros_for(g: Tensor, shape: Shape) -> Tensor:
 def undiagonal(g: Tensor, shape: Shape, offset: int, dim1: int, dim2: int) -> Tensor:
     """The gradient of a diagonal: `g` there, 0 elsewhere."""
     n, m = shape[dim1], shape[dim2]
-    length = g._node.shape[-1]
+    length = g.shape[-1]
     if not length:
         return zeros_for(g, shape)
     above, below = max(offset, 0), max(-offset, 0)
@@ -151,7 +151,7 @@ def undiagonal(g: Tensor, shape: Shape, offset: int, dim1: int, dim2: int) -> Te
 
 def _as_diagonal(x: Tensor) -> Tensor:
     """(..., n) -> (..., n, n) with `x` on the diagonal, 0 elsewhere."""
-    hot = on_diagonal(x._node.shape[-1], x.device)
+    hot = on_diagonal(x.shape[-1], x.device)
     return where(hot, unsqueeze(x, -1), False if x.dtype is dt.bool_ else 0)
 
 
@@ -190,7 +190,7 @@ def as_sizes(name: str, given: Any, named: Any) -> Shape:
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in another shape (one size may be -1): a view where that is possible."""
     new = as_sizes("reshape", sizes, shape)
-    old = input._node.shape
+    old = input.shape
     n = math.prod(old)
     if -1 in new:
         known = -math.prod(new)
@@ -253,7 +253,7 @@ def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
             f"view: reading {x.dtype.name} as {d.name} is supported between the CPU's NumPy dtypes "
             f"(on {x.device} they have other bytes); convert with .to() or move with .cpu()"
         )
-    _bytes_shape(x._node.shape, x.dtype, d)
+    _bytes_shape(x.shape, x.dtype, d)
     if d.itemsize != x.dtype.itemsize and x.stride(-1) != 1:
         raise RuntimeError(
             f"view: self.stride(-1) must be 1 to view {x.dtype.name} as {d.name} (different "
@@ -313,7 +313,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 def expand(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """Dims of size 1 repeated without copying; -1 keeps a size."""
     sizes = as_sizes("expand", sizes, size)
-    old = input._node.shape
+    old = input.shape
     extra = len(sizes) - len(old)
     if extra < 0:
         raise RuntimeError(
@@ -333,12 +333,12 @@ def expand(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
 def expand_view(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """`expand` that gives a view of its own where nothing is repeated too."""
     out = expand(input, *sizes, size=size)
-    return out if out is not input else apply(reshape_op, (input,), (input._node.shape,))
+    return out if out is not input else apply(reshape_op, (input,), (input.shape,))
 
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """`input` expanded to the shape of `other`."""
-    return expand_view(input, other._node.shape)
+    return expand_view(input, other.shape)
 
 
 def broadcast_to(input: Tensor, size: Any) -> Tensor:
@@ -359,7 +359,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     xs = given_tensors("broadcast_tensors", tensors)
     if not xs:
         return ()
-    shape = broadcast("broadcast_tensors", *[x._node.shape for x in xs])
+    shape = broadcast("broadcast_tensors", *[x.shape for x in xs])
     return tuple([expand(x, shape) for x in xs])
 
 
@@ -370,14 +370,14 @@ def slice_(x: Tensor, starts: Shape, sizes: Shape, steps: Shape | None = None) -
 
 def unslice(g: Tensor, shape: Shape, starts: Shape, steps: Shape) -> Tensor:
     """The gradient of a slice: `g` where the slice was taken from, 0 elsewhere."""
-    if 0 in g._node.shape:
+    if 0 in g.shape:
         return zeros_for(g, shape)
     flipped = tuple(d for d, k in enumerate(steps) if k < 0)
     if flipped:
         g = flip(g, flipped)
     g = dilate(g, tuple(builtin_abs(k) for k in steps))
     widths = []
-    for n, m, a, k in zip(shape, g._node.shape, starts, steps, strict=True):
+    for n, m, a, k in zip(shape, g.shape, starts, steps, strict=True):
         first = a if k > 0 else a - (m - 1)
         widths.append((first, n - first - m))
     return pad(g, tuple(widths))
@@ -391,7 +391,7 @@ def dilate(x: Tensor, steps: Shape) -> Tensor:
     k = len(steps)
     if all(s == 1 for s in steps):
         return x
-    lead, sizes = x._node.shape[:-k], x._node.shape[-k:]
+    lead, sizes = x.shape[:-k], x.shape[-k:]
     apart = reshape(x, (*lead, *(m for n in sizes for m in (n, 1))))
     widths = ((0, 0),) * len(lead) + tuple(w for s in steps for w in ((0, 0), (0, s - 1)))
     wide = reshape(pad(apart, widths), (*lead, *(n * s for n, s in zip(sizes, steps, strict=True))))
@@ -405,7 +405,7 @@ def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     which = {normalize_dim(d, input.ndim) for d in named}
     if len(which) < len(named):
         raise RuntimeError(f"flip: a dim appears more than once in {list(named)}")
-    shape = input._node.shape
+    shape = input.shape
     if not which or not shape or 0 in shape:
         return input.clone()
     starts = tuple(n - 1 if d in which else 0 for d, n in enumerate(shape))
@@ -418,7 +418,7 @@ def pad(x: Tensor, widths: Any, value: Any = 0) -> Tensor:
     if any(a < 0 or b < 0 for a, b in widths):
         starts = tuple(max(-a, 0) for a, _ in widths)
         sizes = tuple(
-            n - max(-a, 0) - max(-b, 0) for n, (a, b) in zip(x._node.shape, widths, strict=True)
+            n - max(-a, 0) - max(-b, 0) for n, (a, b) in zip(x.shape, widths, strict=True)
         )
         x = slice_(x, starts, sizes)
         widths = tuple((max(a, 0), max(b, 0)) for a, b in widths)
@@ -429,7 +429,7 @@ def pad(x: Tensor, widths: Any, value: Any = 0) -> Tensor:
 
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Dims of size 1 removed: all, or those named."""
-    shape = input._node.shape
+    shape = input.shape
     if dim is None:
         drop = {d for d, n in enumerate(shape) if n == 1}
     else:
@@ -444,13 +444,13 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A dim of size 1 inserted at `dim`."""
     d = normalize_dim(dim, input.ndim + 1)
-    shape = input._node.shape
+    shape = input.shape
     return reshape(input, (*shape[:d], 1, *shape[d:]))
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dims start_dim..end_dim joined into one."""
-    shape = input._node.shape
+    shape = input.shape
     a, b = normalize_dim(start_dim, input.ndim), normalize_dim(end_dim, input.ndim)
     if a > b:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
@@ -462,7 +462,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """One dim split into several (one size may be -1)."""
     d = normalize_dim(dim, input.ndim)
-    shape, new = input._node.shape, as_ints("unflatten", (sizes,))
+    shape, new = input.shape, as_ints("unflatten", (sizes,))
     if not shape or not new:
         raise RuntimeError(f"unflatten: expected a dim and sizes, got {list(shape)}, {list(new)}")
     known = math.prod(n for n in new if n != -1)
@@ -484,7 +484,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
         start = int(start)
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    d, shape = normalize_dim(dim, input.ndim), input._node.shape
+    d, shape = normalize_dim(dim, input.ndim), input.shape
     if length < 0:
         raise RuntimeError(f"narrow(): length must be non-negative, got {length}")
     if not -shape[d] <= start <= shape[d]:
@@ -502,7 +502,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 
 def part(x: Tensor, d: int, start: int, length: int) -> Tensor:
     """`narrow` with a dim and a start that are known to be right."""
-    shape = x._node.shape
+    shape = x.shape
     starts = (0,) * d + (start,) + (0,) * (len(shape) - d - 1)
     return slice_(x, starts, (*shape[:d], length, *shape[d + 1 :]))
 
@@ -512,13 +512,13 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     if input.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d, index = normalize_dim(dim, input.ndim), index.__index__()
-    n = input._node.shape[d]
+    n = input.shape[d]
     if not -n <= index < n:
         raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(input._node.shape)} "
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} "
             f"at dimension {d}; expected {-n} to {n - 1}"
         )
-    shape = input._node.shape
+    shape = input.shape
     return apply(
         reshape_op, (part(input, d, index % n, 1),), ((*shape[:d], *shape[d + 1 :]),)
     )  # of one size 1 less: a view always
@@ -537,7 +537,7 @@ def repeat(input: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     counts = as_sizes("repeat", sizes, repeats)
     if any(n < 0 for n in counts):
         raise RuntimeError(f"Trying to create tensor with negative dimension: {list(counts)}")
-    shape = input._node.shape
+    shape: tuple[int, ...] = input.shape
     if len(counts) < len(shape):
         raise RuntimeError(
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
@@ -560,12 +560,12 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """`view` in the shape of `other`."""
-    return view(input, other._node.shape)
+    return view(input, other.shape)
 
 
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """`reshape` to the shape of `other`."""
-    return reshape(input, other._node.shape)
+    return reshape(input, other.shape)
 
 
 def nothing_of(x: Tensor, shape: Any) -> Tensor:
@@ -575,7 +575,7 @@ def nothing_of(x: Tensor, shape: Any) -> Tensor:
 
 def ravel(input: Tensor) -> Tensor:
     """All elements as a vector: a view of a contiguous tensor."""
-    return reshape(input, (math.prod(input._node.shape),))
+    return reshape(input, (math.prod(input.shape),))
 
 
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
@@ -599,8 +599,8 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
             f"diag_embed: expected a dim and two different dim1, dim2; got shape "
             f"{list(input.shape)}, dims {dim1}, {dim2}"
         )
-    shape = list(input._node.shape[:-1])
-    size = input._node.shape[-1] + builtin_abs(offset)
+    shape = list(input.shape[:-1])
+    size = input.shape[-1] + builtin_abs(offset)
     for d in sorted((a, b)):
         shape.insert(d, size)
     return undiagonal(input, tuple(shape), offset, a, b)

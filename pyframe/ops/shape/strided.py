@@ -180,12 +180,12 @@ def as_strided_scatter(
 ) -> Tensor:
     """A copy of `input` with `src` where the view `as_strided` would be."""
     args = _checked("as_strided_scatter", input, size, stride, storage_offset)
-    if src._node.shape != args[0]:
+    if src.shape != args[0]:
         raise RuntimeError(
             f"expected src to have a size equal to the slice of self. src size = "
             f"{list(src.shape)}, slice size = {list(args[0])}"
         )
-    lies, goes = _indices(input._node.shape, *_layout(input)), _indices(*args)
+    lies, goes = _indices(input.shape, *_layout(input)), _indices(*args)
     of = np.full(max(lies.max(initial=-1), goes.max(initial=-1)) + 1, -1)
     of[lies] = np.arange(len(lies))
     to = of[goes]
@@ -195,7 +195,7 @@ def as_strided_scatter(
         to = to[to >= 0]
     flat = mv.reshape(input, (len(lies), 1))
     out = apply(put_rows, (flat, upload(to, input.device), values))
-    return mv.reshape(out, input._node.shape)
+    return mv.reshape(out, input.shape)
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
@@ -206,7 +206,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError("cannot resize variables that require grad")
     if any(n < 0 for n in shape):
         raise RuntimeError(f"resize_: Trying to create tensor with negative dimension: {shape}")
-    if shape == self._node.shape:
+    if shape == self.shape:
         return self
     offset, room = self.storage_offset(), _room(self)
     if offset + math.prod(shape) > room:
@@ -221,7 +221,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
 def resize_as_(input: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
     """`resize_` to the shape of `other`."""
-    return resize_(input, other._node.shape)
+    return resize_(input, other.shape)
 
 
 def set_(

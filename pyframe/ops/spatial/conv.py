@@ -102,8 +102,8 @@ def window_columns(
     win = sliding.sliding_windows(
         _pad(x, padding), kernel, stride, dilation
     )  # (N, C, *positions, *kernel)
-    n, c = win._node.shape[:2]
-    count = win._node.shape[2 : 2 + k]
+    n, c = win.shape[:2]
+    count = win.shape[2 : 2 + k]
     win = mv.reshape(win, (n, groups, c // groups, *count, *kernel))
     at, ker = list(range(3, 3 + k)), list(range(3 + k, 3 + 2 * k))
     rows, p = c // groups * math.prod(kernel), math.prod(count)
@@ -115,10 +115,10 @@ def window_columns(
 def _conv_by_views(
     x: Tensor, w: Tensor, stride: Shape, padding: Shape, dilation: Shape, groups: int
 ) -> Tensor:
-    kernel, o = w._node.shape[2:], w._node.shape[0]
+    kernel, o = w.shape[2:], w.shape[0]
     (shape, _) = _conv_infer(x._node, w._node, stride, padding, dilation, groups)
     cols = window_columns(x, kernel, stride, padding, dilation, groups, True)
-    rows = mv.reshape(w, (1, groups, o // groups, math.prod(w._node.shape[1:])))
+    rows = mv.reshape(w, (1, groups, o // groups, math.prod(w.shape[1:])))
     return matmul(rows, cols).reshape(shape)
 
 
@@ -127,16 +127,16 @@ def _conv_input_by_views(
     groups: int,
 ) -> Tensor:  # fmt: skip
     """A convolution of the dilated, padded gradient with the flipped, transposed weight."""
-    o, c, *kernel = w._node.shape
+    o, c, *kernel = w.shape
     g = mv.dilate(g, stride)
     widths = []
-    for n, m, k, p, d in zip(spatial, g._node.shape[2:], kernel, padding, dilation, strict=True):
+    for n, m, k, p, d in zip(spatial, g.shape[2:], kernel, padding, dilation, strict=True):
         before = d * (k - 1) - p
         widths.append((before, n + d * (k - 1) - before - m))
     g = mv.pad(g, ((0, 0), (0, 0), *widths))
     last = tuple(range(2, w.ndim))
     starts = (0, 0, *(k - 1 for k in kernel))
-    flipped = mv.slice_(w, starts, w._node.shape, (1, 1) + (-1,) * len(last))
+    flipped = mv.slice_(w, starts, w.shape, (1, 1) + (-1,) * len(last))
     grouped = mv.reshape(flipped, (groups, o // groups, c, *kernel))
     turned = mv.transpose(grouped, 1, 2).reshape((groups * c, o // groups, *kernel))
     ones, zeros = (1,) * len(last), (0,) * len(last)
@@ -147,10 +147,10 @@ def _conv_weight_by_views(
     g: Tensor, x: Tensor, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape,
     groups: int,
 ) -> Tensor:  # fmt: skip
-    n, o = g._node.shape[:2]
+    n, o = g.shape[:2]
     cols = window_columns(x, kernel, stride, padding, dilation, groups, False)
-    rows = g.reshape((n, groups, o // groups, math.prod(g._node.shape[2:])))
-    return sum_(matmul(rows, cols), 0).reshape((o, x._node.shape[1] // groups, *kernel))
+    rows = g.reshape((n, groups, o // groups, math.prod(g.shape[2:])))
+    return sum_(matmul(rows, cols), 0).reshape((o, x.shape[1] // groups, *kernel))
 
 
 def _conv_infer(
@@ -184,7 +184,7 @@ def _batched(a: int, b: int, out: int) -> Callable[[BatchedCall], Tensor]:
     def rule(c: BatchedCall) -> Tensor:
         if b == 0 and not c.flags[1]:  # one weight for all: more images
             x, w = c.xs
-            y = apply(c.op, (mv.reshape(x, (-1, *x._node.shape[2:])), w), c.attrs)
+            y = apply(c.op, (mv.reshape(x, (-1, *x.shape[2:])), w), c.attrs)
             return mv.reshape(y, (c.size, *c.shape))
         x, w = c.all()
         attrs = (*c.attrs[:-1], c.attrs[-1] * c.size)
@@ -261,19 +261,19 @@ def _operands(
         check.weight_dtype(name, x, weight, bias)
     if x.dtype is dt.bool_:
         raise RuntimeError(f"{name}: not implemented for bool; use .float() first")
-    out, size = weight._node.shape[:2]
+    out, size = weight.shape[:2]
     expected = size * groups
     if channels:
         expected, out = out, size * groups
-    if x._node.shape[1] != expected or weight._node.shape[0] % groups:
+    if x.shape[1] != expected or weight.shape[0] % groups:
         raise RuntimeError(
             f"{name}: given groups={groups}, weight of size {list(weight.shape)}, expected "
             f"input{list(input.shape)} to have {expected} channels, but got "
-            f"{x._node.shape[1]} channels instead{_other_place(input, expected, k)}"
+            f"{x.shape[1]} channels instead{_other_place(input, expected, k)}"
         )
-    if 0 in weight._node.shape[2:]:
+    if 0 in weight.shape[2:]:
         raise RuntimeError(f"{name}: kernel size should be greater than zero")
-    if bias is not None and bias._node.shape != (out,):
+    if bias is not None and bias.shape != (out,):
         raise RuntimeError(
             f"{name}: expected bias to be 1-dimensional with {out} elements, but got bias of size "
             f"{list(bias.shape)}"
@@ -283,7 +283,7 @@ def _operands(
 
 def _other_place(input: Tensor, channels: int, k: int) -> str:
     """Where the channels of an input seem to be, in words of a message."""
-    if input._node.shape[-1] == channels:
+    if input.shape[-1] == channels:
         at = input.ndim - k - 1  # of the channels
         order = (*range(at), input.ndim - 1, *range(at, input.ndim - 1))
         return f"; its last dim has {channels}: where channels come last, give x.permute{order}"
@@ -306,17 +306,17 @@ def conv(
     x, stride, dilation = _operands(
         name, k, input, weight, bias, stride, dilation, groups, channels=0
     )
-    kernel = weight._node.shape[2:]
+    kernel = weight.shape[2:]
     if isinstance(padding, str):
         x, padding = _named_padding(name, x, padding, kernel, stride, dilation)
     padding = each(padding, k, f"{name}: padding")
     if min(padding) < 0:
         raise RuntimeError(f"{name}: negative padding is not supported, got {list(padding)}")
-    for n, p, m, d in zip(x._node.shape[2:], padding, kernel, dilation, strict=True):
+    for n, p, m, d in zip(x.shape[2:], padding, kernel, dilation, strict=True):
         if n + 2 * p < d * (m - 1) + 1:
             raise RuntimeError(
                 f"{name}: Calculated padded input size per channel: "
-                f"{[a + 2 * b for a, b in zip(x._node.shape[2:], padding, strict=True)]}. Kernel "
+                f"{[a + 2 * b for a, b in zip(x.shape[2:], padding, strict=True)]}. Kernel "
                 f"size: {list(kernel)}. Kernel size can't be greater than actual input size"
             )
     out = apply(conv_op, (x, weight), (stride, padding, dilation, groups))
@@ -349,7 +349,7 @@ def conv_transpose(
     size = tuple(
         (n - 1) * s - 2 * p + d * (m - 1) + (0 if over else e) + 1
         for n, s, p, d, m, e in zip(
-            x._node.shape[2:], stride, inner, dilation, weight._node.shape[2:], extra, strict=True
+            x.shape[2:], stride, inner, dilation, weight.shape[2:], extra, strict=True
         )
     )
     last = tuple(n + e - 2 * p for n, e, p in zip(size, extra, padding, strict=True))

@@ -57,7 +57,7 @@ def _max_pool_input_np(
 
 def _flat_windows(x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Tensor:
     win = sliding.sliding_windows(x, kernel, stride, dilation)
-    return win.reshape((*win._node.shape[: -len(kernel)], math.prod(kernel)))
+    return win.reshape((*win.shape[: -len(kernel)], math.prod(kernel)))
 
 
 def _winners(x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Tensor:
@@ -69,8 +69,8 @@ def _max_pool_input_by_ops(
     g: Tensor, x: Tensor, y: Tensor, kernel: Shape, stride: Shape, dilation: Shape
 ) -> Tensor:
     routed = el.where(_winners(x, kernel, stride, dilation), mv.unsqueeze(g, -1), 0.0)
-    routed = routed.reshape((*g._node.shape, *kernel))
-    return sliding.fold(routed, x._node.shape[-len(kernel) :], stride, dilation)
+    routed = routed.reshape((*g.shape, *kernel))
+    return sliding.fold(routed, x.shape[-len(kernel) :], stride, dilation)
 
 
 def _max_pool_pick(g: Tensor, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Tensor:
@@ -108,7 +108,7 @@ max_pool_input_op = Op(
 
 
 def _checked_planes(name: str, x: Tensor, k: int) -> None:
-    if x.ndim not in (k + 1, k + 2) or 0 in x._node.shape[x.ndim - k - 1 :]:
+    if x.ndim not in (k + 1, k + 2) or 0 in x.shape[x.ndim - k - 1 :]:
         raise RuntimeError(
             f"{name}: Expected {k + 1}D or {k + 2}D input tensor, where only the batch may have 0 "
             f"elements, but got {list(x.shape)}"
@@ -139,7 +139,7 @@ def _pool_setup(
             )
     _checked_planes(name, x, k)
     after = []
-    for n, m, s, p, d in zip(x._node.shape[-k:], kernel, stride, padding, dilation, strict=True):
+    for n, m, s, p, d in zip(x.shape[-k:], kernel, stride, padding, dilation, strict=True):
         span = n + 2 * p - d * (m - 1) - 1
         count = span // s + 1
         if ceil_mode and span % s and (count * s) < n + p:
@@ -170,12 +170,12 @@ def max_pool(
     if not return_indices:
         return out
     at = argmax(_flat_windows(x.detach(), kernel, stride, dilation), -1)
-    count = out._node.shape[-k:]
+    count = out.shape[-k:]
     starts = [np.arange(m) * s - p for m, s, p in zip(count, stride, before, strict=True)]
     if any(before):  # where all is as low as the padding, the first that is no padding wins
         first = _first_inside(starts, kernel, dilation)
         at = el.where(el.eq(out.detach(), lowest), upload(first, x.device), at)
-    return out, _plane_index(at, starts, kernel, dilation, input._node.shape[-k:])
+    return out, _plane_index(at, starts, kernel, dilation, input.shape[-k:])
 
 
 def _first_inside(starts: list[np.ndarray], kernel: Shape, dilation: Shape) -> np.ndarray:
@@ -202,7 +202,7 @@ def _plane_index(
             out = out + el.remainder(at, m) * (d * step)
             at = el.floor_divide(at, m)
         step *= n
-    return mv.expand(out, at._node.shape)
+    return mv.expand(out, at.shape)
 
 
 def avg_pool(
@@ -215,7 +215,7 @@ def avg_pool(
     )
     if input.dtype.category not in (dt.INTEGER, dt.FLOAT):
         raise RuntimeError(f"{name}: not implemented for {input.dtype.name}")
-    if k == 3 and any(n < m for n, m in zip(input._node.shape[-k:], kernel, strict=True)):
+    if k == 3 and any(n < m for n, m in zip(input.shape[-k:], kernel, strict=True)):
         raise RuntimeError(  # as PyTorch does in three dims alone, whatever the padding
             f"{name}: Expected input of at least the kernel's size {list(kernel)}, but got "
             f"{list(input.shape)}; pad the input first"
@@ -231,7 +231,7 @@ def avg_pool(
         return el.div(total, divisor_override, rounding_mode=rounding)
     if after == before and (count_include_pad or not any(before)):
         return el.div(total, math.prod(kernel), rounding_mode=rounding)
-    ones = np.ones(input._node.shape[-k:], input.dtype.numpy)
+    ones = np.ones(input.shape[-k:], input.dtype.numpy)
     inner = before if count_include_pad else (0,) * k
     ones = np.pad(ones, tuple((p, p) for p in inner), constant_values=1)
     rest = [(b - i, a - i) for b, a, i in zip(before, after, inner, strict=True)]
@@ -265,7 +265,7 @@ def _adaptive(name: str, k: int, x: Tensor, output_size: Any) -> tuple[Shape, Sh
             raise ValueError(f"{name}: Input dimension should be at least {len(output_size) + 1}")
         if len(output_size) not in (1, k):
             raise RuntimeError(f"{name}: output_size must be {k} ints, got {output_size}")
-        last = x._node.shape[x.ndim - len(output_size) :]
+        last = x.shape[x.ndim - len(output_size) :]
         output_size = [n if o is None else o for o, n in zip(output_size, last, strict=True)]
     sizes = each(output_size, k, f"{name}: output_size")
     if min(sizes) < 0:
@@ -274,7 +274,7 @@ def _adaptive(name: str, k: int, x: Tensor, output_size: Any) -> tuple[Shape, Sh
         )
     _checked_planes(name, x, k)
     check.floats(name, x)
-    return x._node.shape[:-k], x._node.shape[-k:], sizes
+    return x.shape[:-k], x.shape[-k:], sizes
 
 
 def bins(n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -348,13 +348,13 @@ def fractional_max_pool(
         if len(ratios) not in (1, k):
             raise ValueError(f"{name} requires output_ratio to be a number or {k} numbers")
         ratios = ratios * k if len(ratios) == 1 else ratios
-        last = input._node.shape[-k:]
+        last = input.shape[-k:]
         output_size = [int(n * r) for n, r in zip(last, ratios, strict=True)]
     kernel = each(kernel_size, k, f"{name}: kernel_size")
     sizes = each(output_size, k, f"{name}: output_size")
     _checked_planes(name, input, k)
     check.floats(name, input)
-    spatial = input._node.shape[-k:]
+    spatial = input.shape[-k:]
     if min(kernel) <= 0 or min(sizes) <= 0:
         raise RuntimeError(
             f"{name}: kernel_size and output_size must be greater than zero, but got "
@@ -366,11 +366,11 @@ def fractional_max_pool(
             f"{list(sizes)}: output + kernel - 1 must be at most the input size"
         )
     x = mv.unsqueeze(input, 0) if input.ndim == k + 1 else input
-    batch, channels = x._node.shape[:2]
+    batch, channels = x.shape[:2]
     if samples is None:
         samples = rand((batch, channels, k), dtype=input.dtype, device=input.device)
     else:
-        given = samples._node.shape
+        given = samples.shape
         fits = len(given) == 3 and given[0] >= batch and given[1:] == (channels, k)
         if not fits or samples.dtype is not input.dtype:
             raise RuntimeError(
@@ -395,8 +395,8 @@ def fractional_max_pool(
     flat = mv.reshape(x, (batch, channels, math.prod(spatial)))
     win = mv.reshape(gather(flat.detach(), -1, plane), (batch, channels, math.prod(sizes), count))
     at = argmax(win, -1, True)
-    index = mv.squeeze(gather(mv.reshape(plane, win._node.shape), -1, at), -1)
-    lead = input._node.shape[:-k]
+    index = mv.squeeze(gather(mv.reshape(plane, win.shape), -1, at), -1)
+    lead = input.shape[:-k]
     out = mv.reshape(gather(flat, -1, index), (*lead, *sizes))
     return (out, mv.reshape(index, (*lead, *sizes))) if return_indices else out
 
@@ -414,7 +414,7 @@ def max_unpool(
         raise RuntimeError(
             f"{name}: elements in indices should be type int64 but got: {indices.dtype.name}"
         )
-    if indices._node.shape != input._node.shape:
+    if indices.shape != input.shape:
         raise RuntimeError(
             f"{name}: Expected shape of indices to be same as that of the input tensor "
             f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}"
@@ -423,7 +423,7 @@ def max_unpool(
         raise RuntimeError(f"{name}: strides should be greater than zero, but got {list(stride)}")
     usual = tuple(
         (n - 1) * s + m - 2 * p
-        for n, s, m, p in zip(input._node.shape[-k:], stride, kernel, padding, strict=True)
+        for n, s, m, p in zip(input.shape[-k:], stride, kernel, padding, strict=True)
     )
     size = usual
     if output_size is not None:
@@ -440,8 +440,8 @@ def max_unpool(
                 f'{name}: invalid output_size "{list(size)}" (dim {d} must be between {n - s} and '
                 f"{n + s})"
             )
-    lead = input._node.shape[:-k]
-    planes, length, area = math.prod(lead), math.prod(input._node.shape[-k:]), math.prod(size)
+    lead = input.shape[:-k]
+    planes, length, area = math.prod(lead), math.prod(input.shape[-k:]), math.prod(size)
     index = checked_classes(f"{name}: index", indices.detach(), area, error=RuntimeError)
     index = mv.reshape(index, (planes, length))
     source = mv.reshape(input, (planes, length))
@@ -458,7 +458,7 @@ def max_unpool(
 def _unpool_planes(source: Tensor, index: Tensor, area: int) -> Tensor:
     """(planes, length) to (planes, area): one fused pass over each plane, no scatter over all. Of
     equal indices the last wins."""
-    length = source._node.shape[1]
+    length = source.shape[1]
     hit = el.eq(mv.unsqueeze(index, 1), el.iota((area, 1), source.device))
     rank = el.iota((length,), source.device)
     last = amax(el.where(hit, rank, -1), -1, True)

@@ -31,7 +31,7 @@ def along(x: Tensor, matrix: np.ndarray, axis: int) -> Tensor:
     axis %= x.ndim
     dtype = x.dtype if x.dtype in (dt.float32, dt.float64) else dt.float32
     m = upload(matrix.astype(dtype.numpy), x.device)
-    shape = x._node.shape
+    shape = x.shape
     rest = math.prod(shape[axis + 1 :])
     wide = x.to(dtype)
     if rest == 1:
@@ -45,7 +45,7 @@ def along(x: Tensor, matrix: np.ndarray, axis: int) -> Tensor:
 def take_indices(x: Tensor, axis: int, indices: np.ndarray) -> Tensor:
     """index_select with places that the host knows: slices where they run evenly."""
     axis %= x.ndim
-    shape = x._node.shape
+    shape = x.shape
     n, count = shape[axis], len(indices)
     if count == n and (indices == np.arange(n)).all():
         return x
@@ -97,7 +97,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     widths = [(0, 0)] * input.ndim
     for i in range(len(pad) // 2):
         widths[-1 - i] = (pad[2 * i], pad[2 * i + 1])
-    for d, (n, (a, b)) in enumerate(zip(input._node.shape, widths, strict=True)):
+    for d, (n, (a, b)) in enumerate(zip(input.shape, widths, strict=True)):
         if n + a + b < 0 or -a > n or -b > n:
             raise RuntimeError(
                 f"pad: The input size {n}, plus negative padding {a} and {b}, resulted in a "
@@ -126,14 +126,14 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
             f"pad: mode {mode!r} pads the last 1, 2 or 3 dims of (N, C, *) or (C, *) with 2, 4 or "
             f"6 numbers, but got shape {list(input.shape)} and {len(pad)} numbers"
         )
-    if mode != "circular" and 0 in input._node.shape[lead - 1 :]:
+    if mode != "circular" and 0 in input.shape[lead - 1 :]:
         raise RuntimeError(
             f"pad: Expected {k + 1}D or {k + 2}D (batch mode) tensor with possibly 0 batch size "
             f"and other non-zero dimensions for input, but got: {list(input.shape)}"
         )
     out = input
     for i in range(k):
-        n = input._node.shape[-1 - i]
+        n = input.shape[-1 - i]
         a, b = pad[2 * i], pad[2 * i + 1]
         size, left = n + a + b, n + min(a, 0) + min(b, 0)
         if size < 0 or (left < 1 <= size if mode == "circular" else size < 1):
@@ -275,14 +275,14 @@ def grid_sampler(
     2 reflection.
     """
     k = input.ndim - 2
-    if k not in (2, 3) or grid.ndim != input.ndim or grid._node.shape[-1] != k:
+    if k not in (2, 3) or grid.ndim != input.ndim or grid.shape[-1] != k:
         raise RuntimeError(
             "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, the "
             f"grid's last of size {max(k, 0)}, but got input with sizes {list(input.shape)} and "
             f"grid with sizes {list(grid.shape)}"
         )
-    batch, channels, *spatial = input._node.shape
-    if grid._node.shape[0] != batch:
+    batch, channels, *spatial = input.shape
+    if grid.shape[0] != batch:
         raise RuntimeError(
             "grid_sampler(): expected grid and input to have same batch size, but got input with "
             f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
@@ -304,7 +304,7 @@ def grid_sampler(
             "grid_sampler(): expected interpolation_mode and padding_mode of 0, 1 or 2, but got "
             f"{interpolation_mode} and {padding_mode}"
         )
-    area, shape = math.prod(spatial), grid._node.shape[1:-1]
+    area, shape = math.prod(spatial), grid.shape[1:-1]
     points = mv.reshape(grid, (batch, math.prod(shape), k))
     # Rows of channels, and a row of zeros for what is outside
     rows = mv.reshape(mv.movedim(input, 1, -1), (batch * area, channels))
@@ -315,7 +315,7 @@ def grid_sampler(
         at = mv.select(points, -1, k - 1 - d)
         at = (at + 1.0) * ((n - 1) / 2) if align_corners else ((at + 1.0) * float(n) - 1.0) / 2.0
         place, inside, w = _taps(at, n, interpolation_mode, padding_mode, align_corners)
-        taps = flat._node.shape[0] * place._node.shape[0]  # each so far with each of this dim
+        taps = flat.shape[0] * place.shape[0]  # each so far with each of this dim
         whole = (taps, batch, math.prod(shape))
         flat = mv.reshape(mv.unsqueeze(flat, 1) * n + place, whole)
         ok = mv.reshape(el.logical_and(mv.unsqueeze(ok, 1), inside), whole)

@@ -97,7 +97,7 @@ def _fold_by_views(cols: Tensor, spatial: Shape, stride: Shape, dilation: Shape)
 
 def _side_by_side(cols: Tensor, spatial: Shape) -> Tensor:
     """`fold` of windows that follow each other without a gap."""
-    k, shape = len(spatial), cols._node.shape
+    k, shape = len(spatial), cols.shape
     lead = len(shape) - 2 * k
     order = [d for i in range(k) for d in (lead + i, lead + k + i)]
     whole = [shape[a] * shape[b] for a, b in zip(order[::2], order[1::2], strict=True)]
@@ -127,7 +127,7 @@ def sliding_windows(x: Tensor, size: Shape, stride: Shape, dilation: Shape) -> T
 def fold(cols: Tensor, spatial: Shape, stride: Shape, dilation: Shape) -> Tensor:
     """The transpose of `sliding_windows`: overlapping elements are added."""
     k = len(spatial)
-    size = cols._node.shape[-k:]
+    size = cols.shape[-k:]
     if all(n == s and (d == 1 or n == 1) for n, s, d in zip(size, stride, dilation, strict=True)):
         return _side_by_side(cols, spatial)
     return apply(fold_op, (cols,), (tuple(spatial), tuple(stride), tuple(dilation)))
@@ -136,7 +136,7 @@ def fold(cols: Tensor, spatial: Shape, stride: Shape, dilation: Shape) -> Tensor
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of a dim, `step` apart, as a view: their elements are the last dim."""
     d = normalize_dim(dimension, self.ndim)
-    shape = self._node.shape or (1,)
+    shape = self.shape or (1,)
     if not 0 <= size <= shape[d]:
         raise RuntimeError(
             f"maximum size for tensor at dimension {d} is {shape[d]} but size is {size}"
