@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import gzip
+import hashlib
 import http.server
 import io
 import ipaddress
@@ -18,10 +20,13 @@ import time
 import webbrowser
 import zipfile
 from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote, unquote
 
+import pyframe
+from pyframe.core.extras import DISTRIBUTION, install
 from pyframe.web.late import is_late
 from pyframe.web.source import Program
 
@@ -34,8 +39,11 @@ DATASETS = {  # what a page may ask for by name, and what to do where it is miss
     "tinyshakespeare": "data/tinyshakespeare.txt.gz",
 }
 EARLY, LATE = "pyframe.tar.gz", "pyframe-late.tar.gz"  # of the package: see `archive`
-WHOLE = "pyframe.zip"  # for pages that load Pyodide themselves
-ARCHIVES = (EARLY, LATE, WHOLE)
+# For a Pyodide that is not the page's: it stands beside NumPy in Pyodide's folder, and in its lock.
+_NAMED = f"{DISTRIBUTION.replace('-', '_')}-{pyframe.__version__}"
+WHEEL, LOCK = f"pyodide/{_NAMED}-py3-none-any.whl", "pyodide/pyodide-lock.json"
+ARCHIVES = (EARLY, LATE, WHEEL)
+OF_SITES = ("pyframe/web/static/", "pyframe/examples/")  # which have them as files of their own
 
 CONNECTIONS = 64  # that are open at the same time; more wait in the system's queue
 HEAD = 10  # seconds for the head of a request; an idle connection has as long
@@ -116,7 +124,6 @@ def config(program: Program | None = None) -> dict[str, Any]:
         "pyodide": "pyodide/" if pyodide_folder() else PYODIDE_CDN,
         "early": EARLY,
         "late": LATE,
-        "package": WHOLE,
         "datasets": {name: list(files) for name, files in datasets().items()},
         "editor": "editor/codemirror.js" if editor_folder() else None,
         "program": program and describe(program),
@@ -153,33 +160,72 @@ def file_in(folder: Path, names: Iterable[str]) -> Path | None:
 
 
 def sources() -> dict[str, Path]:
-    """The files of the package as a page has it, by their names in a site-packages folder."""
-    served = (PACKAGE / "examples", PACKAGE / "web" / "static")
-    code = (path for path in PACKAGE.rglob("*.py")
-            if not any(path.is_relative_to(folder) for folder in served))  # fmt: skip
-    found = {f"pyframe/{path.relative_to(PACKAGE).as_posix()}": path for path in code}
-    for path in (ROOT / "shaders").rglob("*.wgsl"):
-        found[f"pyframe/{path.relative_to(ROOT).as_posix()}"] = path
+    """The files of the package as a wheel has it, by their names in a site-packages folder; but for
+    stubs."""
+    within = PACKAGE / "web" / "static", PACKAGE / "examples"  # a wheel has the rest there
+    found = {
+        f"pyframe/{path.relative_to(PACKAGE).as_posix()}": path
+        for path in PACKAGE.rglob("*.py")
+        if not any(path.is_relative_to(folder) for folder in within)
+    }
+    for name, folder in {"shaders": ROOT / "shaders", "web/static": WEB}.items():
+        for path in folder.rglob("*.*"):
+            if path.suffix != ".webp":  # pictures of the gallery
+                found[f"pyframe/{name}/{path.relative_to(folder).as_posix()}"] = path
+    found |= {f"pyframe/examples/{path.name}": path for path in examples().values()}
     return dict(sorted(found.items()))
 
 
 def archive(name: str, files: Mapping[str, bytes]) -> bytes:
-    """One of ARCHIVES, with a package's files: EARLY has what every page loads and LATE the rest
-    (`web.late`), each compressed as one piece; WHOLE has all."""
+    """One of ARCHIVES, with a package's files. EARLY has what every page loads and LATE the rest
+    (`web.late`), each compressed as one piece, without what a site has as files of its own. WHEEL
+    has all."""
     out = io.BytesIO()
-    if name == WHOLE:
+    if name == WHEEL:
         with zipfile.ZipFile(out, "w") as zipped:
-            for file, data in sorted(files.items()):
+            for file, data in {**files, **_about(files)}.items():
                 zipped.writestr(zipfile.ZipInfo(file), data, zipfile.ZIP_DEFLATED, 9)
         return out.getvalue()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for file, data in sorted(files.items()):
             module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            if is_late(module) == (name == LATE):
+            if not file.startswith(OF_SITES) and is_late(module) == (name == LATE):
                 head = tarfile.TarInfo(file)
                 head.size = len(data)
                 tar.addfile(head, io.BytesIO(data))
     return gzip.compress(out.getvalue(), 9, mtime=0)
+
+
+def _about(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """What a wheel says of itself (packaging.python.org, "Binary distribution format")."""
+    kind = "Wheel-Version: 1.0\nGenerator: pyframe\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    named = f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {pyframe.__version__}\n"
+    about = {"WHEEL": kind, "METADATA": named}  # if it was not installed, but put on Python's path
+    with contextlib.suppress(PackageNotFoundError):
+        installed = distribution(DISTRIBUTION)
+        texts = {n: installed.read_text(n) for n in ("METADATA", "licenses/LICENSE")}
+        about |= {name: text for name, text in texts.items() if text}
+    made = {f"{_NAMED}.dist-info/{name}": text.encode() for name, text in about.items()}
+    rows = []
+    for name, data in {**files, **made}.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        rows.append(f"{name},sha256={digest},{len(data)}\n")
+    record = f"{_NAMED}.dist-info/RECORD"
+    return made | {record: "".join([*rows, f"{record},,\n"]).encode()}
+
+
+def lock(folder: Path, wheel: bytes) -> bytes:
+    """The pyodide-lock.json of a folder with Pyodide, in which pyframe stands too, by the name that
+    programs import and by its distribution's."""
+    found = json.loads((folder / "pyodide-lock.json").read_bytes())
+    entry = {
+        "name": DISTRIBUTION, "version": pyframe.__version__, "file_name": Path(WHEEL).name,
+        "sha256": hashlib.sha256(wheel).hexdigest(), "install_dir": "site",
+        "package_type": "package", "imports": ["pyframe"], "depends": ["numpy"],
+        "unvendored_tests": False,
+    }  # fmt: skip
+    found["packages"] |= {"pyframe": entry, DISTRIBUTION: entry}
+    return json.dumps(found, sort_keys=True).encode()
 
 
 class Package:
@@ -235,7 +281,7 @@ TYPES = {
     ".mjs": "text/javascript; charset=utf-8",
     ".py": "text/plain; charset=utf-8",
     ".wasm": "application/wasm",
-    ".zip": "application/zip",
+    ".whl": "application/zip",
 }
 
 
@@ -302,6 +348,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             return self._made(json.dumps(config(self.server.program)).encode(), ".json")
         if route in ARCHIVES:
             return self._made(self.server.package.archive(route), Path(route).suffix)
+        if route == LOCK and (folder := pyodide_folder()):
+            return self._made(lock(folder, self.server.package.archive(WHEEL)), ".json")
         return super().send_head()
 
     def _made(self, body: bytes, kind: str) -> io.BytesIO:
@@ -485,8 +533,8 @@ def serve(
     for name, place in DATASETS.items():
         if name not in datasets() and (program is None or name in program.datasets):
             what = " (MNIST's four .gz files)" if name == "digits" else ""
-            print(f"  The {name} are not here: this pyframe came without its examples' data. Put")
-            print(f"  them in ./{place}{what}.")
+            print(f"  The {name} are not here: this pyframe came without its examples' data.")
+            print(f"  {install('examples')} brings them, or put them in ./{place}{what}.")
     sys.stdout.flush()
     if open_browser:
         webbrowser.open(server.url)

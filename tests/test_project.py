@@ -49,35 +49,46 @@ def test_workers_take_groups(request: pytest.FixtureRequest) -> None:
     assert "@test_project" in request.node.nodeid
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def build_wheel(project: Path, to: Path) -> Path:
+    """The wheel of a folder with a pyproject.toml."""
     pytest.importorskip("hatchling")
-    folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
-    (path,) = folder.glob("*.whl")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(to)]
+    subprocess.run(command, cwd=project, check=True, capture_output=True)
+    (path,) = to.glob("*.whl")
     return path
 
 
-def test_wheel_holds_the_package_and_its_parts(wheel: Path) -> None:
-    names = set(zipfile.ZipFile(wheel).namelist())
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def data_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the extra `examples` installs."""
+    return build_wheel(ROOT / "examples", tmp_path_factory.mktemp("wheel"))
+
+
+def test_wheels_hold_the_package_and_its_parts(wheel: Path, data_wheel: Path) -> None:
+    names, data = (set(zipfile.ZipFile(path).namelist()) for path in (wheel, data_wheel))
     places = {
         "pyframe": "pyframe", "shaders": "pyframe/shaders", "web": "pyframe/web/static",
         "examples": "pyframe/examples",
     }  # fmt: skip
-    for folder, place in places.items():
-        for path in (ROOT / folder).rglob("*"):
-            if path.is_file() and "__pycache__" not in path.parts:
-                assert f"{place}/{path.relative_to(ROOT / folder).as_posix()}" in names
-    assert "pyframe/py.typed" in names
-    outside = {n for n in names if not n.startswith(("pyframe/", "pyframe_webgpu-"))}
-    assert not outside
+    there = {
+        f"{place}/{path.relative_to(ROOT / folder).as_posix()}"
+        for folder, place in places.items()
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.name != "pyproject.toml"
+    }
+    assert there | {"pyframe/py.typed"} <= names | data
+    assert {n for n in names | data if not n.startswith(("pyframe/", "pyframe_webgpu"))} == set()
     assert not {n for n in names if n.endswith(".pyc")}, "caches stay out"
-    assert wheel.stat().st_size < 5e6, "the examples' data is 3 MB of it"
+    assert not names & data
+    assert {n for n in names if n.startswith("pyframe/examples/")} == {
+        f"pyframe/examples/{name}.py" for name in serve.examples()
+    }
+    assert wheel.stat().st_size < 1.5e6
 
 
 def test_wheel_holds_fresh_stubs(wheel: Path) -> None:
@@ -128,10 +139,11 @@ def test_no_text_installs_the_other_pyframe(wheel: Path) -> None:
         assert not other.search(text), path
 
 
-def test_an_installed_wheel_serves_and_exports(wheel: Path, tmp_path: Path) -> None:
+def test_installed_wheels_serve_and_export(wheel: Path, data_wheel: Path, tmp_path: Path) -> None:
     installed = tmp_path / "installed"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*command, f"--target={installed}", str(wheel)], check=True, capture_output=True)
+    for path in (wheel, data_wheel):
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(installed)
     code = """
 import http.client, json, runpy, sys, threading
 sys.path.insert(0, "installed")
@@ -161,17 +173,28 @@ print(__main__.main(["export", "mine.py", "--python", "--cdn", "--to", "site"]))
     }
 
 
-def test_a_wheel_trains_the_digits(wheel: Path, tmp_path: Path) -> None:
+def test_a_wheel_trains_the_digits(wheel: Path, data_wheel: Path, tmp_path: Path) -> None:
     """The command line in a folder that has nothing, from a package that lies elsewhere."""
     there, here = tmp_path / "there", tmp_path / "here"
     here.mkdir()
+
+    def train(name: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "pyframe", "train", name, "--epochs", "1", "--device", "cpu"],
+            cwd=here, env={**os.environ, "PYTHONPATH": str(there)}, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(there)
-    done = subprocess.run(
-        [sys.executable, "-m", "pyframe", "train", "digits", "--epochs", "1", "--device", "cpu"],
-        cwd=here, env={**os.environ, "PYTHONPATH": str(there)}, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    for name, missing in {"digits": "Dataset not found", "gpt": "tinyshakespeare.txt.gz"}.items():
+        refused = train(name)
+        assert refused.returncode == 1
+        assert missing in refused.stderr
+        assert refused.stderr.endswith("an extra: pip install 'pyframe-webgpu[examples]'\n")
+    with zipfile.ZipFile(data_wheel) as archive:
+        archive.extractall(there)
+    done = train("digits")
     assert done.returncode == 0, done.stderr
     assert float(done.stdout.partition("%")[0]) > 90
     assert [path.name for path in here.iterdir()] == ["digits.safetensors"]

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyframe import serve
 from pyframe.cli.command import CommandError, add_command, option
+from pyframe.core.extras import install
 
 
 def add(commands: Any) -> None:
@@ -20,8 +21,8 @@ def add(commands: Any) -> None:
     add_command(
         commands, "train", run,
         help="train an example by its name",
-        description="Train an example. Its data come with pyframe; weights and pictures are "
-        "written into the current folder. Without a name, the examples are listed.\n\n"
+        description="Train an example. Its data come with the extra `examples`; weights and "
+        "pictures are written into the current folder. Without a name, the examples are listed.\n\n"
         "What follows the name goes to the example; --help there says what it takes.",
         examples={
             "pyframe train": "the examples, a line each",
@@ -57,7 +58,9 @@ def run(args: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise
     except (OSError, RuntimeError, ValueError, ImportError) as error:
-        raise CommandError(f"{name}: {error}") from error
+        there = (serve.ROOT / "examples" / "data").is_dir()
+        hint = "" if there else f"\nThe examples' data is an extra: {install('examples')}"
+        raise CommandError(f"{name}: {error}{hint}") from error
     return 0
 
 

@@ -173,7 +173,8 @@ def _served(path: Path, data: list[str], weights: Path | None) -> str:
 
 
 def _origin() -> str:
-    """The folder that pyframe's wheel was installed from."""
+    """The folder of the site that pyframe's wheel was installed from, in which it lies beside
+    NumPy."""
     try:
         url = metadata.distribution(DISTRIBUTION).read_text("PYODIDE_URL")
     except metadata.PackageNotFoundError:
@@ -183,4 +184,5 @@ def _origin() -> str:
             "frame: expected base=, the address of the folder that pyframe.js lies in, such as "
             "base='https://example.org/pyframe/'"
         )
-    return urljoin(url.strip(), ".")
+    folder = urljoin(url.strip(), ".")
+    return urljoin(folder, "..") if folder.endswith("/pyodide/") else folder

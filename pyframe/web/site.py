@@ -67,7 +67,7 @@ def export(program: Program, to: Path, cdn: bool = False) -> Path:
     With `cdn` Python comes from Pyodide's CDN. Raises ProgramError where there is no local Pyodide
     without it, and where `to` holds something else.
     """
-    return _replace(to, lambda site: _write(site, program, _pyodide(cdn), cdn)) / "index.html"
+    return _replace(to, lambda site: _write(site, program, cdn)) / "index.html"
 
 
 def embed(to: Path, cdn: bool = False) -> Path:
@@ -77,20 +77,24 @@ def embed(to: Path, cdn: bool = False) -> Path:
 
     def write(site: Path) -> None:
         files, config = _files(serve.datasets())
-        _add_config(files, config, site, _pyodide(cdn), "" if cdn else "pyodide")
+        parts, own = _pyodide(cdn), beside_numpy(cdn)
+        _add_config(files, config, site, parts if cdn else parts | own, "" if cdn else "pyodide")
         _put(site, files)
+        _put(site / "pyodide", own)
 
     return _replace(to, write) / "pyframe.js"
 
 
-def _pyodide(cdn: bool) -> Path | None:
+def _pyodide(cdn: bool) -> dict[str, bytes]:
+    """The files of the local Pyodide by name, none where there is none and none is needed."""
     pyodide = serve.pyodide_folder()
     if pyodide is None and not cdn:
         raise ProgramError(
             "there is no local Pyodide to put into the site (scripts/get_pyodide makes one); "
             f"with --cdn the page loads it from {serve.PYODIDE_CDN}"
         )
-    return pyodide
+    files = [] if pyodide is None else pyodide.iterdir()
+    return {path.name: path.read_bytes() for path in files if path.is_file()}
 
 
 def _replace(to: Path, write: Callable[[Path], None]) -> Path:
@@ -138,24 +142,23 @@ def _files(datasets: Mapping[str, Mapping[str, Path]]) -> tuple[dict[str, bytes]
 
 
 def _add_config(
-    files: dict[str, bytes], config: dict[str, Any], site: Path, pyodide: Path | None, folder: str
-) -> None:
-    """Add config.json with the digests of all files, those of Pyodide too, which is put into a
+    files: dict[str, bytes], config: dict[str, Any], site: Path, parts: dict[str, bytes],
+    folder: str,
+) -> None:  # fmt: skip
+    """Add config.json with the digests of all files, of Pyodide's `parts` too, which are put into a
     folder below `site` unless that is ""."""
     digests = {quote(name): integrity(data) for name, data in files.items()}
-    if pyodide is not None:
-        parts = {path.name: path.read_bytes() for path in pyodide.iterdir() if path.is_file()}
-        if folder:
-            folder = folder.format(digest=_digest(parts))
-            _put(site / folder.removeprefix("../"), parts)
-            config["pyodide"] = f"{folder}/"
-        at = config["pyodide"]
-        digests |= {f"{at}{quote(name)}": integrity(data) for name, data in parts.items()}
+    if parts and folder:
+        folder = folder.format(digest=_digest(parts))
+        _put(site / folder.removeprefix("../"), parts)
+        config["pyodide"] = f"{folder}/"
+    at = config["pyodide"]
+    digests |= {f"{at}{quote(name)}": integrity(data) for name, data in parts.items()}
     config["integrity"] = digests
     files["config.json"] = json.dumps(config, indent=1).encode()
 
 
-def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> None:
+def _write(site: Path, program: Program, cdn: bool) -> None:
     known = serve.datasets()
     missing = [name for name in program.datasets if name not in known]
     if missing:
@@ -165,7 +168,7 @@ def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> Non
     files, config = _files({name: known[name] for name in program.datasets})
     for name, path in program.all_files().items():
         files[f"program/{name}"] = path.read_bytes()
-    _add_config(files, config, site, pyodide, "" if cdn else "../pyodide-{digest}")
+    _add_config(files, config, site, _pyodide(cdn), "" if cdn else "../pyodide-{digest}")
     folder = f"pyframe-{_digest(files)}"
     _put(site / folder, files)
 
@@ -211,12 +214,19 @@ def _digest(files: Mapping[str, bytes]) -> str:
 
 
 def package(*archives: str) -> dict[str, bytes]:
-    """pyframe's archives for a page (`serve.archive`), without docstrings and comments."""
-    files = {
-        name: plain(path.read_bytes()) if name.endswith(".py") else path.read_bytes()
-        for name, path in serve.sources().items()
-    }
-    return {name: serve.archive(name, files) for name in archives}
+    """pyframe's archives (`serve.archive`); those of pages without docstrings and comments."""
+    files = {name: path.read_bytes() for name, path in serve.sources().items()}
+    short = {name: plain(data) if name.endswith(".py") else data for name, data in files.items()}
+    return {name: serve.archive(name, files if name == serve.WHEEL else short) for name in archives}
+
+
+def beside_numpy(cdn: bool) -> dict[str, bytes]:
+    """What lies in Pyodide's folder so that pages and notebooks can ask Pyodide for the package
+    `pyframe`: its wheel, and unless Pyodide comes from its CDN the lock file, by name."""
+    found, pyodide = package(serve.WHEEL), None if cdn else serve.pyodide_folder()
+    if pyodide is not None:
+        found[serve.LOCK] = serve.lock(pyodide, found[serve.WHEEL])
+    return {Path(name).name: data for name, data in found.items()}
 
 
 # A string, which is kept, or a comment and what is before it in its line.

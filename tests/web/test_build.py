@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import subprocess
 import sys
@@ -40,9 +42,23 @@ def test_what_every_page_loads_is_small(site: Path) -> None:
         with tarfile.open(site / config[name]) as tar:
             parts += tar.getnames()
     assert (site / config["early"]).stat().st_size <= 600_000
-    names = sorted(serve.sources())
+    names = [n for n in serve.sources() if not n.startswith(serve.OF_SITES)]
     assert sorted(parts) == names
-    assert sorted(zipfile.ZipFile(site / config["package"]).namelist()) == names
+
+
+def test_pyframe_stands_beside_numpy(site: Path) -> None:
+    """In Pyodide's folder, in a lock file as Pyodide's own tool wants it."""
+    lock = pytest.importorskip("pyodide_lock").PyodideLockSpec.from_json(site / serve.LOCK)
+    lock.check_wheel_filenames()
+    for name in ("pyframe", "pyframe-webgpu"):
+        found = lock.packages[name]
+        assert (found.depends, found.imports) == (["numpy"], ["pyframe"])
+        data = (site / "pyodide" / found.file_name).read_bytes()
+        assert hashlib.sha256(data).hexdigest() == found.sha256
+    with zipfile.ZipFile(io.BytesIO(data)) as wheel:
+        (record,) = (n for n in wheel.namelist() if n.endswith(".dist-info/RECORD"))
+        rows = dict(line.split(",", 1) for line in wheel.read(record).decode().splitlines())
+        assert sorted(rows) == sorted(wheel.namelist())
 
 
 def test_the_site_trains(site: Path, tab: Any) -> None:

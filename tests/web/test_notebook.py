@@ -1,12 +1,10 @@
-"""pyframe in notebooks: Jupyter, and a Pyodide kernel that has the wheel and nothing else."""
+"""pyframe in notebooks: Jupyter, and a Pyodide kernel that has the package and nothing else."""
 
 from __future__ import annotations
 
 import asyncio
 import html
 import re
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -40,12 +38,12 @@ demo = Demo(make_model, Points(classes=2), Plane(), data=load_data, title="Point
 # As JupyterLite's kernel: a worker with a Pyodide of its own that runs cells by their text.
 KERNEL = """
 let python;
-self.onmessage = async ({ data: { url, wheel, cell } }) => {
+self.onmessage = async ({ data: { url, cell } }) => {
   try {
     if (url) {
       const { loadPyodide } = await import(`${url}pyodide/pyodide.mjs`);
       python = await loadPyodide({ indexURL: `${url}pyodide/` });
-      await python.loadPackage(["numpy", `${url}${wheel}`], { messageCallback: () => {} });
+      await python.loadPackage("pyframe", { messageCallback: () => {} });
     }
     const value = await python.runPythonAsync(cell);
     self.postMessage({ value: value?.toJs?.({ dict_converter: Object.fromEntries }) ?? value });
@@ -59,18 +57,14 @@ self.onmessage = async ({ data: { url, wheel, cell } }) => {
 class Kernel:
     """A page with such a worker."""
 
-    def __init__(self, tab: Tab, wheel: Path) -> None:
-        def give(body: bytes | str, kind: str) -> Any:
-            return lambda route: route.fulfill(body=body, content_type=kind)
-
-        tab.page.route("**/kernel.js", give(KERNEL, "text/javascript"))
-        tab.page.route("**/*.whl", lambda route: (
-            route.fulfill(body=wheel.read_bytes(), content_type="application/zip")
-            if wheel.name in route.request.url else route.continue_()
-        ))  # fmt: skip
+    def __init__(self, tab: Tab) -> None:
+        tab.page.route(
+            "**/kernel.js",
+            lambda route: route.fulfill(body=KERNEL, content_type="text/javascript"),
+        )
         self.page = tab.open("blank")
         self.page.evaluate("""() => { self.kernel = new Worker("kernel.js"); }""")
-        self._send(url=tab.url, wheel=wheel.name, cell="None")
+        self._send(url=tab.url, cell="None")
 
     def run(self, cell: str) -> Any:
         """Run a cell; its last line's value."""
@@ -89,15 +83,9 @@ class Kernel:
 
 
 @pytest.fixture(scope="module")
-def kernel(
-    browser: Any, server: serve.Server, pyodide_files: None, tmp_path_factory: Any
-) -> Iterator[Kernel]:
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, check=True, capture_output=True, cwd=serve.ROOT)
-    (wheel,) = folder.glob("*.whl")
+def kernel(browser: Any, server: serve.Server, pyodide_files: None) -> Iterator[Kernel]:
     tab = Tab(browser, server)
-    kernel = Kernel(tab, wheel)
+    kernel = Kernel(tab)
     kernel.run("import pyframe as pf\nfrom pyframe import nn")
     with pytest.raises(
         Exception, match=r"not opened its GPU.*await pf\.web\.notebook\.connect\(\)"
@@ -139,7 +127,7 @@ def test_a_cell_shows_a_program(kernel: Kernel, tab: Tab) -> None:
     kernel.run(  # as micropip does
         "from importlib import metadata\n"
         "path = metadata.distribution('pyframe-webgpu')._path / 'PYODIDE_URL'\n"
-        f"path.write_text('{tab.url}pyframe_webgpu-0.1.0-py3-none-any.whl')"
+        f"path.write_text('{tab.url}{serve.WHEEL}')"
     )
     shown = kernel.run(
         "pf.web.notebook.frame('points.py', device='cpu', loading='eager')._repr_html_()"

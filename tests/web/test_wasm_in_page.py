@@ -30,7 +30,7 @@ def test_a_browser_without_simd_and_a_python_without_memory(python_page: PythonP
 
 
 def test_a_python_of_the_pages_own(tab: Tab, pyodide_files: None) -> None:
-    """A page that loads Pyodide itself, with nothing of pyframe before it, takes the whole zip."""
+    """A page that loads Pyodide itself asks it for the package `pyframe`, and for nothing else."""
     page = tab.open("blank")
     page.set_default_timeout(240_000)
     found = page.evaluate(
@@ -39,9 +39,7 @@ def test_a_python_of_the_pages_own(tab: Tab, pyodide_files: None) -> None:
             const indexURL = new URL(config.pyodide, location.href).href;
             const { loadPyodide } = await import(`${indexURL}pyodide.mjs`);
             const python = await loadPyodide({ indexURL });
-            await python.loadPackage("numpy", { messageCallback() {} });
-            const zip = await (await fetch(config.package)).arrayBuffer();
-            python.unpackArchive(zip, "zip");
+            await python.loadPackage("pyframe", { messageCallback() {} });
             python.FS.writeFile("wasm_modules.py", source);
             return python.runPython("import wasm_modules; wasm_modules.in_place()");
         }""",
