@@ -88,6 +88,7 @@ def _add_export(commands: Any) -> None:
             "pyframe export my_model.py --to site": "a page without Python",
             "pyframe export my_model.py --to my.html --single": "all of it in one file",
             "pyframe export my_model.py --to site --python": "with Python for the browser",
+            "pyframe export my_model.py --to site --offline": "that works without a network too",
             "pyframe export --to site --python": "what pages of your own need beside them",
         },
         arguments={
@@ -104,6 +105,8 @@ def _add_export(commands: Any) -> None:
             "--single": switch("one HTML file, which needs no server (default: a folder)"),
             "--python": switch("the program as it is, with Python for the browser, all in one "
                                "folder (default: no Python)"),
+            "--offline": switch("keep it in the visitor's browser, where it then works without a "
+                                "network, and let phones install it (default: no)"),
             "--cdn": switch("with --python: Pyodide comes from its CDN, 17 MB less (default: it is "
                             "copied)"),
             "--data": DATA,
@@ -116,7 +119,9 @@ def _export(args: argparse.Namespace) -> int:
         return _export_python(args)
     if args.cdn or args.data:
         raise CommandError(f"{'--cdn' if args.cdn else '--data'} is for --python")
-    from pyframe.web import Demo, exporter
+    if args.offline and args.single:
+        raise CommandError("--offline is for a folder on a server; one file needs no network")
+    from pyframe.web import Demo, exporter, offline
 
     if args.program is None:
         raise CommandError("expected a program, as in pyframe export my_model.py")
@@ -128,6 +133,8 @@ def _export(args: argparse.Namespace) -> int:
                 demo, to=args.to, train=not args.no_train, data=not args.no_data,
                 weights=args.weights, single=args.single,
             )  # fmt: skip
+    if args.offline:
+        offline.keep(Path(done.path) / "index.html")
     for why in done.left_out:
         print(f"pyframe export: {why}", file=sys.stderr)
     for name, size in done.files.items():
@@ -138,12 +145,15 @@ def _export(args: argparse.Namespace) -> int:
 
 def _export_python(args: argparse.Namespace) -> int:
     from pyframe import serve
-    from pyframe.web import site
+    from pyframe.web import offline, site
     from pyframe.web.source import Program, ProgramError
 
     for name in ("no_train", "no_data", "single"):
         if getattr(args, name):
             raise CommandError(f"--{name.replace('_', '-')} is for an export without --python")
+    if args.offline and (args.cdn or args.program is None):
+        what = "Pyodide of its CDN" if args.cdn else "pages of your own"
+        raise CommandError(f"--offline keeps an exported program; it can't keep {what}")
     with telling(ProgramError, OSError):
         if args.program is None:
             _without_program(args, "pyframe export my_model.py")
@@ -151,6 +161,8 @@ def _export_python(args: argparse.Namespace) -> int:
         else:
             program = Program(args.program, args.data, args.weights, serve.DATASETS)
             page = site.export(program, args.to, args.cdn)
+            if args.offline:
+                offline.keep(page)
     size = sum(path.stat().st_size for path in page.parent.rglob("*") if path.is_file())
     print(f"{page} ({size / 1e6:.1f} MB in its folder); any web server can serve it, as in")
     if args.program is None:

@@ -27,7 +27,8 @@ MODULES = (
     "pyframe.train.summary", "pyframe.utils.checkpoint", "pyframe.utils.tensorboard",
     "pyframe.vision.models", "pyframe.vision.ops", "pyframe.vision.transforms",
     "pyframe.vision.utils", "pyframe.web.bundle", "pyframe.web.exporter",
-    "pyframe.web.notebook", "pyframe.web.programs", "pyframe.web.site", "pyframe.web.source",
+    "pyframe.web.notebook", "pyframe.web.offline", "pyframe.web.programs", "pyframe.web.site",
+    "pyframe.web.source",
 )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ from pyframe import serve
 from pyframe.web.late import integrity
 from pyframe.web.source import Program, ProgramError
 
-OTHER_PAGES = ("demos/", "editor.js", "program.js")  # what only those need of web/
+OTHER_PAGES = ("demos/", "editor.js", "offline.js", "program.js")  # what only those need of web/
 PAGE = """<!doctype html>
 <html lang="en">
 <head>

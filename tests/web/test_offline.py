@@ -1,0 +1,96 @@
+"""Exported pages that were visited, without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyframe.cli import main
+
+from .conftest import Tab, files
+
+PROGRAM = '''"""Halves of a square."""
+import pyframe as pf
+from pyframe import nn
+from pyframe.web import Demo, Points, Values
+
+def make_model():
+    net = nn.Linear(2, 2)
+    return pf.Model(net, nn.CrossEntropyLoss(), pf.optim.SGD(net.parameters(), lr=0.1))
+
+def load_data():
+    x = pf.rand(16, 2)
+    return x, (x[:, 0] > 0.5).long()
+
+demo = Demo(make_model, Points(2), Values(["left", "right"]), data=load_data, title="Halves")
+'''
+KEPT = """async () => {
+    const { active } = await navigator.serviceWorker.ready;
+    const kept = await caches.keys();
+    return active.state === "activated" && kept.some((name) => name.startsWith("pyframe-offline"));
+}"""
+STEP = "async (el) => { await el.ready; return (await el.train({ steps: 1 })).loss; }"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    (tmp_path / "halves.py").write_text(PROGRAM)
+    return tmp_path / "halves.py"
+
+
+@pytest.mark.parametrize("options", [[], ["--python"]], ids=["exported", "python"])
+def test_a_visited_page_works_without_its_server(
+    options: list[str], program: Path, browser: Any, server: Any, request: pytest.FixtureRequest
+) -> None:
+    if options:
+        request.getfixturevalue("pyodide_files")
+    site = program.parent / "site"
+    assert main(["export", str(program), "--to", str(site), "--offline", *options]) == 0
+    tab = Tab(browser, server)
+    tab.page.set_default_timeout(240_000)
+    with files(site) as tab.url:
+        page = tab.open("")
+        page.wait_for_function(KEPT)
+        manifest = page.evaluate("async () => (await fetch('manifest.webmanifest')).json()")
+        assert manifest["name"] in ("Halves", "Halves of a square")
+        assert manifest["display"] == "standalone"
+    page.reload()  # nobody answers any more
+    assert page.eval_on_selector("py-frame", STEP) > 0
+    assert all(
+        "ERR_CONNECTION_REFUSED" in error for error in tab.errors
+    )  # a new version, asked for
+    tab.errors.clear()
+    tab.close()
+
+
+def test_another_version_replaces_the_first(program: Path, tab: Tab, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    export = ["export", str(program), "--to", str(site), "--offline", "--no-train"]
+    assert main(export) == 0
+    with files(site) as tab.url:
+        page = tab.open("")
+        page.wait_for_function(KEPT)
+        first = page.evaluate("() => caches.keys()")
+        program.write_text(PROGRAM.replace('title="Halves"', 'title="Two halves"'))
+        assert main(export) == 0
+        page.evaluate("async () => (await navigator.serviceWorker.ready).update()")
+        page.wait_for_function("async ([first]) => (await caches.keys())[0] !== first", arg=first)
+        page.wait_for_function("async () => (await caches.keys()).length === 1")
+        page.reload()
+        assert page.title() == "Two halves"
+        title = "async (el) => (await el.ready).title"
+        assert page.eval_on_selector("py-frame", title) == "Two halves"
+
+
+def test_what_can_not_be_kept_is_refused(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for options, why in {
+        "--single": "--offline is for a folder on a server; one file needs no network",
+        "--python --cdn": "--offline keeps an exported program; it can't keep Pyodide of its CDN",
+    }.items():
+        command = ["export", str(program), "--to", "site", "--offline", *options.split()]
+        assert main(command) == 1
+        assert why in capsys.readouterr().err
+    assert main(["export", "--python", "--to", "site", "--offline"]) == 1
+    assert "it can't keep pages of your own" in capsys.readouterr().err
