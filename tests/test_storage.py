@@ -230,26 +230,3 @@ def test_out_is_resized_and_cast(device: str) -> None:
         pf.add(x, 0.5, out=pf.empty(4, dtype=pf.int64, device=device))
     with pytest.raises(RuntimeError, match="automatic differentiation"):
         pf.add(pf.ones(2, device=device, requires_grad=True), 1, out=pf.empty(2, device=device))
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: pf.fft.fft(pf.ones(3), 0), RuntimeError, "data points"),
-        (lambda: pf.fft.fft(pf.ones(3), dim=2), IndexError, "out of range"),
-        (lambda: pf.fft.fft(pf.ones(3), norm="no"), RuntimeError, "normalization mode"),
-        (lambda: pf.fft.rfft(pf.ones(3) * 1j), RuntimeError, "real input"),
-        (lambda: pf.fft.fftn(pf.ones(3, 3), dim=(0, 0)), RuntimeError, "unique"),
-        (lambda: pf.fft.fftn(pf.ones(3), s=(1, 2)), RuntimeError, "only has 1"),
-        (lambda: pf.fft.fft(pf.ones(3).half()), RuntimeError, "unsupported dtype"),
-        (lambda: pf.stft(pf.ones(9), 20, center=False, return_complex=True), RuntimeError, "n_fft"),
-        (lambda: pf.stft(pf.ones(9), 4), RuntimeError, "return_complex"),
-        (lambda: pf.istft(pf.ones(5, 4), 8), RuntimeError, "complex"),
-        (lambda: pf.complex(pf.ones(2), pf.ones(2).double()), RuntimeError, "same dtype"),
-        (lambda: pf.imag(pf.ones(2)), RuntimeError, "only supported for complex"),
-        (lambda: pf.view_as_complex(pf.ones(3)), RuntimeError, "size 2"),
-    ],
-)
-def test_what_does_not_fit(call: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        call()

@@ -205,7 +205,11 @@ t.special.entr(None); t.polygamma('a', x); t.view_as_complex('a'); t.complex(x, 
 t.polar(x, 3); t.zeros(2**62); t.empty(2**62); t.eye(2**31); t.linspace(0, 1, 2**62)
 t.ones(2**31, 2**31); x.to(memory_format='a'); x.clone(memory_format='a')
 x.contiguous(memory_format=3); x.repeat(2**31, 2**31); F.pad(x, (0, 2**62)); x.new_zeros(2**62)
-t.randn(2**62); F.adaptive_avg_pool1d(x, 2**62)
+t.randn(2**62); F.adaptive_avg_pool1d(x, 2**62); x - (x > 0); -(x > 0); +(x > 0); x & 1; x << 1
+t.clamp(x); t.add(x.int(), 1, alpha=0.5); t.add(x, 1, alpha=True); x.int() ** -1; x.int().add_(0.5)
+t.lerp(x, x.half(), 0.5); t.addcdiv(x, x.int(), x.int()); t.frac(x.int()); t.mvlgamma(x, 0)
+t.polygamma(-1, x); t.heaviside(x, x.int()); t.isclose(x, x, rtol=-1); t.isclose(x, x.int())
+t.div(x, x, rounding_mode="up"); t.where(x, x, x); t.is_nonzero(x)
 """.replace("\n", "; ").strip("; ")
 
 

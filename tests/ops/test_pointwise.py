@@ -86,44 +86,6 @@ def test_arguments_by_name() -> None:
         pf.mul(x, y=2)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda x: x - (x > 0),
-        lambda x: -(x > 0),
-        lambda x: +(x > 0),
-        lambda x: x & 1,
-        lambda x: x << 1,
-        lambda x: pf.clamp(x),
-        lambda x: pf.add(x.int(), 1, alpha=0.5),
-        lambda x: pf.add(x, 1, alpha=True),
-        lambda x: x.int() ** -1,
-        lambda x: x.int().add_(0.5),
-        lambda x: pf.lerp(x, x.half(), 0.5),
-        lambda x: pf.addcdiv(x, x.int(), x.int()),
-        lambda x: pf.frexp(x.int()),
-        lambda x: pf.frac(x.int()),
-        lambda x: pf.mvlgamma(x, 0),
-        lambda x: pf.polygamma(-1, x),
-        lambda x: pf.heaviside(x, x.int()),
-        lambda x: pf.isclose(x, x, rtol=-1),
-        lambda x: pf.isclose(x, x.int()),
-        lambda x: pf.div(x, x, rounding_mode="up"),
-        lambda x: pf.where(x, x, x),
-        lambda x: pf.is_nonzero(x),
-    ],
-)
-def test_refused(call: Any) -> None:
-    with pytest.raises(RuntimeError):
-        call(pf.tensor([1.0, 2.0]))
-
-
-@pytest.mark.parametrize("call", [lambda x: pf.maximum(x, x), lambda x: x < x, lambda x: x.ceil()])
-def test_complex_is_refused_where_there_is_no_order(call: Any) -> None:
-    with pytest.raises(RuntimeError, match="complex64"):
-        call(pf.tensor([1j]))
-
-
 EDGES = [0.0, -0.0, 1.0, -1.0, 2.0, -2.5, 1e-30, 1e30, inf, -inf, nan, 0.5, -3.0, 88.0]
 # of the functions that test_extremes.py measures everywhere, the others
 UNARY = """signbit sgn special.log_ndtr isposinf isneginf nan_to_num angle frac deg2rad

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -147,56 +146,3 @@ def test_negative_weights_show_when_read(device: str) -> None:
         pf.cov(pf.ones(2, 2, device=device), aweights=on(device, [1.0, -1.0])).cpu()
     with pytest.raises(RuntimeError, match=r"range \[0, 1\]"):
         pf.quantile(pf.ones(2, device=device), on(device, [1.5])).cpu()
-
-
-BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: pf.ones(2, 3).sort(2), IndexError, "Dimension out of range"),
-    (lambda: pf.ones(2).sort(True), TypeError, "stable="),
-    (lambda: pf.ones(2, dtype=pf.complex64).sort(), RuntimeError, "has no order"),
-    (lambda: pf.ones(2, dtype=pf.complex64).max(), RuntimeError, "has no order"),
-    (lambda: pf.ones(3).topk(4), RuntimeError, "out of range: k=4 of 3"),
-    (lambda: pf.ones(3).kthvalue(0), RuntimeError, "out of range"),
-    (lambda: pf.ones(0).kthvalue(1), IndexError, "non-zero size"),
-    (lambda: pf.ones(0, 2).mode(0), IndexError, "non-zero size"),
-    (lambda: pf.ones(0).max(), RuntimeError, "non-zero size"),
-    (lambda: pf.max(2, pf.ones(2)), TypeError, "must be Tensor, not int"),  # type: ignore
-    (lambda: pf.ones(2).quantile(1.5), RuntimeError, r"\[0, 1\] but got 1.5"),
-    (lambda: pf.ones(2).quantile(0.5, interpolation="cubic"), RuntimeError, "cubic"),
-    (lambda: pf.ones(2).half().quantile(0.5), RuntimeError, "float or double"),
-    (lambda: pf.bincount(pf.tensor([-1])), RuntimeError, "non-negative"),
-    (lambda: pf.bincount(pf.ones(2)), RuntimeError, "float32"),
-    (lambda: pf.histc(pf.ones(2), 0), RuntimeError, "bins must be > 0"),
-    (lambda: pf.histc(pf.ones(2), 3, 2, 1), RuntimeError, "larger than min"),
-    (lambda: pf.histogram(pf.tensor([math.inf]), 3), RuntimeError, "not finite"),
-    (lambda: pf.searchsorted(pf.ones(2), pf.ones(2).int()), RuntimeError, "same dtype"),
-    (lambda: pf.searchsorted(pf.ones(2, 3), pf.ones(3, 2)), RuntimeError, "must match"),
-    (lambda: pf.searchsorted(pf.ones(2), 1.0, side="left", right=True), RuntimeError, "opposites"),
-    (lambda: pf.bucketize(1.0, pf.ones(2, 2)), RuntimeError, "1 dimension"),
-    (lambda: pf.isin(1, 2), TypeError, "Tensor"),  # type: ignore[arg-type]
-    (lambda: pf.unique(pf.zeros(2, 0), dim=0), RuntimeError, "0 sized"),
-    (lambda: pf.ones(2).cumsum(1.0), TypeError, "'dim' must be int"),  # type: ignore[arg-type]
-    (lambda: pf.ones(2).int().logcumsumexp(0), NotImplementedError, "use .float"),
-    (lambda: pf.tensor(1.0).diff(), RuntimeError, "at least one-dimensional"),
-    (lambda: pf.ones(2, 2).diff(prepend=pf.ones(1)), RuntimeError, "expects prepend"),
-    (lambda: pf.trapezoid(pf.ones(3), pf.ones(2)), RuntimeError, "one `x` value"),
-    (lambda: pf.gradient(pf.ones(1)), RuntimeError, "at least edge_order"),
-    (lambda: pf.ones(2, 2).sum((0, 0)), RuntimeError, "multiple times"),
-    (lambda: pf.ones(2, 2).prod((0, 1)), TypeError, "must be int"),  # type: ignore[arg-type]
-    (lambda: pf.ones(2).int().var(), RuntimeError, "floating point"),
-    (lambda: pf.ones(2).int().norm(), RuntimeError, "floating point"),
-    (lambda: pf.ones(2).norm("max"), RuntimeError, "'max'"),
-    (lambda: pf.ones(0).norm(math.inf), RuntimeError, "non-zero size"),
-    (lambda: pf.cov(pf.ones(2, 2, 2)), RuntimeError, "two or fewer"),
-    (lambda: pf.cov(pf.ones(2, 3), fweights=pf.ones(3)), RuntimeError, "integral"),
-    (lambda: pf.ones(2, 2).renorm(-1, 0, 1), RuntimeError, "positive"),
-    (lambda: pf.ones(2).renorm(2, 0, 1), RuntimeError, "at least 2"),
-    (lambda: pf.ones(2, dtype=pf.complex64).nansum(), RuntimeError, "complex"),
-    (lambda: pf.masked.mean(pf.ones(2).int()), ValueError, "int32"),
-    (lambda: pf.masked.var(pf.ones(2), 0, True, correction=1), ValueError, "only one"),
-]
-
-
-@pytest.mark.parametrize(("call", "kind", "message"), BAD)
-def test_bad_input(call: Any, kind: Any, message: str) -> None:
-    with pytest.raises(kind, match=message):
-        call()
