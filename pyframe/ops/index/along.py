@@ -182,9 +182,10 @@ reduce_along = Op(  # base reduced with the sources that the index assigns to it
 
 def _index_along(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[Tensor, Tensor, int]:
     """Input and index with at least one dim, the dim; torch's checks of their shapes."""
-    if not isinstance(index, Tensor) or (index.dtype not in (dt.int64, dt.int32) and index.numel()):
-        seen = index.dtype.name if isinstance(index, Tensor) else type(index).__name__
-        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, got {seen}")
+    if index.dtype not in (dt.int64, dt.int32) and index.numel():
+        raise RuntimeError(
+            f"{name}(): Expected dtype int32/int64 for index, got {index.dtype.name}"
+        )
     d = normalize_dim(dim, input.ndim)
     x = input if input.ndim else mv.reshape(input, (1,))
     i = index if index.ndim else mv.reshape(index, (1,))

@@ -60,9 +60,8 @@ def _running_count(mask: Tensor) -> Tensor:
 
 
 def bool_mask(name: str, mask: Tensor) -> Tensor:
-    if not isinstance(mask, Tensor) or mask.dtype is not dt.bool_:
-        seen = mask.dtype.name if isinstance(mask, Tensor) else type(mask).__name__
-        raise RuntimeError(f"{name} only supports boolean masks, but got {seen}")
+    if mask.dtype is not dt.bool_:
+        raise RuntimeError(f"{name} only supports boolean masks, but got {mask.dtype.name}")
     return mask
 
 

@@ -21,7 +21,7 @@ from pyframe.tensor import Tensor, normalize_dim
 
 def _vector(name: str, x: Tensor, dim: int, index: Tensor, wrap: bool = False) -> Any:
     """(`x` with at least one dim, that dim, the index as a checked vector)."""
-    if not isinstance(index, Tensor) or index.ndim > 1:
+    if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector (or a 0-d tensor)")
     if index.dtype not in (dt.int64, dt.int32):
         raise RuntimeError(
@@ -55,8 +55,6 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 def _slices(name: str, x: Tensor, d: int, index: Tensor, source: Tensor) -> Tensor:
     """`source` as rows, checked against the slices of `x` that the index names."""
-    if not isinstance(source, Tensor):
-        raise TypeError(f"{name}(): expected a Tensor as source, got {type(source).__name__}")
     if source.dtype is not x.dtype:
         raise RuntimeError(
             f"{name}(): self and source expected to have the same dtype, but got (self) "
@@ -123,7 +121,7 @@ def index_reduce(
 
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at flat positions, in the shape of `index`."""
-    if not isinstance(index, Tensor) or index.dtype not in (dt.int64, dt.int32):
+    if index.dtype not in (dt.int64, dt.int32):
         raise RuntimeError("take(): Expected a long tensor for index")
     if not input.numel() and index.numel():
         raise IndexError("take(): tried to take from an empty tensor")
@@ -134,7 +132,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """`input` with source's elements at flat positions (added if `accumulate`)."""
-    if not isinstance(index, Tensor) or index.dtype not in (dt.int64, dt.int32):
+    if index.dtype not in (dt.int64, dt.int32):
         raise RuntimeError("put_(): Expected a long tensor for index")
     if source.dtype is not input.dtype:
         raise RuntimeError(
@@ -160,7 +158,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The index of each dim of `shape`, of flat positions."""
     sizes = mv.as_ints("unravel_index", (shape,))
-    if not isinstance(indices, Tensor) or indices.dtype.category != dt.INTEGER:
+    if indices.dtype.category != dt.INTEGER:
         raise TypeError("unravel_index(): expected an integer tensor 'indices'")
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"unravel_index(): 'shape' cannot have negative values, got {sizes}")

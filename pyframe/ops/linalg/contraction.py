@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -233,18 +234,13 @@ def _einsum_args(args: Any) -> tuple[list[Tensor], list[list[Any]], list[Any] | 
 
 def _einsum_term(text: str) -> list[Any]:
     out: list[Any] = []
-    before, dots, after = text.partition("...")
-    for part in (before, None, after) if dots else (before,):
-        if part is None:
-            out.append(Ellipsis)
-            continue
-        for c in part.replace(" ", ""):
-            if c not in _LETTERS:
-                raise RuntimeError(
-                    f"einsum(): invalid subscript given in {text!r}: {c!r}; subscripts must be in "
-                    "[a-zA-Z], and '...' may stand once in each operand"
-                )
-            out.append(_LETTERS.index(c))
+    for c in re.findall(r"\.\.\.|[^ ]", text):
+        if c not in (*_LETTERS, "..."):
+            raise RuntimeError(
+                f"einsum(): invalid subscript given in {text!r}: {c!r}; subscripts must be in "
+                "[a-zA-Z], and '...' may stand once in each operand"
+            )
+        out.append(Ellipsis if c == "..." else _LETTERS.index(c))
     return out
 
 

@@ -31,15 +31,7 @@ from pyframe.ops.api.results import (
 from pyframe.ops.index import masks
 from pyframe.ops.linalg import matrices
 from pyframe.ops.linalg.matmul import matmul
-from pyframe.ops.linalg.matrices import (
-    Array,
-    LinAlgError,
-    Shape,
-    block,
-    float_matrix,
-    integer,
-    refuse,
-)
+from pyframe.ops.linalg.matrices import Array, Shape, block, float_matrix, integer
 from pyframe.ops.math import elementwise as el, promotion
 from pyframe.ops.math.complex import adjoint, real
 from pyframe.ops.shape import join, movement as mv
@@ -60,7 +52,7 @@ def _np_cholesky(a: Array, what: str) -> tuple[Array, ...]:
         info[at] = _first_minor(one)
         if not info[at]:
             out[at] = np.linalg.cholesky(one)
-    refuse(
+    matrices.refuse(
         what, info.real, "The factorization could not be completed because the input is not "
         "positive-definite (the leading minor of order {} is not positive-definite).",
     )  # fmt: skip
@@ -139,7 +131,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     float_matrix("cholesky_inverse", L, True, "L")
     zero = el.eq(matrices.main_diagonal(L.detach()), 0)
     what = "cholesky_inverse: a diagonal element is zero, the inversion could not be completed"
-    check.refuse(zero, f"{what} because the input matrix is singular.", LinAlgError)
+    check.refuse(zero, f"{what} because the input matrix is singular.", matrices.LinAlgError)
     return cholesky_solve(matrices.eye_like(L, L.shape[-1]), L, upper)
 
 
@@ -199,7 +191,7 @@ def _np_substitute(lu: Array, perm: Array, b: Array) -> Array:
 
 def _lu_numpy(a: Array, what: str) -> tuple[Array, ...]:
     parts = _np_lu(a)
-    refuse(
+    matrices.refuse(
         what, parts[3], "U[{0},{0}] is zero and using it on lu_solve would result in a division "
         "by zero. If you still want to perform the factorization, consider calling "
         "linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
@@ -404,7 +396,7 @@ def _np_solve(a: Array, b: Array, kind: str, what: str) -> tuple[Array, Array]:
         full, _, perm, info = _np_lu(np.broadcast_to(a, (*batch, *a.shape[-2:])))
         zero = "The diagonal element {0} is zero, the inversion could not be completed"
         singular = zero if what.startswith("linalg.inv") else "The solver failed"
-        refuse(what, info, f"{singular} because the input matrix is singular.")
+        matrices.refuse(what, info, f"{singular} because the input matrix is singular.")
         x = _np_substitute(full, perm, b)
     x = x[..., ::-1, :] if "lower" in kind else x
     return x, info.astype(a.dtype)

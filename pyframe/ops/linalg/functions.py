@@ -14,15 +14,10 @@ from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import aligned
 from pyframe.ops.api.public import public
 from pyframe.ops.api.results import Slogdet
+from pyframe.ops.linalg import matrices
 from pyframe.ops.linalg.factor import inv, inv_ex, inverse_of, solve, solve_any
 from pyframe.ops.linalg.matmul import matmul, sum_over, zeros_of
-from pyframe.ops.linalg.matrices import (
-    Array,
-    batched_results,
-    eye_like,
-    float_matrix,
-    np_adjoint,
-)
+from pyframe.ops.linalg.matrices import Array, eye_like, float_matrix
 from pyframe.ops.linalg.spectral import svdvals
 from pyframe.ops.math import elementwise as el, promotion
 from pyframe.ops.math.complex import adjoint, conj, imag, real
@@ -42,7 +37,7 @@ def _np_cofactors(a: Array) -> Array:
         inverse = np.linalg.inv(wide)
         condition = np.linalg.norm(wide, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1))
         if (condition < 1e8).all():
-            out = np.conjugate(np.linalg.det(wide))[..., None, None] * np_adjoint(inverse)
+            out = np.conjugate(np.linalg.det(wide))[..., None, None] * matrices.np_adjoint(inverse)
             return out.astype(a.dtype)
     except np.linalg.LinAlgError:
         pass
@@ -86,7 +81,7 @@ def _slogdet_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> Te
 
 
 slogdet_op = Op(
-    "linalg_slogdet", ROUTINE, "a", numpy=np.linalg.slogdet, batch=batched_results,
+    "linalg_slogdet", ROUTINE, "a", numpy=np.linalg.slogdet, batch=matrices.batched_results,
     results=lambda a: (a[:-2], a[:-2]), a=_slogdet_grad,
 )  # fmt: skip
 
@@ -151,9 +146,10 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
 
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """A @ A @ … (n times); the inverse of that for a negative n."""
-    if not isinstance(A, Tensor) or A.ndim < 2 or A.shape[-1] != A.shape[-2]:
-        seen = list(A.shape) if isinstance(A, Tensor) else type(A).__name__
-        raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, got {seen}")
+    if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(
+            f"linalg.matrix_power: A must be batches of square matrices, got {list(A.shape)}"
+        )
     if n < 0:
         A, n = inv(A), -n
     if n == 0:
@@ -224,7 +220,7 @@ matrix_exp_op = Op(
 def matrix_exp(A: Tensor) -> Tensor:
     """The exponentials of matrices (…, n, n), in double precision inside. On the GPU the host
     computes them."""
-    if isinstance(A, Tensor) and A.dtype in (dt.float16, dt.bfloat16):
+    if A.dtype in (dt.float16, dt.bfloat16):
         return matrix_exp(A.float()).to(A.dtype)
     float_matrix("linalg.matrix_exp", A, True)
     return apply(matrix_exp_op, (A,))
@@ -255,8 +251,6 @@ def vector_norm(
 ) -> Tensor:  # fmt: skip
     """(sum of |x|^ord)^(1/ord) over dims (all by default); for ord inf, -inf and 0 the largest, the
     smallest and the number of nonzero elements. The gradient at 0 is 0."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"linalg.vector_norm: expected a Tensor, got {type(x).__name__}")
     return norms.vector_norm(_to_dtype("linalg.vector_norm", x, dtype), ord, dim, keepdim)
 
 
@@ -268,7 +262,8 @@ def matrix_norm(
     smallest), ±1 and ±inf (the largest, smallest sum of a column, of a row). On the GPU the host
     computes the singular values."""
     name = "linalg.matrix_norm"
-    _float_or_half_matrix(name, A)
+    if A.dtype not in (dt.float16, dt.bfloat16) or A.ndim < 2:
+        float_matrix(name, A)
     if not isinstance(dim, (tuple, list)) or len(dim) != 2:
         raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {dim}")
     a, b = (normalize_dim(d, A.ndim) for d in dim)
@@ -294,12 +289,6 @@ def matrix_norm(
         for d in sorted((a, b)):
             out = mv.unsqueeze(out, d)
     return out
-
-
-def _float_or_half_matrix(name: str, x: Any) -> None:
-    if isinstance(x, Tensor) and x.dtype in (dt.float16, dt.bfloat16) and x.ndim >= 2:
-        return
-    float_matrix(name, x)
 
 
 def norm(

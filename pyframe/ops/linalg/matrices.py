@@ -89,11 +89,9 @@ def twice_lower(x: Tensor) -> Tensor:
     return with_diagonal(lower + adjoint(lower), real(main_diagonal(x)).to(x.dtype))
 
 
-def float_matrix(name: str, x: Any, square: bool = False, what: str = "A") -> None:
-    """TypeError unless `x` is a tensor, RuntimeError unless it is (…, m, n) of float32, float64 or
-    complex numbers, with m = n if `square`."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: expected {what} to be a Tensor, got {type(x).__name__}")
+def float_matrix(name: str, x: Tensor, square: bool = False, what: str = "A") -> None:
+    """RuntimeError unless `x` is (…, m, n) of float32, float64 or complex numbers, with m = n if
+    `square`."""
     if x.ndim < 2:
         raise RuntimeError(
             f"{name}: The input tensor {what} must have at least 2 dimensions, got {list(x.shape)}"

@@ -22,15 +22,7 @@ from pyframe.ops.index import masks
 from pyframe.ops.linalg import matrices
 from pyframe.ops.linalg.factor import by_upper, solve_any, triangular
 from pyframe.ops.linalg.matmul import matmul, sum_over
-from pyframe.ops.linalg.matrices import (
-    Array,
-    Shape,
-    block,
-    float_matrix,
-    of_matrix,
-    ratio,
-    with_diagonal,
-)
+from pyframe.ops.linalg.matrices import Array, Shape, block, float_matrix, ratio, with_diagonal
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.math.complex import adjoint, conj, real
 from pyframe.ops.random import draws as random
@@ -92,7 +84,7 @@ def _qr_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], mode: str) -> Tensor:
     return out if rest is None else cat([out, rest], -1)
 
 
-qr_op = of_matrix("linalg_qr", _qr_shapes, _np_qr, _qr_grad)
+qr_op = matrices.of_matrix("linalg_qr", _qr_shapes, _np_qr, _qr_grad)
 
 
 def linalg_qr(A: Tensor, mode: str = "reduced") -> QR:
@@ -237,7 +229,7 @@ def _svd_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], full: bool) -> Tenso
     return out
 
 
-svd_op = of_matrix("linalg_svd", _svd_shapes, _np_svd, _svd_grad)
+svd_op = matrices.of_matrix("linalg_svd", _svd_shapes, _np_svd, _svd_grad)
 
 
 def _no_driver(name: str, driver: Any) -> None:
@@ -303,7 +295,7 @@ def gaps_of(values: Tensor) -> Tensor:
     return with_diagonal(gaps, values * 0 + 1)
 
 
-eigh_op = of_matrix(
+eigh_op = matrices.of_matrix(
     "linalg_eigh", lambda a, how: (a[:-1], a) if how[1] else (a[:-1],), _np_eigh, _eigh_grad
 )
 
@@ -339,7 +331,7 @@ def _eig_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], how: None) -> Tensor
     return solve_any(adjoint(v), matmul(middle, adjoint(v)))
 
 
-eig_op = of_matrix(
+eig_op = matrices.of_matrix(
     "linalg_eig", lambda a, how: (a[:-1], a),
     lambda a, how: _host_la(np.linalg.eig, "linalg.eig", a), _eig_grad, lambda d: d.to_complex(),
 )  # fmt: skip
@@ -463,7 +455,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
             f"{driver!r}"
         )
     vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
-    if B.ndim < 1 or not (vector or B.ndim >= 2):
+    if not B.ndim:
         raise RuntimeError(
             f"{name}: input.dim() must be greater or equal to other.dim(), got {list(B.shape)}"
         )

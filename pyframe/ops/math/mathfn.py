@@ -171,7 +171,8 @@ def sigmoid(x: Array) -> Any:
     return _sigmoid(x) if x.dtype.kind == "f" else 1 / (1 + np.exp(-x))
 
 
-def _horner(coefficients: tuple[float, ...], x: Array) -> Any:
+def horner(coefficients: tuple[float, ...], x: Array) -> Any:
+    """The polynomial whose coefficients begin with that of the highest power."""
     out = np.full(np.shape(x), coefficients[0], x.dtype)
     for c in coefficients[1:]:
         out *= x
@@ -279,4 +280,4 @@ def quantile(q: Array, tail: Array, log: Callable[[Array], Array] = np.log) -> A
 
 def ratio(x: Array, a: tuple[float, ...], b: tuple[float, ...]) -> Any:
     """Of two polynomials."""
-    return _horner(a, x) / _horner(b, x)
+    return horner(a, x) / horner(b, x)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.ops.math.mathfn import ERF_T, ERF_U, Array, erf_single, in_blocks, quantile, ratio
+from pyframe.ops.math import mathfn
+from pyframe.ops.math.mathfn import Array, horner, in_blocks, quantile
 
 
 def wide(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,7 +42,7 @@ def lgamma(x: Array) -> Any:
         product *= start + k
     z = np.where(near, z + 10, z)
     r = 1 / (z * z)
-    series = _polynomial((-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12), r) / z
+    series = horner((-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12), r) / z
     out = (z - 0.5) * np.log(z) - z + 0.5 * math.log(2 * math.pi) + series
     out -= np.log(np.where(near, product, 1.0))
     out = np.where(np.isinf(z), math.inf, out)
@@ -56,13 +57,6 @@ def _fraction(x: Array) -> Any:
     return x - np.rint(x)
 
 
-def _polynomial(c: tuple[float, ...], x: Array) -> Any:
-    out: Any = c[0]
-    for a in c[1:]:
-        out = out * x + a
-    return out
-
-
 @wide
 def digamma(x: Array) -> Any:
     """The derivative of lgamma: DLMF 5.11.2 from 10 on, recurrence and reflection below."""
@@ -75,7 +69,7 @@ def digamma(x: Array) -> Any:
     below *= near
     z = np.where(near, z + 10, z)
     r = 1 / (z * z)
-    series = _polynomial((691 / 32760, -1 / 132, 1 / 240, -1 / 252, 1 / 120, -1 / 12, 0.0), r)
+    series = horner((691 / 32760, -1 / 132, 1 / 240, -1 / 252, 1 / 120, -1 / 12, 0.0), r)
     out = np.log(z) - 0.5 / z + series - below
     if low.any():
         reflected = out - math.pi / np.tan(math.pi * _fraction(x))
@@ -159,14 +153,14 @@ def _erf_wide(x: Array) -> Any:
     size = np.abs(x)
     square = np.minimum(x * x, 1)
     outer = np.copysign(1 - np.exp(-x * x) * _erfcx(size), x)
-    return np.where(size <= 1, x * ratio(square, ERF_T, ERF_U), outer)
+    return np.where(size <= 1, x * mathfn.ratio(square, mathfn.ERF_T, mathfn.ERF_U), outer)
 
 
 def erf(x: Array) -> Any:
     x = np.asarray(x)
     if x.dtype == np.float64:
         return _erf_wide(x)
-    return erf_single(x.astype(np.float32, copy=False)).astype(x.dtype, copy=False)
+    return mathfn.erf_single(x.astype(np.float32, copy=False)).astype(x.dtype, copy=False)
 
 
 @wide
@@ -198,7 +192,7 @@ def _gamma_weight(a: Array, x: Array) -> Any:
     small = a < 10
     u, r = (x - a) / a, 1 / (a * a)
     stirling = (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
-    rest = _polynomial(stirling, r) / a + 0.5 * np.log(2 * math.pi * a)
+    rest = horner(stirling, r) / a + 0.5 * np.log(2 * math.pi * a)
     low = a * np.log(x) - x - lgamma(np.where(small, a + 1, 1.0))
     return np.exp(np.where(small, low, a * (np.log1p(u) - u) - rest))
 
@@ -235,8 +229,8 @@ def _uniform(a: Array, x: Array) -> Any:
     u = (x - a) / a
     eta = np.copysign(np.sqrt(2 * np.maximum(u - np.log1p(u), 0)), u)
     near = np.clip(eta, -0.3, 0.3)  # the correction is 0 farther out
-    c0 = _polynomial((1 / 25515, -139 / 777600, 1 / 2835, 1 / 864, -2 / 135, 1 / 12, -1 / 3), near)
-    c1 = _polynomial((-77 / 77760, 1 / 378, -1 / 288, -1 / 540), near)
+    c0 = horner((1 / 25515, -139 / 777600, 1 / 2835, 1 / 864, -2 / 135, 1 / 12, -1 / 3), near)
+    c1 = horner((-77 / 77760, 1 / 378, -1 / 288, -1 / 540), near)
     rest = np.exp(-0.5 * a * eta * eta) / np.sqrt(2 * math.pi * a) * (c0 + c1 / a)
     return 0.5 * erfc(-eta * np.sqrt(a / 2)) - rest, 0.5 * erfc(eta * np.sqrt(a / 2)) + rest
 

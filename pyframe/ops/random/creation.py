@@ -176,7 +176,6 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 
 def _mapped(name: str, self: Tensor, *others: Tensor, callable: Any) -> Tensor:
-    check.tensors(name, *others)
     for x in (self, *others):
         if x.requires_grad:
             raise RuntimeError(

@@ -6,20 +6,11 @@ from typing import Any, overload
 
 from pyframe.core import dtypes as dt
 from pyframe.core.op import Op
-from pyframe.ops.api import check
 from pyframe.ops.api.public import public
 from pyframe.ops.api.results import AminmaxResult, MaxResult, MinResult
 from pyframe.ops.index.along import gathered
 from pyframe.ops.math import elementwise as el
-from pyframe.ops.reduce.reductions import (
-    amax_op,
-    amin_op,
-    arg_extreme,
-    argmax_op,
-    argmin_op,
-    extreme,
-    one_dim,
-)
+from pyframe.ops.reduce import reductions as reduce
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, normalize_dim
 
@@ -35,15 +26,14 @@ def pick(kind: Any, input: Tensor, dim: int, index: Tensor, keepdim: bool) -> An
 def _with_index(
     kind: Any, op: Op, pair: Any, input: Tensor, dim: Any, keepdim: bool, other: Any
 ) -> Any:
-    check.tensors(kind.name[1:], input)
     other = dim if isinstance(dim, Tensor) else other
     if other is not None:
         return pair(input, other)
     if dim is None:
-        return extreme(kind, input, None, False)
+        return reduce.extreme(kind, input, None, False)
     source = input.to(dt.int32) if input.dtype is dt.bool_ else input
-    index = arg_extreme(op, source, dim, True)
-    return pick(MaxResult if op is argmax_op else MinResult, input, dim, index, keepdim)
+    index = reduce.arg_extreme(op, source, dim, True)
+    return pick(MaxResult if op is reduce.argmax_op else MinResult, input, dim, index, keepdim)
 
 
 @overload
@@ -56,7 +46,7 @@ def max(input: Tensor, dim: Tensor) -> Tensor: ...
 def max(input: Tensor, *, other: Tensor) -> Tensor: ...
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with `dim`, (values, indices); with a tensor, `maximum`."""
-    return _with_index(amax_op, argmax_op, el.maximum, input, dim, keepdim, other)
+    return _with_index(reduce.amax_op, reduce.argmax_op, el.maximum, input, dim, keepdim, other)
 
 
 @overload
@@ -69,14 +59,15 @@ def min(input: Tensor, dim: Tensor) -> Tensor: ...
 def min(input: Tensor, *, other: Tensor) -> Tensor: ...
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; with `dim`, (values, indices); with a tensor, `minimum`."""
-    return _with_index(amin_op, argmin_op, el.minimum, input, dim, keepdim, other)
+    return _with_index(reduce.amin_op, reduce.argmin_op, el.minimum, input, dim, keepdim, other)
 
 
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> AminmaxResult:
     """(min, max) over one dim, or of all elements; ties share the gradient."""
-    dims = None if dim is None else one_dim("aminmax", input, dim)
+    dims = None if dim is None else reduce.one_dim("aminmax", input, dim)
     return AminmaxResult(
-        extreme(amin_op, input, dims, keepdim), extreme(amax_op, input, dims, keepdim)
+        reduce.extreme(reduce.amin_op, input, dims, keepdim),
+        reduce.extreme(reduce.amax_op, input, dims, keepdim),
     )
 
 

@@ -40,12 +40,10 @@ def _pad_np(x: np.ndarray, padding: Shape, value: float = 0) -> np.ndarray:
 def _columns(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape, groups: int) -> Any:
     """(N, C, *spatial) -> (N, groups, C/groups * prod(kernel), prod(positions))."""
     k = len(kernel)
-    n, c = x.shape[:2]
-    count = window_count(x.shape[2:], kernel, stride, dilation)
-    out = np.empty((n, c, *kernel, *count), x.dtype)
-    for at, part in sliding.np_taps(x, kernel, stride, dilation, count):
-        out[(slice(None), slice(None), *at)] = part
-    return out.reshape(n, groups, c // groups * math.prod(out.shape[2 : 2 + k]), math.prod(count))
+    win = sliding.np_sliding_windows(x, kernel, stride, dilation)
+    n, c, *count = win.shape[: 2 + k]
+    win = np.moveaxis(win, range(2, 2 + k), range(2 + k, 2 + 2 * k))  # kernel, then positions
+    return win.reshape(n, groups, c // groups * math.prod(kernel), math.prod(count))
 
 
 def _conv_np(

@@ -29,12 +29,8 @@ from pyframe.tensor import Tensor, upload
 Shape = tuple[int, ...]
 
 
-def _max_pool_np(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
-    count = window_count(x.shape[-len(kernel) :], kernel, stride, dilation)
-    out: Any = None
-    for _, part in sliding.np_taps(x, kernel, stride, dilation, count):
-        out = np.array(part) if out is None else np.maximum(out, part, out=out)
-    return out
+def _max_pool_np(x: np.ndarray, kernel: Shape, *how: Shape) -> np.ndarray:
+    return sliding.np_sliding_windows(x, kernel, *how).max(tuple(range(-len(kernel), 0)))
 
 
 def _max_pool_input_np(
@@ -173,29 +169,25 @@ def max_pool(
     count = out.shape[-k:]
     starts = [np.arange(m) * s - p for m, s, p in zip(count, stride, before, strict=True)]
     if any(before):  # where all is as low as the padding, the first that is no padding wins
-        first = _first_inside(starts, kernel, dilation)
+        skipped = [np.maximum(-(a // d), 0) for a, d in zip(starts, dilation, strict=True)]
+        first = _flat_places(skipped, kernel)
         at = el.where(el.eq(out.detach(), lowest), upload(first, x.device), at)
     return out, _plane_index(at, starts, kernel, dilation, input.shape[-k:])
 
 
-def _first_inside(starts: list[np.ndarray], kernel: Shape, dilation: Shape) -> np.ndarray:
-    """The first place in each window that is not before the input: int64 (*positions)."""
-    out = np.zeros((1,) * len(kernel), np.int64)
-    for axis, (start, m, d) in enumerate(zip(starts, kernel, dilation, strict=True)):
-        skipped = np.maximum(-(start // d), 0)
-        out = out * m + skipped.reshape([-1 if i == axis else 1 for i in range(len(kernel))])
-    return out
+def _flat_places(along: list[np.ndarray], sizes: Shape) -> np.ndarray:
+    """Flat indices in `sizes` of all combinations of indices along each dim."""
+    out: Any = 0
+    for indices, n in zip(np.ix_(*along), sizes, strict=True):
+        out = out * n + indices
+    return np.asarray(out, np.int64)
 
 
 def _plane_index(
     at: Tensor, starts: list[np.ndarray], kernel: Shape, dilation: Shape, spatial: Shape
 ) -> Tensor:
     """Flat indices in a plane of what is at the flat places `at` of windows with these starts."""
-    k = len(kernel)
-    base = np.zeros((1,) * k, np.int64)
-    for axis, (start, n) in enumerate(zip(starts, spatial, strict=True)):
-        base = base * n + start.reshape([-1 if i == axis else 1 for i in range(k)])
-    out = upload(base, at.device)
+    out = upload(_flat_places(starts, spatial), at.device)
     step = 1
     for n, m, d in zip(reversed(spatial), reversed(kernel), reversed(dilation), strict=True):
         if m > 1:

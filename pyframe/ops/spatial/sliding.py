@@ -12,16 +12,7 @@ from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.api.batching_rules import aligned
 from pyframe.ops.api.public import public
-from pyframe.ops.shape.movement import (
-    Movement,
-    dilate,
-    like,
-    movedim,
-    pad,
-    permute,
-    reshape,
-    slice_,
-)
+from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, normalize_dim
 
 Shape = tuple[int, ...]
@@ -53,9 +44,9 @@ def np_sliding_windows(x: np.ndarray, size: Shape, stride: Shape, dilation: Shap
     return np.lib.stride_tricks.as_strided(x, shape, strides)
 
 
-sliding_windows_op = Movement(
+sliding_windows_op = mv.Movement(
     "sliding_windows", "x", "size stride dilation", alias=True,
-    infer=like(
+    infer=mv.like(
         lambda s, k, st, d: (
             *s[: -len(k)], *views.window_count(s[-len(k) :], k, st, d), *k
         )
@@ -83,13 +74,13 @@ def _fold_by_views(cols: Tensor, spatial: Shape, stride: Shape, dilation: Shape)
     lead, count, size = shape[: -2 * k], shape[-2 * k : -k], shape[-k:]
     total: Tensor | None = None
     for at in np.ndindex(*size):
-        one = slice_(cols, (0,) * (len(shape) - k) + at, (*lead, *count) + (1,) * k)
-        one = dilate(reshape(one, (*lead, *count)), stride)
+        one = mv.slice_(cols, (0,) * (len(shape) - k) + at, (*lead, *count) + (1,) * k)
+        one = mv.dilate(mv.reshape(one, (*lead, *count)), stride)
         before = tuple(i * d for i, d in zip(at, dilation, strict=True))
         widths = tuple(
             (b, n - b - m) for b, n, m in zip(before, spatial, one.shape[-k:], strict=True)
         )
-        one = pad(one, ((0, 0),) * len(lead) + widths)
+        one = mv.pad(one, ((0, 0),) * len(lead) + widths)
         total = one if total is None else total + one
     assert total is not None
     return total
@@ -101,16 +92,16 @@ def _side_by_side(cols: Tensor, spatial: Shape) -> Tensor:
     lead = len(shape) - 2 * k
     order = [d for i in range(k) for d in (lead + i, lead + k + i)]
     whole = [shape[a] * shape[b] for a, b in zip(order[::2], order[1::2], strict=True)]
-    out = reshape(permute(cols, (*range(lead), *order)), (*shape[:lead], *whole))
+    out = mv.reshape(mv.permute(cols, (*range(lead), *order)), (*shape[:lead], *whole))
     if tuple(whole) == tuple(spatial):
         return out
     after = [(0, n - m) for n, m in zip(spatial, whole, strict=True)]
-    return pad(out, (((0, 0),) * lead + tuple(after)))
+    return mv.pad(out, (((0, 0),) * lead + tuple(after)))
 
 
 fold_op = Op(
     "fold", ROUTINE, "cols", "spatial stride dilation",
-    infer=like(lambda s, n, st, d: (*s[: -2 * len(n)], *n)),
+    infer=mv.like(lambda s, n, st, d: (*s[: -2 * len(n)], *n)),
     numpy=_np_fold, fallback=_fold_by_views, batch=aligned,
     flops=lambda shapes, out: math.prod(shapes[0]),
     cols=lambda g, cols_spec, stride, dilation: sliding_windows(
@@ -143,9 +134,9 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         )
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
-    x = movedim(reshape(self, shape), d, -1)
+    x = mv.movedim(mv.reshape(self, shape), d, -1)
     out = sliding_windows(x, (size,), (step,), (1,))
-    return movedim(out, -2, d) if self.ndim else reshape(out, (size,))
+    return mv.movedim(out, -2, d) if self.ndim else mv.reshape(out, (size,))
 
 
 public(globals(), methods="unfold")
