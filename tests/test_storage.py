@@ -16,6 +16,8 @@ uint16 uint32 uint64""".split()
 
 def test_promotion_is_pytorchs(torch: Any) -> None:
     for a, b in itertools.product(DTYPES, DTYPES):
+        castable = torch.can_cast(getattr(torch, a), getattr(torch, b))
+        assert pf.can_cast(getattr(pf, a), getattr(pf, b)) == castable, (a, b)
         try:
             want = str(torch.promote_types(getattr(torch, a), getattr(torch, b)))
         except RuntimeError:
@@ -41,7 +43,10 @@ def test_result_types_of_tensors_and_numbers_are_pytorchs(torch: Any) -> None:
         if isinstance(a, pf.Tensor) or isinstance(b, pf.Tensor):
             want = str(torch.result_type(c, d)).removeprefix("torch.")
             want = "complex64" if want == "complex32" else want  # the narrowest there is here
-            assert pf.result_type(a, b).name == want, (c, d)
+            assert pf.result_type(a, b).name == (a + b).dtype.name == want, (c, d)
+            assert (a == b).dtype is pf.bool
+            quotient = want if want[:2] in ("fl", "bf", "co") else "float32"
+            assert (a / b).dtype.name == quotient, (c, d)
 
 
 @pytest.mark.parametrize("name", [d for d in DTYPES if d[0] in "fb" and d != "bool"])

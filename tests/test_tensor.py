@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from typing import Any
 
 import numpy as np
@@ -12,29 +11,6 @@ import pytest
 import pyframe as pf
 from pyframe.core import dtypes
 from pyframe.ops.shape import join
-
-DTYPES = "float32 float64 float16 int64 int32 int16 int8 uint8 bool".split()
-
-
-@pytest.mark.parametrize(("a", "b"), list(itertools.product(DTYPES, DTYPES)))
-def test_promotion(a: str, b: str, torch: Any) -> None:
-    """Results with 0-d tensors and Python numbers."""
-    p, q, tp, tq = getattr(pf, a), getattr(pf, b), getattr(torch, a), getattr(torch, b)
-    assert pf.can_cast(p, q) == torch.can_cast(tp, tq)
-    for s, r in (((2,), (2,)), ((2,), ()), ((), ())):
-        x, y = pf.ones(s, dtype=p), pf.ones(r, dtype=q)
-        tx, ty = torch.ones(s, dtype=tp), torch.ones(r, dtype=tq)
-        assert name((x + y).dtype) == name((tx + ty).dtype)
-        assert name((x == y).dtype) == "bool"
-        assert name((x / y).dtype) == name((tx / ty).dtype)
-    for number in (2, 2.5, True):
-        assert name((pf.ones(2, dtype=p) * number).dtype) == name(
-            (torch.ones(2, dtype=tp) * number).dtype
-        )
-
-
-def name(dtype: Any) -> str:
-    return str(dtype).split(".")[-1]
 
 
 def test_making(device: str) -> None:
