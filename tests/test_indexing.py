@@ -36,23 +36,3 @@ def test_get_and_set(key: str, device: str, torch: Any) -> None:
     for value, other in ((7.0, 7.0), (pf.from_numpy(values).to(device), torch.from_numpy(values))):
         got, want = at(pf, x, key, value), at(torch, y, key, other)
         np.testing.assert_array_equal(got.cpu().numpy(), want.numpy())
-
-
-def test_bad_indices(device: str) -> None:
-    x = pf.from_numpy(DATA).to(device)
-    for key, message in (
-        (3, "index 3 is out of bounds for dimension 0 with size 3; expected -3 to 2"),
-        ((0, 0, 0, 0), r"too many indices for tensor of dimension 3: got 4 for shape \[3, 4, 5\]"),
-        ((..., 0, ...), "a single ellipsis"),
-        ("a", r"valid indices \(got str\)"),
-        (pf.tensor([True, False]), r"shape of the mask \[2\] does not match the shape \[3\]"),
-        (pf.tensor([0.5]), "must be long, int, byte or bool tensors, got float32"),
-    ):
-        with pytest.raises(IndexError, match=message):
-            x[key]
-    with pytest.raises(ValueError, match="step must be greater than zero; use flip"):
-        x[::-1]
-    with pytest.raises(RuntimeError, match="shape mismatch"):
-        x.clone()[0] = pf.ones(3, device=device)
-    with pytest.raises(RuntimeError, match=r"\[3\] cannot be broadcast to indexing result"):
-        x.clone()[[0, 1]] = pf.ones(3, device=device)

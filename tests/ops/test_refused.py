@@ -118,6 +118,14 @@ t.tensor([1], dtype=t.uint8).clamp_(max=300) -> ^value 300 cannot be converted t
 t.where(t.tensor([True]), t.tensor([1], dtype=t.uint8), 300) -> ^value 300 cannot be converted to
 F.hardtanh(t.tensor([1], dtype=t.uint8), 0, 300) -> ^value 300 cannot be converted to uint8 without
 F.threshold(t.tensor([1], dtype=t.uint8), 3, 300) -> ^value 300 cannot be converted to uint8 without
+t.ones(3, 4).T.view(12) -> view size is not compatible
+X[3] -> index 3 is out of bounds for dimension 0 with size 3; expected -3 to 2
+X[0, 0, 0] -> too many indices for tensor of dimension 2: got 3 for shape \[3, 4\]
+X[t.tensor([True, False])] -> shape of the mask \[2\] does not match the shape \[3\]
+X[t.tensor([0.5])] -> must be long, int, byte or bool tensors, got float32
+X[::-1] -> step must be greater than zero; use flip
+X.clone().__setitem__(0, t.ones(3)) -> shape mismatch
+X.clone().__setitem__([0, 1], t.ones(3)) -> \[3\] cannot be broadcast to indexing result
 """  # and dtypes, and numbers: refused when the op is called
 VALUES = r"""
 t.tensor([1, 2]) // t.tensor([1, 0]) -> integer division by zero
@@ -353,6 +361,8 @@ t.linalg.cholesky(INT) -> NotImplementedError: float
 t.linalg.vector_norm(INT) -> NotImplementedError: float
 t.linalg.lu_factor(t.zeros(2, 2)) -> LinAlgError: zero
 t.linalg.ldl_factor(t.zeros(2, 2)) -> LinAlgError: zero
+X[..., 0, ...] -> IndexError: a single ellipsis
+X["a"] -> IndexError: valid indices \(got str\)
 t.frexp(INT) -> NotImplementedError: frexp
 t.maximum(C, C) -> NotImplementedError: complex64
 """  # of another type than PyTorch's, or what it takes: the type stands before the text
