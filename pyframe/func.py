@@ -285,13 +285,13 @@ def functional_call(
         args = ()
     elif not isinstance(args, tuple):
         args = (args,)
-    places: dict[str, tuple[dict[str, Any], str]] = {}
+    owners: dict[str, tuple[dict[str, Any], str]] = {}
     for prefix, owner in module.named_modules(remove_duplicate=False):
         for fields in (owner._parameters, owner._buffers):
             for name in fields:
-                places[f"{prefix}.{name}" if prefix else name] = fields, name
-    unknown = given.keys() - places.keys()
-    missing = {k for k, (f, n) in places.items() if f[n] is not None} - given.keys()
+                owners[f"{prefix}.{name}" if prefix else name] = fields, name
+    unknown = given.keys() - owners.keys()
+    missing = {k for k, (f, n) in owners.items() if f[n] is not None} - given.keys()
     if strict and (unknown or missing):
         raise RuntimeError(
             f"Error(s) in loading state_dict for {type(module).__name__}: unexpected key(s) "
@@ -300,15 +300,15 @@ def functional_call(
     if unknown:
         raise AttributeError(f"functional_call: {type(module).__name__} has no {sorted(unknown)}")
     if tie_weights:
-        by_id = {id(places[k][0][places[k][1]]): v for k, v in given.items()}
+        by_id = {id(owners[k][0][owners[k][1]]): v for k, v in given.items()}
         for k in missing:
-            fields, name = places[k]
+            fields, name = owners[k]
             if id(fields[name]) in by_id:
                 given[k] = by_id[id(fields[name])]
-    before = [(fields, name, fields[name]) for fields, name in (places[k] for k in given)]
+    before = [(fields, name, fields[name]) for fields, name in (owners[k] for k in given)]
     try:
         for k, value in given.items():
-            fields, name = places[k]
+            fields, name = owners[k]
             fields[name] = value
         return module(*args, **(kwargs or {}))
     finally:

@@ -344,8 +344,8 @@ def _flat_index(index: Tensor, d: int, shape: tuple[int, ...]) -> Tensor:
     out = index * math.prod(shape[d + 1 :])
     for i, m in enumerate(index.shape):
         if i != d and m > 1:
-            place = el.dim_indices(m, index.ndim - 1 - i, index.device)
-            out = out + place * math.prod(shape[i + 1 :])
+            position = el.dim_indices(m, index.ndim - 1 - i, index.device)
+            out = out + position * math.prod(shape[i + 1 :])
     return out
 
 

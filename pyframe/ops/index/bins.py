@@ -110,13 +110,13 @@ def isin(
         found = x.new_zeros(x.shape, dtype=dt.bool_)
     else:
         ordered = sort(test.reshape(-1)).values
-        place = el.minimum(searchsorted(ordered, x), test.numel() - 1)
-        found = el.eq(_taken(ordered, place), x)
+        index = el.minimum(searchsorted(ordered, x), test.numel() - 1)
+        found = el.eq(_taken(ordered, index), x)
     return el.logical_not(found) if invert else found
 
 
 def _taken(x: Tensor, index: Tensor) -> Tensor:
-    """x[index] of a vector, for places that are known to be right."""
+    """x[index] of a vector, for indices that are known to be right."""
     return apply(take_rows, (x.reshape(-1, 1), index.reshape(-1))).reshape(index.shape)
 
 
@@ -189,8 +189,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     x = x.to(dt.float32) if x.itemsize == 2 else x
     low, high = _bounds("histc", x, min, max, 1.0)
     inside = el.logical_and(el.ge(x, low), el.le(x, high))
-    place = el.minimum(el.floor((x - low) / (high - low) * bins), bins - 1)
-    index = el.where(inside, place, bins).to(dt.int64)
+    bucket = el.minimum(el.floor((x - low) / (high - low) * bins), bins - 1)
+    index = el.where(inside, bucket, bins).to(dt.int64)
     return _counts(index, el.where(inside, 1.0, 0.0).to(x.dtype), bins).to(input.dtype)
 
 
@@ -202,10 +202,10 @@ def _counts(index: Tensor, weight: Tensor, bins: int) -> Tensor:
 
 
 def _linspace(low: Tensor, high: Tensor, n: int) -> Tensor:
-    """n + 1 places, computed from the nearer end, as PyTorch's linspace."""
-    place = el.iota((n + 1,), low.device)
+    """n + 1 numbers, computed from the nearer end, as PyTorch's linspace."""
+    i = el.iota((n + 1,), low.device)
     step = (high - low) / n
-    return el.where(el.lt(place, (n + 1) // 2), low + step * place, high - step * (n - place))
+    return el.where(el.lt(i, (n + 1) // 2), low + step * i, high - step * (n - i))
 
 
 def _histogram(
@@ -220,8 +220,8 @@ def _histogram(
         column = x[:, i].contiguous()
         there = el.logical_and(el.ge(column, e[0]), el.le(column, e[-1]))
         inside = there if inside is None else el.logical_and(inside, there)
-        place = el.minimum(searchsorted(e.to(x.dtype), column, right=True) - 1, sizes[i] - 1)
-        index = index * sizes[i] + place
+        bucket = el.minimum(searchsorted(e.to(x.dtype), column, right=True) - 1, sizes[i] - 1)
+        index = index * sizes[i] + bucket
     index = el.where(inside, index, total)
     ones = x.new_ones(len(x)) if weight is None else weight.detach().reshape(-1)
     if weight is not None and weight.dtype is not x.dtype:
@@ -342,10 +342,10 @@ def segment_reduce(
     whole = lengths is not None
     ends = cumsum(given, -1) if whole else mv.narrow(given, d, 1, given.shape[d] - 1)
     runs = ends.shape[d]
-    places = mv.expand(el.iota((n,), data.device).to(ends.dtype), (*ends.shape[:d], n))
-    of = searchsorted(ends, places.contiguous(), right=True)  # those that no run has: `runs`
+    positions = mv.expand(el.iota((n,), data.device).to(ends.dtype), (*ends.shape[:d], n))
+    of = searchsorted(ends, positions.contiguous(), right=True)  # those that no run has: `runs`
     if lengths is None:
-        of = el.where(el.lt(places, mv.narrow(given, d, 0, 1)), runs, of)
+        of = el.where(el.lt(positions, mv.narrow(given, d, 0, 1)), runs, of)
     rest = data.shape[d + 1 :]
     of = mv.expand(mv.reshape(of, (*of.shape, *(1,) * len(rest))), data.shape)
     shape = (*data.shape[:d], runs + 1, *rest)

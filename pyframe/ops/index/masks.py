@@ -95,8 +95,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     check.refuse(el.gt(seen[-1], few), message)
     if not few:
         return input.clone()
-    place = el.clamp(seen - 1, 0, few - 1)
-    values = apply(take_rows, (source.reshape(few, 1), place)).reshape(input.shape)
+    index = el.clamp(seen - 1, 0, few - 1)
+    values = apply(take_rows, (source.reshape(few, 1), index)).reshape(input.shape)
     return el.where(mask, values, input)
 
 

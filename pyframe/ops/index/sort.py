@@ -119,7 +119,7 @@ def topk(
 
 
 def _picked(kind: Any, input: Tensor, d: int, index: Tensor, keepdim: bool) -> Any:
-    """kind(values, indices) for one place (rows, 1) in each row."""
+    """kind(values, indices) for an index (rows, 1) in each row."""
     return pick(kind, input, d, _from_rows(index, input, d), keepdim)
 
 
@@ -131,8 +131,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Kth
     no_empty("kthvalue", input, (d,) if input.ndim else ())
     if not 1 <= k <= n:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}: {k}")
-    place = apply(kth_op, (sort_key(_as_rows(input, d)),), (k,))
-    return _picked(KthvalueResult, input, d, place, keepdim)
+    index = apply(kth_op, (sort_key(_as_rows(input, d)),), (k,))
+    return _picked(KthvalueResult, input, d, index, keepdim)
 
 
 def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
@@ -160,11 +160,11 @@ def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
         return _picked(kind, input, d, apply(kth_op, (key,), (middle,)), keepdim)
     nans = sum_(el.isnan(rows), 1, True)
     if kind is NanmedianResult:
-        place = _reorder_by_rows(order_of(key, middle), el.maximum(n - nans - 1, 0) // 2)
+        index = _reorder_by_rows(order_of(key, middle), el.maximum(n - nans - 1, 0) // 2)
     else:  # argmax finds the first NaN
-        place = apply(kth_op, (key,), (middle,))
-        place = el.where(el.gt(nans, 0), argmax(rows, 1, True), place)
-    return _picked(kind, input, d, place, keepdim)
+        index = apply(kth_op, (key,), (middle,))
+        index = el.where(el.gt(nans, 0), argmax(rows, 1, True), index)
+    return _picked(kind, input, d, index, keepdim)
 
 
 @overload
@@ -194,10 +194,10 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ModeResult:
     key = sort_key(rows)
     order = order_of(key)
     ordered = _reorder_by_rows(key, order)
-    place = el.iota((ordered.shape[1],), input.device)
-    starts = el.where(el.ne(ordered[:, 1:], ordered[:, :-1]), place[1:], 0)
+    position = el.iota((ordered.shape[1],), input.device)
+    starts = el.where(el.ne(ordered[:, 1:], ordered[:, :-1]), position[1:], 0)
     starts = scan_along(cummax_op, mv.pad(starts, ((0, 0), (1, 0))), 1)
-    last = argmax(place - starts, 1, True)  # where the first of the longest runs ends
+    last = argmax(position - starts, 1, True)  # where the first of the longest runs ends
     return _picked(ModeResult, input, d, _reorder_by_rows(order, last), keepdim)
 
 
@@ -326,9 +326,9 @@ def _counted(x: np.ndarray, inverse: bool) -> tuple[np.ndarray, ...] | None:
     above = np.subtract(x, low, dtype=np.int64, casting="unsafe").reshape(-1).astype(np.intp)
     count = np.bincount(above)
     there = np.flatnonzero(count)
-    place = np.empty(len(count), np.int64)
-    place[there] = np.arange(len(there))
-    return there.astype(x.dtype) + low, place[above] if inverse else place, count[there]
+    rank = np.empty(len(count), np.int64)
+    rank[there] = np.arange(len(there))
+    return there.astype(x.dtype) + low, rank[above] if inverse else rank, count[there]
 
 
 def _runs(rows: np.ndarray, in_order: bool, inverse: bool) -> tuple[np.ndarray, ...]:

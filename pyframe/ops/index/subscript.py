@@ -174,9 +174,9 @@ def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
     flat = mv.expand(flat, shape)
     rest = [d for d in range(x.ndim) if d not in dims]
     adjacent = dims == list(range(dims[0], dims[-1] + 1))
-    place = dims[0] if adjacent else 0
+    dim = dims[0] if adjacent else 0
     moved = mv.permute(x, (*dims, *rest)) if dims + rest != list(range(x.ndim)) else x
-    return moved, flat.reshape(-1), shape, place, dims + rest, math.prod(sizes)
+    return moved, flat.reshape(-1), shape, dim, dims + rest, math.prod(sizes)
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
@@ -195,17 +195,17 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     x, tensors = _parse(x, key)
     if not tensors:
         return mv.apply(mv.reshape_op, (x,), (x.shape,)) if x is whole else x
-    moved, flat, shape, place, _, rows = _rows(x, tensors)
+    moved, flat, shape, dim, _, rows = _rows(x, tensors)
     rest = moved.shape[len(tensors) :]
     flat_rows = moved.reshape(rows, math.prod(rest))
     out = apply(take_rows, (flat_rows, flat)).reshape((*shape, *rest))
-    if place:
-        out = mv.movedim(out, list(range(len(shape))), list(range(place, place + len(shape))))
-    if not place and type(x._view_chain) is not Turned:
+    if dim:
+        out = mv.movedim(out, list(range(len(shape))), list(range(dim, dim + len(shape))))
+    if not dim and type(x._view_chain) is not Turned:
         return out
     steps = [s for d, s in enumerate(x.stride()) if d not in tensors]
-    steps[place:place] = [0] * len(shape)  # it lies as what is indexed does, then as the indices
-    after = len(rest) - place
+    steps[dim:dim] = [0] * len(shape)  # it lies as what is indexed does, then as the indices
+    after = len(rest) - dim
     index = ((*shape, *(1,) * after), (*row_major_strides(shape), *(0,) * after))
     order = memory_order(out.shape, ((out.shape, tuple(steps)), index))
     return lying(out, order)
@@ -249,9 +249,9 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
 
 
 def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumulate: bool) -> Tensor:
-    moved, flat, shape, place, order, rows = _rows(part, tensors)
+    moved, flat, shape, dim, order, rows = _rows(part, tensors)
     rest = moved.shape[len(tensors) :]
-    whole = (*rest[:place], *shape, *rest[place:])
+    whole = (*rest[:dim], *shape, *rest[dim:])
     while value.ndim > len(whole) and value.shape[0] == 1:
         value = mv.squeeze(value, 0)
     try:
@@ -261,8 +261,8 @@ def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumula
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
             f"indexing result of shape {list(whole)}"
         ) from None
-    if place:
-        value = mv.movedim(value, list(range(place, place + len(shape))), list(range(len(shape))))
+    if dim:
+        value = mv.movedim(value, list(range(dim, dim + len(shape))), list(range(len(shape))))
     source = value.reshape(math.prod(shape), math.prod(rest))
     base = moved.reshape(rows, math.prod(rest))
     if accumulate:

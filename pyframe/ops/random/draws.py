@@ -195,12 +195,12 @@ def initial_seed() -> int:
 def rewind() -> Callable[[], None]:
     """What takes all generators' streams of the host and the CPU back to where they are now."""
     with _alone():
-        places = [(g, g._seed, g._host_draws, g._states.get(_device.cpu)) for g in list(_alive)]
-        drawn = [None if x is None else x._host().copy() for *_, x in places]
+        streams = [(g, g._seed, g._host_draws, g._states.get(_device.cpu)) for g in list(_alive)]
+        drawn = [None if x is None else x._host().copy() for *_, x in streams]
 
     def back() -> None:
         with _alone():
-            for (g, seed, draws, _), words in zip(places, drawn, strict=True):
+            for (g, seed, draws, _), words in zip(streams, drawn, strict=True):
                 g._seed, g._host_draws = seed, draws
                 if _device.cpu in g._states:
                     g._put(g._start() if words is None else words, _device.cpu)

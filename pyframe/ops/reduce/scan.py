@@ -227,8 +227,8 @@ def _running(kind: Any, input: Tensor, dim: int) -> Any:
         lost = el.bitwise_not(key)
         key = lost if input.dtype.category < dt.FLOAT else el.where(el.isnan(input), key, lost)
     n = input.shape[d] if input.ndim else 1
-    place = el.dim_indices(n, input.ndim - 1 - d if input.ndim else 0, input.device)
-    index = el.where(el.eq(key, scan_along(cummax_op, key, d)), place, 0)
+    position = el.dim_indices(n, input.ndim - 1 - d if input.ndim else 0, input.device)
+    index = el.where(el.eq(key, scan_along(cummax_op, key, d)), position, 0)
     index = scan_along(cummax_op, mv.expand(index, input.shape or (1,)), d).to(dt.int64)
     index = index.reshape(input.shape)
     return kind(gathered(input, d, index), index)

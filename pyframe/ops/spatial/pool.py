@@ -170,12 +170,12 @@ def max_pool(
     starts = [np.arange(m) * s - p for m, s, p in zip(count, stride, before, strict=True)]
     if any(before):  # where all is as low as the padding, the first that is no padding wins
         skipped = [np.maximum(-(a // d), 0) for a, d in zip(starts, dilation, strict=True)]
-        first = _flat_places(skipped, kernel)
+        first = _flat_indices(skipped, kernel)
         at = el.where(el.eq(out.detach(), lowest), upload(first, x.device), at)
     return out, _plane_index(at, starts, kernel, dilation, input.shape[-k:])
 
 
-def _flat_places(along: list[np.ndarray], sizes: Shape) -> np.ndarray:
+def _flat_indices(along: list[np.ndarray], sizes: Shape) -> np.ndarray:
     """Flat indices in `sizes` of all combinations of indices along each dim."""
     out: Any = 0
     for indices, n in zip(np.ix_(*along), sizes, strict=True):
@@ -186,8 +186,8 @@ def _flat_places(along: list[np.ndarray], sizes: Shape) -> np.ndarray:
 def _plane_index(
     at: Tensor, starts: list[np.ndarray], kernel: Shape, dilation: Shape, spatial: Shape
 ) -> Tensor:
-    """Flat indices in a plane of what is at the flat places `at` of windows with these starts."""
-    out = upload(_flat_places(starts, spatial), at.device)
+    """Flat indices in a plane of what has the flat indices `at` in windows with these starts."""
+    out = upload(_flat_indices(starts, spatial), at.device)
     step = 1
     for n, m, d in zip(reversed(spatial), reversed(kernel), reversed(dilation), strict=True):
         if m > 1:
@@ -379,8 +379,8 @@ def fractional_max_pool(
         start = ((i.to(u.dtype) + u) * alpha).to(dt.int64) - (u * alpha).to(dt.int64)
         start = el.where(el.eq(i, o - 1), n - m, start)
         shape = (batch, channels, *(o if j == d else 1 for j in range(k)), *(1,) * k)
-        place = mv.reshape(start, shape) + el.dim_indices(m, k - 1 - d, input.device)
-        plane = plane * n + place
+        indices = mv.reshape(start, shape) + el.dim_indices(m, k - 1 - d, input.device)
+        plane = plane * n + indices
     count = math.prod(kernel)
     whole = (batch, channels, *sizes, *kernel)
     plane = mv.reshape(mv.expand(plane, whole), (batch, channels, math.prod(sizes) * count))

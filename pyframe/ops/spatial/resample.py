@@ -43,7 +43,7 @@ def along(x: Tensor, matrix: np.ndarray, axis: int) -> Tensor:
 
 
 def take_indices(x: Tensor, axis: int, indices: np.ndarray) -> Tensor:
-    """index_select with places that the host knows: slices where they run evenly."""
+    """index_select with positions that the host knows: slices where they run evenly."""
     axis %= x.ndim
     shape = x.shape
     n, count = shape[axis], len(indices)
@@ -54,7 +54,7 @@ def take_indices(x: Tensor, axis: int, indices: np.ndarray) -> Tensor:
         wide = (*shape[: axis + 1], repeats, *shape[axis + 1 :])
         return mv.reshape(mv.expand(mv.unsqueeze(x, axis + 1), wide),
                           (*shape[:axis], count, *shape[axis + 1 :]))  # fmt: skip
-    runs: list[tuple[int, int, int]] = []  # first place, how many, step
+    runs: list[tuple[int, int, int]] = []  # first index, how many, step
     at = 0
     while at < count and len(runs) <= 4:
         step = int(indices[at + 1] - indices[at]) if at + 1 < count else 1
@@ -314,10 +314,10 @@ def grid_sampler(
     for d, n in enumerate(spatial):
         at = mv.select(points, -1, k - 1 - d)
         at = (at + 1.0) * ((n - 1) / 2) if align_corners else ((at + 1.0) * float(n) - 1.0) / 2.0
-        place, inside, w = _taps(at, n, interpolation_mode, padding_mode, align_corners)
-        taps = flat.shape[0] * place.shape[0]  # each so far with each of this dim
+        position, inside, w = _taps(at, n, interpolation_mode, padding_mode, align_corners)
+        taps = flat.shape[0] * position.shape[0]  # each so far with each of this dim
         whole = (taps, batch, math.prod(shape))
-        flat = mv.reshape(mv.unsqueeze(flat, 1) * n + place, whole)
+        flat = mv.reshape(mv.unsqueeze(flat, 1) * n + position, whole)
         ok = mv.reshape(el.logical_and(mv.unsqueeze(ok, 1), inside), whole)
         if w is not None:
             weight = w if weight is None else mv.reshape(mv.unsqueeze(weight, 1) * w, whole)
@@ -334,20 +334,20 @@ def grid_sampler(
 
 
 def _taps(at: Tensor, n: int, mode: int, padding: int, corners: bool) -> Any:
-    """The neighbours along a dim (taps, *at.shape): places, whether they are in 0..n-1, weights."""
+    """Neighbours along a dim (taps, *at.shape): positions, whether they are in 0..n-1, weights."""
     if mode != 2:
         at = _inside(at, n, padding, corners)
     low = el.round_(at.detach()) if mode == 1 else el.floor(at.detach())
     taps = {0: (0, 1), 1: (0,), 2: (-1, 0, 1, 2)}[mode]
-    place = low + mv.reshape(el.iota((len(taps),), at.device) + taps[0], (-1, 1, 1)).to(at.dtype)
+    position = low + mv.reshape(el.iota((len(taps),), at.device) + taps[0], (-1, 1, 1)).to(at.dtype)
     if mode == 2:
-        place = _inside(place, n, padding, corners)
-    inside = el.logical_and(el.ge(place, 0.0), el.le(place, n - 1.0))
+        position = _inside(position, n, padding, corners)
+    inside = el.logical_and(el.ge(position, 0.0), el.le(position, n - 1.0))
     t = at - low
     w = None
     if mode != 1:
         w = join.stack([1.0 - t, t] if mode == 0 else [_cubic_weight(t, tap) for tap in taps])
-    return el.where(inside, place, 0.0).to(dt.int32), inside, w
+    return el.where(inside, position, 0.0).to(dt.int32), inside, w
 
 
 def _of_dims(name: str, ndim: int, shapes: str) -> Callable[..., Tensor]:

@@ -21,13 +21,13 @@ Shape = tuple[int, ...]
 def np_taps(
     x: np.ndarray, size: Shape, stride: Shape, dilation: Shape, count: Shape
 ) -> Iterator[tuple[Shape, np.ndarray]]:
-    """Each place in a window, with a view of what `count` windows over the last dims have there."""
+    """Each index in a window, with a view of what `count` windows over the last dims have there."""
     for at in np.ndindex(*size):
-        place = tuple(
+        slices = tuple(
             slice(i * d, i * d + (n - 1) * s + 1, s)
             for i, d, n, s in zip(at, dilation, count, stride, strict=True)
         )
-        yield at, x[(..., *place)]
+        yield at, x[(..., *slices)]
 
 
 def np_sliding_windows(x: np.ndarray, size: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
