@@ -367,52 +367,6 @@ def test_sizes_of_many_kinds() -> None:
     assert pf.broadcast_shapes((2, 1), 3, (1, 1, 1)) == (1, 2, 3)
 
 
-def test_draws(device: str) -> None:
-    """Means and deviations within five standard errors."""
-    n = 40_000
-    pf.manual_seed(0)
-
-    def near(x: Any, mean: float, std: float) -> None:
-        v = x.double().numpy() if device == "cpu" else x.cpu().double().numpy()
-        assert abs(v.mean() - mean) < 5 * std / n**0.5
-        assert abs(v.std() / std - 1) < 0.06
-
-    x = pf.empty(n, device=device)
-    near(x.exponential_(2), 0.5, 0.5)
-    near(x.geometric_(0.25), 4, 12**0.5)
-    near(x.log_normal_(0, 0.5), np.exp(0.125), (np.expm1(0.25) * np.exp(0.25)) ** 0.5)
-    near(x.cauchy_(3).atan(), np.arctan(1.5), 0.747)
-    near(x.random_(2, 8), 4.5, (35 / 12) ** 0.5)
-    near(x.bernoulli_(0.3), 0.3, 0.21**0.5)
-    near(pf.normal(x.fill_(2), 3.0), 2, 3)
-    near(pf.poisson(x), 2, 2**0.5)
-    near(pf.binomial(x.fill_(8), pf.full_like(x, 0.5)), 4, 2**0.5)
-    w = pf.tensor([1.0, 0, 3]).to(device)
-    near(w.multinomial(n, replacement=True), 1.5, 0.75**0.5)
-    near(w.expand(n, 3).multinomial(2)[:, 1], 0.5, 0.75**0.5)
-    assert {tuple(r) for r in w.expand(50, 3).multinomial(2).tolist()} == {(0, 2), (2, 0)}
-    many = w.repeat(20_000).expand(2, -1).multinomial(100, replacement=True)
-    assert (many % 3 != 1).all()
-
-
-def test_streams_go_on(device: str) -> None:
-    pf.manual_seed(3)
-    pf.rand(2, device=device)
-    state = pf.get_rng_state()
-    with pf.fork_rng():
-        pf.manual_seed(9)
-        first = pf.rand(4, device=device).tolist(), pf.randperm(5).tolist()
-    rest = pf.rand(4, device=device).tolist(), pf.randperm(5).tolist()
-    assert rest != first
-    if device == "cpu":
-        pf.set_rng_state(state)
-        assert (pf.rand(4).tolist(), pf.randperm(5).tolist()) == rest
-    g = pf.Generator()
-    g.manual_seed(3)
-    pf.rand(2, device=device, generator=g)
-    assert pf.rand(4, device=device, generator=g).tolist() == rest[0]
-
-
 def test_extremes_of_wide_ints() -> None:
     for how, value in (("amin", 1 << 40), ("amax", -(1 << 40))):
         source, index = pf.tensor([value]), pf.tensor([0])
