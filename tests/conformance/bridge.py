@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import operator
 import random
 import types
 import zlib
@@ -28,10 +29,6 @@ DTYPES = (
 TOL = {torch.float64: (1e-7, 1e-7), torch.float32: (1e-4, 1e-5)}
 GRAD_TOL = {torch.float64: (1e-6, 1e-6), torch.float32: (5e-4, 5e-5)}
 BAD_INPUT = (ValueError, RuntimeError, IndexError, TypeError, NotImplementedError)
-
-
-class MissingError(Exception):
-    """The target has no such name."""
 
 
 class UnsupportedError(Exception):
@@ -100,14 +97,6 @@ def public_path(f):
     raise UnsupportedError(f"function {f}")
 
 
-class Absent:
-    def __init__(self, path):
-        self.path = path
-
-    def __getattr__(self, name):
-        raise MissingError(f"{self.path}.{name}")
-
-
 class Bridge:
     """Carries values to and from one framework. Bridge('torch') is the reference itself."""
 
@@ -116,24 +105,7 @@ class Bridge:
         self.device, self.cast, self.leaves = device, cast or {}, []
 
     def get(self, path):
-        obj = self.m
-        parts = path.split(".")
-        for i, part in enumerate(parts):
-            try:
-                obj = getattr(obj, part)
-            except AttributeError:
-                try:
-                    obj = importlib.import_module(".".join([self.m.__name__, *parts[: i + 1]]))
-                except ImportError:
-                    raise MissingError(path) from None
-        return obj
-
-    def has(self, path):
-        try:
-            self.get(path)
-            return True
-        except MissingError:
-            return False
+        return operator.attrgetter(path)(self.m)
 
     @property
     def Tensor(self):  # noqa: N802
@@ -207,9 +179,8 @@ class Bridge:
             return functools.partial(self.rebind(f.func), *self.put(f.args), **self.put(f.keywords))
         if not isinstance(f, types.FunctionType) or not f.__module__.startswith("torch.testing"):
             return self.get(public_path(f))
-        g = dict(f.__globals__, torch=self.m, wrapper_set_seed=lambda op, *a, **k: op(*a, **k))
-        for alias, path in (("nn", "nn"), ("F", "nn.functional")):
-            g[alias] = self.get(path) if self.has(path) else Absent(path)
+        g = dict(f.__globals__, torch=self.m, nn=self.get("nn"), F=self.get("nn.functional"))
+        g["wrapper_set_seed"] = lambda op, *a, **k: op(*a, **k)
         cells = tuple(types.CellType(self.put(c.cell_contents)) for c in f.__closure__ or ())
         new = types.FunctionType(f.__code__, g, f.__name__, f.__defaults__, cells)
         new.__kwdefaults__ = f.__kwdefaults__
@@ -329,17 +300,7 @@ def shape_problem(ref, out, B, on_device=True):
     return None
 
 
-def compare(
-    ref,
-    out,
-    B,
-    truth=None,
-    process=None,
-    tol=TOL,
-    on_device=True,
-    category="wrong value",
-    pick=None,
-):
+def compare(ref, out, B, truth=None, process=None, tol=TOL, on_device=True, pick=None):
     """The first difference between a torch result and a target's: (category, message), or None."""
     problem = shape_problem(ref, out, B, on_device)
     if problem:
@@ -365,7 +326,7 @@ def compare(
             )
             msg = None if same else f"expected {r!r}, got {o!r}"
         if msg:
-            return category, (f"result {i}: " if i else "") + msg
+            return "wrong value", (f"result {i}: " if i else "") + msg
     return None
 
 
