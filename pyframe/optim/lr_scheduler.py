@@ -20,23 +20,10 @@ from pyframe.optim.optimizer import Optimizer
 from pyframe.tensor import Tensor
 
 __all__ = [
-    "ChainedScheduler",
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "CyclicLR",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "MultiplicativeLR",
-    "OneCycleLR",
-    "PolynomialLR",
-    "ReduceLROnPlateau",
-    "SequentialLR",
-    "StepLR",
-]
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
+    "CyclicLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR",
+    "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+]  # fmt: skip
 
 Rate = float | Tensor
 Schedule = Callable[[int], float]
@@ -68,6 +55,7 @@ class LRScheduler:
 
     _is_initial = False
     _get_lr_called_within_step = False
+    _held = ""  # the field with functions or schedulers: they stay, what is in them is saved
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self._take(optimizer)
@@ -173,25 +161,46 @@ class LRScheduler:
             self._get_lr_called_within_step = False
 
     def state_dict(self) -> dict[str, Any]:
-        """All fields but the optimizer, by name."""
-        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+        """All fields but the optimizer, by name; of schedulers in them their own state_dicts, of
+        callable objects their fields, and None of functions."""
+        fields = {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+        return {k: _saved(v) if k == self._held else v for k, v in fields.items()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave, here or in PyTorch."""
-        self.__dict__.update(state_dict)
+        """Take over what `state_dict` gave, here or in PyTorch; functions stay."""
+        self.__dict__.update({k: v for k, v in state_dict.items() if k != self._held})
+        if self._held:
+            _load(getattr(self, self._held), state_dict[self._held])
 
 
 class _LRScheduler(LRScheduler):
     """The base's former name."""
 
 
-def _state_of(fn: Any) -> dict[str, Any] | None:
-    """What is saved of a user's function: the fields of a callable object."""
-    return None if isinstance(fn, types.FunctionType) else fn.__dict__.copy()
+def _saved(held: Any) -> Any:
+    """What is saved of schedulers, of a user's functions, or of lists of them."""
+    if isinstance(held, (list, tuple)):
+        return [_saved(one) for one in held]
+    if hasattr(held, "get_last_lr"):
+        return held.state_dict()
+    return None if isinstance(held, (types.FunctionType, type(None))) else held.__dict__.copy()
+
+
+def _load(held: Any, state: Any) -> None:
+    """Give schedulers and functions what `_saved` gave of them."""
+    if isinstance(held, (list, tuple)):
+        for one, its in zip(held, state, strict=False):
+            _load(one, its)
+    elif hasattr(held, "get_last_lr"):
+        held.load_state_dict(state)
+    elif state is not None:
+        held.__dict__.update(state)
 
 
 class _Lambdas(LRScheduler):
     """With a function for each group, or one for all; functions proper are not saved."""
+
+    _held = "lr_lambdas"
 
     def __init__(
         self, optimizer: Optimizer, lr_lambda: Schedule | Sequence[Schedule], last_epoch: int = -1
@@ -213,18 +222,6 @@ class _Lambdas(LRScheduler):
                 )
         self.lr_lambdas = list(lr_lambda)
         super().__init__(optimizer, last_epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """All fields but the optimizer; of `lr_lambdas` the fields of callable objects."""
-        return {**super().state_dict(), "lr_lambdas": [_state_of(fn) for fn in self.lr_lambdas]}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave; the functions stay."""
-        own = self.lr_lambdas
-        super().load_state_dict({**state_dict, "lr_lambdas": own})
-        for fn, state in zip(own, state_dict["lr_lambdas"], strict=False):
-            if state is not None:
-                fn.__dict__.update(state)
 
 
 class LambdaLR(_Lambdas):
@@ -500,6 +497,8 @@ class CyclicLR(_Cycle):
     sets the momentum.
     """
 
+    _held = "_scale_fn_custom"
+
     def __init__(
         self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000,
         step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
@@ -553,18 +552,6 @@ class CyclicLR(_Cycle):
         return [
             low + (high - low) * up for low, high in zip(self.base_lrs, self.max_lrs, strict=True)
         ]
-
-    def state_dict(self) -> dict[str, Any]:
-        """All fields but the optimizer; of `scale_fn` the fields of a callable object."""
-        fn = self._scale_fn_custom
-        return {**super().state_dict(), "_scale_fn_custom": None if fn is None else _state_of(fn)}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave; the `scale_fn` stays."""
-        own = self._scale_fn_custom
-        super().load_state_dict({**state_dict, "_scale_fn_custom": own})
-        if state_dict["_scale_fn_custom"] is not None:
-            own.__dict__.update(state_dict["_scale_fn_custom"])
 
 
 class OneCycleLR(_Cycle):
@@ -742,6 +729,7 @@ class _Several(LRScheduler):
     """Steps others, all of one optimizer."""
 
     _schedulers: Sequence[LRScheduler]
+    _held = "_schedulers"
 
     def _join(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None) -> None:
         """Take over the schedulers. ValueError/TypeError for those that can't be stepped so."""
@@ -767,17 +755,6 @@ class _Several(LRScheduler):
                 )
         assert optimizer is not None
         self._schedulers, self.optimizer = schedulers, optimizer
-
-    def state_dict(self) -> dict[str, Any]:
-        """All fields but the optimizer; of the schedulers their own state_dicts."""
-        return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave, scheduler by scheduler."""
-        own = self._schedulers
-        super().load_state_dict({**state_dict, "_schedulers": own})
-        for scheduler, state in zip(own, state_dict["_schedulers"], strict=False):
-            scheduler.load_state_dict(state)
 
 
 class SequentialLR(_Several):

@@ -9,9 +9,8 @@ from pyframe.nn import functional as F, init as _init
 from pyframe.nn.modules.fields import Layer, OneInput, layer
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.multihead import MultiheadAttention as MultiheadAttention  # PyTorch's place
-from pyframe.nn.modules.utils import check_sizes, shown
+from pyframe.nn.modules.utils import add_parameters, check_sizes, shown
 from pyframe.nn.parameter import Parameter
-from pyframe.ops.random.creation import empty
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -71,13 +70,15 @@ class PReLU(Module):
     """x where x > 0, else weight * x with a learnt weight, one or one a channel
     (arXiv 1502.01852)."""
 
+    weight: Parameter
+
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__()
         dtype = check_sizes(self, dtype, num_parameters=num_parameters)
         self.num_parameters, self.init = num_parameters, init
-        self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
+        add_parameters(self, device, dtype, weight=num_parameters)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

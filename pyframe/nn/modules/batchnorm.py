@@ -34,7 +34,8 @@ class _NormBase(Module):
         dtype = check_sizes(self, dtype, num_features=num_features)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        add_parameters(self, num_features, affine, bias, device, dtype)
+        weight = num_features if affine else None
+        add_parameters(self, device, dtype, weight=weight, bias=weight if bias else None)
         kw = {"device": device, "dtype": dtype}
         kept = track_running_stats
         self.register_buffer("running_mean", zeros(num_features, **kw) if kept else None)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pyframe.nn import functional as F, init
+from pyframe.nn import functional as F
+from pyframe.nn.modules import utils
 from pyframe.nn.modules.fields import Kind
 from pyframe.nn.modules.lazy import LazyModuleMixin
-from pyframe.nn.modules.utils import as_int, bias_bound, check_sizes, each, shown, unusual
-from pyframe.nn.parameter import Parameter, UninitializedParameter
-from pyframe.ops.random.creation import empty
+from pyframe.nn.modules.utils import as_int, check_sizes, each, shown, unusual
+from pyframe.nn.parameter import UninitializedParameter
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -23,7 +22,7 @@ __all__ = [
 _MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class _ConvNd(Kind):
+class _ConvNd(Kind, utils.Weighted):
     """What all convolutions share: their options, checked, and their parameters."""
 
     def __init__(
@@ -60,12 +59,8 @@ class _ConvNd(Kind):
         self.transposed, self.groups, self.padding_mode = transposed, groups, padding_mode
         self.output_padding = each(self, "output_padding", output_padding, k)
         self._reversed_padding_repeated_twice = self._sides()
-        shape = self._weight_shape()
-        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        rows = out_channels if bias else None
+        utils.add_parameters(self, device, dtype, weight=self._weight_shape(), bias=rows)
         self.reset_parameters()
 
     def _weight_shape(self) -> tuple[int, ...]:
@@ -84,13 +79,6 @@ class _ConvNd(Kind):
         else:
             pairs = [(p, p) for p in self.padding]
         return [side for pair in reversed(pairs) for side in pair]
-
-    def reset_parameters(self) -> None:
-        """PyTorch's start: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) for both."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            bound = bias_bound(self.weight)
-            init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self) -> str:
         zeros, ones = (0,) * self._k, (1,) * self._k

@@ -8,9 +8,8 @@ from typing import Any
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.lazy import LazyModuleMixin
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import bias_bound, check_sizes, shown
-from pyframe.nn.parameter import Parameter, UninitializedParameter
-from pyframe.ops.random.creation import empty
+from pyframe.nn.modules.utils import Weighted, add_parameters, check_sizes, shown
+from pyframe.nn.parameter import UninitializedParameter
 from pyframe.tensor import Tensor
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
@@ -27,7 +26,7 @@ class Identity(Module):
         return input
 
 
-class Linear(Module):
+class Linear(Weighted):
     """x @ weight.T + bias: (*, in_features) -> (*, out_features)."""
 
     def __init__(
@@ -37,19 +36,9 @@ class Linear(Module):
         super().__init__()
         dtype = check_sizes(self, dtype, in_features=in_features, out_features=out_features)
         self.in_features, self.out_features = in_features, out_features
-        self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        rows = out_features if bias else None
+        add_parameters(self, device, dtype, weight=(out_features, in_features), bias=rows)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """PyTorch's start: U(-1/sqrt(in_features), 1/sqrt(in_features)) for both."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            bound = bias_bound(self.weight)
-            init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
         """(*, in_features) -> (*, out_features)."""
@@ -102,7 +91,7 @@ class LazyLinear(LazyModuleMixin, Linear):
                 )
 
 
-class Bilinear(Module):
+class Bilinear(Weighted):
     """x1 @ weight[o] @ x2 + bias[o]: (*, in1_features), (*, in2_features) -> (*, out_features)."""
 
     def __init__(
@@ -117,11 +106,7 @@ class Bilinear(Module):
         self.in1_features, self.in2_features = in1_features, in2_features
         self.out_features = out_features
         shape = (out_features, in1_features, in2_features)
-        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        add_parameters(self, device, dtype, weight=shape, bias=out_features if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -7,9 +7,7 @@ from typing import Any
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.linear import NonDynamicallyQuantizableLinear
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import check_sizes
-from pyframe.nn.parameter import Parameter
-from pyframe.ops.random.creation import empty
+from pyframe.nn.modules.utils import add_parameters, check_sizes
 from pyframe.tensor import Tensor
 
 __all__ = ["MultiheadAttention"]
@@ -51,11 +49,8 @@ class MultiheadAttention(Module):
             "bias_k": (1, 1, embed_dim) if add_bias_kv else None,
             "bias_v": (1, 1, embed_dim) if add_bias_kv else None,
         }
-        kw = {"device": device, "dtype": dtype}
-        for name, shape in shapes.items():
-            made = None if shape is None else Parameter(empty(shape, **kw))
-            self.register_parameter(name, made)
-        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **kw)
+        add_parameters(self, device, dtype, **shapes)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:

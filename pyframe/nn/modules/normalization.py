@@ -41,7 +41,8 @@ class LayerNorm(_Affine):
         self.normalized_shape = _shape(normalized_shape)
         dtype = check_sizes(self, dtype, normalized_shape=self.normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        add_parameters(self, self.normalized_shape, elementwise_affine, bias, device, dtype)
+        weight = self.normalized_shape if elementwise_affine else None
+        add_parameters(self, device, dtype, weight=weight, bias=weight if bias else None)
         self.reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:
@@ -64,8 +65,8 @@ class RMSNorm(Module):
         self.normalized_shape = _shape(normalized_shape)
         dtype = check_sizes(self, dtype, normalized_shape=self.normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        add_parameters(self, self.normalized_shape, elementwise_affine, False, device, dtype)
-        del self.bias  # this layer has none at all
+        weight = self.normalized_shape if elementwise_affine else None
+        add_parameters(self, device, dtype, weight=weight)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -98,7 +99,8 @@ class GroupNorm(_Affine):
             )
         self.num_groups, self.num_channels = num_groups, num_channels
         self.eps, self.affine = eps, affine
-        add_parameters(self, num_channels, affine, bias, device, dtype)
+        weight = num_channels if affine else None
+        add_parameters(self, device, dtype, weight=weight, bias=weight if bias else None)
         self.reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:

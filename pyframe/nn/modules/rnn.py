@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from pyframe.core.modes import mode
 from pyframe.nn import init
 from pyframe.nn.functional import recurrent
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import check_sizes, unusual
-from pyframe.nn.parameter import Parameter
+from pyframe.nn.modules.utils import add_parameters, check_sizes, unusual
 from pyframe.nn.utils.rnn import PackedSequence
 from pyframe.ops.index.select import index_select
-from pyframe.ops.random.creation import empty, zeros
+from pyframe.ops.random.creation import zeros
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
@@ -86,9 +86,9 @@ class RNNBase(_Recurrent, Generic[State]):
             if proj_size:
                 shapes["weight_hr"] = (proj_size, hidden_size)
             suffix = f"_l{layer}{'_reverse' if backward else ''}"
-            for name, shape in shapes.items():
-                setattr(self, name + suffix, Parameter(empty(shape, device=device, dtype=dtype)))
-            self._all_weights.append([name + suffix for name in shapes])
+            named = {name + suffix: shape for name, shape in shapes.items()}
+            add_parameters(self, device, dtype, **named)
+            self._all_weights.append([*named])
         self.reset_parameters()
 
     def _check(
@@ -196,15 +196,14 @@ class RNNBase(_Recurrent, Generic[State]):
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
         """The states in the order that the sequences were sorted to, or back."""
-        return hx if permutation is None else index_select(hx, 1, permutation)
+        if permutation is None:
+            return hx
+        return _of_each(hx, lambda state: index_select(state, 1, permutation))
 
-    def _zeros(self, input: Tensor, batch: int, width: int) -> Tensor:
-        shape = (self.num_layers * self._directions, batch, width)
-        return zeros(shape, dtype=input.dtype, device=input.device)
-
-    def _nothing(self, input: Tensor, batch: int) -> Any:
+    def _zeros(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
         """The state where none is given."""
-        return self._zeros(input, batch, self.hidden_size)
+        shape = self.get_expected_hidden_size(input, batch_sizes)
+        return zeros(shape, dtype=input.dtype, device=input.device)
 
     def _with_batch(self, hx: Any, batched: bool) -> Any:
         """A given state with its dim for the batch. RuntimeError where input and state differ."""
@@ -235,24 +234,17 @@ class RNNBase(_Recurrent, Generic[State]):
             )
         batched, batch_dim = input.ndim == 3, 0 if self.batch_first else 1
         x = input if batched else mv.unsqueeze(input, batch_dim)
-        if hx is None:
-            hx = self._nothing(x, x.shape[batch_dim])
-        else:
-            hx = self._with_batch(hx, batched)
+        hx = self._zeros(x, None) if hx is None else self._with_batch(hx, batched)
         self.check_forward_args(x, hx, None)
         out, state = self._call(x, hx, None)
         if not batched:
             out = mv.squeeze(out, batch_dim)
-            one = isinstance(state, Tensor)
-            state = mv.squeeze(state, 1) if one else tuple(mv.squeeze(x, 1) for x in state)
+            state = _of_each(state, lambda x: mv.squeeze(x, 1))
         return out, state
 
     def _of_packed(self, given: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         x, sizes, order, back = given
-        if hx is None:
-            hx = self._nothing(x, int(sizes[0]))
-        else:
-            hx = self.permute_hidden(hx, order)
+        hx = self._zeros(x, sizes) if hx is None else self.permute_hidden(hx, order)
         self.check_forward_args(x, hx, sizes)
         out, state = self._call(x, hx, sizes)
         return PackedSequence(out, sizes, order, back), self.permute_hidden(state, back)
@@ -274,6 +266,11 @@ class RNNBase(_Recurrent, Generic[State]):
 
 
 _FORMS = ("unbatched 2-D", "batched 3-D")
+
+
+def _of_each(hx: Any, fn: Callable[[Tensor], Tensor]) -> Any:
+    """What a function makes of a state, or of each of an LSTM's."""
+    return fn(hx) if isinstance(hx, Tensor) else tuple(map(fn, hx))
 
 
 def _no_projection(kwargs: dict[str, Any]) -> None:
@@ -329,13 +326,10 @@ class LSTM(RNNBase[tuple[Tensor, Tensor]]):
         for i, shape in enumerate(shapes):
             self.check_hidden_size(hidden[i], shape, f"Expected hidden[{i}] size {{}}, got {{}}")
 
-    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """The states in the order that the sequences were sorted to, or back."""
-        return hx if permutation is None else tuple(index_select(x, 1, permutation) for x in hx)
-
-    def _nothing(self, input: Tensor, batch: int) -> Any:
-        width = self.proj_size or self.hidden_size
-        return self._zeros(input, batch, width), self._zeros(input, batch, self.hidden_size)
+    def _zeros(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
+        shape = self.get_expected_cell_size(input, batch_sizes)
+        c = zeros(shape, dtype=input.dtype, device=input.device)
+        return super()._zeros(input, batch_sizes), c
 
     def _with_batch(self, hx: Any, batched: bool) -> Any:
         dims = [x.ndim for x in hx]
@@ -344,7 +338,7 @@ class LSTM(RNNBase[tuple[Tensor, Tensor]]):
                 f"For {_FORMS[batched]} input, hx and cx should also be {2 + batched}-D but got "
                 f"({', '.join(f'{n}-D' for n in dims)}) tensors"
             )
-        return hx if batched else tuple(mv.unsqueeze(x, 1) for x in hx)
+        return hx if batched else _of_each(hx, lambda x: mv.unsqueeze(x, 1))
 
 
 class GRU(RNNBase[Tensor]):
@@ -373,18 +367,21 @@ class RNNCellBase(_Recurrent):
         super().__init__()
         dtype = check_sizes(self, dtype, input_size=input_size, hidden_size=hidden_size)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        kw = {"device": device, "dtype": dtype}
         rows = num_chunks * hidden_size
-        self.weight_ih = Parameter(empty(rows, input_size, **kw))
-        self.weight_hh = Parameter(empty(rows, hidden_size, **kw))
-        for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(name, Parameter(empty(rows, **kw)) if bias else None)
+        add_parameters(
+            self, device, dtype, weight_ih=(rows, input_size), weight_hh=(rows, hidden_size),
+            bias_ih=rows if bias else None, bias_hh=rows if bias else None,
+        )  # fmt: skip
         self.reset_parameters()
 
-    def _given(self, input: Tensor, hx: Any, names: dict[str, Tensor]) -> tuple[Tensor, Any, bool]:
-        """Input and state, each with a dim for the batch, and whether it was there. ValueError for
-        more dims than two; `names` says what the states are called."""
-        for name, x in {"input": input, **names}.items():
+    def _step(self, cell: Callable[..., Any], input: Tensor, hx: Any) -> Any:
+        """The next state, zeros the one before where none is given. ValueError for more dims than
+        two."""
+        pair = cell is recurrent.lstm_cell
+        states = {} if hx is None else {"hidden": hx}
+        if pair and hx is not None:
+            states = {f"hx[{i}]": h for i, h in enumerate(hx)}
+        for name, x in {"input": input, **states}.items():
             if x.ndim not in (1, 2):
                 raise ValueError(
                     f"{type(self).__name__}: Expected {name} to be 1D or 2D, got {x.ndim}D instead"
@@ -392,17 +389,12 @@ class RNNCellBase(_Recurrent):
         batched = input.ndim == 2
         x = input if batched else mv.unsqueeze(input, 0)
         if hx is None:
-            hx = zeros(x.shape[0], self.hidden_size, dtype=x.dtype, device=x.device)
+            h = zeros(x.shape[0], self.hidden_size, dtype=x.dtype, device=x.device)
+            hx = (h, h) if pair else h
         elif not batched:
-            hx = (
-                mv.unsqueeze(hx, 0)
-                if isinstance(hx, Tensor)
-                else tuple(mv.unsqueeze(h, 0) for h in hx)
-            )
-        return x, hx, batched
-
-    def _weights(self) -> tuple[Any, ...]:
-        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+            hx = _of_each(hx, lambda h: mv.unsqueeze(h, 0))
+        out = cell(x, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        return out if batched else _of_each(out, lambda h: mv.squeeze(h, 0))
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
@@ -424,12 +416,11 @@ class RNNCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """The next state. RuntimeError for a nonlinearity other than 'tanh' and 'relu'."""
-        x, h, batched = self._given(input, hx, {} if hx is None else {"hidden": hx})
         cells = {"tanh": recurrent.rnn_tanh_cell, "relu": recurrent.rnn_relu_cell}
         if self.nonlinearity not in cells:
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}; 'tanh' and 'relu' are")
-        out = cells[self.nonlinearity](x, h, *self._weights())
-        return out if batched else mv.squeeze(out, 0)
+        out: Tensor = self._step(cells[self.nonlinearity], input, hx)
+        return out
 
 
 class LSTMCell(RNNCellBase):
@@ -445,10 +436,8 @@ class LSTMCell(RNNCellBase):
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
         """The next state."""
-        names = {f"hx[{i}]": h for i, h in enumerate(() if hx is None else hx)}
-        x, state, batched = self._given(input, hx, names)
-        h, c = recurrent.lstm_cell(x, (state, state) if hx is None else state, *self._weights())
-        return (h, c) if batched else (mv.squeeze(h, 0), mv.squeeze(c, 0))
+        h, c = self._step(recurrent.lstm_cell, input, hx)
+        return h, c
 
 
 class GRUCell(RNNCellBase):
@@ -462,6 +451,5 @@ class GRUCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """The next state."""
-        x, h, batched = self._given(input, hx, {} if hx is None else {"hidden": hx})
-        out = recurrent.gru_cell(x, h, *self._weights())
-        return out if batched else mv.squeeze(out, 0)
+        out: Tensor = self._step(recurrent.gru_cell, input, hx)
+        return out

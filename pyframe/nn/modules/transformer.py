@@ -64,6 +64,9 @@ class _Layer(Module):
         for i in numbers:
             setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _activation(activation)
+        relu = self.activation is F.relu or isinstance(self.activation, ReLU)
+        gelu = self.activation is F.gelu or isinstance(self.activation, GELU)
+        self.activation_relu_or_gelu = 1 if relu else 2 if gelu else 0
 
     _attentions: tuple[str, ...]
 
@@ -89,19 +92,6 @@ class TransformerEncoderLayer(_Layer):
     """Attention of a sequence on itself, then two linear maps."""
 
     _attentions = ("self_attn",)
-
-    def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: _Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
-            norm_first, bias, device, dtype,
-        )  # fmt: skip
-        relu = self.activation is F.relu or isinstance(self.activation, ReLU)
-        gelu = self.activation is F.gelu or isinstance(self.activation, GELU)
-        self.activation_relu_or_gelu = 1 if relu else 2 if gelu else 0
 
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None,

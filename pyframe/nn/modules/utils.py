@@ -12,7 +12,6 @@ from pyframe.nn import init
 from pyframe.nn.modules.module import Module
 from pyframe.nn.parameter import Parameter
 from pyframe.ops.random.creation import empty
-from pyframe.tensor import Tensor
 
 
 def as_int(layer: Module, what: str, value: Any) -> int:
@@ -34,9 +33,19 @@ def check_sizes(layer: Module, dtype: Any, **sizes: Any) -> Any:
     return of_argument(type(layer).__name__, dtype)
 
 
-def bias_bound(weight: Tensor) -> float:
-    fan = init.fans(weight)[0]
-    return 1 / math.sqrt(fan) if fan > 0 else 0
+class Weighted(Module):
+    """A linear map: its weight and, unless that is None, its bias."""
+
+    weight: Parameter
+    bias: Parameter
+
+    def reset_parameters(self) -> None:
+        """PyTorch's start: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) for both."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan = init.fans(self.weight)[0]
+            bound = 1 / math.sqrt(fan) if fan > 0 else 0
+            init.uniform_(self.bias, -bound, bound)
 
 
 _COUNTS = {1: "one in a tuple", 2: "two", 3: "three", 4: "four", 6: "six"}
@@ -62,12 +71,10 @@ def _ntuple(n: int) -> Callable[[Any], tuple[Any, ...]]:
 _single, _pair, _triple, _quadruple = map(_ntuple, (1, 2, 3, 4))
 
 
-def add_parameters(
-    layer: Module, shape: Any, weight: bool, bias: bool, device: Any, dtype: Any
-) -> None:
-    """A weight and a bias of one shape, or None in their places."""
-    for name, wanted in (("weight", weight), ("bias", weight and bias)):
-        made = Parameter(empty(shape, device=device, dtype=dtype)) if wanted else None
+def add_parameters(layer: Module, device: Any, dtype: Any, **shapes: Any) -> None:
+    """A parameter of each shape, whose elements are still to be written; None where that is."""
+    for name, shape in shapes.items():
+        made = None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
         layer.register_parameter(name, made)
 
 

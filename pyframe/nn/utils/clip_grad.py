@@ -17,12 +17,9 @@ from pyframe.core.modes import no_grad
 from pyframe.tensor import Tensor
 
 __all__ = [
-    "clip_grad_norm",
-    "clip_grad_norm_",
-    "clip_grad_value_",
-    "clip_grads_with_norm_",
+    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_",
     "get_total_norm",
-]
+]  # fmt: skip
 
 Tensors = Tensor | Iterable[Tensor]
 

@@ -10,11 +10,8 @@ from pyframe.nn.parameter import Parameter
 from pyframe.tensor import Tensor
 
 __all__ = [
-    "fuse_conv_bn_eval",
-    "fuse_conv_bn_weights",
-    "fuse_linear_bn_eval",
-    "fuse_linear_bn_weights",
-]
+    "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
+]  # fmt: skip
 
 
 def _check(name: str, layer: Any, bn: Any) -> None:

@@ -14,12 +14,9 @@ from pyframe.nn.utils.weight_norm import refuse_lazy, refuse_second, take_off
 from pyframe.tensor import Tensor
 
 __all__ = [
-    "SpectralNorm",
-    "SpectralNormLoadStateDictPreHook",
-    "SpectralNormStateDictHook",
-    "remove_spectral_norm",
-    "spectral_norm",
-]
+    "SpectralNorm", "SpectralNormLoadStateDictPreHook", "SpectralNormStateDictHook",
+    "remove_spectral_norm", "spectral_norm",
+]  # fmt: skip
 
 M = TypeVar("M", bound=Module)
 
