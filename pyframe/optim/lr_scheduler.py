@@ -91,6 +91,13 @@ class LRScheduler:
             )
         return [_own(v) for v in values]
 
+    def _check_strategy(self, given: str) -> None:
+        if given not in ("cos", "linear"):
+            raise ValueError(
+                f"{type(self).__name__}: anneal_strategy must be one of 'cos' or 'linear', got "
+                f"{given!r}"
+            )
+
     def _initial_step(self) -> None:
         self._step_count = 0
         self._is_initial = True
@@ -206,21 +213,13 @@ class _Lambdas(LRScheduler):
         self, optimizer: Optimizer, lr_lambda: Schedule | Sequence[Schedule], last_epoch: int = -1
     ) -> None:
         self._take(optimizer)
-        count = len(optimizer.param_groups)
-        if not isinstance(lr_lambda, (list, tuple)):
-            lr_lambda = [lr_lambda] * count  # type: ignore[list-item]
-        if len(lr_lambda) != count:
-            raise ValueError(
-                f"{type(self).__name__}: expected {count} lr_lambdas, one for each parameter "
-                f"group, but got {len(lr_lambda)}"
-            )
-        for fn in lr_lambda:
+        self.lr_lambdas: list[Schedule] = self._each("lr_lambda", lr_lambda)
+        for fn in self.lr_lambdas:
             if not callable(fn):
                 raise TypeError(
                     f"{type(self).__name__}: lr_lambda should be a function of the epoch, but got "
                     f"{type(fn).__name__}"
                 )
-        self.lr_lambdas = list(lr_lambda)
         super().__init__(optimizer, last_epoch)
 
 
@@ -578,11 +577,7 @@ class OneCycleLR(_Cycle):
             )
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"OneCycleLR: expected a float pct_start from 0 to 1, got {pct_start}")
-        if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(
-                "OneCycleLR: anneal_strategy must be one of 'cos' or 'linear', got "
-                f"{anneal_strategy!r}"
-            )
+        self._check_strategy(anneal_strategy)
         rise, end = float(pct_start * self.total_steps), self.total_steps - 1
         phases = [(rise - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
         if three_phase:
@@ -654,12 +649,8 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"ReduceLROnPlateau: factor should be < 1.0, got {factor}")
         self.factor = factor
         self._take(optimizer)
-        count = len(optimizer.param_groups)
-        each = isinstance(min_lr, (list, tuple))
-        if each and len(min_lr) != count:
-            raise ValueError(f"ReduceLROnPlateau: expected {count} min_lrs, got {len(min_lr)}")
-        self.default_min_lr = None if each else min_lr
-        self.min_lrs = list(min_lr) if each else [min_lr] * count
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.min_lrs = self._each("min_lr", min_lr)
         self.patience, self.cooldown, self.eps = patience, cooldown, eps
         self.last_epoch = 0
         self._last_lr = _values(optimizer, "lr")

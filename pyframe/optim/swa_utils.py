@@ -160,10 +160,7 @@ class SWALR(LRScheduler):
         self._take(optimizer)
         for lr, group in zip(self._each("swa_lr", swa_lr), optimizer.param_groups, strict=True):
             group["swa_lr"] = lr
-        if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(
-                f"SWALR: anneal_strategy must be one of 'cos' or 'linear', got {anneal_strategy!r}"
-            )
+        self._check_strategy(anneal_strategy)
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"SWALR: expected an int anneal_epochs >= 0, got {anneal_epochs}")
         self._anneal_strategy, self.anneal_epochs = anneal_strategy, anneal_epochs

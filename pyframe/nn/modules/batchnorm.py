@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pyframe.core.dtypes import int64
-from pyframe.nn import functional as F, init
+from pyframe.nn import functional as F
 from pyframe.nn.modules.lazy import LazyModuleMixin
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import add_parameters, check_sizes, shown
+from pyframe.nn.modules.utils import Affine, check_sizes, shown
 from pyframe.nn.parameter import UninitializedBuffer, UninitializedParameter
 from pyframe.ops.random.creation import ones, zeros
 from pyframe.tensor import Tensor, tensor
@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _NormBase(Module):
+class _NormBase(Affine):
     """What layers share that normalize channels and may keep running statistics of them."""
 
     _version = 2  # from here on num_batches_tracked is saved
@@ -34,8 +34,7 @@ class _NormBase(Module):
         dtype = check_sizes(self, dtype, num_features=num_features)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        weight = num_features if affine else None
-        add_parameters(self, device, dtype, weight=weight, bias=weight if bias else None)
+        self._add_affine(num_features, affine, bias, device, dtype)
         kw = {"device": device, "dtype": dtype}
         kept = track_running_stats
         self.register_buffer("running_mean", zeros(num_features, **kw) if kept else None)
@@ -54,10 +53,7 @@ class _NormBase(Module):
     def reset_parameters(self) -> None:
         """Weight 1, bias 0, and the running statistics from the start."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim not in self._dims:

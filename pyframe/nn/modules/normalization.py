@@ -8,7 +8,7 @@ import pyframe as pf
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.fields import OneInput, layer
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import add_parameters, as_int, check_sizes, shown
+from pyframe.nn.modules.utils import Affine, add_parameters, as_int, check_sizes, shown
 from pyframe.tensor import Tensor
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
@@ -19,18 +19,7 @@ def _shape(normalized_shape: Any) -> tuple[int, ...]:
     return tuple(normalized_shape) if many else (normalized_shape,)
 
 
-class _Affine(Module):
-    """What ends with * weight + bias."""
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
-
-
-class LayerNorm(_Affine):
+class LayerNorm(Affine):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dims (arXiv 1607.06450)."""
 
     def __init__(
@@ -41,8 +30,7 @@ class LayerNorm(_Affine):
         self.normalized_shape = _shape(normalized_shape)
         dtype = check_sizes(self, dtype, normalized_shape=self.normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        weight = self.normalized_shape if elementwise_affine else None
-        add_parameters(self, device, dtype, weight=weight, bias=weight if bias else None)
+        self._add_affine(self.normalized_shape, elementwise_affine, bias, device, dtype)
         self.reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:
@@ -82,7 +70,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, " + shown(self, "eps", "elementwise_affine")
 
 
-class GroupNorm(_Affine):
+class GroupNorm(Affine):
     """(x - mean) / sqrt(var + eps) over each of `num_groups` groups of the channels of (N, C, *),
     then * weight + bias for each channel (arXiv 1803.08494)."""
 
@@ -99,8 +87,7 @@ class GroupNorm(_Affine):
             )
         self.num_groups, self.num_channels = num_groups, num_channels
         self.eps, self.affine = eps, affine
-        weight = num_channels if affine else None
-        add_parameters(self, device, dtype, weight=weight, bias=weight if bias else None)
+        self._add_affine(num_channels, affine, bias, device, dtype)
         self.reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:

@@ -78,6 +78,21 @@ def add_parameters(layer: Module, device: Any, dtype: Any, **shapes: Any) -> Non
         layer.register_parameter(name, made)
 
 
+class Affine(Module):
+    """What ends with * weight + bias, unless they are None."""
+
+    def _add_affine(self, shape: Any, affine: bool, bias: bool, device: Any, dtype: Any) -> None:
+        weight = shape if affine else None
+        add_parameters(self, device, dtype, weight=weight, bias=weight if bias else None)
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
 def unusual(layer: Module, **usual: Any) -> str:
     """Fields that have other values than usual, as they follow others in a repr: ', groups=2'."""
     fields = {name: getattr(layer, name) for name in usual}
