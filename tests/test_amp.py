@@ -17,6 +17,7 @@ import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn, optim
 from pyframe.utils.checkpoint import checkpoint
+from tests.optim.test_optim import RICH
 
 
 @pytest.fixture(autouse=True)
@@ -354,14 +355,9 @@ def test_a_gpu_without_float16(gpu: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def run(
-    t: Any,
-    optimizer: Any,
-    p: Any,
-    scaler: Any,
-    bad: Any,
-    compile: bool = False,
+    t: Any, optimizer: Any, p: Any, scaler: Any, bad: Any, compile: bool = False,
     device: str = "cpu",
-) -> list[tuple[float, list[float]]]:
+) -> list[tuple[float, list[float]]]:  # fmt: skip
     """The scale and the parameter after each step; the gradient overflows in those of `bad`."""
 
     def step(factor: Any) -> None:
@@ -383,22 +379,8 @@ def run(
     return out
 
 
-OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
-    ("SGD", {"lr": 0.1}),
-    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
-    ("Adam", {"lr": 0.1, "weight_decay": 0.1}),
-    ("Adam", {"lr": 0.1, "amsgrad": True}),
-    ("AdamW", {"lr": 0.1}),
-    ("NAdam", {"lr": 0.1}),
-    ("RAdam", {"lr": 0.1}),
-    ("Adamax", {"lr": 0.1}),
-    ("Adadelta", {"lr": 1.0}),
-    ("Adagrad", {"lr": 0.1}),
-    ("RMSprop", {"lr": 0.1, "momentum": 0.5, "centered": True}),
-    ("Rprop", {"lr": 0.1}),
-    ("ASGD", {"lr": 0.1}),
-    ("Adafactor", {"lr": 0.1}),
-]
+# those of which PyTorch's take what is not finite
+OPTIMIZERS = [*((name, kw) for name, kw in RICH.items() if name not in ("Muon", "SparseAdam"))]
 
 
 @pytest.mark.parametrize("way", ["eager", "compiled", "gpu"])
@@ -409,9 +391,9 @@ def test_every_optimizer_skips(way: str, torch: Any, request: pytest.FixtureRequ
         for bad in ((0, 3), (1, 2)):
             p = torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
             scaler = torch.amp.GradScaler("cpu", **settings)
-            theirs = run(torch, getattr(torch.optim, name)([p], **options), p, scaler, bad)
+            theirs = run(torch, getattr(torch.optim, name)([p], lr=0.1, **options), p, scaler, bad)
             q = pf.tensor([1.0, -2.0, 3.0], device=device, requires_grad=True)
-            optimizer = getattr(optim, name)([q], **options)
+            optimizer = getattr(optim, name)([q], lr=0.1, **options)
             ours = run(
                 pf, optimizer, q, pf.GradScaler(**settings), bad, way != "eager", device
             )  # fmt: skip

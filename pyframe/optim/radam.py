@@ -27,8 +27,7 @@ class RAdam(Optimizer):
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(
-            params,
-            options(locals(), "foreach capturable decoupled_weight_decay differentiable"),
+            params, options(locals(), "foreach capturable decoupled_weight_decay differentiable")
         )
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:

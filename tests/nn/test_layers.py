@@ -485,11 +485,7 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("nn.Conv2d(2, 3, 3, groups=0)", ValueError, "groups must be a positive integer"),
     ("nn.Conv2d(2, 3, 3, padding='some')", ValueError, "Invalid padding string 'some'"),
     ("nn.Conv2d(2, 3, 3, 2, 'same')", ValueError, "not supported for strided convolutions"),
-    (
-        "nn.Conv2d(1, 3, 5)(X(1, 1, 3, 3))",
-        RuntimeError,
-        "Kernel size can't be greater than actual input size",
-    ),
+    ("nn.Conv2d(1, 3, 5)(X(1, 1, 3, 3))", RuntimeError, "Kernel size can't be greater than actual"),
     ("nn.Conv3d(1, 3, (1, 2))(X(1, 3, 3, 3))", TypeError, "must be an int or three"),
     ("nn.Conv1d(1, 1, 1, padding_mode='mirror')", ValueError, "reflect.*replicate.*circular"),
     ("nn.Conv1d(1, 1, 3, padding=3, padding_mode='reflect')(X(1, 1, 2))", RuntimeError, "pad"),
@@ -500,24 +496,15 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("nn.ConvTranspose1d(1, 1, 3, output_padding=2)(X(1, 1, 2))", RuntimeError, "output.padding"),
     ("nn.LazyConv2d(3, 2)(X(2, 2))", RuntimeError, "Expected 3D .unbatched. or 4D"),
     ("nn.LazyConv1d(4, 2, groups=2)(X(1, 3, 4))", ValueError, "divisible by groups"),
-    ("nn.MaxPool2d(0)(X(1, 4, 4))", RuntimeError, "greater than zero"),
-    (
-        "nn.MaxPool1d(3, padding=2)(X(1, 4))",
-        RuntimeError,
-        "pad must be non-negative and at most half of effective kernel size",
-    ),
     ("nn.AvgPool1d(9)(X(1, 1, 4))", RuntimeError, "too small"),
     ("nn.AvgPool2d((1, 2, 3))(X(1, 1, 4, 4))", RuntimeError, "an int or 2 ints"),
     ("nn.LPPool1d(2, 9)(X(1, 1, 4))", RuntimeError, "too small"),
-    ("nn.AdaptiveAvgPool2d((1, 2, 3))(X(1, 4, 4))", ValueError, "at least 4"),
-    ("nn.AdaptiveMaxPool1d(-1)(X(1, 4))", RuntimeError, "greater than or equal to 0"),
     ("nn.FractionalMaxPool2d(2)", ValueError, "output_size"),
     ("nn.FractionalMaxPool2d(2, 3, 0.5)", ValueError, "output_ratio"),
     ("nn.FractionalMaxPool3d(2, output_ratio=1.5)", ValueError, "between 0 and 1"),
     ("nn.FractionalMaxPool3d(0, 2)", ValueError, "greater than 0"),
     ("nn.MaxUnpool2d(2)(X(1, 1, 2, 2), X(1, 1, 2, 2))", RuntimeError, "int64"),
     ("nn.ReflectionPad1d(3)(X(1, 1, 3))", RuntimeError, "at most 2"),
-    ("nn.CircularPad2d(1)(X(3, 3))", ValueError, "expected 3D or 4D input"),
     ("nn.ReplicationPad2d((1, 2, 3))(X(1, 2, 2))", TypeError, "must be an int or four"),
     # normalization
     ("nn.BatchNorm1d(3)(X(2, 4))", RuntimeError, "should contain 4 elements"),
@@ -527,10 +514,6 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("nn.SyncBatchNorm(3)(X(3))", ValueError, "at least 2D"),
     ("nn.InstanceNorm2d(3, affine=True)(X(2, 4, 2, 2))", ValueError, "to match num_features"),
     ("nn.InstanceNorm1d(3)(X(2, 3, 1))", ValueError, "more than 1 spatial element"),
-    ("nn.GroupNorm(3, 4)", ValueError, "must be divisible by num_groups"),
-    ("nn.GroupNorm(2, 4)(X(2, 3))", RuntimeError, "divisible by num_groups"),
-    ("nn.LayerNorm((2, 3))(X(2, 4))", RuntimeError, "normalized_shape"),
-    ("nn.RMSNorm(3)(X(2, 4))", RuntimeError, "normalized_shape"),
     ("nn.LocalResponseNorm(2)(X(2, 4))", ValueError, "3D or higher"),
     ("nn.CrossMapLRN2d(2)(X(2, 4))", ValueError, "to be 4D"),
     # the others
@@ -543,7 +526,6 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("nn.EmbeddingBag(3, 2, padding_idx=-4)", AssertionError, "adding_idx must be within"),
     ("nn.EmbeddingBag(3, 2, mode='min')(I(2, 2))", ValueError, "sum.*mean.*max"),
     ("nn.EmbeddingBag(3, 2)(I(2))", ValueError, "offsets"),
-    ("nn.Embedding(3, 2)(I(2) + 3)", IndexError, "0 to 2, got 3"),
     ("nn.Unflatten(1, (2, 2.0))", TypeError, "type float at pos 1"),
     ("nn.Unflatten(1, 4)", TypeError, "found type int"),
     ("nn.Unflatten(1, (2, 2))(X(1, 5))", RuntimeError, "multiply up to"),
@@ -556,20 +538,14 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("nn.Hardtanh(2, 1)", AssertionError, "greater than min_val"),
     ("nn.Softmax2d()(X(2, 2))", ValueError, "3D or 4D"),
     ("nn.GLU()(X(2, 3))", RuntimeError, "must be even"),
-    ("nn.GELU('sigmoid')(X(2))", RuntimeError, "none.*tanh"),
-    ("nn.PReLU(3)(X(2, 2))", RuntimeError, "parameter numbers = 3"),
     # losses
     ("nn.MSELoss(reduction='batchmean')(X(2), X(2))", ValueError, "'mean', 'sum' or 'none'"),
     ("nn.KLDivLoss(reduction='all')(X(2), X(2))", ValueError, "'batchmean', 'sum' or 'none'"),
-    ("nn.HuberLoss(delta='1')", TypeError, "delta must be a float or int"),
     ("nn.TripletMarginLoss(0)", ValueError, "greater than 0"),
     ("nn.MultiMarginLoss(3)", ValueError, "p == 1 and p == 2"),
     ("nn.MultiMarginLoss(weight=X(2, 2))", ValueError, "1D tensor"),
-    ("nn.CrossEntropyLoss()(X(2, 3, 5), I(2, 4))", RuntimeError, "to match target"),
     ("nn.CrossEntropyLoss()(X(2, 3), X(5, 3))", ValueError, "shape of input"),
     ("nn.NLLLoss()(X(2, 3), I(3))", ValueError, "to match target batch_size"),
-    ("nn.NLLLoss(X(3).double())(X(2, 3), I(2))", RuntimeError, "dtype float32"),
-    ("nn.LinearCrossEntropyLoss(3, 4, weight=X(3))", RuntimeError, "weight shape"),
     ("nn.LinearCrossEntropyOptions(acc_policy='fast')", ValueError, "invalid acc_policy"),
     ("nn.LinearCrossEntropyOptions(chunking_method='aspect_ratio:0')", ValueError, "chunking"),
     ("nn.LinearCrossEntropyOptions(batch_chunk_size=0)", ValueError, "positive int"),
@@ -604,10 +580,7 @@ def test_wrong_input(code: str, kind: type[Exception], words: str, torch: Any) -
 
 
 # PyTorch refuses these, with another type, only when the layer is called
-SOONER = {
-    "nn.Conv3d(1, 3, (1, 2))(X(1, 3, 3, 3))",
-    "nn.ReplicationPad2d((1, 2, 3))(X(1, 2, 2))",
-}
+SOONER = {"nn.Conv3d(1, 3, (1, 2))(X(1, 3, 3, 3))", "nn.ReplicationPad2d((1, 2, 3))(X(1, 2, 2))"}
 
 
 @pytest.mark.parametrize(

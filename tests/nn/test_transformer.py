@@ -68,10 +68,12 @@ def test_attention(batch_first: bool, torch: Any) -> None:
     kinds: list[dict[str, Any]] = [
         {}, {"bias": False}, {"add_bias_kv": True}, {"add_zero_attn": True},
         {"kdim": 6, "vdim": 7}, {"kdim": 5, "bias": False, "add_bias_kv": True},
+        {"bias": False, "add_bias_kv": True, "add_zero_attn": True},
     ]  # fmt: skip
     masks: list[dict[str, Any]] = [
         {}, {"need_weights": False}, {"average_attn_weights": False},
         {"key_padding_mask": PADDING}, {"attn_mask": FORBIDDEN},
+        {"attn_mask": FORBIDDEN, "key_padding_mask": PADDING, "average_attn_weights": False},
         {"attn_mask": np.repeat(FORBIDDEN[None], 6, 0), "need_weights": False},
         {"attn_mask": np.where(FORBIDDEN, -np.inf, 0.5),
          "key_padding_mask": np.where(PADDING, -np.inf, 0.0)},
@@ -248,18 +250,6 @@ def test_what_is_padded_is_0_in_evaluation(torch: Any) -> None:
         assert not array(encoder(pf, norm=False, batch_first=True).eval()(
             pf.tensor(sequences(True, 5)[0]), src_key_padding_mask=pf.tensor(PADDING)
         ))[PADDING].any()  # fmt: skip
-
-
-def test_decoder(torch: Any) -> None:
-    found = []
-    for lib in (pf, torch):
-        layer = lib.nn.TransformerDecoderLayer(WIDTH, HEADS, 16, 0.0)
-        found.append(lib.nn.TransformerDecoder(layer, 2, lib.nn.LayerNorm(WIDTH)).double())
-    assert repr(found[0]) == repr(found[1])
-    load(*found)
-    xs = sequences(False, 4, 5)
-    both(torch, *found, xs)
-    both(torch, *found, xs, tgt_mask=causal(4), memory_key_padding_mask=PADDING)
 
 
 def test_transformer(torch: Any) -> None:

@@ -15,14 +15,6 @@ import pyframe as pf
 from pyframe import nn, optim
 from pyframe.optim.optimizer import required
 
-ROWS: list[tuple[str, dict[str, Any]]] = [  # what PyTorch's table of optimizers lacks
-    ("SGD", {"lr": 0.05, "momentum": 0.5, "dampening": 0.2, "maximize": True}),
-    ("Adam", {"lr": 0.05, "weight_decay": 0.1, "betas": (0.8, 0.9)}),
-    ("Adam", {"lr": 0.05, "maximize": True, "eps": 1e-3}),
-    ("Adam", {"lr": 0.05, "betas": (0.0, 0.9)}),
-    ("Adam", {"lr": 0.0}),
-    ("AdamW", {"lr": 0.05, "weight_decay": 0.3, "amsgrad": True}),
-]
 RICH: dict[str, dict[str, Any]] = {  # each formula with all that it can do
     "ASGD": {"lambd": 0.1, "t0": 2, "alpha": 0.6, "weight_decay": 0.1},
     "Adadelta": {"rho": 0.8, "weight_decay": 0.1, "maximize": True},
@@ -39,47 +31,19 @@ RICH: dict[str, dict[str, Any]] = {  # each formula with all that it can do
     "SGD": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
     "SparseAdam": {"maximize": True},
 }
+MORE = [  # options that PyTorch's table of optimizers has not
+    ("SGD", {"momentum": 0.5, "dampening": 0.2, "maximize": True}),
+    ("Adam", {"weight_decay": 0.1, "betas": (0.8, 0.9)}),
+    ("Adam", {"maximize": True, "eps": 1e-3}), ("Adam", {"betas": (0.0, 0.9)}),
+    ("AdamW", {"weight_decay": 0.3, "amsgrad": True}),
+]  # fmt: skip
 START = [np.array([[1.0, -2.0], [0.5, 3.0]], np.float32), np.array([0.3, -0.1], np.float32)]
-
-
-def step(t: Any, params: list[Any], optimizer: Any, i: int) -> None:
-    w, b = params
-    optimizer.zero_grad()
-    loss = ((w @ b) ** 2).sum() * 0.1 + (w * w).sum() * (i % 3 + 1) * 0.2 + (b * (i % 4)).sum()
-    loss.backward()
-    optimizer.step()
-
-
-def pair(name: str, kw: dict[str, Any], device: str, torch: Any) -> Any:
-    ours = [pf.from_numpy(a.copy()).to(device).requires_grad_() for a in START]
-    theirs = [torch.from_numpy(a.copy()).requires_grad_() for a in START]
-    return ours, theirs, getattr(optim, name)(ours, **kw), getattr(torch.optim, name)(theirs, **kw)
-
-
-def compare(ours: list[Any], theirs: list[Any]) -> None:
-    for a, b in zip(ours, theirs, strict=True):
-        exact = str(a.device) == "cpu"  # a shader's exp and sqrt are not
-        np.testing.assert_allclose(
-            a.detach().cpu().numpy(), b.detach().numpy(),
-            rtol=1e-6 if exact else 2e-5, atol=1e-6 if exact else 1e-5,
-        )  # fmt: skip
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(("name", "kw"), ROWS)
-def test_ten_steps(name: str, kw: dict[str, Any], device: str, torch: Any) -> None:
-    ours, theirs, a, b = pair(name, kw, device, torch)
-    for i in range(10):
-        step(pf, ours, a, i)
-        step(torch, theirs, b, i)
-    compare(ours, theirs)
-    assert all(p.is_leaf for p in ours)
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of PyTorch
-@pytest.mark.parametrize("name", RICH)
-def test_eager_and_compiled(name: str, device: str, torch: Any) -> None:
+@pytest.mark.parametrize(("name", "kw"), [*RICH.items(), *MORE])
+def test_eager_and_compiled(name: str, kw: dict[str, Any], device: str, torch: Any) -> None:
     """Nine steps, of which each has its own rate: a compiled step is captured once."""
     start = [START[0], START[0].T * 0.5 + 0.1] if name == "Muon" else START
     rng = np.random.default_rng(0)
@@ -89,7 +53,7 @@ def test_eager_and_compiled(name: str, device: str, torch: Any) -> None:
 
     def make(lib: Any, **where: Any) -> Any:
         params = [lib.tensor(a.copy(), **where).requires_grad_() for a in start]
-        return params, getattr(lib.optim, name)(params, **RICH[name])
+        return params, getattr(lib.optim, name)(params, **kw)
 
     def sparse(g: Any) -> Any:
         rows = g.reshape(len(g), -1).any(1)
@@ -119,27 +83,9 @@ def test_eager_and_compiled(name: str, device: str, torch: Any) -> None:
     for params, *_ in runs:
         for p, q in zip(params, theirs, strict=True):
             np.testing.assert_allclose(p.detach().cpu().numpy(), q.detach().numpy(), **rough)
-    assert steps[0].captured <= 2
-    assert steps[0].replayed >= 7
-
-
-def test_parameters_that_join_late(device: str, torch: Any) -> None:
-    """One without a gradient is left alone, and counts its own steps from its first one."""
-    ours, theirs, a, b = pair("Adam", {"lr": 0.1}, device, torch)
-    for lib, params, optimizer in ((pf, ours, a), (torch, theirs, b)):
-        for i in range(6):
-            optimizer.zero_grad()
-            loss = (params[0] ** 2).sum()
-            if i >= 3:
-                loss = loss + (params[1] ** 2).sum()
-            loss.backward()
-            optimizer.step()
-            if lib is pf and i == 2:
-                assert params[1].tolist() == START[1].tolist()
-    compare(ours, theirs)
-    assert [a.state[p]["step"].item() for p in ours] == [6, 3]
-    saved = a.state_dict()["state"]
-    assert [saved[k]["step"].item() for k in (0, 1)] == [6, 3]
+    captures = 2 if "dampening" in kw else 1  # whose first step is another one
+    assert (steps[0].captured, steps[0].replayed) == (captures, 9 - captures)
+    assert all(p.is_leaf for params, *_ in runs for p in params)
 
 
 def test_parameters_stepped_together_share_one_counter() -> None:
@@ -154,18 +100,6 @@ def test_parameters_stepped_together_share_one_counter() -> None:
     assert len({id(again.state[p]["step"]) for p in params}) == 1
     assert again.state[params[0]]["step"] is not optimizer.state[params[0]]["step"]
     assert again.state[params[0]]["step"].item() == 2
-
-
-def test_a_step_count_that_is_a_number() -> None:
-    """As PyTorch once wrote it."""
-    p = pf.ones(2).requires_grad_()
-    optimizer = optim.Adam([p], lr=0.1)
-    moments = {"exp_avg": pf.zeros(2), "exp_avg_sq": pf.zeros(2)}
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": {0: {"step": 3, **moments}}, "param_groups": groups})
-    (p * p).sum().backward()
-    optimizer.step()
-    assert optimizer.state[p]["step"].item() == 4
 
 
 def test_loaded_state_takes_the_dtype_of_its_parameter() -> None:
@@ -216,11 +150,6 @@ def test_groups_and_closure() -> None:
 def test_errors() -> None:
     p = pf.ones(2).requires_grad_()
     for make, kind, message in (
-        (lambda: optim.SGD([p], lr=-1), ValueError, "Invalid learning rate: -1"),
-        (lambda: optim.SGD([p], nesterov=True), ValueError, "Nesterov momentum requires"),
-        (lambda: optim.Adam([p], betas=(1.0, 0.9)), ValueError, "beta parameter at index 0: 1.0"),
-        (lambda: optim.Adam([p], eps=-1), ValueError, "Invalid epsilon value: -1"),
-        (lambda: optim.AdamW([p], weight_decay=-1), ValueError, "Invalid weight_decay value: -1"),
         (lambda: optim.Adam([]), ValueError, "empty parameter list"),
         (lambda: optim.Adam(p), TypeError, "iterable of Tensors or dicts"),
         (lambda: optim.Adam([3]), TypeError, "can only optimize Tensors"),
@@ -229,7 +158,6 @@ def test_errors() -> None:
         (lambda: optim.Adam([p, p]), UserWarning, "duplicate parameters"),
         (lambda: optim.Adam([{"params": {p}}]), TypeError, "ordering of tensors in sets"),
         (lambda: optim.Adam([p]).add_param_group([p]), TypeError, "param_group must be a dict"),
-        (lambda: optim.SGD([p], momentum=-1), ValueError, "Invalid momentum value: -1"),
     ):
         with pytest.raises(kind, match=message):
             make()
@@ -626,8 +554,11 @@ def test_a_differentiable_step_with_a_state_runs_eagerly() -> None:
     assert any("differentiates through the state of an optimizer" in t for t in texts)
 
 
-def test_who_sits_a_step_out_does_not_count_it(device: str, torch: Any) -> None:
-    """Also where counters are shared, loaded, and compiled."""
+@pytest.mark.parametrize("out", [(3, 4), (0, 1, 2)])
+def test_who_sits_a_step_out_does_not_count_it(
+    out: tuple[int, ...], device: str, torch: Any
+) -> None:
+    """Also where counters are shared, loaded, and compiled, and where it joins late."""
     found = []
     for lib, wrap in ((torch, lambda f: f), (pf, lambda f: f), (pf, pf.compile)):
         where = {"device": device} if lib is pf else {}
@@ -643,11 +574,11 @@ def test_who_sits_a_step_out_does_not_count_it(device: str, torch: Any) -> None:
 
         run = wrap(step)
         for i in range(8):
-            run(i not in (3, 4))
+            run(i not in out)
             if i == 5:
                 optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
         counts = [int(optimizer.state[p]["step"].item()) for p in params]
-        assert counts == [8, 6]
+        assert counts == [8, 8 - len(out)]
         found.append([p.detach().cpu().numpy() for p in params])
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):

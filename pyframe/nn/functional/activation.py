@@ -295,7 +295,4 @@ else:
     leaky_relu_, rrelu_ = _overwriting(leaky_relu), _overwriting(rrelu)
     elu_, selu_, celu_ = _overwriting(elu), _overwriting(selu), _overwriting(celu)
 lie(globals(), rows="softmax softmin log_softmax")
-autocast(
-    globals(),
-    gpu_float32="softmax log_softmax softmin softplus gumbel_softmax",
-)
+autocast(globals(), gpu_float32="softmax log_softmax softmin softplus gumbel_softmax")

@@ -227,7 +227,4 @@ def _added(name: str, mask: Tensor | None, dtype: dt.dtype) -> Tensor | None:
     return el.where(mask, -math.inf, mask.new_zeros((), dtype=dtype))
 
 
-autocast(
-    globals(),
-    lower="scaled_dot_product_attention multi_head_attention_forward",
-)
+autocast(globals(), lower="scaled_dot_product_attention multi_head_attention_forward")

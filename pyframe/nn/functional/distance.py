@@ -64,7 +64,4 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     return norms.vector_norm(rows[0] - rows[1], p, 1, False)
 
 
-autocast(
-    globals(),
-    gpu_float32="cosine_similarity pairwise_distance pdist",
-)
+autocast(globals(), gpu_float32="cosine_similarity pairwise_distance pdist")

@@ -62,8 +62,4 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return out if bias is None else out + bias
 
 
-autocast(
-    globals(),
-    lower="linear",
-    gpu_widest="bilinear",
-)
+autocast(globals(), lower="linear", gpu_widest="bilinear")

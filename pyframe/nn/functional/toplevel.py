@@ -11,16 +11,7 @@ from typing import Any
 
 from pyframe.core import dtypes as dt
 from pyframe.nn import functional
-from pyframe.nn.functional import (
-    activation,
-    distance,
-    dropouts,
-    embeddings,
-    linear_maps,
-    normalization,
-    recurrent,
-    spatial,
-)
+from pyframe.nn.functional import dropouts, embeddings, normalization, recurrent
 from pyframe.nn.functional.normalization import (
     native_batch_norm as native_batch_norm,
     native_group_norm as native_group_norm,
@@ -128,10 +119,7 @@ def instance_norm(
     )
 
 
-autocast(
-    globals(),
-    gpu_float32="layer_norm group_norm",
-)
+autocast(globals(), gpu_float32="layer_norm group_norm")
 _HERE = """alpha_dropout alpha_dropout_ batch_norm dropout dropout_ embedding embedding_renorm_
 feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ group_norm
 instance_norm layer_norm native_batch_norm native_dropout native_group_norm native_layer_norm"""
@@ -141,8 +129,9 @@ publish(globals(), _HERE.split(), "native_batch_norm")
 def _functions() -> dict[str, Any]:
     found = {name: globals()[name] for name in _HERE.split()}
     found.update({name: getattr(recurrent, name) for name in recurrent.__all__})
-    for module in (activation, distance, linear_maps, normalization, spatial):
-        for name, _, other in (word.partition("=") for word in module.TOPLEVEL.split()):
+    for file in ("activation", "distance", "linear_maps", "normalization", "spatial"):
+        words = getattr(functional, file).TOPLEVEL.split()
+        for name, _, other in (word.partition("=") for word in words):
             found[name] = getattr(functional, other or name)  # as it is published there
     return found
 

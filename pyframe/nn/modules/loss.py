@@ -400,10 +400,7 @@ class MultiLabelMarginLoss(_Plain):
     max(0, 1 - x[j] + x[i]) / C; a target lists its classes and ends at the first -1."""
 
 
-@layer(
-    F.multilabel_soft_margin_loss,
-    "(N, C), targets of that shape, 0 or 1 -> a scalar, or (N,).",
-)
+@layer(F.multilabel_soft_margin_loss, "(N, C), targets of that shape, 0 or 1 -> a scalar, or (N,).")
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """The mean over samples and classes of BCEWithLogitsLoss, times a weight for each class."""
 
