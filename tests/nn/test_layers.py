@@ -238,6 +238,9 @@ def compare(got: Any, want: Any) -> None:
         lambda n: n.Bilinear(30, 20, 40),
         lambda n: n.EmbeddingBag(300, 40),
         lambda n: n.AdaptiveLogSoftmaxWithLoss(90, 300, [120]),
+        lambda n: n.LSTM(30, 64, 2),
+        lambda n: n.GRUCell(30, 64),
+        lambda n: n.RNN(30, 64),
     ],
 )
 def test_first_weights_are_distributed_as_pytorchs(make: Make, torch: Any) -> None:

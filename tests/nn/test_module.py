@@ -132,32 +132,6 @@ def test_it_says_what_pytorch_says(number: int, torch: Any) -> None:
     assert ours == theirs
 
 
-def both_ways(t: Any, n: Any) -> list[Any]:
-    """Backward hooks on a module that takes and gives two tensors, and on one that takes ints."""
-    seen: list[Any] = []
-
-    def note(mod: Any, grad_input: Any, grad_output: Any) -> None:
-        seen.append([None if g is None else g.tolist() for g in (*grad_input, *grad_output)])
-
-    class Swap(n.Module):  # type: ignore[misc]
-        def forward(self, a: Any, scale: float, b: Any) -> Any:
-            return b * scale, a + 1
-
-    swap, table = Swap(), n.Embedding(3, 2)
-    swap.register_full_backward_hook(note)
-    table.register_full_backward_hook(note)
-    a, b = t.ones(2, requires_grad=True), t.ones(2, requires_grad=True)
-    p, q = swap(a, 3.0, b)
-    (p * 2 + q).sum().backward()
-    table(t.tensor([0, 2])).sum().backward()
-    return [*seen, a.grad.tolist(), b.grad.tolist(), table.weight.grad.tolist()]
-
-
-@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # PyTorch's, for the ints
-def test_backward_hooks_on_several_tensors(torch: Any) -> None:
-    assert both_ways(pf, nn) == both_ways(torch, torch.nn)
-
-
 def test_backward_hooks_need_tensors() -> None:
     class Odd(nn.Module):
         def forward(self, x: Any) -> Any:

@@ -445,6 +445,11 @@ def backward_hooks_on_parts(t: Any, n: Any) -> Any:
     (x + y).sum().backward()
     with t.no_grad():
         m(a, c)
+    table = n.Embedding(3, 2)
+    table.register_full_backward_hook(note(seen, "of ints"))
+    with warnings.catch_warnings():  # PyTorch's, where no input requires grad
+        warnings.simplefilter("ignore")
+        table(t.tensor([0, 2])).sum().backward()
     return [[o is not None and o.requires_grad for o in out], seen, a.grad, c.grad]
 
 
