@@ -104,11 +104,11 @@ def _ctc_labels(targets: Tensor, lengths: np.ndarray, blank: int) -> Tensor:
                 f"{targets.numel()}"
             )
         starts = np.cumsum(lengths) - lengths
-        place = np.where(inside, starts[:, None] + np.arange(longest), 0)
+        positions = np.where(inside, starts[:, None] + np.arange(longest), 0)
         if not targets.numel():
-            return mv.expand(tensor(blank, device=targets.device), place.shape)
-        flat = upload(place.reshape(-1), targets.device)
-        targets = _index.index_select(targets, 0, flat).reshape(place.shape)
+            return mv.expand(tensor(blank, device=targets.device), positions.shape)
+        flat = upload(positions.reshape(-1), targets.device)
+        targets = _index.index_select(targets, 0, flat).reshape(positions.shape)
     elif targets.ndim != 2 or targets.shape[0] != len(lengths):
         raise RuntimeError(
             f"ctc_loss: expected targets ({len(lengths)}, S) or a vector of all, got "
@@ -137,9 +137,9 @@ def _ctc_setting(lp: Tensor, labels: Tensor, blank: int) -> tuple[Tensor, Tensor
     n, width = labels.shape[0], 2 * labels.shape[1] + 1
     pairs = mv.pad(mv.unsqueeze(labels, 2), ((0, 0), (0, 0), (1, 0)), blank)
     path = mv.pad(pairs.reshape(n, width - 1), ((0, 0), (0, 1)), blank)
-    place = el.iota((width,), lp.device)
+    positions = el.iota((width,), lp.device)
     before = mv.pad(path, ((0, 0), (2, 0)), blank)[:, :width]
-    may_skip = el.logical_and(el.gt(place, 1), el.ne(path, before))  # a blank has one before it
+    may_skip = el.logical_and(el.gt(positions, 1), el.ne(path, before))  # a blank has one before it
     index = mv.expand(mv.unsqueeze(path, 0), (lp.shape[0], n, width))
     return path, may_skip, el.clamp(along.gather(lp, 2, index), min=NEVER)
 
@@ -239,9 +239,9 @@ def _ctc_by_ops(
 
 def _ctc_ends(lp: Tensor, labels: Tensor, s_len: tuple[int, ...]) -> Tensor:
     """bool (N, 2S + 1): the places where a path may end, the last label and the blank after it."""
-    place = np.arange(2 * labels.shape[1] + 1)
+    positions = np.arange(2 * labels.shape[1] + 1)
     last = 2 * np.array(s_len)[:, None]
-    return upload((place == last) | (place == last - 1), lp.device)
+    return upload((positions == last) | (positions == last - 1), lp.device)
 
 
 def _ctc_grad(

@@ -207,18 +207,19 @@ def _indices(input: Tensor, offsets: Tensor | None, include_last: bool) -> np.nd
         )
     ends = starts[1:] if include_last else np.append(starts[1:], n)
     starts = starts[: len(ends)]
-    place = starts[:, None] + np.arange(int((ends - starts).max(initial=0)))
-    return np.where(place < ends[:, None], place, -1)
+    positions = starts[:, None] + np.arange(int((ends - starts).max(initial=0)))
+    return np.where(positions < ends[:, None], positions, -1)
 
 
-def _largest(picked: Tensor, kept: Tensor | None, place: np.ndarray) -> Tensor:
-    """The maxima (B, D) over the rows of `picked` at each row of `place`; 0 where there is none."""
-    bags, length = place.shape
+def _largest(picked: Tensor, kept: Tensor | None, positions: np.ndarray) -> Tensor:
+    """The maxima (B, D) over the rows of `picked` at each row of `positions`; 0 where that has
+    none."""
+    bags, length = positions.shape
     width = picked.shape[1]
-    if not place.size:
+    if not positions.size:
         return picked.new_zeros(bags, width)
-    at = upload(np.maximum(place, 0).reshape(-1).astype(np.int64), picked.device)
-    inside = upload(place >= 0, picked.device)
+    at = upload(np.maximum(positions, 0).reshape(-1).astype(np.int64), picked.device)
+    inside = upload(positions >= 0, picked.device)
     if kept is not None:
         named = _index.index_select(kept.to(dt.int32), 0, at).reshape(bags, length)
         inside = el.logical_and(inside, el.ne(named, 0))

@@ -93,15 +93,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         target = target_.reshape(-1, 1).clamp(0, self.n_classes - 1)
         x = input_.reshape(-1, input_.shape[-1])
         head = F.log_softmax(self.head(x), 1)
-        place = target  # in the head
+        column = target  # in the head
         output: Any = 0.0
         for i, tail in enumerate(self.tail):
             low, high = self.cutoffs[i], self.cutoffs[i + 1]
             inside = (target >= low) & (target < high)
-            place = pf.where(inside, self.shortlist_size + i, place)
+            column = pf.where(inside, self.shortlist_size + i, column)
             mine = F.log_softmax(tail(x), 1).gather(1, (target - low).clamp(0, high - low - 1))
             output = output + pf.where(inside, mine, 0.0)
-        output = (output + head.gather(1, place)).reshape(target_.shape)
+        output = (output + head.gather(1, column)).reshape(target_.shape)
         return _ASMoutput(output, -output.mean())
 
     def log_prob(self, input: Tensor) -> Tensor:

@@ -268,9 +268,9 @@ class _Values(Module):
         if not isinstance(value, Tensor):
             return f"  ({name}): Object of type: {type(value).__name__}"
         size = "x".join(map(str, value.shape))
-        place = "" if value.device.type == "cpu" else f" ({value.device})"
+        device = "" if value.device.type == "cpu" else f" ({value.device})"
         what = "Parameter" if isinstance(value, Parameter) else "Tensor"
-        return f"  ({name}): {what} containing: [{kind(value)} of size {size}{place}]"
+        return f"  ({name}): {what} containing: [{kind(value)} of size {size}{device}]"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"{self._get_name()} should not be called.")

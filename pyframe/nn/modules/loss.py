@@ -64,8 +64,16 @@ class _Loss(Layer):
         self.reduction = old or reduction
 
 
+class _OfTarget(_Loss):
+    """A loss of an input and a target."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        raise NotImplementedError
+
+
 @layer()
-class _Plain(_Loss):
+class _Plain(_OfTarget):
     """A loss without a weight, whose options begin with those of all."""
 
     size_average: Any = None
@@ -73,23 +81,15 @@ class _Plain(_Loss):
     reduction: str = "mean"
     __init__ = _Loss.__init__
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
-        return super().forward(input, target)
-
 
 @layer()
-class _WeightedLoss(_Loss):
+class _WeightedLoss(_OfTarget):
     """A loss with a weight for each class or element: a buffer."""
 
     weight: Tensor | None = None
     size_average: Any = None
     reduce: Any = None
     reduction: str = "mean"
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
-        return super().forward(input, target)
 
 
 # --- numbers
@@ -198,15 +198,11 @@ class _Margin(_Loss):
     reduction: str = "mean"
 
 
-@layer()
-class HingeEmbeddingLoss(_Margin):
+@layer(F.hinge_embedding_loss)
+class HingeEmbeddingLoss(_Margin, _OfTarget):
     """The mean of input where target is 1, of max(0, margin - input) where it is -1."""
 
     margin: float = 1.0
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
-        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
 class CosineEmbeddingLoss(_Margin):

@@ -199,19 +199,19 @@ class _BackwardHooks:
         return type(out)(*parts) if hasattr(out, "_fields") else type(out)(parts)
 
     def _tap(self, values: Any, meet: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
-        places = [i for i, x in enumerate(values) if isinstance(x, Tensor) and x.requires_grad]
-        if not places or not mode.grad:
+        indices = [i for i, x in enumerate(values) if isinstance(x, Tensor) and x.requires_grad]
+        if not indices or not mode.grad:
             return values
 
         def all_of(grads: tuple[Any, ...]) -> list[Any]:
             whole = [None] * len(values)
-            for i, g in zip(places, grads, strict=True):
+            for i, g in zip(indices, grads, strict=True):
                 whole[i] = g
             found = meet(tuple(whole))
-            return [found[i] for i in places]
+            return [found[i] for i in indices]
 
         out = list(values)
-        for i, x in zip(places, _Tap.apply(all_of, *[values[i] for i in places]), strict=True):
+        for i, x in zip(indices, _Tap.apply(all_of, *[values[i] for i in indices]), strict=True):
             out[i] = x
         return out
 
@@ -532,10 +532,7 @@ class Module:
             self.register_parameter(name, value)
         elif name in parameters:
             if value is not None:
-                raise TypeError(
-                    f"cannot assign '{type_name(value)}' as parameter '{name}' "
-                    "(pyframe.nn.Parameter or None expected)"
-                )
+                raise _not_assigned(value, f"as parameter '{name}'", "pyframe.nn.Parameter")
             self.register_parameter(name, None)
         elif isinstance(value, Module):
             if name not in fields["_modules"]:
@@ -543,17 +540,12 @@ class Module:
             self._put_module(name, value)
         elif name in fields["_modules"]:
             if value is not None:
-                raise TypeError(
-                    f"cannot assign '{type_name(value)}' as child module '{name}' "
-                    "(pyframe.nn.Module or None expected)"
-                )
+                raise _not_assigned(value, f"as child module '{name}'", "pyframe.nn.Module")
             self._put_module(name, None)
         elif isinstance(value, Buffer) or name in fields["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
-                raise TypeError(
-                    f"cannot assign '{type_name(value)}' as buffer '{name}' "
-                    "(pyframe.nn.Buffer, pyframe.Tensor or None expected)"
-                )
+                expected = "pyframe.nn.Buffer, pyframe.Tensor"
+                raise _not_assigned(value, f"as buffer '{name}'", expected)
             if isinstance(value, Buffer):
                 persistent = value.persistent
             else:
@@ -610,10 +602,8 @@ class Module:
         """Add a parameter under a name that may be computed."""
         own = self._check_name("parameter", name)
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(
-                f"cannot assign '{type_name(param)}' object to parameter '{name}' "
-                "(pyframe.nn.Parameter or None required)"
-            )
+            to = f"object to parameter '{name}'"
+            raise _not_assigned(param, to, "pyframe.nn.Parameter", "required")
         if param is not None and param.grad_fn is not None:
             raise ValueError(
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
@@ -626,10 +616,8 @@ class Module:
         """Add a tensor that is state but no parameter; unless persistent, it is not saved."""
         own = self._check_name("buffer", name)
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' "
-                "(pyframe Tensor or None required)"
-            )
+            to = f"object to buffer '{name}'"
+            raise _not_assigned(tensor, to, "pyframe Tensor", "required")
         own[name] = _after(_on_buffer, self, name, tensor)
         left_out = self._non_persistent_buffers_set
         (left_out.discard if persistent else left_out.add)(name)
@@ -686,12 +674,12 @@ class Module:
         recurse: bool = True, remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:  # fmt: skip
         seen: set[int] = set()
-        places = (
+        modules = (
             self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
             if recurse
             else [(prefix, self)]
         )
-        for path, m in places:
+        for path, m in modules:
             for name, x in get_members_fn(m):
                 if x is None or id(x) in seen:
                     continue
@@ -1053,10 +1041,10 @@ class Module:
         def convert(x: Tensor) -> Tensor:
             floats = x.is_floating_point() or x.is_complex()
             kind = dtype if dtype is not None and floats else x.dtype
-            place = x.device if device is None else device
+            target = x.device if device is None else device
             if layout is not None and x.ndim in (4, 5):
-                return x.to(device=place, dtype=kind, memory_format=layout)
-            return x.to(device=place, dtype=kind)
+                return x.to(device=target, dtype=kind, memory_format=layout)
+            return x.to(device=target, dtype=kind)
 
         return self._apply(convert)
 
@@ -1268,6 +1256,10 @@ def _load(key: str, x: Tensor, new: Any, assign: bool) -> str:
             f"{x.dtype} in the model, an exception occurred: {e}"
         )
     return ""
+
+
+def _not_assigned(value: Any, to: str, kind: str, verb: str = "expected") -> TypeError:
+    return TypeError(f"cannot assign '{type_name(value)}' {to} ({kind} or None {verb})")
 
 
 def _not_a_module(owner: Module, value: Any) -> str:

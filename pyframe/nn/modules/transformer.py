@@ -39,7 +39,7 @@ def _activation(given: _Activation) -> Callable[[Tensor], Tensor]:
     return F.relu if given == "relu" else F.gelu
 
 
-class _Layer(Module):
+class _TransformerLayer(Module):
     """What both layers have: attention on the sequence itself and two linear maps, each with its
     dropout and its norm, which stands before it (`norm_first`) or behind the sum."""
 
@@ -88,7 +88,7 @@ class _Layer(Module):
         return last(x)
 
 
-class TransformerEncoderLayer(_Layer):
+class TransformerEncoderLayer(_TransformerLayer):
     """Attention of a sequence on itself, then two linear maps."""
 
     _attentions = ("self_attn",)
@@ -105,7 +105,7 @@ class TransformerEncoderLayer(_Layer):
         return self._around(x, self.norm2, self._ff_block)
 
 
-class TransformerDecoderLayer(_Layer):
+class TransformerDecoderLayer(_TransformerLayer):
     """Attention of a sequence on itself, then on the encoder's result, then two linear maps."""
 
     _attentions = ("self_attn", "multihead_attn")

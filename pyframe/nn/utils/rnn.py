@@ -115,8 +115,8 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes this one; None of None."""
     if permutation is None:
         return None
-    places = arange(permutation.numel(), dtype=permutation.dtype, device=permutation.device)
-    return empty_like(permutation).scatter_(0, permutation, places)
+    positions = arange(permutation.numel(), dtype=permutation.dtype, device=permutation.device)
+    return empty_like(permutation).scatter_(0, permutation, positions)
 
 
 def _runs(lengths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
@@ -240,11 +240,12 @@ def pad_sequence(
         )
     # all rows one after the other, a row of padding behind them, and which row goes where
     lengths = np.array([x.shape[0] for x in xs])[:, None]
-    place = np.arange(lengths.max())
+    positions = np.arange(lengths.max())
     if padding_side == "left":
-        place = place + lengths - lengths.max()
-    rows = np.where((place >= 0) & (place < lengths), place + lengths.cumsum()[:, None] - lengths,
-                    lengths.sum())  # fmt: skip
+        positions = positions + lengths - lengths.max()
+    inside = (positions >= 0) & (positions < lengths)
+    starts = lengths.cumsum()[:, None] - lengths
+    rows = np.where(inside, positions + starts, lengths.sum())
     padding = xs[0].new_full((1, *xs[0].shape[1:]), padding_value)
     flat = join.cat([*xs, padding])
     index = from_numpy(rows if batch_first else np.ascontiguousarray(rows.T)).to(flat.device)
