@@ -13,6 +13,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn
+from tests.nn.alike import alike
 
 Make = Callable[[Any], Any]
 
@@ -204,26 +205,16 @@ def check_layer(make: Make, inputs: list[Any], device: str, torch: Any) -> None:
         xs, ys = tensors(inputs, device, torch)
         got, wanted = ours(*xs), theirs(*ys)
         got, wanted = [r if isinstance(r, tuple) else (r,) for r in (got, wanted)]
-        for a, b in zip(got, wanted, strict=True):
-            assert a.requires_grad == b.requires_grad
-            compare(a, b)
+        assert [r.requires_grad for r in got] == [r.requires_grad for r in wanted]
+        alike(got, wanted)
         if any(r.requires_grad for r in wanted):
             sum(r.square().sum() for r in got).backward()
             sum(r.square().sum() for r in wanted).backward()
         for x, y in zip(xs, ys, strict=True):
             if getattr(y, "grad", None) is not None:
-                compare(x.grad, y.grad)
-    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
-        if q.grad is not None:
-            compare(p.grad, q.grad)
-    for key, value in theirs.state_dict().items():
-        compare(ours.state_dict()[key], value)
-
-
-def compare(got: Any, want: Any) -> None:
-    np.testing.assert_allclose(
-        got.detach().cpu().numpy(), want.detach().numpy(), rtol=1e-4, atol=1e-5
-    )
+                alike(x.grad, y.grad)
+    alike([p.grad for p in ours.parameters()], [p.grad for p in theirs.parameters()])
+    alike(ours.state_dict(), theirs.state_dict())
 
 
 @pytest.mark.parametrize(
@@ -352,11 +343,10 @@ def test_statistics_of_compiled_layers(
         data = rng.standard_normal(shape).astype(np.float32) * 2 + 1
         x = pf.from_numpy(data).to(device)
         want = theirs(torch.from_numpy(data))
-        compare(step(x), want)
-        compare(eager(x), want)
+        alike(step(x), want)
+        alike(eager(x), want)
         for net in (compiled, eager):
-            for key, value in theirs.state_dict().items():
-                compare(net.state_dict()[key], value)
+            alike(net.state_dict(), theirs.state_dict())
     assert sum(map(len, step.replays.values())) == 2
     assert not step.eager
     assert all(a is b for a, b in zip(held, compiled.buffers(), strict=True))
@@ -371,8 +361,8 @@ def test_momentum_that_changes(device: str, torch: Any) -> None:
         ours.momentum = theirs.momentum = 0.5 / (i + 1)
         step(pf.from_numpy(data + i).to(device))
         theirs(torch.from_numpy(data + i))
-        compare(ours.running_mean, theirs.running_mean)
-        compare(ours.running_var, theirs.running_var)
+        alike(ours.running_mean, theirs.running_mean)
+        alike(ours.running_var, theirs.running_var)
     assert not step.eager
 
 
@@ -469,7 +459,7 @@ def test_lazy_layer(make: Make, shape: tuple[int, ...], torch: Any) -> None:
     for module in (ours, loaded, original):
         module.load_state_dict(state)
         module.eval()
-        compare(module(x), theirs.eval()(y))
+        alike(module(x), theirs.eval()(y))
         assert type(module) is type(ours)
 
 
@@ -624,14 +614,14 @@ def test_tables_that_are_given(device: str, torch: Any) -> None:
             )
             assert repr(ours) == repr(theirs)
             assert ours.weight.requires_grad == theirs.weight.requires_grad == (not freeze)
-            compare(ours(pf.tensor(at).to(device)), theirs(torch.from_numpy(at)))
+            alike(ours(pf.tensor(at).to(device)), theirs(torch.from_numpy(at)))
 
 
 def test_adaptive_softmax_tells_all_classes(torch: Any) -> None:
     ours, theirs = [n.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], 2.0) for n in (nn, torch.nn)]
     ours.load_state_dict({k: pf.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
     x = np.random.default_rng(2).standard_normal((20, 8)).astype(np.float32) * 4
-    compare(ours.log_prob(pf.from_numpy(x)), theirs.log_prob(torch.from_numpy(x)))
+    alike(ours.log_prob(pf.from_numpy(x)), theirs.log_prob(torch.from_numpy(x)))
     got = ours.predict(pf.from_numpy(x)).tolist()
     assert got == theirs.predict(torch.from_numpy(x)).tolist()
     assert max(got) >= 3, "some of the rare classes"

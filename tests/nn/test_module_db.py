@@ -23,6 +23,8 @@ torch: Any = pytest.importorskip("torch", reason="the table is PyTorch's")
 
 from conformance.bridge import Bridge, flat, tree_map  # noqa: E402
 
+from tests.nn.alike import array  # noqa: E402
+
 NAMES = [
     f"nn.{name}"
     for name in """
@@ -87,10 +89,6 @@ class Modules(Bridge):
 def ours_of(x: Any, device: str = "cpu") -> Any:
     """An argument of PyTorch's as one of pyframe's."""
     return Modules("pyframe", device).put(x)
-
-
-def array(x: Any) -> Any:
-    return x.detach().cpu().numpy()
 
 
 def same(got: Any, want: Any, what: str, rtol: float = 1e-4, atol: float = 1e-5) -> None:

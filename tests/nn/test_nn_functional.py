@@ -12,19 +12,14 @@ import pytest
 
 import pyframe as pf
 import pyframe.nn.functional as F
+from tests.nn.alike import alike
 
 
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def same(got: Any, want: Any, tol: float = 1e-5) -> None:
-    np.testing.assert_allclose(
-        got.detach().cpu().numpy(), want.detach().numpy(), rtol=tol, atol=tol / 5
-    )
-
-
-def alike(torch: Any, call: Any, arrays: Any, device: str = "cpu") -> None:
+def same(torch: Any, call: Any, arrays: Any, device: str = "cpu") -> None:
     """`call(F, *tensors)` gives what it gives with PyTorch's, leaves its operands alike, and has
     the same gradients."""
     ours, theirs = [
@@ -32,14 +27,14 @@ def alike(torch: Any, call: Any, arrays: Any, device: str = "cpu") -> None:
         for make in (lambda a: pf.from_numpy(a).to(device), torch.from_numpy)
     ]
     got, want = call(F, *ours), call(torch.nn.functional, *theirs)
-    same(got, want)
+    alike(got, want)
     weights = np.cos(np.arange(want.numel(), dtype=np.float32)).reshape(want.shape)
     (got * pf.from_numpy(weights).to(device)).sum().backward()
     (want * torch.from_numpy(weights)).sum().backward()
     for x, y in zip(ours, theirs, strict=True):
-        same(x, y)
+        alike(x, y)
         if y.grad is not None:
-            same(x.grad, y.grad)
+            alike(x.grad, y.grad)
 
 
 def floats(*values: Any) -> np.ndarray:
@@ -70,7 +65,7 @@ VALUES: dict[str, Any] = {  # a call of nn.functional and the arrays that it tak
 
 @pytest.mark.parametrize("name", VALUES)
 def test_values(name: str, torch: Any) -> None:
-    alike(torch, *VALUES[name])
+    same(torch, *VALUES[name])
 
 
 WARN = {
@@ -121,7 +116,7 @@ def test_ctc_of_no_labels_and_of_no_time(torch: Any) -> None:
         want = torch.nn.functional.ctc_loss(
             torch.from_numpy(lp), torch.from_numpy(y), *lengths, reduction="none"
         )
-        same(got, want)
+        alike(got, want)
 
 
 # --- activations
@@ -133,7 +128,7 @@ def test_inplace_twins_write_their_input(torch: Any) -> None:
         x, y = pf.from_numpy(a.copy()), torch.from_numpy(a.copy())
         assert getattr(F, name)(x) is x
         getattr(torch.nn.functional, name)(y)
-        same(x, y)
+        alike(x, y)
     x = pf.from_numpy(a.copy())
     assert pf.threshold_(x, 0.5, 1.0) is x
     assert F.mish(x, inplace=True) is x
@@ -178,7 +173,7 @@ def test_native_norms_give_their_statistics(torch: Any) -> None:
         pairs = zip(getattr(pf, name)(x, *args), getattr(torch, name)(y, *args), strict=True)
         for got, want in pairs:
             assert tuple(got.shape) == tuple(want.shape)
-            same(got, want)
+            alike(got, want)
 
 
 # by default that of what halves are computed in, which the oracle's float64 has to be told

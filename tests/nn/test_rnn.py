@@ -16,6 +16,7 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.nn.utils import rnn as packs
 from tests.graph.plans import Recorder, plan, value
+from tests.nn.alike import alike, array
 
 KINDS = ["RNN", "GRU", "LSTM"]
 LENGTHS = [2, 5, 1, 5, 3]
@@ -42,19 +43,6 @@ def flat(x: Any) -> list[Any]:
     if isinstance(x, (tuple, list)):
         return [y for part in x for y in flat(part)]
     return [] if x is None else [x]
-
-
-def array(x: Any) -> np.ndarray:
-    found: np.ndarray = x.detach().cpu().numpy()
-    return found
-
-
-def alike(got: Any, want: Any, rtol: float = 1e-7, atol: float = 1e-9) -> None:
-    ours, theirs = flat(got), flat(want)
-    assert len(ours) == len(theirs)
-    for a, b in zip(ours, theirs, strict=True):
-        assert str(a.dtype).split(".")[-1] == str(b.dtype).split(".")[-1]
-        np.testing.assert_allclose(array(a), array(b), rtol, atol)
 
 
 def weighted(lib: Any, out: Any) -> Any:

@@ -17,15 +17,8 @@ from pyframe import nn
 from pyframe.nn import functional as F
 from pyframe.nn.attention import SDPBackend, sdpa_kernel
 from tests.graph.plans import bodies, plan, value
-from tests.nn.test_rnn import (
-    alike,
-    array,
-    numbers,
-    pair as made,
-    recorder as recorder,
-    refused_alike,
-    weighted,
-)
+from tests.nn.alike import alike, array
+from tests.nn.test_rnn import numbers, pair as made, recorder as recorder, refused_alike, weighted
 
 WIDTH, HEADS = 8, 2
 

@@ -7,7 +7,6 @@ import functools
 import importlib
 import inspect
 import pickle
-import re
 import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn, optim
+from tests.nn.alike import alike
 
 Lib = Any  # pyframe or torch
 
@@ -41,39 +41,10 @@ def fill(numbers: Numbers, module: Any) -> Any:
     return module
 
 
-def plain(value: Any) -> Any:
-    """Arrays, numbers and texts of whatever a scenario gives."""
-    if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    if hasattr(value, "detach"):
-        return value.detach().cpu().numpy()
-    return re.sub(r"\b(torch|pyframe)\b", "lib", value) if isinstance(value, str) else value
-
-
-def agree(ours: Any, theirs: Any, where: str = "", rtol: float = 2e-4) -> None:
-    assert type(ours) is type(theirs), where
-    if isinstance(ours, dict):
-        assert list(ours) == list(theirs), where
-        for k in ours:
-            agree(ours[k], theirs[k], f"{where}[{k!r}]", rtol)
-    elif isinstance(ours, list):
-        assert len(ours) == len(theirs), where
-        for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-            agree(a, b, f"{where}[{i}]", rtol)
-    elif isinstance(ours, np.ndarray):
-        assert ours.dtype == theirs.dtype, where
-        assert ours.shape == theirs.shape, where
-        np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=2e-5, err_msg=where)
-    else:
-        assert ours == theirs, where
-
-
 def same(torch: Any, scenario: Callable[[Lib, Numbers], Any], rtol: float = 2e-4) -> None:
     """A scenario gives the same in both."""
-    ours, theirs = (plain(scenario(lib, Numbers(lib))) for lib in (pf, torch))
-    agree(ours, theirs, rtol=rtol)
+    ours, theirs = (scenario(lib, Numbers(lib)) for lib in (pf, torch))
+    alike(ours, theirs, rtol, 2e-5)
 
 
 def in_both(scenario: Callable[..., Any]) -> Callable[..., None]:
@@ -869,17 +840,17 @@ def train(device: str, change: Any, clip: Any, compiled: bool) -> tuple[Any, Any
         return loss.detach(), norm
 
     run, x = pf.compile(step) if compiled else step, pf.randn(4, 3).to(device)
-    return net, [plain(run(x)) for _ in range(5)], run
+    return net, [run(x) for _ in range(5)], run
 
 
 @pytest.mark.parametrize("key", CHANGED)
 def test_training_compiled(key: str) -> None:
     runs = [train("cpu", CHANGED[key], lambda some: None, compiled) for compiled in (False, True)]
     (a, losses, _), (b, compiled, step) = runs
-    agree(compiled, losses)
-    agree(plain(b.state_dict()), plain(a.state_dict()))
+    alike(compiled, losses)
+    alike(b.state_dict(), a.state_dict())
     x = pf.ones(2, 3)
-    agree(plain(b(x)), plain(a(x)))
+    alike(b(x), a(x))
     assert (step.captured, step.replayed) == (1, 4)
 
 
@@ -887,7 +858,7 @@ def test_training_compiled(key: str) -> None:
 def test_training_compiled_on_the_gpu(gpu: str, key: str) -> None:
     _, losses, _ = train("cpu", CHANGED[key], lambda some: None, False)
     _, compiled, step = train(gpu, CHANGED[key], lambda some: None, True)
-    agree(compiled, losses)
+    alike(compiled, losses)
     assert (step.captured, step.replayed) == (1, 4)
 
 
@@ -934,11 +905,11 @@ def test_caching_and_compiled_functions() -> None:
     for factor in (2.0, 3.0, 4.0):
         with pf.no_grad():
             net.parametrizations.weight[0].factor.fill_(factor)
-        expected = plain(net(net(x)))
-        agree(plain(f(x)), expected)
+        expected = net(net(x))
+        alike(f(x), expected)
         with cached():
-            agree(plain(outside(x)), expected)
-            agree(plain(net(net(x))), expected)
+            alike(outside(x), expected)
+            alike(net(net(x)), expected)
     assert f.captured == outside.captured == 1
 
 
@@ -954,7 +925,7 @@ def test_clipping_in_a_compiled_step(key: str) -> None:
     clip, _ = CLIPS[key]
     _, losses, _ = train("cpu", lambda m: m, clip, False)
     _, compiled, step = train("cpu", lambda m: m, clip, True)
-    agree(compiled, losses)
+    alike(compiled, losses)
     assert (step.captured, step.replayed) == (1, 4)
 
 

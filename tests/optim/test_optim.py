@@ -14,6 +14,7 @@ import pytest
 import pyframe as pf
 from pyframe import nn, optim
 from pyframe.optim.optimizer import required
+from tests.nn.alike import alike
 
 RICH: dict[str, dict[str, Any]] = {  # each formula with all that it can do
     "ASGD": {"lambd": 0.1, "t0": 2, "alpha": 0.6, "weight_decay": 0.1},
@@ -81,8 +82,7 @@ def test_eager_and_compiled(name: str, kw: dict[str, Any], device: str, torch: A
             step(*(pf.from_numpy(g).to(device) for g in some))
     rough = {"rtol": 0.02, "atol": 0.02} if name == "Muon" else {"rtol": 1e-4, "atol": 2e-5}
     for params, *_ in runs:
-        for p, q in zip(params, theirs, strict=True):
-            np.testing.assert_allclose(p.detach().cpu().numpy(), q.detach().numpy(), **rough)
+        alike(params, theirs, **rough)
     captures = 2 if "dampening" in kw else 1  # whose first step is another one
     assert (steps[0].captured, steps[0].replayed) == (captures, 9 - captures)
     assert all(p.is_leaf for params, *_ in runs for p in params)
@@ -319,8 +319,7 @@ def test_steps_that_are_differentiated(name: str, kw: dict[str, Any], torch: Any
         loss = unrolled(lib, name, kw, 1 if one else 3, start, slopes)
         grads = lib.autograd.grad(loss, [*start, *slopes], allow_unused=True)
         found.append([None if g is None else g.numpy() for g in grads])
-    for a, b in zip(*found, strict=True):  # PyTorch counts in float32 here
-        np.testing.assert_allclose(a, b, 1e-4, 1e-6)
+    alike(*found, 1e-4, 1e-6)  # PyTorch counts in float32 here
     if one:
         _, slopes = leaves(pf)
         at = [pf.tensor(a.astype(np.float64)) for a in START]
@@ -363,8 +362,7 @@ def test_options_that_are_differentiated_for(
             p.grad = w * (i + 1) + 0.5
             optimizer.step()
         found.append([g.numpy() for g in lib.autograd.grad((p * p).sum(), made)])
-    for a, b in zip(*found, strict=True):
-        np.testing.assert_allclose(a, b, 1e-4, 1e-6)
+    alike(*found, 1e-4, 1e-6)
 
 
 def test_names_of_parameters(torch: Any) -> None:
@@ -523,8 +521,7 @@ def test_an_optimizer_within_a_compiled_function(device: str) -> None:
     compiled = pf.compile(learn)
     for i in range(4):
         x = pf.tensor([0.5, 1.0 + i, -2.0], device=device).requires_grad_()
-        for a, b in zip(learn(x), compiled(x), strict=True):
-            np.testing.assert_allclose(a.cpu().numpy(), b.cpu().numpy(), rtol=1e-5, atol=1e-6)
+        alike(learn(x), compiled(x), 1e-5, 1e-6)
     assert compiled.replayed >= 2
 
 
@@ -581,8 +578,7 @@ def test_who_sits_a_step_out_does_not_count_it(
         assert counts == [8, 8 - len(out)]
         found.append([p.detach().cpu().numpy() for p in params])
     for other in found[1:]:
-        for a, b in zip(found[0], other, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        alike(found[0], other)
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "ASGD", "Rprop"])

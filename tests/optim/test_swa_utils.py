@@ -12,6 +12,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn, optim
+from tests.nn.alike import alike, array
 
 HOW: dict[str, Callable[[Any], dict[str, Any]]] = {
     "swa": lambda u: {},
@@ -41,15 +42,11 @@ def change(lib: Any, net: Any, i: int) -> None:
 
 
 def arrays(state: Any) -> dict[str, Any]:
-    return {k: v.detach().cpu().numpy() for k, v in state.items()}
+    return {k: array(v) for k, v in state.items()}
 
 
 def agree(ours: Any, theirs: Any) -> None:
-    a, b = arrays(ours.state_dict()), arrays(theirs.state_dict())
-    assert list(a) == list(b)
-    for k in a:
-        np.testing.assert_allclose(a[k], b[k], rtol=1e-5, atol=1e-6, err_msg=k)
-        assert a[k].dtype == b[k].dtype
+    alike(ours.state_dict(), theirs.state_dict(), 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("key", HOW)
@@ -73,10 +70,7 @@ def test_averages(torch: Any, key: str) -> None:
     assert ours.n_averaged.item() == 5
     assert {n for n, _ in ours.named_parameters()} == {n for n, _ in theirs.named_parameters()}
     x = np.ones((2, 3), np.float32)
-    np.testing.assert_allclose(
-        ours.eval()(pf.from_numpy(x)).detach().numpy(),
-        theirs.eval()(torch.from_numpy(x)).detach().numpy(), rtol=1e-4, atol=1e-5,
-    )  # fmt: skip
+    alike(ours.eval()(pf.from_numpy(x)), theirs.eval()(torch.from_numpy(x)))
 
 
 def test_the_state_goes_on(torch: Any) -> None:
