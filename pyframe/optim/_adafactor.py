@@ -40,12 +40,8 @@ class Adafactor(Optimizer):
         self._check("epsilon2", second, "[0, inf]")
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
-        lr, decay, d, (first, least) = (
-            scalar(group["lr"]),
-            group["weight_decay"],
-            group["d"],
-            group["eps"],
-        )
+        lr, decay, d = scalar(group["lr"]), group["weight_decay"], group["d"]
+        first, least = group["eps"]
         shrink = 1 - lr * decay if nonzero(decay) else None
         for t, together in self._steps(params):
             rest = t ** group["beta2_decay"]

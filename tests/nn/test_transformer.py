@@ -160,29 +160,42 @@ def sequences(batch_first: bool, *lengths: int, batch: tuple[int, ...] = (3,)) -
     return [x.swapaxes(0, 1) for x in xs] if batch and batch_first else xs
 
 
-def test_encoder_layer(torch: Any) -> None:
-    for kind in options():
-        ours, theirs = pair(torch, "TransformerEncoderLayer", WIDTH, HEADS, 16, 0.0, **kind)
-        assert ours.activation_relu_or_gelu == theirs.activation_relu_or_gelu
-        for batch in ((3,), ()):
-            xs = sequences("batch_first" in kind, 5, batch=batch)
-            padding = PADDING if batch else PADDING[0]
-            both(torch, ours, theirs, xs)
-            both(torch, ours.eval(), theirs.eval(), xs, src_key_padding_mask=padding)
-            both(torch, ours.train(), theirs.train(), xs, src_mask=causal(5), is_causal=True)
+# what is called with sequences of which lengths, and masks: the first ones in evaluation
+CALLS: dict[str, tuple[tuple[int, ...], list[dict[str, Any]]]] = {
+    "TransformerEncoderLayer": ((5,), [
+        {"src_key_padding_mask": PADDING}, {}, {"src_mask": causal(5), "is_causal": True},
+    ]),
+    "TransformerDecoderLayer": ((4, 5), [
+        {"tgt_mask": causal(4), "tgt_is_causal": True}, {},
+        {"memory_mask": FORBIDDEN, "tgt_key_padding_mask": PADDING[:, 1:],
+         "memory_key_padding_mask": PADDING & [True] * 4 + [False]},
+    ]),
+    "Transformer": ((5, 4), [
+        {"src_mask": causal(5), "tgt_is_causal": False},
+        {"tgt_mask": causal(4), "src_key_padding_mask": PADDING,
+         "memory_key_padding_mask": PADDING},
+    ]),
+}  # fmt: skip
 
 
-def test_decoder_layer(torch: Any) -> None:
-    for kind in options():
-        ours, theirs = pair(torch, "TransformerDecoderLayer", WIDTH, HEADS, 16, 0.0, **kind)
-        for batch in ((3,), ()):
-            xs = sequences("batch_first" in kind, 4, 5, batch=batch)
-            both(torch, ours, theirs, xs)
-            both(torch, ours.eval(), theirs.eval(), xs, tgt_mask=causal(4), tgt_is_causal=True)
-            padding = PADDING if batch else PADDING[0]
-            both(torch, ours.train(), theirs.train(), xs, memory_mask=FORBIDDEN,
-                 memory_key_padding_mask=padding & [True] * 4 + [False],
-                 tgt_key_padding_mask=padding[..., 1:])  # fmt: skip
+@pytest.mark.parametrize("name", CALLS)
+def test_layers(name: str, torch: Any) -> None:
+    lengths, (first, *others) = CALLS[name]
+    sizes = (1, 2, 16, 0.0) if name == "Transformer" else (16, 0.0)
+    for kind, batch in itertools.product(options(), ((3,), ())):
+        ours, theirs = pair(torch, name, WIDTH, HEADS, *sizes, **kind)
+        xs = sequences("batch_first" in kind, *lengths, batch=batch)
+        for masks in (first, *others):
+            ours.train(masks is not first), theirs.train(masks is not first)
+            of_one = {k: m[0] if "padding" in k and not batch else m for k, m in masks.items()}
+            both(torch, ours, theirs, xs, **of_one)
+
+
+def test_the_causal_mask(torch: Any) -> None:
+    made = [n.Transformer.generate_square_subsequent_mask(4) for n in (nn, torch.nn)]
+    alike(*made, 0, 0)
+    mask = nn.Transformer.generate_square_subsequent_mask(3, dtype=pf.float64)
+    alike(mask, causal(3), 0, 0)
 
 
 def test_activations(torch: Any) -> None:
@@ -251,22 +264,6 @@ def test_what_is_padded_is_0_in_evaluation(torch: Any) -> None:
         assert not array(encoder(pf, norm=False, batch_first=True).eval()(
             pf.tensor(sequences(True, 5)[0]), src_key_padding_mask=pf.tensor(PADDING)
         ))[PADDING].any()  # fmt: skip
-
-
-def test_transformer(torch: Any) -> None:
-    for kind in ({}, {"batch_first": True, "norm_first": True, "bias": False}):
-        ours, theirs = pair(torch, "Transformer", WIDTH, HEADS, 1, 2, 16, 0.0, **kind)
-        for name in ("d_model", "nhead", "batch_first"):
-            assert getattr(ours, name) == getattr(theirs, name)
-        xs = sequences("batch_first" in kind, 5, 4)
-        both(torch, ours, theirs, xs, tgt_mask=causal(4), src_key_padding_mask=PADDING,
-             memory_key_padding_mask=PADDING)  # fmt: skip
-        both(torch, ours.eval(), theirs.eval(), xs, src_mask=causal(5), tgt_is_causal=False)
-    alike(nn.Transformer.generate_square_subsequent_mask(4),
-          torch.nn.Transformer.generate_square_subsequent_mask(4), 0, 0)  # fmt: skip
-    mask = ours.generate_square_subsequent_mask(3, dtype=pf.float64)
-    assert mask.dtype is pf.float64
-    assert np.array_equal(array(mask), causal(3))
 
 
 def test_transformer_start_and_custom_parts() -> None:

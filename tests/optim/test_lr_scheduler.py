@@ -111,16 +111,7 @@ def optimizer_of(lib: Any, name: str = "SGD", tensor: bool = False) -> Any:
 
 def shown(optimizer: Any) -> list[Any]:
     """What schedulers change of the groups."""
-    keys = (
-        "lr",
-        "initial_lr",
-        "momentum",
-        "betas",
-        "max_lr",
-        "min_lr",
-        "max_momentum",
-        "base_momentum",
-    )
+    keys = "lr initial_lr momentum betas max_lr min_lr max_momentum base_momentum".split()
     return [float(v) for g in optimizer.param_groups for k in keys if k in g for v in flat(g[k])]
 
 

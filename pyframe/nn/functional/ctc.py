@@ -29,14 +29,9 @@ NEVER = -1e30  # log(0) that stays finite, so that no gradient is inf - inf
 
 
 def ctc_loss(
-    log_probs: Tensor,
-    targets: Tensor,
-    input_lengths: Any,
-    target_lengths: Any,
-    blank: int = 0,
-    reduction: str = "mean",
-    zero_infinity: bool = False,
-) -> Tensor:
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    reduction: str = "mean", zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
     """Connectionist temporal classification (https://www.cs.toronto.edu/~graves/icml_2006.pdf).
 
     log_probs (T, N, C) or (T, C), targets (N, S), or all in a row (sum of target_lengths,); the
