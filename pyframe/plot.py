@@ -128,15 +128,15 @@ def history(history: Any, ax: Any = None) -> Any:
         columns = min(len(names), 3)
         rows = -(-len(names) // columns)
         figure = _new(INCHES * columns + 0.3, 3.1 * rows)
-        places = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for place in places[len(names) :]:
-            place.set_axis_off()
+        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for empty in axes[len(names) :]:
+            empty.set_axis_off()
     else:
-        places = list(np.asarray(ax, dtype=object).flat)
+        axes = list(np.asarray(ax, dtype=object).flat)
     for i, name in enumerate(names):
-        place = places[min(i, len(places) - 1)]
-        _quantity(place, x, name, {n: table[n] for n in panels[name]})
-    return places[0].figure
+        shown = axes[min(i, len(axes) - 1)]
+        _quantity(shown, x, name, {n: table[n] for n in panels[name]})
+    return axes[0].figure
 
 
 def _quantity(ax: Any, x: np.ndarray, name: str, lines: dict[str, np.ndarray]) -> None:
@@ -275,7 +275,7 @@ def _grid(
 ) -> Any:  # fmt: skip
     """Pictures (H, W) or (H, W, 3) side by side, in rows."""
     n = len(pictures)
-    if columns is None:  # about a square, with the fewest empty places
+    if columns is None:  # about a square, with the fewest empty cells
         some = range(math.ceil(math.sqrt(n)), math.ceil(1.5 * math.sqrt(n)) + 1)
         columns = min(some, key=lambda c: -n % c)
     rows = -(-n // columns)
@@ -286,8 +286,8 @@ def _grid(
         size = max(columns * wide, 2.4) + 0.1, rows * (each + room) + 0.1 + (0.3 if title else 0)
         figure = _new(*size)
         figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02)
-    places = figure.subplots(rows, columns, squeeze=False)
-    for i, ax in enumerate(places.flat):
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for i, ax in enumerate(axes.flat):
         ax.set_axis_off()
         if i < n:
             ax.imshow(pictures[i], interpolation="nearest", **how)

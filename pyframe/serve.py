@@ -109,12 +109,12 @@ def datasets() -> dict[str, dict[str, Path]]:
     """The files of each data set that is here, by their names beside a program and in a page. They
     come with the examples, or lie in ./data where a distribution leaves those out."""
     found = {}
-    for name, place in DATASETS.items():
-        path = find(f"examples/{place}", place)
+    for name, file in DATASETS.items():
+        path = find(f"examples/{file}", file)
         if path and path.is_dir():
-            found[name] = {f"{place}/{p.name}": p for p in sorted(path.glob("*.gz"))}
+            found[name] = {f"{file}/{p.name}": p for p in sorted(path.glob("*.gz"))}
         elif path:
-            found[name] = {place: path}
+            found[name] = {file: path}
     return found
 
 
@@ -530,11 +530,11 @@ def serve(
     print(f"{what} at {server.url} (Ctrl+C stops it)")
     if pyodide_folder() is None:
         print(f"  Python comes from {PYODIDE_CDN}; scripts/get_pyodide makes a local copy")
-    for name, place in DATASETS.items():
+    for name, file in DATASETS.items():
         if name not in datasets() and (program is None or name in program.datasets):
             what = " (MNIST's four .gz files)" if name == "digits" else ""
             print(f"  The {name} are not here: this pyframe came without its examples' data.")
-            print(f"  {install('examples')} brings them, or put them in ./{place}{what}.")
+            print(f"  {install('examples')} brings them, or put them in ./{file}{what}.")
     sys.stdout.flush()
     if open_browser:
         webbrowser.open(server.url)

@@ -25,7 +25,7 @@ import warnings
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -136,8 +136,8 @@ class _Pickler(_PurePickler):
             self.save_reduce(self._global("torch", "Size"), (tuple(obj),), obj=obj)
             return
         elif type(obj) is Device:
-            place = ("cpu",) if obj.type == "cpu" else ("cuda", obj.index)
-            self.save_reduce(self._global("torch", "device"), place, obj=obj)
+            args = ("cpu",) if obj.type == "cpu" else ("cuda", obj.index)
+            self.save_reduce(self._global("torch", "device"), args, obj=obj)
             return
         elif obj is strided:
             made = self._global("torch.serialization", "_get_layout")
@@ -228,6 +228,21 @@ def _write(obj: Any, file: IO[bytes], protocol: int) -> None:
 
 
 # --- reading
+
+
+class _Asked(NamedTuple):
+    """What a call asks for."""
+
+    name: str  # of the file, in errors
+    where: Any = "cpu"  # `map_location`
+    weights_only: bool = True
+    encoding: str = "utf-8"
+    mmap: bool = False
+    values: bool = True  # without them tensors have shapes and dtypes alone
+
+    def error(self, why: str) -> RuntimeError:
+        """The error of a file of another kind, or a damaged one."""
+        return RuntimeError(f"load: {self.name} {why}")
 
 
 class _Reading:
@@ -391,12 +406,12 @@ class _Reading:
             raise refusal("a torch.Size of no sizes")
         return Size(sizes)
 
-    def unpickle(self, file: Any, room: int, weights_only: bool, encoding: str) -> Any:
-        if not weights_only:
-            return _Anything(file, self, encoding).load()
+    def unpickle(self, file: Any, room: int, asked: _Asked) -> Any:
+        if not asked.weights_only:
+            return _Anything(file, self, asked.encoding).load()
         unpickler = Unpickler(
             file, names=self.names, calls=self.calls, trusted=_allowed(), storage=self.storage,
-            room=room, encoding=encoding, refused=_ALLOW,
+            room=room, encoding=asked.encoding, refused=_ALLOW,
         )  # fmt: skip
         self.spend = unpickler.spend
         return unpickler.load()
@@ -467,12 +482,12 @@ def load(
     only = _decided(weights_only)
     if isinstance(f, (str, os.PathLike)):
         with opened(f) as file:
-            return _read(file, os.fspath(f), map_location, only, encoding, bool(mmap))
+            return _read(file, _Asked(os.fspath(f), map_location, only, encoding, bool(mmap)))
     if not hasattr(f, "read"):
         raise AttributeError(f"load: expected a path or a file open for reading, got {f!r}")
     if mmap:
         raise ValueError("load: mmap is for files on the disk: give the path, not an open file")
-    return _read(f, "the file", map_location, only, encoding, False)
+    return _read(f, _Asked("the file", map_location, only, encoding))
 
 
 def _decided(weights_only: bool | None) -> bool:
@@ -499,13 +514,10 @@ def _decided(weights_only: bool | None) -> bool:
 def outline(path: str | os.PathLike[str]) -> Any:
     """What `load` gives, with tensors that have shapes and dtypes and no values: none is read."""
     with opened(path) as file:
-        return _read(file, os.fspath(path), "cpu", True, "utf-8", False, values=False)
+        return _read(file, _Asked(os.fspath(path), values=False))
 
 
-def _read(
-    file: IO[bytes], name: Any, where: Any, weights_only: bool, encoding: str, mmap: bool,
-    values: bool = True,
-) -> Any:  # fmt: skip
+def _read(file: IO[bytes], asked: _Asked) -> Any:
     begin = file.tell()
     length = file.seek(0, os.SEEK_END)
     file.seek(begin)
@@ -513,52 +525,50 @@ def _read(
     file.seek(begin)
     try:
         if start[:1] == b"\x80":
-            if mmap:
-                raise RuntimeError(
-                    f"load: {name} is of before PyTorch 1.6, whose files are not mapped: save it "
-                    "once more, or leave mmap out"
+            if asked.mmap:
+                raise asked.error(
+                    "is of before PyTorch 1.6, whose files are not mapped: save it once more, or "
+                    "leave mmap out"
                 )
-            return _read_old(file, name, length, where, weights_only, encoding, values)
+            return _read_old(file, length, asked)
         with zipfile.ZipFile(cast(IO[bytes], Bounded(file))) as archive:
-            pages = raw.pages(file) if mmap else None
-            return _read_zip(archive, pages, name, length, where, weights_only, encoding, values)
+            return _read_zip(archive, raw.pages(file) if asked.mmap else None, length, asked)
     except (*_ERRORS, OSError) as error:
         if isinstance(error, OSError) and not is_damage(error):
             raise
-        if not weights_only and isinstance(error, (TypeError, AttributeError)):
+        if not asked.weights_only and isinstance(error, (TypeError, AttributeError)):
             raise  # of a class of the user's
         if start[:2] == b"PK" or start[:1] == b"\x80":
             said = str(error) or type(error).__name__
-            raise RuntimeError(f"load: {name} is damaged: {said:.200}") from error
-        raise RuntimeError(
-            f"load: {name} is no file of torch.save's (or a tar of before PyTorch 0.2: load and "
-            "save it once more with PyTorch); weights as .safetensors are read by pf.load"
+            raise asked.error(f"is damaged: {said:.200}") from error
+        raise asked.error(
+            "is no file of torch.save's (or a tar of before PyTorch 0.2: load and save it once "
+            "more with PyTorch); weights as .safetensors are read by pf.load"
         ) from None
 
 
 def _read_zip(
-    archive: zipfile.ZipFile, pages: np.ndarray | None, name: Any, length: int, where: Any,
-    weights_only: bool, encoding: str, values: bool,
-) -> Any:  # fmt: skip
+    archive: zipfile.ZipFile, pages: np.ndarray | None, length: int, asked: _Asked
+) -> Any:
     entries = {i.filename: i for i in archive.infolist()}
     folder = next((n.partition("/")[0] for n in entries if n.endswith("/data.pkl")), None)
     if folder is None:
         hint = " but NumPy's: name it .npz" if any(n.endswith(".npy") for n in entries) else ""
-        raise RuntimeError(f"load: {name} has no data.pkl: it is no file of torch.save's{hint}")
+        raise asked.error(f"has no data.pkl: it is no file of torch.save's{hint}")
     if f"{folder}/constants.pkl" in entries:
-        raise RuntimeError(
-            f"load: {name} is a program of TorchScript; save its weights where PyTorch is: "
+        raise asked.error(
+            "is a program of TorchScript; save its weights where PyTorch is: "
             "torch.save(torch.jit.load(old).state_dict(), new)"
         )
     if sum(i.file_size for i in entries.values()) > length:
-        raise RuntimeError(f"load: {name} is damaged: its parts are larger than the file")
+        raise asked.error("is damaged: its parts are larger than the file")
 
     def entry(part: str) -> zipfile.ZipInfo:
         found = entries[f"{folder}/{part}"]
         if found.compress_type != zipfile.ZIP_STORED:
-            raise RuntimeError(
-                f"load: {name} has a compressed {part!r:.80}, as torch.save writes none: load and "
-                "save it once more with PyTorch"
+            raise asked.error(
+                f"has a compressed {part!r:.80}, as torch.save writes none: load and save it once "
+                "more with PyTorch"
             )
         return found
 
@@ -567,27 +577,25 @@ def _read_zip(
 
     version = small("version", b"3").strip()
     if not version.isdigit() or int(version) > _VERSION:
-        raise RuntimeError(
-            f"load: {name} has version {version!r:.40} of the format, expected at most {_VERSION}: "
-            "it is of a newer PyTorch. Save its weights as .safetensors there"
+        raise asked.error(
+            f"has version {version!r:.40} of the format, expected at most {_VERSION}: it is of a "
+            "newer PyTorch. Save its weights as .safetensors there"
         )
     order = small("byteorder", b"little")
     if order not in (b"little", b"big"):
-        raise RuntimeError(f"load: {name} is damaged: byte order {order!r:.40}")
+        raise asked.error(f"is damaged: byte order {order!r:.40}")
+    sign = ">" if order == b"big" else "<"
 
     def fetch(key: str, dtype: dt.dtype, count: int) -> Tensor:
         found = entries.get(f"{folder}/data/{key}")
         size = count * dtype.itemsize
         if found is None or entry(f"data/{key}").file_size != size:
-            raise RuntimeError(
-                f"load: {name} is damaged: storage {key:.80} of {count} {dtype} has "
-                f"{'no' if found is None else found.file_size} bytes"
-            )
-        if not values:
+            there = "no" if found is None else found.file_size
+            raise asked.error(f"is damaged: storage {key:.80} of {count} {dtype} has {there} bytes")
+        if not asked.values:
             return _blank(dtype, count)
-        sign = ">" if order == b"big" else "<"
         if pages is not None:
-            return raw.mapped(_lies(pages, found, name), dtype, (count,), sign)
+            return raw.mapped(_bytes_of(found, pages, asked), dtype, (count,), sign)
         with archive.open(found) as part:
             x = raw.read(part, dtype, (count,), sign)
             if part.read(1):  # at the end the checksum is compared
@@ -595,19 +603,18 @@ def _read_zip(
             return x
 
     text = archive.read(entry("data.pkl"))
-    reading = _Reading(where, fetch)
-    return reading.unpickle(io.BytesIO(text), len(text), weights_only, encoding)
+    return _Reading(asked.where, fetch).unpickle(io.BytesIO(text), len(text), asked)
 
 
-def _lies(pages: np.ndarray, info: zipfile.ZipInfo, name: Any) -> np.ndarray:
+def _bytes_of(info: zipfile.ZipInfo, pages: np.ndarray, asked: _Asked) -> np.ndarray:
     """The bytes of an entry of a zip."""
     head = pages[info.header_offset : info.header_offset + 30].tobytes()
     if len(head) < 30 or not head.startswith(b"PK\x03\x04"):
-        raise RuntimeError(f"load: {name} is damaged: no {info.filename:.80} where it is to be")
+        raise asked.error(f"is damaged: no {info.filename:.80} where it is to be")
     start = info.header_offset + 30 + sum(struct.unpack("<HH", head[26:]))
     part = pages[start : start + info.file_size]
     if part.size != info.file_size:
-        raise RuntimeError(f"load: {name} is damaged: {info.filename:.80} is cut off")
+        raise asked.error(f"is damaged: {info.filename:.80} is cut off")
     return part
 
 
@@ -616,13 +623,9 @@ def _blank(dtype: dt.dtype, count: int) -> Tensor:
     return from_host(np.empty(count, dtype.numpy), dtype)
 
 
-def _read_old(
-    file: IO[bytes], name: Any, length: int, where: Any, weights_only: bool, encoding: str,
-    values: bool,
-) -> Any:  # fmt: skip
+def _read_old(file: IO[bytes], length: int, asked: _Asked) -> Any:
     """A file of before 1.6. Its storages come last, so the object is read twice: first to find
     what they are, then with them."""
-
     bounded: Any = Bounded(file)
 
     def no_storage(saved: Any) -> Any:
@@ -631,17 +634,15 @@ def _read_old(
     def plain() -> Any:
         return Unpickler(
             bounded, names={}, calls={}, trusted={}, storage=no_storage,
-            room=length, encoding=encoding, refused=_ALLOW,
+            room=length, encoding=asked.encoding, refused=_ALLOW,
         ).load()  # fmt: skip
 
     magic = plain()
     if magic != _MAGIC or type(magic) is not int:
-        raise RuntimeError(
-            f"load: {name} is a pickle, and no file of torch.save's: nothing was run"
-        )
+        raise asked.error("is a pickle, and no file of torch.save's: nothing was run")
     protocol = plain()
     if protocol != _PROTOCOL:
-        raise RuntimeError(f"load: {name} has protocol {shown(protocol)}, expected {_PROTOCOL}")
+        raise asked.error(f"has protocol {shown(protocol)}, expected {_PROTOCOL}")
     plain()  # the system; numbers are little-endian on all
     start, claimed = file.tell(), 0
     kinds: dict[str, tuple[dt.dtype, int]] = {}
@@ -654,8 +655,8 @@ def _read_old(
         kinds[key] = dtype, count
         return _blank(dtype, count)
 
-    found = _Reading("cpu", announced).unpickle(bounded, length, weights_only, encoding)
-    if not values:
+    found = _Reading("cpu", announced).unpickle(bounded, length, asked)
+    if not asked.values:
         return found
     read: dict[str, Tensor] = {}
     for key in plain():
@@ -665,8 +666,8 @@ def _read_old(
             raise EOFError(f"storage {key!r:.80} has {size} elements, expected {count}")
         read[_text(key)] = raw.read(file, dtype, (count,))
     file.seek(start)
-    reading = _Reading(where, lambda key, dtype, count: read[key])
-    return reading.unpickle(bounded, length, weights_only, encoding)
+    reading = _Reading(asked.where, lambda key, dtype, count: read[key])
+    return reading.unpickle(bounded, length, asked)
 
 
 def _place(where: Any, location: str, memory: Tensor) -> Device:

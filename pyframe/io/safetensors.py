@@ -110,9 +110,7 @@ def save_file(
     their index, NAME.safetensors.index.json: until it is there, what was saved before is whole;
     other files NAME-…-of-… are removed afterwards. TypeError for anything but a tensor.
     """
-    _check_tensors(tensors)
-    _write_set(path, tensors, lambda names: raw.hosts(tensors[n] for n in names), metadata,
-               max_shard_size)  # fmt: skip
+    _write_set(path, tensors, _values(tensors), metadata, max_shard_size)
 
 
 async def save_file_async(
@@ -123,22 +121,19 @@ async def save_file_async(
 ) -> None:
     """`save_file` of the values of this moment that gives the thread back while it waits for the
     GPU."""
-    arrays = await _hosts_async(tensors)
-    _write_set(path, tensors, lambda names: (arrays[n] for n in names), metadata, max_shard_size)
+    _write_set(path, tensors, await _values_async(tensors), metadata, max_shard_size)
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
     """The bytes that `save_file` writes."""
-    _check_tensors(tensors)
-    return _joined(_chunks(tensors, lambda names: raw.hosts(tensors[n] for n in names), metadata))
+    return _joined(_chunks(tensors, _values(tensors), metadata))
 
 
 async def save_async(
     tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> bytes:
     """`save` that gives the thread back while it waits for the GPU."""
-    arrays = await _hosts_async(tensors)
-    return _joined(_chunks(tensors, lambda names: (arrays[n] for n in names), metadata))
+    return _joined(_chunks(tensors, await _values_async(tensors), metadata))
 
 
 def save_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -301,10 +296,19 @@ class TensorSlice:
 # --- writing
 
 
-async def _hosts_async(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+_Values = Callable[[list[str]], Iterable[np.ndarray]]  # the values of tensors, by their names
+
+
+def _values(tensors: Mapping[str, Tensor]) -> _Values:
+    _check_tensors(tensors)
+    return lambda names: raw.hosts(tensors[n] for n in names)
+
+
+async def _values_async(tensors: Mapping[str, Tensor]) -> _Values:
     _check_tensors(tensors)
     arrays = await gather_async(list(tensors.values()))
-    return dict(zip(tensors, arrays, strict=True))
+    named = dict(zip(tensors, arrays, strict=True))
+    return lambda names: (named[n] for n in names)
 
 
 def _check_tensors(tensors: Mapping[str, Tensor]) -> None:
@@ -330,9 +334,7 @@ def _check_tensors(tensors: Mapping[str, Tensor]) -> None:
 
 
 def _chunks(
-    tensors: Mapping[str, Tensor],
-    values: Callable[[list[str]], Iterable[np.ndarray]],
-    metadata: Mapping[str, str] | None,
+    tensors: Mapping[str, Tensor], values: _Values, metadata: Mapping[str, str] | None
 ) -> Iterator[bytes]:
     """The header, then the bytes of each tensor: the widest dtypes first, so all are aligned."""
     header: dict[str, Any] = {}
@@ -370,7 +372,7 @@ def _joined(chunks: Iterator[bytes]) -> bytes:
 def _write_set(
     path: str | os.PathLike[str],
     tensors: Mapping[str, Tensor],
-    values: Callable[[list[str]], Iterable[np.ndarray]],
+    values: _Values,
     metadata: Mapping[str, str] | None,
     max_shard_size: int | str | None,
 ) -> None:
@@ -470,13 +472,13 @@ def _of_index(
         wanted.setdefault(part, []).append(key)
     files = []
     for part, keys in wanted.items():
-        place = os.path.join(os.path.dirname(name), part)
+        path = os.path.join(os.path.dirname(name), part)
         try:
-            file = stack.enter_context(opened(place))
-            header = _read_header(file, place)
+            file = stack.enter_context(opened(path))
+            header = _read_header(file, path)
         except FileNotFoundError:
             raise FileNotFoundError(
-                2, f"{name} names it and it is missing: get the whole set", place
+                2, f"{name} names it and it is missing: get the whole set", path
             ) from None
         missing = next((key for key in keys if key not in header.entries), None)
         if missing is not None:

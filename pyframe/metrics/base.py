@@ -17,7 +17,7 @@ BITS = 30  # of a count that its lower tensor has
 MASK = (1 << BITS) - 1
 HIGH = "_high"  # what the name of a single count's upper tensor ends in
 MANY = 1 << 14  # samples from which on a kernel more costs nothing
-WORK = 1 << 27  # comparisons of a kernel, beyond which places are sorted instead
+WORK = 1 << 27  # comparisons of a kernel, beyond which index_add counts instead
 FEW = 1 << 13  # on the CPU
 
 
@@ -151,19 +151,17 @@ class Streaming(Metric):
         terms = pf.stack([ones, pf.zeros_like(ones)])
         state.copy_(pf.cat([terms, before.unsqueeze(-1)], -1).sum(-1))
 
-    def count_places(self, name: str, places: Tensor, size: int) -> None:
-        """Add to counts (2, K, size) how often each of 0 to size - 1 stands in a row of `places`
+    def count_bins(self, name: str, bins: Tensor, size: int) -> None:
+        """Add to counts (2, K, size) how often each of 0 to size - 1 stands in a row of `bins`
         (K, M); other numbers count nowhere."""
-        rows = places.shape[0]
-        if places.numel() * size <= (FEW if places.device.type == "cpu" else WORK):
-            self.count_each(
-                name, places.unsqueeze(1) == pf.arange(size, device=places.device)[:, None]
-            )
+        rows = bins.shape[0]
+        if bins.numel() * size <= (FEW if bins.device.type == "cpu" else WORK):
+            self.count_each(name, bins.unsqueeze(1) == pf.arange(size, device=bins.device)[:, None])
             return
-        self.begin(places, **{name: (2, rows, size)})
-        index = places + size * pf.arange(rows, device=places.device)[:, None]
-        index = index.where((places >= 0) & (places < size), rows * size).reshape(-1)
-        found = pf.zeros(rows * size + 1, dtype=pf.int64, device=places.device)
+        self.begin(bins, **{name: (2, rows, size)})
+        index = bins + size * pf.arange(rows, device=bins.device)[:, None]
+        index = index.where((bins >= 0) & (bins < size), rows * size).reshape(-1)
+        found = pf.zeros(rows * size + 1, dtype=pf.int64, device=bins.device)
         found = found.index_add(0, index, pf.ones_like(index))
         self._add(getattr(self, name), found[:-1].reshape(rows, size))
 
@@ -260,32 +258,52 @@ def _detached(output: Any) -> Any:
     return output.detach() if isinstance(output, Tensor) else output
 
 
-class Mean(Streaming):
-    """The mean of `fn(output, target)`, a number for each batch, weighted by batch size."""
+class RunningMean(Streaming):
+    """The sum of some numbers by how many they are, of which `counted` is the buffer's name."""
+
+    counted: str
 
     sum: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.later("sum")
+        self.later_counts(self.counted, self.counted + HIGH)
+
+    def add(self, total: Tensor, n: Tensor | int, like: Tensor) -> None:
+        """Take the sum of n numbers in, on the device of `like`."""
+        self.begin(like, sum=())
+        self.sum.add_(total)
+        self.count(self.counted, n, like)
+
+    def compute(self) -> Tensor:
+        """(): nan where nothing was seen."""
+        return self.seen("sum") / self.total(self.counted)
+
+
+class Mean(RunningMean):
+    """The mean of `fn(output, target)`, a number for each batch, weighted by batch size."""
+
+    counted = "samples"
 
     def __init__(self, fn: Callable[[Any, Any], Any]) -> None:
         super().__init__()
         self.fn = fn
         named = fn.func if isinstance(fn, functools.partial) else fn
         self.name = getattr(named, "__name__", type(named).__name__)
-        self.later("sum")
-        self.later_counts("samples", "samples_high")
 
     def update(self, output: Any, target: Any) -> None:
         """Call the function. TypeError if it does not give one number."""
         value = self.fn(_detached(output), target)
         like = first_tensor(output)
-        self.begin(like, sum=())
         n = like.shape[0] if like.ndim else 1
         try:
             one = pf.as_tensor(value, device=like.device).detach()
-            self.sum.add_((one.reshape(()) if one.ndim else one) * n)
+            one = one.reshape(()) if one.ndim else one
         except Exception:
             self._refuse(value)
             raise
-        self.count("samples", n, like)
+        self.add(one * n, n, like)
 
     def _refuse(self, value: Any) -> None:
         """TypeError unless it is one number."""
@@ -297,7 +315,3 @@ class Mean(Streaming):
         raise TypeError(
             f"the metric {self.name!r} must give one number, got {described(value)}; {hint}"
         )
-
-    def compute(self) -> Tensor:
-        """(): nan where nothing was seen."""
-        return self.seen("sum") / self.total("samples")

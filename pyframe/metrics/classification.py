@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pyframe as pf
-from pyframe.metrics.base import Streaming, check_choice, check_tensors, ratio
+from pyframe.metrics.base import RunningMean, Streaming, check_choice, check_tensors, ratio
 from pyframe.nn import functional as F
 from pyframe.nn.parameter import is_lazy
 from pyframe.ops.api import check
@@ -159,7 +159,7 @@ class _Counts(Classifying):
         predicted = output.argmax(1).where(kept, -1).reshape(-1)
         target = target.reshape(-1)
         hits = target.where(predicted == target, -1)
-        self.count_places("counts", pf.stack([hits, predicted, target]), n)
+        self.count_bins("counts", pf.stack([hits, predicted, target]), n)
 
     @property
     def is_binary(self) -> bool:
@@ -302,8 +302,8 @@ class ConfusionMatrix(_Counts):
         """Count (C, C)."""
         n = output.shape[1]
         target, kept = class_numbers(self.name, target, n, self.ignore_index)
-        place = (target * n + output.argmax(1)).where(kept, -1)
-        self.count_places("counts", place.reshape(1, -1), n * n)
+        cell = (target * n + output.argmax(1)).where(kept, -1)
+        self.count_bins("counts", cell.reshape(1, -1), n * n)
 
     def compute(self) -> Tensor:
         """(C, C)."""
@@ -323,21 +323,18 @@ class ConfusionMatrix(_Counts):
         return pf.stack([no, predicted - tp, actual - tp, tp]).reshape(2, 2)
 
 
-class Perplexity(Streaming):
+class Perplexity(RunningMean):
     """exp of the mean cross entropy: outputs (N, C, *), logits, and class numbers (N, *).
 
     Targets that equal `ignore_index` count nowhere.
     """
 
     higher_is_better = False
-
-    sum: Tensor
+    counted = "targets"
 
     def __init__(self, ignore_index: int = -100) -> None:
         super().__init__()
         self.ignore_index = ignore_index
-        self.later("sum")
-        self.later_counts("targets", "targets_high")
 
     def update(self, output: Tensor, target: Tensor) -> None:
         """Take logits and class numbers in."""
@@ -345,13 +342,11 @@ class Perplexity(Streaming):
         found = F.cross_entropy(
             output.float(), target, ignore_index=self.ignore_index, reduction="sum"
         )
-        self.begin(output, sum=())
-        self.sum.add_(found)
-        self.count("targets", (target != self.ignore_index).sum(), output)
+        self.add(found, (target != self.ignore_index).sum(), output)
 
     def compute(self) -> Tensor:
         """(): nan where nothing was seen."""
-        return (self.seen("sum") / self.total("targets")).exp()
+        return super().compute().exp()
 
 
 __all__ = [

@@ -68,9 +68,9 @@ class _Ranking(Streaming):
             self._keep(*map(_by_class, (scores, yes, ~yes & kept)))
         else:
             bins = self.thresholds
-            place = (spread(scores) * bins).long().clamp(max=bins - 1)
-            place = (place + yes.long() * bins).where(kept, -1)
-            self.count_places("counts", _by_class(place), 2 * bins)
+            index = (spread(scores) * bins).long().clamp(max=bins - 1)
+            index = (index + yes.long() * bins).where(kept, -1)
+            self.count_bins("counts", _by_class(index), 2 * bins)
 
     def _keep(self, scores: Tensor, yes: Tensor, no: Tensor) -> None:
         if mode.capture is not None:

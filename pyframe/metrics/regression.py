@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyframe as pf
-from pyframe.metrics.base import Streaming, check_tensors
+from pyframe.metrics.base import RunningMean, Streaming, check_tensors
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
 
@@ -24,17 +24,11 @@ def same_shape(name: str, output: Any, target: Any) -> None:
     )
 
 
-class _Sums(Streaming):
+class _OfElements(RunningMean):
     """The mean over all elements of what `of` gives for each."""
 
     higher_is_better = False
-
-    sum: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.later("sum")
-        self.later_counts("elements", "elements_high")
+    counted = "elements"
 
     def of(self, output: Tensor, target: Tensor) -> Tensor:
         """What is averaged."""
@@ -44,16 +38,10 @@ class _Sums(Streaming):
         """Take numbers and their targets in, both (N, *)."""
         same_shape(self.name, output, target)
         values = self.of(output.float(), target.float())
-        self.begin(output, sum=())
-        self.sum.add_(values.sum())
-        self.count("elements", values.numel(), values)
-
-    def compute(self) -> Tensor:
-        """(): nan where nothing was seen."""
-        return self.seen("sum") / self.total("elements")
+        self.add(values.sum(), values.numel(), output)
 
 
-class MAE(_Sums):
+class MAE(_OfElements):
     """Mean absolute error of outputs and targets (N, *)."""
 
     def of(self, output: Tensor, target: Tensor) -> Tensor:
@@ -61,7 +49,7 @@ class MAE(_Sums):
         return (output - target).abs()
 
 
-class MSE(_Sums):
+class MSE(_OfElements):
     """Mean squared error of outputs and targets (N, *)."""
 
     def of(self, output: Tensor, target: Tensor) -> Tensor:
@@ -77,7 +65,7 @@ class RMSE(MSE):
         return super().compute().sqrt()
 
 
-class CosineSimilarity(_Sums):
+class CosineSimilarity(_OfElements):
     """The mean of the cosine between outputs and targets, vectors along `dim` of (N, D, *)."""
 
     higher_is_better = True

@@ -112,7 +112,7 @@ def _is_between(frame: Any) -> bool:
     return name.partition(".")[0] in ("pyframe", "asyncio", "threading", "concurrent")
 
 
-def _signature(fn: Any) -> inspect.Signature | None:
+def signature(fn: Any) -> inspect.Signature | None:
     """How a function, or the forward of a module, is called; None of what is written in C."""
     try:
         return inspect.signature(fn.forward if isinstance(fn, nn.Module) else fn)
@@ -130,7 +130,7 @@ def _misfit(signature: inspect.Signature, *args: Any) -> TypeError | None:
 
 
 def bad_weight(weights: np.ndarray) -> int | None:
-    """The place of the first weight that is negative or not finite."""
+    """The index of the first weight that is negative or not finite."""
     bad = ~np.isfinite(weights) | (weights < 0)
     return int(bad.argmax()) if bad.any() else None
 
@@ -181,11 +181,11 @@ def _of_torch(name: str, value: Any) -> None:
 
 def _takes_two(what: str, fn: Any) -> None:
     """TypeError for a function that can't be called with (output, target)."""
-    signature = _signature(fn)
-    wrong = signature and _misfit(signature, None, None)
+    called = signature(fn)
+    wrong = called and _misfit(called, None, None)
     if wrong is not None:
         raise TypeError(
-            f"Model: {what} must be a function of (output, target), got one of {signature}: {wrong}"
+            f"Model: {what} must be a function of (output, target), got one of {called}: {wrong}"
         )
 
 
@@ -428,15 +428,12 @@ def fit_options(
     `known`: the names that the logs will have; () where a custom step decides."""
     if patience is not None:
         count(what, "patience", patience, 1)
-    if monitor is not None and not isinstance(monitor, str):
-        raise must(f"{what}: monitor", "be a name such as 'val_loss'", monitor)
+    quantity(what, monitor, mode)
     if monitor is not None and known and monitor not in known:
         fix = near(monitor, known)
         if monitor.startswith("val_") and monitor.removeprefix("val_") in known:
             fix = "quantities of validation need validation_data"
         raise no_quantity(what, monitor, known, fix)
-    if mode not in ("auto", "min", "max"):
-        raise must(f"{what}: mode", "be 'auto', 'min' or 'max'", mode, error=ValueError)
     above_zero(what, "clip_norm", clip_norm)
     above_zero(what, "clip_value", clip_value)
     count(what, "accumulate", accumulate, 1)
@@ -495,13 +492,13 @@ def weighs_classes(weights: pf.Tensor, output: Any, target: Any) -> None:
 
 def one_device(what: str, net: nn.Module) -> None:
     """ValueError for a net whose parameters and buffers lie on several devices."""
-    places: dict[str, str] = {}
+    devices: dict[str, str] = {}
     for name, x in (*net.named_parameters(), *net.named_buffers()):
-        places.setdefault(str(x.device), name)
-    if len(places) > 1:
-        lies = ", ".join(f"{name} on {place}" for place, name in places.items())
+        devices.setdefault(str(x.device), name)
+    if len(devices) > 1:
+        lies = ", ".join(f"{name} on {device}" for device, name in devices.items())
         raise ValueError(
-            f"{what}: the net lies on several devices, {lies}; model.to({next(iter(places))!r}) "
+            f"{what}: the net lies on several devices, {lies}; model.to({next(iter(devices))!r}) "
             "moves all of it"
         )
 
@@ -687,7 +684,7 @@ def schedules(given: Any, interval: Any, optimizers: Sequence[Any]) -> None:
 
 
 def _keys(given: Any, like: Any) -> list[Any]:
-    """The names or places of things that are given as `like` is, in a dict or a list; else []."""
+    """The names or indices of things that are given as `like` is, in a dict or a list; else []."""
     if isinstance(like, Mapping):
         return list(given) if isinstance(given, Mapping) else []
     both = isinstance(like, list | tuple) and isinstance(given, list | tuple)
@@ -773,7 +770,7 @@ def minimized_again(accumulate: int) -> None:
 
 
 def several(loss: Any, output: Any, targets: Any) -> list[Any]:
-    """The names or places of several losses; ValueError where outputs or targets lack one."""
+    """The names or indices of several losses; ValueError where outputs or targets lack one."""
     keys = _keys(loss, loss)
     for what, given in (("the net's outputs", output), ("the targets", targets)):
         have = _keys(given, loss)
@@ -787,12 +784,12 @@ def several(loss: Any, output: Any, targets: Any) -> list[Any]:
 
 def reduces(loss: Any) -> None:
     """TypeError for a loss that can't give a number for each sample, as weights need it."""
-    signature = _signature(loss)
-    params = signature.parameters.values() if signature else ()
-    if signature and not any(p.name == "reduction" or p.kind is p.VAR_KEYWORD for p in params):
+    called = signature(loss)
+    params = called.parameters.values() if called else ()
+    if called and not any(p.name == "reduction" or p.kind is p.VAR_KEYWORD for p in params):
         raise TypeError(
             f"Model: with weights of samples or classes the loss must give a number for each "
-            f"sample, and {name_of(loss)}{signature} has no reduction; write it as (output, "
+            f"sample, and {name_of(loss)}{called} has no reduction; write it as (output, "
             "target, reduction='mean'), or take one of pyframe.nn"
         )
 
@@ -805,6 +802,14 @@ def per_sample(loss: Any, each: Any, weights: pf.Tensor) -> pf.Tensor:
         f"Model: with weights of samples or classes the loss must give a number for each sample: "
         f"{seen(loss)} gave {seen(each)} with reduction='none' for {len(weights)} samples"
     )
+
+
+def quantity(what: str, name: Any, mode: Any) -> None:
+    """TypeError for what is no name of a quantity, ValueError for a mode that there is not."""
+    if name is not None and not isinstance(name, str):
+        raise must(f"{what}: monitor", "be a name such as 'val_loss'", name)
+    if mode not in ("auto", "min", "max"):
+        raise must(f"{what}: mode", "be 'auto', 'min' or 'max'", mode, error=ValueError)
 
 
 def no_quantity(what: str, name: str, known: Iterable[str], fix: str) -> ValueError:

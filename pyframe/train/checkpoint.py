@@ -31,7 +31,7 @@ from pyframe.ops.random.draws import go_on, gpu_streams
 from pyframe.tensor import gather_async
 from pyframe.train import check, data
 from pyframe.train.callbacks import Callback
-from pyframe.train.recovery import MARK, Place, Streams, generators
+from pyframe.train.recovery import MARK, Position, Streams, generators
 from pyframe.train.steps import trained
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ def _collect(model: Model) -> dict[str, Any]:
     """The tree of a checkpoint, with tensors where they lie."""
     loop = model._loop
     if loop is None:
-        place = Place(model.epochs, step=model.step, told=model.step)
+        position = Position(model.epochs, step=model.step, told=model.step)
     elif loop.ended:
-        place = Place(model.epoch, step=model.step, told=model.step, samples=model.samples)
+        position = Position(model.epoch, step=model.step, told=model.step, samples=model.samples)
     else:
-        place = loop.place(told=0)
-    where = {k: v for k, v in asdict(place).items() if k not in ("asked", "later", "logs")}
+        position = loop.position(told=0)
+    where = {k: v for k, v in asdict(position).items() if k not in ("asked", "later", "logs")}
     if loop is not None and loop.taken is not None:
         where["sums"] = loop.taken.tensors()
     loader = None if loop is None else loop.loader
@@ -187,8 +187,9 @@ def newest(folder: Path) -> tuple[Path, dict[str, Any]] | None:
     return None
 
 
-def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Place:
-    """Let all be as it was: the place to go on from. Nothing is changed where anything differs."""
+def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Position:
+    """Let all be as it was, and give the position to go on from. Nothing is changed where anything
+    differs."""
     what = f"fit: resume: {os.fspath(path)}"
     check.state_dict(what, model.net, found["net"])
     for name, mine in (("optimizers", model.optimizers), ("schedulers", model.schedulers),
@@ -215,14 +216,14 @@ def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Place
     model.history.load_state_dict(found["history"])
     loop.load_states(found["callbacks"])
     _go_on(model, found["random"], loop)
-    place, before = Place(**found["place"]), found.get("steps_per_epoch")
-    if place.batch and before != model.steps_per_epoch:
+    position, before = Position(**found["place"]), found.get("steps_per_epoch")
+    if position.batch and before != model.steps_per_epoch:
         check.warn(
-            f"{what} was written after {place.batch} of {before} batches of an epoch, which has "
+            f"{what} was written after {position.batch} of {before} batches of an epoch, which has "
             f"{model.steps_per_epoch} now: of data or a batch_size that are others it can't go on "
             "as it would have"
         )
-    return place
+    return position
 
 
 def _load_optimizers(optimizers: Sequence[Any], states: Sequence[Any]) -> None:
@@ -281,15 +282,15 @@ class Resume(Callback):
         self.writes = writes and self.folder
         self.due = time.monotonic() + SECONDS
 
-    async def start(self, place: Place) -> Place:
+    async def start(self, position: Position) -> Position:
         """Where the fit begins."""
         found = newest(self.path) if self.folder else (self.path, read(self.path))
         if found is None:
-            return place
+            return position
         path, tree = found
-        place = restore(self.loop.model, tree, path, self.loop)
-        self.loop.model.step = place.step
-        return place
+        position = restore(self.loop.model, tree, path, self.loop)
+        self.loop.model.step = position.step
+        return position
 
     async def on_step(self, model: Model, step: int, logs: Any) -> None:
         """Keep it now and then."""

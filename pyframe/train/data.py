@@ -192,8 +192,8 @@ def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def map_tree(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
-    """The tree with fn(leaf, *leaves of the others at its place) for each of its leaves; they are
-    tensors."""
+    """The tree with fn(leaf, *leaves of the others at the same keys) for each of its leaves, which
+    are tensors."""
     if isinstance(value, pf.Tensor):
         return fn(value, *others)
     if isinstance(value, Mapping):
@@ -396,11 +396,11 @@ def _is_tree(data: Any) -> bool:
     return is_array(data) or is_pandas(data) or isinstance(data, Mapping | tuple)
 
 
-def inputs_of(what: str, data: Any, *, batch_size: Any, net: Any = None) -> Any:
+def inputs_of(what: str, data: Any, *, batch_size: Any, net: nn.Module) -> Iterator[Any]:
     """Batches of inputs alone; of batches that are tuples or lists, what stands first.
 
-    A tuple or dict of arrays is several inputs, a list of arrays of equal shape is samples. A `net`
-    of one input says that (x, y) is not taken. TypeError or ValueError for what can't be used."""
+    A tuple or dict of arrays is several inputs, a list of arrays of equal shape is samples. Of a
+    `net` of one input (x, y) is not taken. TypeError or ValueError for what can't be used."""
     size = check.batch_size(what, batch_size)
     in_memory = _is_list(data) or is_array(data) or is_pandas(data) or is_pil(data)
     if not in_memory and not isinstance(data, Mapping | str | bytes | type):
@@ -409,8 +409,10 @@ def inputs_of(what: str, data: Any, *, batch_size: Any, net: Any = None) -> Any:
             data = DataLoader(data, size)
         if hasattr(data, "__iter__"):
             check.batches(what, data)
-            return _FirstParts(data)
-    if _is_list(data) and net is not None and not _are_samples(data, None) and takes_one(net):
+            for batch in data:
+                yield batch[0] if _is_list(batch) and not _are_samples(batch) else batch
+            return
+    if _is_list(data) and not _are_samples(data, None) and _forward(net).takes_one:
         shapes = [list(x.shape) for _, x in leaves("", data) if is_array(x)]
         raise TypeError(
             f"{what}: expected the inputs alone, got {len(data)} tensors of the shapes "
@@ -425,34 +427,8 @@ def inputs_of(what: str, data: Any, *, batch_size: Any, net: Any = None) -> Any:
             f"{what}: expected a batch of samples, got "
             + (f"shape {list(x.shape)}" if isinstance(x, pf.Tensor) else seen(data))
         )
-    return _Slices(x, n, size)
-
-
-class _FirstParts:
-    """The inputs of a loader's batches."""
-
-    def __init__(self, loader: Any) -> None:
-        self.loader = loader
-
-    def __iter__(self) -> Iterator[Any]:
-        return (b[0] if _is_list(b) and not _are_samples(b) else b for b in self.loader)
-
-    def __len__(self) -> int:
-        return len(self.loader)
-
-
-class _Slices:
-    """The rows of a tree, some at a time and in order."""
-
-    def __init__(self, tree: Any, n: int, size: int) -> None:
-        self.tree, self.n, self.size = tree, n, size
-
-    def __iter__(self) -> Iterator[Any]:
-        for i in range(0, self.n, self.size):
-            yield map_tree(lambda t, i=i: t[i : i + self.size], self.tree)
-
-    def __len__(self) -> int:
-        return -(-self.n // self.size)
+    for i in range(0, n, size):
+        yield map_tree(lambda rows, i=i: rows[i : i + size], x)
 
 
 def split(what: str, batch: Any) -> tuple[Any, Any, Any]:
@@ -491,7 +467,7 @@ def count(what: str, tree: Any) -> int:
     return n
 
 
-def place(what: str, tree: Any, device: Any, dtype: Any, *, images: bool = False) -> Any:
+def to_device(what: str, tree: Any, device: Any, dtype: Any, *, images: bool = False) -> Any:
     """The tree with tensors on `device` for leaves; floats take `dtype` (None: they keep theirs),
     as NumPy's own are float64, and with `images` so do uint8 of three dims or more."""
     if isinstance(tree, pf.Tensor):
@@ -500,12 +476,12 @@ def place(what: str, tree: Any, device: Any, dtype: Any, *, images: bool = False
         return tree.to(device, dtype) if taken else tree.to(device)
     parts = _parts(tree)
     if parts is None:
-        return place(what, leaf(what, "", tree), device, dtype, images=images)
-    return _like(tree, [place(what, v, device, dtype, images=images) for _, v in parts])
+        return to_device(what, leaf(what, "", tree), device, dtype, images=images)
+    return _like(tree, [to_device(what, v, device, dtype, images=images) for _, v in parts])
 
 
 def tell_conversions(what: str, inputs: Any, dtype: Any) -> None:
-    """Say once in a process what `place` makes of inputs: float64 and images of uint8."""
+    """Say once in a process what `to_device` makes of inputs: float64 and images of uint8."""
     for name, x in leaves("inputs", inputs):
         kind = str(getattr(x, "dtype", "")).rpartition(".")[2]
         if dtype is None or not is_array(x) or kind == str(dtype).rpartition(".")[2]:
@@ -535,15 +511,13 @@ class _Forward:
         while type(module) is nn.Sequential and len(module):  # it gives its first module one input
             module = module[0]
         self.own = type(module).__module__.partition(".")[0] != "pyframe"  # is it the user's?
-        self.signature: inspect.Signature | None = None
-        try:
-            self.signature = inspect.signature(module.forward)
-        except (TypeError, ValueError):  # of what is written in C
+        self.signature = check.signature(module)
+        if self.signature is None:
             return
         params = list(self.signature.parameters.values())
         both = _Param.POSITIONAL_OR_KEYWORD
-        by_place = [p for p in params if p.kind in (_Param.POSITIONAL_ONLY, both)]
-        self.most = len(by_place)  # inputs by position
+        by_position = [p for p in params if p.kind in (_Param.POSITIONAL_ONLY, both)]
+        self.most = len(by_position)  # inputs by position
         stars = (_Param.VAR_POSITIONAL, _Param.VAR_KEYWORD)
         self.needed = [p.name for p in params if p.default is _Param.empty and p.kind not in stars]
         self.known = {p.name for p in params if p.kind in (both, _Param.KEYWORD_ONLY)}
@@ -552,6 +526,11 @@ class _Forward:
         if sequential:
             self.most, self.needed, self.known = min(self.most, 1), self.needed[:1], set()
             self.any_number = self.any_name = False
+
+    @property
+    def takes_one(self) -> bool:
+        """Whether the network takes one tensor and no tuple of them."""
+        return not (self.signature is None or self.own or self.any_number) and self.most == 1
 
     def of_names(self, names: tuple[Any, ...]) -> str:
         """How forward takes a dict; TypeError if not at all."""
@@ -580,11 +559,11 @@ class _Forward:
             if n == 1:
                 return "parts"
             raise self._error(f"{n} in a row", "takes one; of (x, y) give x")
-        placed = [
+        positional = [
             p for p in self.needed if self.signature.parameters[p].kind is not _Param.KEYWORD_ONLY
         ]
-        if not len(placed) <= n <= self.most:
-            few = len(placed)
+        if not len(positional) <= n <= self.most:
+            few = len(positional)
             wanted = f"{few}" if few == self.most else f"{few} to {self.most}"
             raise self._error(f"{n} in a row", f"takes {wanted}")
         return "parts"
@@ -603,17 +582,6 @@ def _forward(net: nn.Module) -> _Forward:
     if found is None:
         found = _forwards[net] = _Forward(net)
     return found
-
-
-def takes_one(net: nn.Module) -> bool:
-    """Whether a network takes one tensor and no tuple of them."""
-    forward = _forward(net)
-    return (
-        forward.signature is not None
-        and not forward.own
-        and forward.most == 1
-        and not forward.any_number
-    )
 
 
 def call(net: nn.Module, inputs: Any) -> Any:

@@ -16,7 +16,7 @@ _Check = Callable[[str, pf.Tensor, pf.Tensor], "str | None"]
 def labels(loss: Any, output: Any, target: Any, key: Any = None) -> None:
     """ValueError for targets of the wrong kind for a loss of pyframe.nn; it names the fix.
 
-    `key`: the name or place of the output, where there are several.
+    `key`: the name or index of the output, where there are several.
     Other losses, and outputs or targets that are no tensors, are not looked at."""
     try:
         look = _LOOKS.get(type(loss)) or _LOOKS.get(loss)

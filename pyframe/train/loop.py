@@ -15,7 +15,7 @@ from pyframe.train import check, data
 from pyframe.train.callbacks import Callback, EarlyStopping, History
 from pyframe.train.interrupts import interrupts
 from pyframe.train.progress import progress
-from pyframe.train.recovery import Place, Recovery
+from pyframe.train.recovery import Position, Recovery
 from pyframe.train.steps import Options, Steps, numbers
 
 if TYPE_CHECKING:
@@ -77,16 +77,16 @@ class Loop:
             begin = safe.begin(model, self.history, self.loader)
             if self.resume is not None:
                 begin = await self.resume.start(begin)
-            place: Place | None = begin
+            position: Position | None = begin
             await self.tell("on_fit_begin", model)
             with interrupts(model):
-                while place is not None:
+                while position is not None:
                     try:
                         self.taken = model._take_steps("train", self.options)
-                        await self._train(self.taken, place)
-                        place = None
+                        await self._train(self.taken, position)
+                        position = None
                     except DeviceLostError as error:
-                        place = await safe.restore(model, error)
+                        position = await safe.restore(model, error)
                     except IndexError as error:
                         data.where_class(error, self.loader)
                         raise
@@ -102,7 +102,7 @@ class Loop:
                 model._loop = None
         return self.history
 
-    async def _train(self, taken: Steps, at: Place) -> None:
+    async def _train(self, taken: Steps, at: Position) -> None:
         model, safe, loader = self.model, self.safe, self.loader
         x: Any = None
         run = taken.compiled if self.compile else taken.step
@@ -168,7 +168,7 @@ class Loop:
             await self._end_epoch(epoch, logs, cut)
             if model.stop_training:
                 break
-            at = Place(epoch, step=step, told=told, samples=model.samples)
+            at = Position(epoch, step=step, told=told, samples=model.samples)
 
     async def _end_epoch(self, epoch: int, logs: dict[str, float], cut: bool) -> None:
         """Validate, let schedulers step, and tell. One that is cut short can be gone on with."""
@@ -206,7 +206,7 @@ class Loop:
     def _say_conversions(self, batch: Any) -> None:
         """Of the first batch, which inputs become something else."""
         self.tells = False
-        _, dtype = self.model._place()
+        _, dtype = self.model._device_and_dtype()
         if self.pairs and dtype is not None and isinstance(batch, list | tuple) and batch:
             data.tell_conversions("fit", batch[0], dtype)
 
@@ -219,12 +219,12 @@ class Loop:
         keys = list(named) if isinstance(named, dict) else range(len(optimizers))
         return [(f"lr_{key}", o) for key, o in zip(keys, optimizers, strict=True)]
 
-    def place(self, **more: Any) -> Place:
+    def position(self, **more: Any) -> Position:
         """How far it has come."""
         model, taken = self.model, self.taken
         count = 0 if taken is None else taken.count
         own = {"step": model.step, "told": model.step, "logs": {}, **more}
-        return Place(
+        return Position(
             max(model.epoch - 1, 0), self.safe.batch, count=count, samples=model.samples,
             group=list(self.group), first=self.first, **own,
         )  # fmt: skip

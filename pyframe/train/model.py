@@ -47,7 +47,7 @@ class Model:
             its keywords.
         loss: a module or function of (output, target) that gives one number, the mean over a
             batch. A dict or list of them for a net that gives a dict or tuple of outputs: each
-            gets the output and the target of its name or place, and their sum is minimized.
+            gets the output and the target of its name or position, and their sum is minimized.
         optimizer: an Optimizer, or a dict or list of them: all of them step.
         metrics: names ("accuracy", "f1", …), Metrics of `pf.metrics`, functions of (output,
             target) that give a batch's mean, or a dict of them by the names that they shall have.
@@ -134,7 +134,7 @@ class Model:
         p = next(self.net.parameters(), None)
         return pf.get_default_device() if p is None else p.device
 
-    def _place(self) -> tuple[pf.device, pf.dtype | None]:
+    def _device_and_dtype(self) -> tuple[pf.device, pf.dtype | None]:
         """Where inputs go, and the dtype that floats among them take."""
         p = next(self.net.parameters(), None)
         return (self.device, None) if p is None else (p.device, p.dtype)
@@ -403,14 +403,14 @@ class Model:
     def _ready(self, batch: Any, what: str, pair: bool = True) -> tuple[Any, int]:
         """A batch on the device, and how many samples it has. Inputs of a `pair` that are images
         of uint8 become floats."""
-        device, dtype = self._place()
+        device, dtype = self._device_and_dtype()
         if not pair:
-            batch = _data.place(what, batch, device, dtype)
+            batch = _data.to_device(what, batch, device, dtype)
             return batch, _data.count(what, batch)
         x, y, w = _data.split(what, batch)
-        x = _data.place(what, x, device, dtype, images=True)
-        y = _data.place(what, y, device, dtype)
-        ready = (x, y) if w is None else (x, y, _data.place(what, w, device, dtype))
+        x = _data.to_device(what, x, device, dtype, images=True)
+        y = _data.to_device(what, y, device, dtype)
+        ready = (x, y) if w is None else (x, y, _data.to_device(what, w, device, dtype))
         return ready, _data.count(what, x)
 
     def _take_steps(self, kind: str, options: Options = PLAIN) -> Steps:
@@ -490,7 +490,7 @@ class Model:
         Ctrl-C ends it cleanly after the step that runs, with the best weights if they are kept; a
         second one at once. If the GPU is lost, a warning says so and training goes on, as if
         nothing had happened, from a copy on the host, which is made now and then, of weights,
-        optimizer, random numbers and the place in the data; after the third time on the CPU. Of
+        optimizer, random numbers and the position in the data; after the third time on the CPU. Of
         what is done again callbacks are told again.
 
         Raises RuntimeError without loss or optimizer, ValueError for data that can't be used.
@@ -671,11 +671,10 @@ class Model:
 
         x may be inputs of any nesting, a Dataset or a DataLoader; of batches that are tuples or
         lists, as (x, y) is, the network gets what stands first."""
-        batch_size = check.batch_size("predict", batch_size)
         outputs, evaluation = [], Evaluation(self.net)
-        device, dtype = self._place()
+        device, dtype = self._device_and_dtype()
         for part in _data.inputs_of("predict", x, batch_size=batch_size, net=self.net):
-            ready = _data.place("predict", part, device, dtype, images=True)
+            ready = _data.to_device("predict", part, device, dtype, images=True)
             outputs.append(check.output(self.net, evaluation(_data.call, self.net, ready)))
             pf.flush()
             await devices.pause()

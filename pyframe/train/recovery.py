@@ -41,7 +41,7 @@ def _seconds(tensors: int, nbytes: int) -> float:
 
 
 @dataclass
-class Place:
+class Position:
     """How far a fit has come."""
 
     epoch: int = 0  # epochs that are over
@@ -74,7 +74,7 @@ class Streams:
 
 
 def generators(loader: Any) -> list[Generator]:
-    """The default generator, and those of a loader and its samplers, which no place but a program
+    """The default generator, and those of a loader and its samplers, which only a program
     knows."""
     found, sampler = [default_generator, getattr(loader, "generator", None)], loader
     for name in ("batch_sampler", "sampler"):
@@ -87,9 +87,9 @@ def generators(loader: Any) -> list[Generator]:
 class _Copy:
     """All that training changes, on the host, but for the values of tensors: those are read."""
 
-    def __init__(self, model: Model, place: Place, epoch: Streams) -> None:
-        self.place, self.epoch, self.streams = place, epoch, Streams()
-        self.made = f"after step {place.step}"
+    def __init__(self, model: Model, position: Position, epoch: Streams) -> None:
+        self.position, self.epoch, self.streams = position, epoch, Streams()
+        self.made = f"after step {position.step}"
         self.earlier = False  # made by the fit before
         self.values: list[tuple[pf.Tensor, Any]] = []
         self.grads: list[tuple[pf.Tensor, Any]] = []  # of batches that wait for their update
@@ -225,27 +225,27 @@ class Recovery:
                 self.tell(model, error)
             model.to(device)
 
-    def begin(self, model: Model, history: History, loader: Any) -> Place:
+    def begin(self, model: Model, history: History, loader: Any) -> Position:
         """Where the fit begins; the model is on its device."""
         self.running, self.history, self.loader = True, history, loader
         self.on_gpu = model.device.type != "cpu"
         values, self.values = self.values, []
         earlier, self.copy = self.copy, None
         if self.on_gpu and (values or earlier):
-            self.copy = _Copy(model, Place(), Streams())
+            self.copy = _Copy(model, Position(), Streams())
             self.copy.values = values
             if earlier:
                 self.copy.values = earlier.values
                 self.copy.made, self.copy.earlier = f"{earlier.made} of the fit before", True
-        return Place()
+        return Position()
 
     def resume_epoch(self, begin: Callable[[], None], back: Callable[[], None]) -> None:
         """Let the next `batches` begin with random numbers as `begin` puts them; after those that
         are trained on already, `back` takes them to where they were."""
         self.resumed, self.begin_epoch, self.back = True, begin, back
 
-    def batches(self, loader: Any, at: Place) -> Iterator[Any]:
-        """The batches of an epoch from a place on, the same ones in the same order."""
+    def batches(self, loader: Any, at: Position) -> Iterator[Any]:
+        """The batches of an epoch from a position on, the same ones in the same order."""
         self.batch = at.batch
         if not self.resumed:
             self.epoch = Streams(loader)
@@ -271,8 +271,8 @@ class Recovery:
         due = step == 1 or now >= self.due
         if not self.on_gpu or not due:
             return means.begin()
-        place = loop.place(logs={}, later=later, step=step)
-        new = _Copy(model, place, self.epoch)
+        position = loop.position(logs={}, later=later, step=step)
+        new = _Copy(model, position, self.epoch)
         streams, tensors, device = gpu_streams(), tensors_of(model), model.device
         new.values = [(x, x.detach().clone()) for x in tensors if not x.is_cuda]
         tensors = [x for x in tensors if x.device is device]
@@ -291,7 +291,7 @@ class Recovery:
             async def told() -> dict[str, float]:
                 return dict(logs)
 
-            place.logs, place.asked, place.sums = logs, (told, step), sums
+            position.logs, position.asked, position.sums = logs, (told, step), sums
             arrays.extend(found)
             new.values += zip(tensors, arrays[:n], strict=True)
             new.grads = [(p, a) for (p, _), a in zip(waiting, arrays[n:m], strict=True)]
@@ -301,8 +301,8 @@ class Recovery:
 
         return means.begin(last, keep)
 
-    async def restore(self, model: Model, error: DeviceLostError) -> Place:
-        """Go back to the last copy: the place to go on from. Raises `error` if that won't help."""
+    async def restore(self, model: Model, error: DeviceLostError) -> Position:
+        """Go back to the last copy; gives its position. Raises `error` if that won't help."""
         gone = await lost(tensors_of(model))
         if self.copy is None or not gone:
             raise error
@@ -312,11 +312,11 @@ class Recovery:
         self.on_gpu = self.device.type != "cpu"
         self.resume_epoch(self.copy.epoch.back, functools.partial(self.copy.rewind, self.device))
         self.tell(model, error)
-        place = self.copy.place
+        position = self.copy.position
         lists: list[list[Any]] = [self.history.epoch, *self.history.history.values()]
         for kept in lists:
-            del kept[place.epoch :]
-        return replace(place, logs=dict(place.logs))
+            del kept[position.epoch :]
+        return replace(position, logs=dict(position.logs))
 
     def tell(self, model: Model, error: DeviceLostError) -> None:
         assert self.copy is not None

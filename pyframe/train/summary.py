@@ -194,11 +194,11 @@ def summarize(
     """
     if input_size is not None and input_data is not None:
         raise ValueError("summary: give input_size or input_data, not both")
-    place = next((p for p in net.parameters() if not is_lazy(p)), None)
+    first = next((p for p in net.parameters() if not is_lazy(p)), None)
     floats = next((p.dtype for p in net.parameters() if p.is_floating_point()), None)
-    device = pf.get_default_device() if place is None else place.device
+    device = pf.get_default_device() if first is None else first.device
     if input_data is not None:
-        inputs = data.place("summary", data.tree("summary", "x", input_data), device, floats)
+        inputs = data.to_device("summary", data.tree("summary", "x", input_data), device, floats)
     elif input_size is not None:
         inputs = _zeros(input_size, dtype, floats, device)
     else:

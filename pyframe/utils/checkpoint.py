@@ -150,8 +150,8 @@ class _Reentrant(Function):
         ctx.devices = [a.device for a in args if isinstance(a, Tensor)]
         ctx.state = RandomState(ctx.devices) if preserve else None
         ctx.args = [None if isinstance(a, Tensor) else a for a in args]
-        ctx.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-        ctx.save_for_backward(*[args[i] for i in ctx.places])
+        ctx.positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        ctx.save_for_backward(*[args[i] for i in ctx.positions])
         return function(*args)
 
     @staticmethod
@@ -162,7 +162,7 @@ class _Reentrant(Function):
                 "`inputs` parameter to .backward(). Use checkpoint(use_reentrant=False)."
             )
         args = list(ctx.args)
-        for i, x in zip(ctx.places, ctx.saved_tensors, strict=True):
+        for i, x in zip(ctx.positions, ctx.saved_tensors, strict=True):
             args[i] = x.detach()
             if x.requires_grad:
                 args[i].requires_grad_()
@@ -187,7 +187,7 @@ class _Stop(Exception):  # noqa: N818
 
 
 class _Holder:
-    """The place of one saved tensor; with its value between a recomputation and its use."""
+    """Stands for one saved tensor; has its value between a recomputation and its use."""
 
     __slots__ = ("__weakref__", "kind", "value")
 
@@ -197,7 +197,7 @@ class _Holder:
 
 
 class _Frame:
-    """A call whose saved tensors are places that computing it again fills."""
+    """A call whose saved tensors are Holders that computing it again fills."""
 
     def __init__(
         self, function: Any, args: Any, kwargs: Any, context: Any, preserve: bool, check: bool,
@@ -214,8 +214,8 @@ class _Frame:
             (x if hooks is None else Packed(x, lambda y: y, *hooks), x.requires_grad)
             for x in tensors
         ]
-        place = Tensor()
-        self.tree = tree_map((args, kwargs), lambda _: place)
+        stand_in = Tensor()
+        self.tree = tree_map((args, kwargs), lambda _: stand_in)
         self.holders: list[weakref.ref[_Holder]] = []
 
     def pack(self, x: Tensor) -> _Holder:
@@ -235,7 +235,7 @@ class _Frame:
         return value
 
     def fill(self) -> None:
-        """Compute the call again and put what it saves into the places that are still wanted."""
+        """Compute the call again and put what it saves into the Holders that are still wanted."""
         count = 0
 
         def pack(x: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async
 from pyframe.train import recovery
 from pyframe.train.check import length
-from pyframe.train.data import place
+from pyframe.train.data import to_device
 from pyframe.train.steps import numbers
 from pyframe.web.demo import Demo, Image, Pad, Points, Text
 from pyframe.web.session import Session, drawn, is_pair, parameters, shown
@@ -543,7 +543,7 @@ class App(Session):
 
     def _placed(self, x: Any) -> Any:
         """Inputs where the network is."""
-        return place("predict", x, *self.model._place(), images=True)
+        return to_device("predict", x, *self.model._device_and_dtype(), images=True)
 
     async def _mend(self) -> None:
         """Give a model that was on a lost GPU its last values again."""

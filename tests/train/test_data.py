@@ -298,8 +298,8 @@ def test_images(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
 
 def test_integer_inputs_stay() -> None:
     """For embeddings; bytes of less than three dims too."""
-    placed = train_data.place("fit", {"a": np.ones((2, 3), np.uint8)}, "cpu", pf.float32)
-    assert placed["a"].dtype is pf.uint8
+    moved = train_data.to_device("fit", {"a": np.ones((2, 3), np.uint8)}, "cpu", pf.float32)
+    assert moved["a"].dtype is pf.uint8
     ids, y = xy()
     ids = ids.astype(np.int64)
     net = nn.Sequential(nn.Embedding(9, 2), nn.Flatten(), nn.Linear(6, 2))

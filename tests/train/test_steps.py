@@ -233,7 +233,7 @@ def test_several_losses() -> None:
     assert model.history["val_loss"][-1] == pytest.approx(found["loss"], rel=1e-5)
 
 
-def test_losses_by_place() -> None:
+def test_losses_in_a_list() -> None:
     class Pair(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -116,14 +116,14 @@ class GradientWatch(Callback):
 
     @pf.no_grad()
     def _fold(self, net: Any, seen: list[tuple[int, pf.Tensor]]) -> None:
-        """Keep which of these is the first that is not finite, where none before was: its place
+        """Keep which of these is the first that is not finite, where none before was: its index
         among them, and its key. The list is empty again, as it was before the step."""
         if not seen:
             return
         count = len(self._keys)
         marks = [
-            pf.where(pf.isfinite(x), NONE, place * count + key).reshape(-1)
-            for place, (key, x) in enumerate(seen)
+            pf.where(pf.isfinite(x), NONE, index * count + key).reshape(-1)
+            for index, (key, x) in enumerate(seen)
         ]
         seen.clear()
         least, code = pf.cat(marks).amin(), net._watch_code

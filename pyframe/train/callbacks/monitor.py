@@ -42,12 +42,9 @@ class Monitor:
     """
 
     def __init__(self, who: str, name: str | None, mode: str = "auto") -> None:
-        if name is not None and not isinstance(name, str):
-            raise TypeError(f"{who}: monitor must be a name such as 'val_loss', got {name!r}")
-        if mode not in ("auto", "min", "max"):
-            raise ValueError(f"{who}: mode must be 'auto', 'min' or 'max', got {mode!r}")
-        self.who, self.given, self.mode = who, name, mode
-        self.name = name
+        check.quantity(who, name, mode)
+        self.who, self.mode = who, mode
+        self.given = self.name = name
         self.higher = mode == "max"
         self._seen = False
 
