@@ -13,6 +13,7 @@ import pytest
 from pyframe.io import read_idx
 
 GOOD = bytes([0, 0, 0x08, 2, 0, 0, 0, 2, 0, 0, 0, 3]) + bytes(range(6))
+ZIPPED = gzip.compress(GOOD, mtime=0)
 
 
 def write(folder: Path, data: bytes, name: str = "file-idx") -> Path:
@@ -30,19 +31,18 @@ def test_reads_every_type(tmp_path: Path, kind: int, dtype: str, shape: tuple[in
     values = np.asarray(np.random.randint(0, 128, shape), dtype)
     header = bytes([0, 0, kind, len(shape)]) + np.array(shape, ">u4").tobytes()
     data = header + values.astype(f">{dtype}").tobytes()
-    for path in (write(tmp_path, data), write(tmp_path, gzip.compress(data), "file.gz")):
-        array = read_idx(path)
+    zipped = gzip.compress(data)
+    for name, content in (("plain", data), ("file.gz", zipped), ("zipped", zipped)):
+        array = read_idx(write(tmp_path, content, name))
         assert array.dtype == np.dtype(dtype)
         assert array.dtype.isnative
         assert array.flags.writeable
         np.testing.assert_array_equal(array, values)
 
 
-def test_reads_gzip_under_any_name(tmp_path: Path) -> None:
-    assert read_idx(write(tmp_path, gzip.compress(GOOD, mtime=0))).tolist() == [
-        [0, 1, 2],
-        [3, 4, 5],
-    ]
+def shaped(*shape: int) -> bytes:
+    """A header of bytes alone."""
+    return bytes([0, 0, 8, len(shape)]) + np.array(shape, ">u4").tobytes()
 
 
 @pytest.mark.parametrize(
@@ -54,16 +54,14 @@ def test_reads_gzip_under_any_name(tmp_path: Path) -> None:
         (GOOD[:10], "truncated: 10 bytes, expected 12 for a header of 2 dims"),
         (GOOD[:-2], r"truncated: 16 bytes, expected 18 for uint8 of shape \[2, 3\]"),
         (GOOD + b"12", r"trailing bytes: 20 bytes, expected 18 for uint8 of shape \[2, 3\]"),
-        (
-            b"\0\0\x0e\4" + b"\xff" * 16,
-            f"truncated: 20 bytes, expected {20 + 8 * (2**32 - 1) ** 4} ",
-        ),
-        (
-            gzip.compress(GOOD, mtime=0)[:-3],
-            "gzip data is truncated or corrupt after .* get it again",
-        ),
-        (gzip.compress(GOOD, mtime=0)[:-8] + b"\0" * 8, "gzip data is truncated or corrupt"),
+        (b"\0\0\x0e\4" + b"\xff" * 16, f"20 bytes, expected {20 + 8 * (2**32 - 1) ** 4} "),
+        (shaped(0, *[2**32 - 1] * 3), "the shape .* is too large for this machine"),
+        (shaped(*[0] * 65), "the shape .* is too large for this machine"),
+        (ZIPPED[:-3], "gzip data is truncated or corrupt after .* get it again"),
+        (ZIPPED[:-8] + b"\0" * 8, "gzip data is truncated or corrupt"),
         (gzip.compress(b"text", mtime=0), "not an IDX file: it starts with 74 65 78 74"),
+        # less than gzip could hold, so it is seen when all is inflated
+        (gzip.compress(GOOD[:-2]), "truncated: 16 bytes, expected 18 for uint8"),
     ],
 )
 def test_bad_files(tmp_path: Path, data: bytes, message: str) -> None:
@@ -85,13 +83,11 @@ def bomb(start: bytes, megabytes: int) -> bytes:
         (b"some text", "not an IDX file: it starts with 73 6f 6d 65"),
         (b"\0\0\x07\1", "unknown IDX type 07"),
         (GOOD, r"trailing bytes: more than 18 bytes, expected 18 for uint8 of shape \[2, 3\]"),
-        (
-            b"\0\0\x08\2" + b"\0\1\0\0" * 2,
-            rf"truncated: \d+ bytes of gzip, of which at most {1 << 28} are unpacked, expected",
-        ),
-        (b"\0\0\x08\x41" + bytes(260), r"the shape \[0, .* is too large for this machine"),
+        (shaped(1 << 16, 1 << 16),
+         rf"truncated: \d+ bytes of gzip, of which at most {1 << 28} are unpacked, expected"),
+        (shaped(*[0] * 65), r"the shape \[0, .* is too large for this machine"),
     ],
-)
+)  # fmt: skip
 def test_no_more_is_inflated_than_is_announced(tmp_path: Path, start: bytes, message: str) -> None:
     path = write(tmp_path, bomb(start, 64), "file.gz")
     tracemalloc.start()
@@ -104,13 +100,6 @@ def test_no_more_is_inflated_than_is_announced(tmp_path: Path, start: bytes, mes
     assert most < 1 << 20
 
 
-def test_a_little_too_short_gzip(tmp_path: Path) -> None:
-    """Less than gzip could hold, so it is seen when all is inflated."""
-    path = write(tmp_path, gzip.compress(GOOD[:-2]), "file.gz")
-    with pytest.raises(ValueError, match=f"{path}: truncated: 16 bytes, expected 18 for uint8"):
-        read_idx(path)
-
-
 def test_much_can_be_in_a_small_gzip(tmp_path: Path) -> None:
     """The limit is gzip's own: nothing that it can hold is refused."""
     header = b"\0\0\x08\2" + np.array([1 << 10, 1 << 14], ">u4").tobytes()
@@ -119,14 +108,6 @@ def test_much_can_be_in_a_small_gzip(tmp_path: Path) -> None:
     array = read_idx(path)
     assert array.shape == (1 << 10, 1 << 14)
     assert not array.any()
-
-
-@pytest.mark.parametrize("shape", [[0] + [2**32 - 1] * 3, [0] * 65])
-def test_shapes_that_no_array_has(tmp_path: Path, shape: list[int]) -> None:
-    data = bytes([0, 0, 8, len(shape)]) + np.array(shape, ">u4").tobytes()
-    path = write(tmp_path, data)
-    with pytest.raises(ValueError, match=f"{path}: the shape .* is too large for this machine"):
-        read_idx(path)
 
 
 def test_not_gzip(tmp_path: Path) -> None:

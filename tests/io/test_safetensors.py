@@ -63,43 +63,25 @@ def entry(begin: int, end: int, shape: Any = None, dtype: Any = "U8") -> dict[st
 # --- whole files
 
 
-def test_round_trip(tmp_path: Path) -> None:
+def test_a_file_and_its_bytes_are_read(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     pf.save(tensors(), path)
     same(pf.load(path), arrays())
-    assert [p.name for p in tmp_path.iterdir()] == [path.name], "no other file is left"
-
-
-def test_bytes_are_the_files(tmp_path: Path) -> None:
-    path = tmp_path / "weights.safetensors"
     ours.save_file(tensors(), path, {"by": "a test"})
     data = ours.save(tensors(), {"by": "a test"})
     assert path.read_bytes() == data
     same(ours.load(data), arrays())
     assert ours.load_metadata(path) == {"by": "a test"}
+    assert [p.name for p in tmp_path.iterdir()] == [path.name], "no other file is left"
+    assert ours.load(ours.save({})) == {}
 
 
 @pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {}])
 def test_writes_what_the_reference_writes(reference: Any, metadata: Any) -> None:
+    """To the byte, so that each reads the other's."""
     assert ours.save(tensors(), metadata) == reference.save(arrays(), metadata)
-
-
-@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
-def test_writes_nothing_as_the_reference_does(reference: Any, metadata: Any) -> None:
-    assert ours.save({}, metadata) == reference.save({}, metadata)
-    assert ours.load(ours.save({}, metadata)) == {}
-
-
-def test_reference_reads_ours(reference: Any, tmp_path: Path) -> None:
-    path = tmp_path / "weights.safetensors"
-    ours.save_file(tensors(), path)
-    same(reference.load_file(path), arrays())
-
-
-def test_reads_the_references(reference: Any, tmp_path: Path) -> None:
-    path = tmp_path / "weights.safetensors"
-    reference.save_file(arrays(), path, {"format": "np"})
-    same(ours.load_file(path), arrays())
+    if metadata != {}:
+        assert ours.save({}, metadata) == reference.save({}, metadata)
 
 
 def test_bfloat16_both_ways(reference: Any, torch: Any) -> None:
@@ -223,12 +205,9 @@ BAD: list[tuple[bytes, str]] = [
     (packed(b"{]"), "the header is not valid JSON: Expecting property name"),
     (packed(b"[]"), r"not valid JSON: it starts with b'\[\]', expected \{"),
     (packed(b' {"a": 1}'), "not valid JSON: it starts with"),
-    (packed(b'{"\xff": 1}'), "not valid JSON: 'utf-8' codec can't decode"),
     (packed(b'{"x": NaN}'), "not valid JSON: NaN is not JSON"),
-    (packed(b'{"x":' + b"[" * 100_000), "not valid JSON: it is nested more than 3 levels deep"),
     (packed(b'{"x":{"x":{"x":{}}}}'), "not valid JSON: it is nested more than 3 levels deep"),
     (packed(b'{"x":' + b"9" * 5000 + b"}"), "not valid JSON"),
-    (packed(b'{"x": 1, "x": 2}'), "not valid JSON: a name that is there twice"),
     (packed({"__metadata__": {"a": 1}}), "__metadata__ is not text by name: {'a': 1}"),
     (packed({"__metadata__": []}), "__metadata__ is not text by name"),
     (packed({"x": 3}), "'x': expected an object with dtype, shape and data_offsets, got 3"),
@@ -286,6 +265,10 @@ HOSTILE: list[tuple[bytes, str]] = [
     (b'{"' + b"\xff" * MANY, "'utf-8' codec can't decode"),
     (b'{"' + b"\0" * MANY, "Invalid control character"),
     (b'{"' + b"n" * MANY + b'":1}', "expected an object with dtype"),
+    (
+        json.dumps({"x": entry(0, 4, list(range(1000)))}).encode(),
+        "expected a list of at most 32 sizes",
+    ),
 ]
 
 
@@ -321,10 +304,3 @@ def test_huge_header_is_refused_before_it_is_read(tmp_path: Path) -> None:
         SafetensorError, match="200000000 bytes is announced, expected at most 1000"
     ):
         pf.load(path)
-
-
-def test_long_values_are_cut_in_the_text() -> None:
-    header = {"x": entry(0, 4, list(range(1000)))}
-    with pytest.raises(SafetensorError) as caught:
-        ours.load(packed(header, b"1234"))
-    assert len(str(caught.value)) < 300
