@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections import OrderedDict, UserDict, defaultdict
+from collections import OrderedDict, UserDict, defaultdict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -60,6 +60,9 @@ def stream(lib: Any, n: int, declared: int | None = None) -> Any:
 
 def tensors(lib: Any) -> Any:
     return lib.data.TensorDataset(lib.T.arange(6).reshape(3, 2), lib.T.arange(3) + 0.5)
+
+
+Point = namedtuple("Point", ["x", "y"])
 
 
 class Box(list):
@@ -143,6 +146,8 @@ def loaders(lib: Any) -> Any:
         lib.data.DataLoader(data, 2),
         lib.data.DataLoader(data, 2, sampler=[2, 0, 1], drop_last=True),
         lib.data.DataLoader(data, batch_sampler=[[1], [0, 2]], pin_memory_device=""),
+        *[lib.data.DataLoader(data, n, drop_last=d) for n in (1, 3, 20) for d in (False, True)],
+        lib.data.DataLoader([np.arange(2), np.arange(3)], batch_size=None, num_workers=0),
         lib.data.DataLoader(data, None, sampler=lib.data.SequentialSampler(data)),
         lib.data.DataLoader({"a": 1, "b": 2}, 2, sampler=["b", "a"]),
         lib.data.DataLoader(data, batch_size=None, sampler=[[0, 2], [1]]),
@@ -150,6 +155,24 @@ def loaders(lib: Any) -> Any:
     samplers = [type(x.sampler).__name__ for x in made], [x.batch_size for x in made]
     options = [(x.prefetch_factor, x.multiprocessing_context, x.num_workers) for x in made]
     return [list(x) for x in made], [len(iter(x)) for x in made], samplers, options
+
+
+@scenario
+def batches(lib: Any) -> Any:
+    samplers = [
+        lib.data.BatchSampler(lib.data.SequentialSampler(range(n)), 3, drop)
+        for n in (0, 1, 3, 10, 12)
+        for drop in (False, True)
+    ]
+    return [list(s) for s in samplers], [len(s) for s in samplers]
+
+
+@scenario
+def parts(lib: Any) -> Any:
+    lengths = [3, 7], [0.3, 0.3, 0.4], [0.25] * 4, [0.5, 0.5], [10, 0]
+    found = [lib.data.random_split(range(10), some) for some in lengths]
+    assert all(sorted(i for p in some for i in p.indices) == list(range(10)) for some in found)
+    return [[len(p) for p in some] for some in found]
 
 
 @scenario
@@ -179,9 +202,15 @@ def containers(lib: Any) -> Any:
         [[[1, (2, "x")], {"k": True}]] * 2,
         [np.float64(1.5), np.float64(2)],
         [np.str_("a"), np.str_("b")],
-    ]
+        [0, 1, 2], [True, False], [1.5, 2.0], ["a", "b"], [b"a", b"b"],
+        [np.float32(1), np.float32(2)], [np.int16(3)], [np.bool_(True), np.bool_(False)],
+        [np.arange(3), np.arange(3)], [np.array(1.0), np.array(2.0)], [(0, 1.0), (2, 3.0)],
+        [{"a": 0, "b": "x"}, {"a": 1, "b": "y"}], [Point(0, 1.0), Point(2, 3.0)],
+        [{"a": [np.arange(2), (1, 2)]}, {"a": [np.arange(2), (3, 4)]}], [range(2), range(2)],
+        [[np.arange(2), (np.int64(1), "a")]] * 2, [Point(np.arange(2), 3)],
+    ]  # fmt: skip
     out = [lib.data.default_collate(x) for x in samples]
-    converted = [lib.data.default_convert(x[0]) for x in samples]
+    converted = [lib.data.default_convert(x[0]) for x in [*samples, [np.array(["text"])]]]
     return [*out, *converted, out[4].label, type(out[0]).__name__, first]
 
 

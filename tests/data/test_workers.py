@@ -24,7 +24,6 @@ from pyframe.data import (
     DataLoader,
     Dataset,
     IterableDataset,
-    TensorDataset,
     dataloader,
     get_worker_info,
     share,
@@ -497,7 +496,7 @@ def test_fit_with_workers() -> None:
         pf.manual_seed(0)
         net = pf.nn.Linear(4, 2)
         loss, optimizer = pf.nn.CrossEntropyLoss(), pf.optim.SGD(net.parameters(), lr=0.1)
-        loader = DataLoader(TensorDataset(x, y), 8, shuffle=True, num_workers=workers)
+        loader = DataLoader(pf.data.TensorDataset(x, y), 8, shuffle=True, num_workers=workers)
         return pf.Model(net, loss, optimizer).fit(loader, 3, device=None, verbose=0).history["loss"]
 
     assert losses(2) == losses(0)

@@ -198,23 +198,6 @@ def test_bad_settings(make_it: Any, error: type[Exception], text: str) -> None:
         make_it()
 
 
-def test_stopping_goes_on_from_its_state() -> None:
-    """A fit that is taken up again stops where one that runs through does, with its weights."""
-    values: list[float | None] = [2, 1, 3, 3, 3, 3]
-    whole, model = EarlyStopping("loss", 3), make()
-    fit(Says("loss", *values), whole, model=model, epochs=6)
-    assert whole.stopped_epoch == 5
-    first, again = EarlyStopping("loss", 3), EarlyStopping("loss", 3)
-    states: list[dict[str, Any]] = []
-    keep = LambdaCallback(on_epoch=lambda *_: states.append(first.state_dict()))
-    fit(Says("loss", *values[:3]), first, keep, epochs=3)
-    again.load_state_dict(states[-1])
-    other = make()
-    fit(Says("loss", *values[3:]), again, model=other, epochs=3)
-    assert (again.best, again.best_epoch, again.stopped_epoch) == (1, 2, 2)
-    same(weights(other), weights(model))
-
-
 # --- ModelCheckpoint
 
 
@@ -289,25 +272,6 @@ def test_checkpoints_go_on_from_their_state(tmp_path: Path) -> None:
     fit(Says("loss", 2, 4), again, epochs=2)
     assert names(tmp_path) == ["epoch-001-loss-2.safetensors", "epoch-002-loss-1.safetensors"]
     assert again.best == 1
-
-
-def test_a_checkpoint_is_resumed_from(tmp_path: Path) -> None:
-    """A fit that goes on from a file ends as the one that ran through, callbacks included."""
-
-    def train(epochs: int, lr: float = 0.1, **options: Any) -> tuple[pf.Model, EarlyStopping]:
-        model, stop = make(lr), EarlyStopping("loss", 9)
-        keep = ModelCheckpoint(tmp_path, "loss", top_k=2)
-        fit(stop, keep, model=model, epochs=epochs, **options)
-        return model, stop
-
-    whole, stop = train(4)
-    files = names(tmp_path)
-    train(2)
-    parts, again = train(4, lr=0.5, resume=tmp_path / "last.pt")
-    assert parts.history.history == whole.history.history
-    assert (again.best, again.best_epoch) == (stop.best, stop.best_epoch)
-    assert names(tmp_path) == files
-    same(weights(parts), weights(whole))
 
 
 # --- CSVLogger, TensorBoard, Timer

