@@ -65,15 +65,9 @@ class RandomSampler(Sampler[int]):
         self.replacement = replacement
         self._num_samples = num_samples
         self.generator = _generator("RandomSampler", generator)
-        if not isinstance(replacement, bool):
-            raise TypeError(
-                f"replacement should be a boolean value, but got replacement={replacement!r}"
-            )
-        _check_count(
-            "num_samples",
-            self.num_samples,
-            "; the data set is empty" if num_samples is None else "",
-        )
+        _check_flag("replacement", replacement, TypeError)
+        why = "; the data set is empty" if num_samples is None else ""
+        _check_count("num_samples", self.num_samples, why)
 
     @property
     def num_samples(self) -> int:
@@ -128,10 +122,7 @@ class WeightedRandomSampler(Sampler[int]):
         generator: Generator | None = None,
     ) -> None:
         _check_count("num_samples", num_samples)
-        if not isinstance(replacement, bool):
-            raise ValueError(
-                f"replacement should be a boolean value, but got replacement={replacement!r}"
-            )
+        _check_flag("replacement", replacement)
         self.weights = as_tensor(weights, dtype=dt.float64, device="cpu")
         if self.weights.ndim != 1:
             raise ValueError(
@@ -176,10 +167,7 @@ class BatchSampler(Sampler[list[int]]):
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         _check_count("batch_size", batch_size)
-        if not isinstance(drop_last, bool):
-            raise ValueError(
-                f"drop_last should be a boolean value, but got drop_last={drop_last!r}"
-            )
+        _check_flag("drop_last", drop_last)
         self.sampler: Any = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -198,6 +186,11 @@ class BatchSampler(Sampler[list[int]]):
 def _check_count(name: str, n: Any, why: str = "") -> None:
     if not isinstance(n, int) or isinstance(n, bool) or n <= 0:
         raise ValueError(f"{name} should be a positive integer value, but got {name}={n!r}{why}")
+
+
+def _check_flag(name: str, value: Any, error: type[Exception] = ValueError) -> None:
+    if not isinstance(value, bool):
+        raise error(f"{name} should be a boolean value, but got {name}={value!r}")
 
 
 def _generator(who: str, generator: Any) -> Generator | None:

@@ -191,7 +191,8 @@ class Unpickler(_PURE):
         return {
             id(OrderedDict): of_pairs(OrderedDict), id(Counter): of_pairs(Counter),
             id(defaultdict): of_default, id(set): of_keys(set), id(frozenset): of_keys(frozenset),
-            id(bytearray): of_bytes, id(bytes): bytes_of_nothing, id(complex): of_parts,
+            id(bytearray): of_bytes, id(complex): of_parts,
+            id(bytes): lambda: b"",  # which the second protocol writes as a call
             id(_PLAIN["_codecs", "encode"]): encode,
         }  # fmt: skip
 
@@ -303,11 +304,6 @@ class Unpickler(_PURE):
     }.items():  # fmt: skip
         dispatch[_code[0]] = _load
     del _code, _load
-
-
-def bytes_of_nothing() -> bytes:
-    """b"", which the second protocol writes as a call."""
-    return b""
 
 
 def check_attribute(what: str, kind: type, name: Any) -> None:

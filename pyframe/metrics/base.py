@@ -253,11 +253,6 @@ def first_tensor(value: Any) -> Tensor:
     return value
 
 
-def _detached(output: Any) -> Any:
-    """An output that NumPy and scikit-learn take, too: a training step's has gradients."""
-    return output.detach() if isinstance(output, Tensor) else output
-
-
 class RunningMean(Streaming):
     """The sum of some numbers by how many they are, of which `counted` is the buffer's name."""
 
@@ -294,7 +289,9 @@ class Mean(RunningMean):
 
     def update(self, output: Any, target: Any) -> None:
         """Call the function. TypeError if it does not give one number."""
-        value = self.fn(_detached(output), target)
+        if isinstance(output, Tensor):  # a training step's has gradients, which NumPy can't take
+            output = output.detach()
+        value = self.fn(output, target)
         like = first_tensor(output)
         n = like.shape[0] if like.ndim else 1
         try:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Iterator, KeysView, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pyframe.core.words import columns, plural
-from pyframe.train.callbacks.base import Callback, Logs
-
-if TYPE_CHECKING:
-    from pyframe.train.model import Model
+from pyframe.train.callbacks.base import Callback, Logs, Model
 
 ROWS = 10  # of a table that is shown; of more, the first and the last ones
 NAN = float("nan")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,9 @@ import pyframe as pf
 from pyframe.core import devices
 from pyframe.ops.random.draws import fork_rng
 from pyframe.train import check, data as _data
-from pyframe.train.callbacks.base import Callback
+from pyframe.train.callbacks.base import Callback, Model
 from pyframe.train.recovery import Streams, modules_of, options_back, tensors_of
 from pyframe.train.steps import trained
-
-if TYPE_CHECKING:
-    from pyframe.train.model import Model
 
 SMOOTH = 0.9  # of the mean of losses that the one before has
 SKIPPED = 0.1  # of the steps, at the beginning, before the mean says much

@@ -8,15 +8,12 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyframe.core.devices import in_browser
 from pyframe.core.words import plural
-from pyframe.train.callbacks.base import Callback, Logs
+from pyframe.train.callbacks.base import Callback, Logs, Model
 from pyframe.train.history import History, number
-
-if TYPE_CHECKING:
-    from pyframe.train.model import Model
 
 PAUSE = 0.2  # seconds between two pictures of a notebook, but at the ends of epochs
 COLORS = ("#3b82f6", "#f97316")  # of training and validation, to be seen on white and on black

@@ -72,15 +72,6 @@ def test_a_copy_trains_as_the_model_would(copied: Any) -> None:
     assert found == model.fit(task(), **options).history
 
 
-def test_means_are_weighted_by_batch() -> None:
-    """A smaller last batch counts less: the mean is over samples."""
-    x, y = task(70)
-    model = make()
-    whole = model.evaluate((x, y), batch_size=70)
-    parts = model.evaluate((x, y), batch_size=32)
-    assert parts == pytest.approx(whole, rel=1e-5)
-
-
 def test_losses_are_read_now_and_then(gpu: str) -> None:
     x, y = task(40 * 8)
     model = make()
@@ -170,6 +161,7 @@ def test_predictions_between_the_steps() -> None:
 
 
 def test_evaluations_at_once_have_means_of_their_own(device: str) -> None:
+    """Over samples: a smaller last batch counts less."""
     x, y = task(256)
     model = make().to(device)
     want = model.evaluate((x, y))

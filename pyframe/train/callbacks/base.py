@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyframe.train.model import Model
+    from pyframe.train.model import Model as Model
+else:
+    Model = Any  # for annotations: its module imports this one
 
 Logs = dict[str, float]
 

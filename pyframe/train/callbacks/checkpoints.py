@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyframe.train import check
-from pyframe.train.callbacks.base import Callback, Logs
+from pyframe.train.callbacks.base import Callback, Logs, Model
 from pyframe.train.callbacks.monitor import Monitor
-
-if TYPE_CHECKING:
-    from pyframe.train.model import Model
 
 
 class ModelCheckpoint(Callback):

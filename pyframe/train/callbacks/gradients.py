@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyframe as pf
 from pyframe import nn
 from pyframe.tensor import gather_async
 from pyframe.train import check, data
-from pyframe.train.callbacks.base import Callback, Logs
-
-if TYPE_CHECKING:
-    from pyframe.train.model import Model
+from pyframe.train.callbacks.base import Callback, Logs, Model
 
 ADVICE = {
     "inputs": "clean or scale the data; no learning rate mends it",

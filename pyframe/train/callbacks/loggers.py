@@ -7,15 +7,12 @@ import io
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyframe.io.files import replacing
 from pyframe.tensor import gather_async
 from pyframe.train import check
-from pyframe.train.callbacks.base import Callback, Logs
-
-if TYPE_CHECKING:
-    from pyframe.train.model import Model
+from pyframe.train.callbacks.base import Callback, Logs, Model
 
 
 class CSVLogger(Callback):

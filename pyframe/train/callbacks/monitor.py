@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyframe.core.words import near
 from pyframe.train import check
-from pyframe.train.callbacks.base import Logs
-
-if TYPE_CHECKING:
-    from pyframe.train.model import Model
+from pyframe.train.callbacks.base import Logs, Model
 
 # Words in the names of quantities that are better the higher they are; all others are losses.
 _HIGHER = re.compile(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyframe as pf
 from pyframe.tensor import gather_async
 from pyframe.train import check
-from pyframe.train.callbacks.base import Callback, Logs
+from pyframe.train.callbacks.base import Callback, Logs, Model
 from pyframe.train.callbacks.monitor import Monitor
-
-if TYPE_CHECKING:
-    from pyframe.train.model import Model
 
 
 class EarlyStopping(Callback):
@@ -66,7 +63,8 @@ class EarlyStopping(Callback):
         if self.monitor.better(value, self.best, self.min_delta):
             self.best, self.best_epoch = value, epoch
             if self.restore_best:
-                self.weights = _copies(model)
+                state = model.net.state_dict()
+                self.weights = {name: x.detach().clone() for name, x in state.items()}
             if self.baseline is None or self.monitor.better(value, self.baseline):
                 self.since = set()
         if len(self.since) >= self.patience:
@@ -116,9 +114,3 @@ class EarlyStopping(Callback):
         self.best, self.best_epoch = state["best"], state["best_epoch"]
         self.since, self.weights = set(state["since"]), dict(state["weights"])
         self._resumed = True
-
-
-@pf.no_grad()
-def _copies(model: Model) -> dict[str, pf.Tensor]:
-    """The net's state_dict, as it is now: copies that lie where it lies."""
-    return {name: x.detach().clone() for name, x in model.net.state_dict().items()}
