@@ -42,15 +42,14 @@ def fresh() -> Iterator[None]:
 class Noisy(Dataset):
     """Samples with noise of every kind of stream; the GPU is lost as some of them are made."""
 
-    def __init__(self, lost_at: tuple[int, ...] = (), pyframe: bool = True) -> None:
+    def __init__(self, lost_at: tuple[int, ...] = (), pyframe: bool = True, n: int = N) -> None:
         self.pyframe = pyframe
         rng = np.random.default_rng(0)
-        self.x = rng.normal(size=(N, 6)).astype(np.float32)
-        self.y = rng.integers(0, 3, N)
+        self.x, self.y = rng.normal(size=(n, 6)).astype(np.float32), rng.integers(0, 3, n)
         self.lost_at, self.made = set(lost_at), 0
 
     def __len__(self) -> int:
-        return N
+        return len(self.x)
 
     def __getitem__(self, i: int) -> Any:
         self.made += 1

@@ -18,30 +18,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from train.test_recovery import Noisy
 
 import pyframe as pf
 from pyframe import nn, optim
-from pyframe.data import DataLoader, Dataset
+from pyframe.data import DataLoader
 from pyframe.io import files
 from pyframe.train import Callback, checkpoint
 from pyframe.train.callbacks import EarlyStopping, ModelCheckpoint
 
-EPOCHS = 3
-
-
-class Noisy(Dataset):
-    """Samples with noise of every stream of the host."""
-
-    def __init__(self) -> None:
-        rng = np.random.default_rng(0)
-        self.x, self.y = rng.normal(size=(50, 6)).astype(np.float32), rng.integers(0, 3, 50)
-
-    def __len__(self) -> int:
-        return 50
-
-    def __getitem__(self, i: int) -> Any:
-        noise = np.random.normal() + random.random() + pf.rand(1).item()
-        return self.x[i] + np.float32(0.1 * noise), self.y[i]
+EPOCHS, N = 3, 50
 
 
 class Stop(Callback):
@@ -82,9 +68,12 @@ def make(width: int = 8) -> pf.Model:
     return pf.Model(net, nn.CrossEntropyLoss(), adam, ["accuracy", "f1"], schedule)
 
 
+def samples() -> DataLoader[Any]:
+    return DataLoader(Noisy(n=N), 8, shuffle=True, generator=pf.Generator().manual_seed(5))
+
+
 def fit(model: pf.Model, resume: Any = None, *callbacks: Any, **options: Any) -> pf.Model:
-    loader = DataLoader(Noisy(), 8, shuffle=True, generator=pf.Generator().manual_seed(5))
-    model.fit(loader, EPOCHS, resume=resume, callbacks=callbacks, verbose=0, device="cpu",
+    model.fit(samples(), EPOCHS, resume=resume, callbacks=callbacks, verbose=0, device="cpu",
               read_every=3, **options)  # fmt: skip
     return model
 
@@ -150,7 +139,7 @@ def test_stopped_as_an_epoch_ends(way: str, tmp_path: Path) -> None:
         if way == "error":
             fail(model)
 
-    data = Noisy()
+    data = Noisy(n=N)
     validation = data.x, data.y
     options = {"read_every": 100, "validation_data": validation}
     runs = []
@@ -170,8 +159,8 @@ def test_a_kill_at_any_moment(tmp_path: Path) -> None:
         pytest.skip("this system has no SIGKILL")
     code = f"""
 import os, signal, sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-import test_resume as t
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+import train.test_resume as t
 from pyframe.train import checkpoint
 checkpoint.SECONDS = 0
 write, left = os.fsync, [int(sys.argv[1])]
@@ -281,7 +270,7 @@ def test_what_is_another_now_is_told(tmp_path: Path) -> None:
     """Data within an epoch, or an optimizer."""
     fit(make(), tmp_path, Stop(3, stop))
     with pytest.warns(RuntimeWarning, match="after 3 of 7 batches of an epoch, which has 5 now"):
-        make().fit(DataLoader(Noisy(), 10), 1, resume=tmp_path, verbose=0, device="cpu")
+        make().fit(DataLoader(Noisy(n=N), 10), 1, resume=tmp_path, verbose=0, device="cpu")
     model = make()
     model.optimizer = optim.SGD(model.net.parameters())
     model.lr_scheduler = optim.lr_scheduler.StepLR(model.optimizer, 1)
@@ -315,8 +304,7 @@ def test_on_a_gpu(gpu: str, tmp_path: Path) -> None:
     for resume in (None, tmp_path, tmp_path):
         model = make()
         epochs = 1 if len(runs) == 1 else 2
-        loader = DataLoader(Noisy(), 8, shuffle=True, generator=pf.Generator().manual_seed(5))
-        model.fit(loader, epochs, resume=resume, verbose=0, device=gpu)
+        model.fit(samples(), epochs, resume=resume, verbose=0, device=gpu)
         runs.append(model.history["loss"])
     assert runs[2] == pytest.approx(runs[0], rel=1e-6)
 
