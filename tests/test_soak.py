@@ -21,7 +21,7 @@ finally:
 
 # Tries of each attack; on a GPU a third of them where the CPU is attacked as well
 TRIES = {"threads": 3, "shapes": 3, "compiled": 8, "interrupts": 4, "faults": 3, "kills": 1,
-         "files": 6, "cache": 20, "lost": 4, "numbers": 12, "serve": 5, "mistakes": 5,
+         "cache": 20, "lost": 4, "numbers": 12, "serve": 5, "mistakes": 5,
          "fit": 1, "resume": 3}  # fmt: skip
 
 

@@ -32,7 +32,6 @@ ATTACKS = {
     "interrupts": Attack(disturb.interrupts),
     "faults": Attack(disturb.faults),
     "kills": Attack(disturb.kills, ("cpu",)),
-    "files": Attack(outside.files, ("cpu",)),
     "cache": Attack(outside.cache, ("cpu",)),
     "lost": Attack(disturb.lost, ("gpu",)),
     "numbers": Attack(compute.numbers),

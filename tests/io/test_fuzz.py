@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe.io import SafetensorError, safetensors
+from pyframe.io import SafetensorError, read_idx, safetensors
 
 hypothesis = pytest.importorskip("hypothesis", reason="hypothesis makes the damaged files")
 from hypothesis import given, settings, strategies as st  # noqa: E402
@@ -27,11 +30,11 @@ GOOD = safetensors.save(
 HEADER = 8 + int.from_bytes(GOOD[:8], "little")
 
 
-def changed(changes: list[tuple[int, int]]) -> bytes:
+def changed(changes: list[tuple[int, int]], good: bytes = GOOD) -> bytes:
     """Other bytes at some positions."""
-    data = bytearray(GOOD)
+    data = bytearray(good)
     for at, value in changes:
-        data[at] = value
+        data[at % len(data)] = value
     return bytes(data)
 
 
@@ -42,11 +45,10 @@ def headed(at: int, removed: int, added: bytes) -> bytes:
 
 
 bytes_of_json = st.sampled_from(b'0123456789{}[]",:-.eFI UB\\')
+CHANGES = st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), min_size=1)
 DAMAGED = {
     "cut off": st.integers(0, len(GOOD) - 1).map(lambda n: GOOD[:n]),
-    "bytes changed": st.lists(
-        st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), min_size=1
-    ).map(changed),
+    "bytes changed": CHANGES.map(changed),
     "header rewritten": st.tuples(st.integers(8, HEADER - 1), bytes_of_json).map(
         lambda change: changed([change])
     ),
@@ -55,6 +57,7 @@ DAMAGED = {
     ),
     "any bytes": st.binary(max_size=200),
 }
+fuzz = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 
 
 @pytest.mark.parametrize("how", DAMAGED)
@@ -62,7 +65,7 @@ def test_damaged_weights(how: str) -> None:
     """What is taken, the reference takes, and reads the same."""
     reference = pytest.importorskip("safetensors.numpy", reason="the reference is missing")
 
-    @settings(max_examples=300, deadline=None, derandomize=True, database=None)
+    @fuzz
     @given(DAMAGED[how])
     def check(data: bytes) -> None:
         try:
@@ -74,6 +77,29 @@ def test_damaged_weights(how: str) -> None:
             assert found[name].shape == array.shape
             if array.dtype != bool:  # its bools hold the file's bytes, which may be 2
                 assert found[name].numpy().tobytes() == array.tobytes()
+
+    check()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_damaged_idx(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    """What is read is what the header announces, to the last byte."""
+    good = bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3]) + bytes(range(6))
+    path = tmp_path / "file"
+
+    @fuzz
+    @given(CHANGES)
+    def check(changes: list[tuple[int, int]]) -> None:
+        data = changed(changes, good)
+        path.write_bytes(pack(data))
+        try:
+            found = read_idx(path)
+        except ValueError as error:
+            assert str(path) in str(error)  # noqa: PT017  (not each one fails)
+            return
+        header = 4 + 4 * data[3]
+        assert list(found.shape) == np.frombuffer(data[4:header], ">u4").tolist()
+        assert found.astype(found.dtype.newbyteorder(">")).tobytes() == data[header:]
 
     check()
 
