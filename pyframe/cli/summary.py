@@ -53,7 +53,7 @@ def add(commands: Any) -> None:
     )  # fmt: skip
 
 
-class Entry(NamedTuple):
+class Stored(NamedTuple):
     """A tensor in a file."""
 
     name: str
@@ -72,7 +72,7 @@ class Contents(NamedTuple):
 
     format: str
     files: dict[str, int]  # bytes of each
-    entries: list[Entry]
+    entries: list[Stored]
     metadata: dict[str, str]
     others: dict[str, str]  # the repr of everything but tensors
 
@@ -108,7 +108,7 @@ def contents(path: str) -> Contents:
 
     if kind(path) == "safetensors":
         d = safetensors.describe(path)
-        entries = [Entry(name, t.shape, dtype_name(t.dtype), t.nbytes, t.file)
+        entries = [Stored(name, t.shape, dtype_name(t.dtype), t.nbytes, t.file)
                    for name, t in d.tensors.items()]  # fmt: skip
         return Contents("safetensors", d.files, entries, d.metadata, {})
     name, size = os.path.basename(path), os.path.getsize(path)
@@ -116,7 +116,7 @@ def contents(path: str) -> Contents:
     read = npz.outline if kind(path) == "npz" else pt.outline
     for key, value in named(read(path)):
         if isinstance(value, pf.Tensor):
-            entries.append(Entry(key, tuple(value.shape), value.dtype.name, value.nbytes, name))
+            entries.append(Stored(key, tuple(value.shape), value.dtype.name, value.nbytes, name))
         else:
             others[key] = f"{value!r:.60}"
     return Contents(kind(path), {name: size}, entries, {}, others)
@@ -135,7 +135,7 @@ def dtype_name(stored: str) -> str:
     return f"{DTYPES[found[1]]}{found[2]}{found[3].lower()}" if found else stored.lower()
 
 
-def by_dtype(entries: list[Entry]) -> dict[str, dict[str, int]]:
+def by_dtype(entries: list[Stored]) -> dict[str, dict[str, int]]:
     """Tensors, parameters and bytes of each dtype, the most bytes first."""
     found: dict[str, dict[str, int]] = {}
     for e in entries:
@@ -167,39 +167,39 @@ def as_json(path: str, found: Contents) -> dict[str, Any]:
 # --- for people
 
 
-class Node(NamedTuple):
+class Level(NamedTuple):
     """A level of the names."""
 
-    children: dict[str, Node]
-    entries: list[Entry]  # of it and of all below
+    children: dict[str, Level]
+    entries: list[Stored]  # of it and of all below
 
     @property
     def is_tensor(self) -> bool:
         return not self.children
 
 
-def tree(entries: list[Entry]) -> Node:
+def tree(entries: list[Stored]) -> Level:
     """The tensors by the parts of their names, each level in the order of the file."""
-    root = Node({}, [])
+    root = Level({}, [])
     for e in entries:
         node = root
         node.entries.append(e)
         for part in e.name.split("."):
-            node = node.children.setdefault(part, Node({}, []))
+            node = node.children.setdefault(part, Level({}, []))
             node.entries.append(e)
     return root
 
 
-def rows(node: Node, depth: int | None, level: int = 0) -> Iterator[tuple[str, str, str, int, int]]:
-    """Name, shape, dtype, parameters and bytes of all below a node."""
+def rows(node: Level, depth: int | None, n: int = 0) -> Iterator[tuple[str, str, str, int, int]]:
+    """Name, shape, dtype, parameters and bytes of all below a node, which is the n-th level."""
     for name, child in node.children.items():
         es = child.entries
         sums = sum(e.numel for e in es), sum(e.nbytes for e in es)
         shape = str(list(es[0].shape)) if child.is_tensor else ""
         dtypes = ", ".join(dict.fromkeys(e.dtype for e in es))
-        yield "  " * level + name, shape, dtypes if shape or level + 1 == depth else "", *sums
-        if depth is None or level + 1 < depth:
-            yield from rows(child, depth, level + 1)
+        yield "  " * n + name, shape, dtypes if shape or n + 1 == depth else "", *sums
+        if depth is None or n + 1 < depth:
+            yield from rows(child, depth, n + 1)
 
 
 def lines(path: str, found: Contents, depth: int | None) -> list[str]:

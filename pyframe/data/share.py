@@ -27,7 +27,7 @@ SPARE = 3  # free blocks that a worker keeps besides those it fills ahead
 MOST = 64  # blocks of a worker: each is an open file, of which a process may not have many
 
 
-class _Pickler(pickle.Pickler):
+class _BatchPickler(pickle.Pickler):
     """Arrays stay outside of the pickle; a tensor of the CPU is its array, without a copy."""
 
     def reducer_override(self, obj: Any) -> Any:
@@ -87,7 +87,7 @@ class Sender:
         """A batch as a parcel, and the file of its block if that is new."""
         found: list[pickle.PickleBuffer] = []
         text = io.BytesIO()
-        _Pickler(text, 5, buffer_callback=found.append).dump(batch)
+        _BatchPickler(text, 5, buffer_callback=found.append).dump(batch)
         arrays = [b.raw() for b in found]
         total = sum(-(-a.nbytes // ALIGN) * ALIGN for a in arrays)
         parcel = Parcel(text.getvalue(), [], dropped=self.dropped)

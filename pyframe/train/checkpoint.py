@@ -31,11 +31,11 @@ from pyframe.ops.random.draws import go_on, gpu_streams
 from pyframe.tensor import gather_async
 from pyframe.train import check, data
 from pyframe.train.callbacks import Callback
-from pyframe.train.recovery import MARK, Position, Streams, generators
+from pyframe.train.recovery import MARK, LoopPosition, Streams, generators
 from pyframe.train.steps import trained
 
 if TYPE_CHECKING:
-    from pyframe.train.loop import Loop
+    from pyframe.train.loop import FitLoop
     from pyframe.train.model import Model
 
 FORMAT = 2  # 1 counted epochs from 0
@@ -57,11 +57,11 @@ class NewerFormatError(CheckpointError):
 
 def _collect(model: Model) -> dict[str, Any]:
     """The tree of a checkpoint, with tensors where they lie."""
-    loop = model._loop
+    loop, step = model._loop, model.step
     if loop is None:
-        position = Position(model.epochs, step=model.step, told=model.step)
+        position = LoopPosition(model.epochs, step=step, told=step)
     elif loop.ended:
-        position = Position(model.epoch, step=model.step, told=model.step, samples=model.samples)
+        position = LoopPosition(model.epoch, step=step, told=step, samples=model.samples)
     else:
         position = loop.position(told=0)
     where = {k: v for k, v in asdict(position).items() if k not in ("asked", "later", "logs")}
@@ -187,7 +187,7 @@ def newest(folder: Path) -> tuple[Path, dict[str, Any]] | None:
     return None
 
 
-def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Position:
+def restore(model: Model, found: dict[str, Any], path: Any, loop: FitLoop) -> LoopPosition:
     """Let all be as it was, and give the position to go on from. Nothing is changed where anything
     differs."""
     what = f"fit: resume: {os.fspath(path)}"
@@ -216,7 +216,7 @@ def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Posit
     model.history.load_state_dict(found["history"])
     loop.load_states(found["callbacks"])
     _go_on(model, found["random"], loop)
-    position, before = Position(**found["place"]), found.get("steps_per_epoch")
+    position, before = LoopPosition(**found["place"]), found.get("steps_per_epoch")
     if position.batch and before != model.steps_per_epoch:
         check.warn(
             f"{what} was written after {position.batch} of {before} batches of an epoch, which has "
@@ -238,7 +238,7 @@ def _load_optimizers(optimizers: Sequence[Any], states: Sequence[Any]) -> None:
             raise
 
 
-def _go_on(model: Model, random: dict[str, Any], loop: Loop) -> None:
+def _go_on(model: Model, random: dict[str, Any], loop: FitLoop) -> None:
     """Let random numbers go on from where they were."""
     now = _back(random["now"], loop.loader)
 
@@ -276,13 +276,13 @@ def _back(streams: dict[str, Any], loader: Any) -> Callable[[], None]:
 class Resume(Callback):
     """Keeps a fit in a folder, and goes on from what it finds there; of a file, goes on alone."""
 
-    def __init__(self, path: Any, loop: Loop, writes: bool) -> None:
+    def __init__(self, path: Any, loop: FitLoop, writes: bool) -> None:
         self.path, self.loop = Path(path), loop
         self.folder = not self.path.is_file()
         self.writes = writes and self.folder
         self.due = time.monotonic() + SECONDS
 
-    async def start(self, position: Position) -> Position:
+    async def start(self, position: LoopPosition) -> LoopPosition:
         """Where the fit begins."""
         found = newest(self.path) if self.folder else (self.path, read(self.path))
         if found is None:

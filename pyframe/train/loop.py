@@ -15,8 +15,8 @@ from pyframe.train import check, data
 from pyframe.train.callbacks import Callback, EarlyStopping, History
 from pyframe.train.interrupts import interrupts
 from pyframe.train.progress import progress
-from pyframe.train.recovery import Position, Recovery
-from pyframe.train.steps import Options, Steps, numbers
+from pyframe.train.recovery import LoopPosition, Recovery
+from pyframe.train.steps import StepOptions, Steps, numbers
 
 if TYPE_CHECKING:
     from pyframe.train.model import Model
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _BY_STEP = (pf.optim.lr_scheduler.OneCycleLR, pf.optim.lr_scheduler.CyclicLR)
 
 
-class Loop:
+class FitLoop:
     """One call of `fit`."""
 
     def __init__(
-        self, model: Model, loader: Any, options: Options, validation: Any,
+        self, model: Model, loader: Any, options: StepOptions, validation: Any,
         callbacks: Sequence[Callback], safe: Recovery, *, monitor: str | None, mode: str,
         patience: int | None, resume: Any, verbose: int, read_every: int, compile: bool,
     ) -> None:  # fmt: skip
@@ -77,7 +77,7 @@ class Loop:
             begin = safe.begin(model, self.history, self.loader)
             if self.resume is not None:
                 begin = await self.resume.start(begin)
-            position: Position | None = begin
+            position: LoopPosition | None = begin
             await self.tell("on_fit_begin", model)
             with interrupts(model):
                 while position is not None:
@@ -102,7 +102,7 @@ class Loop:
                 model._loop = None
         return self.history
 
-    async def _train(self, taken: Steps, at: Position) -> None:
+    async def _train(self, taken: Steps, at: LoopPosition) -> None:
         model, safe, loader = self.model, self.safe, self.loader
         x: Any = None
         run = taken.compiled if self.compile else taken.step
@@ -168,7 +168,7 @@ class Loop:
             await self._end_epoch(epoch, logs, cut)
             if model.stop_training:
                 break
-            at = Position(epoch, step=step, told=told, samples=model.samples)
+            at = LoopPosition(epoch, step=step, told=told, samples=model.samples)
 
     async def _end_epoch(self, epoch: int, logs: dict[str, float], cut: bool) -> None:
         """Validate, let schedulers step, and tell. One that is cut short can be gone on with."""
@@ -219,12 +219,12 @@ class Loop:
         keys = list(named) if isinstance(named, dict) else range(len(optimizers))
         return [(f"lr_{key}", o) for key, o in zip(keys, optimizers, strict=True)]
 
-    def position(self, **more: Any) -> Position:
+    def position(self, **more: Any) -> LoopPosition:
         """How far it has come."""
         model, taken = self.model, self.taken
         count = 0 if taken is None else taken.count
         own = {"step": model.step, "told": model.step, "logs": {}, **more}
-        return Position(
+        return LoopPosition(
             max(model.epoch - 1, 0), self.safe.batch, count=count, samples=model.samples,
             group=list(self.group), first=self.first, **own,
         )  # fmt: skip

@@ -19,9 +19,9 @@ from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async
 from pyframe.train import check, data as _data
 from pyframe.train.callbacks import Callback, History
-from pyframe.train.loop import Loop
+from pyframe.train.loop import FitLoop
 from pyframe.train.recovery import MARK, Recovery, puts_back
-from pyframe.train.steps import PLAIN, Options, Steps, numbers, parameters_of
+from pyframe.train.steps import PLAIN, StepOptions, Steps, numbers, parameters_of
 from pyframe.train.words import listed, name_of
 
 Loss = Callable[..., pf.Tensor]
@@ -103,7 +103,7 @@ class Model:
     def _begin(self) -> None:
         """What a model has for itself, and a copy of it anew."""
         self._now = _Now()
-        self._loop: Loop | None = None  # the fit that runs
+        self._loop: FitLoop | None = None  # the fit that runs
         self._safe: Recovery | None = None  # the copies of the last fit
         self._own: weakref.ref[Steps] | None = None  # those that count with the user's metrics
         self._free: dict[str, list[Steps]] = {"train": [], "test": []}  # that nobody uses now
@@ -413,7 +413,7 @@ class Model:
         ready = (x, y) if w is None else (x, y, _data.to_device(what, w, device, dtype))
         return ready, _data.count(what, x)
 
-    def _take_steps(self, kind: str, options: Options = PLAIN) -> Steps:
+    def _take_steps(self, kind: str, options: StepOptions = PLAIN) -> Steps:
         """Steps that nobody else uses until they are given back: what runs beside has others."""
         trained = [[id(p) for p in parameters_of(o)] for o in self.optimizers]
         key: tuple[Any, ...] = (
@@ -531,13 +531,13 @@ class Model:
         if device is not None:
             await safe.move(self, pf.device(device))
         precision = self._precision(mixed_precision)
-        options = Options(
+        options = StepOptions(
             clip_norm, clip_value, accumulate, precision,
             None if classes is None else tuple(classes.tolist()),
             tuple(w for w in watchers if _looks_at_gradients(w)),
         )  # fmt: skip
         check.one_device("fit", self.net)
-        loop = Loop(
+        loop = FitLoop(
             self, loader, options, validation_data, watchers, safe,
             monitor=monitor, mode=mode, patience=patience, resume=resume, verbose=verbose,
             read_every=read_every, compile=compile,
@@ -639,7 +639,7 @@ class Model:
         return self._wait("evaluate", options.get("device"), data, **options)
 
     async def _evaluate(
-        self, loader: Any, options: Options, compile: bool, what: str = "evaluate"
+        self, loader: Any, options: StepOptions, compile: bool, what: str = "evaluate"
     ) -> dict[str, Any]:
         taken = self._take_steps("test", options)
         run = taken.compiled if compile else taken.step

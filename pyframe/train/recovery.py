@@ -26,7 +26,7 @@ from pyframe.train.steps import trained
 
 if TYPE_CHECKING:
     from pyframe.train.callbacks import History
-    from pyframe.train.loop import Loop
+    from pyframe.train.loop import FitLoop
     from pyframe.train.model import Model
 
 LOSSES = 3  # of the GPU in one fit; after the next one it goes on on the CPU
@@ -41,7 +41,7 @@ def _seconds(tensors: int, nbytes: int) -> float:
 
 
 @dataclass
-class Position:
+class LoopPosition:
     """How far a fit has come."""
 
     epoch: int = 0  # epochs that are over
@@ -87,7 +87,7 @@ def generators(loader: Any) -> list[Generator]:
 class _Copy:
     """All that training changes, on the host, but for the values of tensors: those are read."""
 
-    def __init__(self, model: Model, position: Position, epoch: Streams) -> None:
+    def __init__(self, model: Model, position: LoopPosition, epoch: Streams) -> None:
         self.position, self.epoch, self.streams = position, epoch, Streams()
         self.made = f"after step {position.step}"
         self.earlier = False  # made by the fit before
@@ -225,26 +225,26 @@ class Recovery:
                 self.tell(model, error)
             model.to(device)
 
-    def begin(self, model: Model, history: History, loader: Any) -> Position:
+    def begin(self, model: Model, history: History, loader: Any) -> LoopPosition:
         """Where the fit begins; the model is on its device."""
         self.running, self.history, self.loader = True, history, loader
         self.on_gpu = model.device.type != "cpu"
         values, self.values = self.values, []
         earlier, self.copy = self.copy, None
         if self.on_gpu and (values or earlier):
-            self.copy = _Copy(model, Position(), Streams())
+            self.copy = _Copy(model, LoopPosition(), Streams())
             self.copy.values = values
             if earlier:
                 self.copy.values = earlier.values
                 self.copy.made, self.copy.earlier = f"{earlier.made} of the fit before", True
-        return Position()
+        return LoopPosition()
 
     def resume_epoch(self, begin: Callable[[], None], back: Callable[[], None]) -> None:
         """Let the next `batches` begin with random numbers as `begin` puts them; after those that
         are trained on already, `back` takes them to where they were."""
         self.resumed, self.begin_epoch, self.back = True, begin, back
 
-    def batches(self, loader: Any, at: Position) -> Iterator[Any]:
+    def batches(self, loader: Any, at: LoopPosition) -> Iterator[Any]:
         """The batches of an epoch from a position on, the same ones in the same order."""
         self.batch = at.batch
         if not self.resumed:
@@ -263,7 +263,7 @@ class Recovery:
             self.batch += 1
             yield batch
 
-    async def ask(self, loop: Loop, step: int, later: bool = False) -> Any:
+    async def ask(self, loop: FitLoop, step: int, later: bool = False) -> Any:
         """`begin()` of the steps that run: what it asks for has a copy with it where one is due.
         `later` says that the callbacks are told of the losses only after more steps."""
         now, means, model = time.monotonic(), loop.taken, loop.model
@@ -301,7 +301,7 @@ class Recovery:
 
         return means.begin(last, keep)
 
-    async def restore(self, model: Model, error: DeviceLostError) -> Position:
+    async def restore(self, model: Model, error: DeviceLostError) -> LoopPosition:
         """Go back to the last copy; gives its position. Raises `error` if that won't help."""
         gone = await lost(tensors_of(model))
         if self.copy is None or not gone:

@@ -28,7 +28,7 @@ Logs = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Options:
+class StepOptions:
     """How a step updates the parameters; it belongs to what is captured."""
 
     clip_norm: float | None = None
@@ -39,7 +39,7 @@ class Options:
     watchers: tuple[Callback, ...] = ()  # with on_gradients
 
 
-PLAIN = Options()
+PLAIN = StepOptions()
 
 
 class Steps:
@@ -49,7 +49,7 @@ class Steps:
     """
 
     def __init__(
-        self, model: Model, kind: str, key: tuple[Any, ...], options: Options, own: bool
+        self, model: Model, kind: str, key: tuple[Any, ...], options: StepOptions, own: bool
     ) -> None:
         """`own`: it counts with the metrics that the user has, and not with copies of them."""
         self.model, self.kind, self.key, self.options = model, kind, key, options
