@@ -20,7 +20,6 @@ from pyframe.codegen.numpy.instructions import (
     combine_of,
     copy_result,
     dtype_of,
-    is_plain,
     narrow,
     op_calls,
 )
@@ -164,7 +163,6 @@ class Blocked:
                 ]
             )
         ]  # fmt: skip
-        self.hoist(len(blocks))
         for level in range(max(levels, default=0) + 1):
             crossing = [n for n, i in enumerate(self.code)
                      if self.crosses(i, cut) and levels[i.arg] == level]  # fmt: skip
@@ -234,25 +232,6 @@ class Blocked:
             out.append(max((out[a] for a in args), default=0) + self.crosses(i, cut))
         return out
 
-    def hoist(self, blocks: int) -> None:
-        """What is one scalar is computed once, not in each block."""
-        if blocks == 1:
-            return
-        calls: list[Call] = []
-        for n, i in enumerate(self.code):
-            if n in self.sources and self.sources[n].mask is None and _is_one(self.shapes[n]):
-                self.values[n] = self.sources[n].array.reshape(())
-            elif (
-                isinstance(i, Apply)
-                and n not in self.sources
-                and _is_one(self.shapes[n])
-                and all(a in self.values for a in i.args)
-            ):
-                out = self.values[n] = np.empty((), i.dtype.numpy)
-                calls += op_calls(i, [self.values[a] for a in i.args], out, np.empty)
-        if calls:
-            self.builder.stages.append(Stage([calls]))
-
     def partial(self, n: int, blocks: int) -> Array:
         i = self.code[n]
         return np.empty((blocks, *self.shapes[n]), acc_dtype(i))
@@ -272,10 +251,6 @@ class Blocked:
             calls.append((np.copyto, (rounded, out)))
             return rounded
         return out
-
-
-def _is_one(shape: Shape) -> bool:
-    return all(n == 1 for n in shape)
 
 
 class Share:
@@ -361,17 +336,13 @@ class Share:
                 xs = [values[a] for a in args]
                 shape = self.shape(body.shapes[n], ranges)
                 out = self.direct(n, i, shape, ranges, pending)
+                if out is None:
+                    out = self.take(n, shape, i.dtype.numpy)
                 if isinstance(i, Reduce):
-                    if out is None:
-                        out = self.take(n, shape, i.dtype.numpy)
                     self.reduce(i, xs[0], out, ranges)
                     if i.dtype.narrow is not None:
                         self.calls.append((narrow, (i.dtype.narrow, out)))
                 else:
-                    if out is None:
-                        out = self.in_place(n, i, args, xs, shape)
-                    if out is None:
-                        out = self.take(n, shape, i.dtype.numpy)
                     self.calls += self.masked(i, xs, out, ranges) or op_calls(
                         i, xs, out, self.scratch
                     )
@@ -432,21 +403,6 @@ class Share:
     def unscratch(self) -> None:
         self.free += self.temporary
         self.temporary = []
-
-    def in_place(
-        self, n: int, i: Apply, args: tuple[int, ...], xs: list[Array], shape: Shape
-    ) -> Array | None:
-        """The register of an operand that ends here, if a ufunc can write over it."""
-        if not is_plain(i, xs):
-            return None
-        for a, x in zip(args, xs, strict=True):
-            if (
-                a in self.held and self.last[a] == n
-                and x.shape == shape and x.dtype == i.dtype.numpy
-            ):  # fmt: skip
-                self.held[n] = self.held.pop(a)
-                return x
-        return None
 
     # --- instructions
 
