@@ -47,6 +47,10 @@ class Value:
         """The same number as another type, an int with its sign."""
         raise NotImplementedError
 
+    def bits(self, type: str) -> Any:
+        """The same bits as another type of that size, in each lane of a vector."""
+        raise NotImplementedError
+
     def where(self, condition: Any, other: Operand) -> Any:
         """This where the condition holds, else the other."""
         raise NotImplementedError

@@ -9,6 +9,7 @@ of a kernel.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 INDEX = "index"
@@ -159,6 +160,16 @@ class For(NamedTuple):
     step: int
     body: tuple[Any, ...]
     times: int = 0
+
+
+STATEMENTS = (
+    Const, Param, Unit, Iota, Splat, Rotate, Lane, Op, Load, Store, Var, Get, Set, For,
+)  # fmt: skip
+
+
+def methods(of: type, prefix: str) -> dict[type, Callable[[Any, Any], Any]]:
+    """The method of a class for each kind of statement, which is named after it."""
+    return {kind: getattr(of, prefix + kind.__name__.lower()) for kind in STATEMENTS}
 
 
 # How a register type lies in memory: the name of the form and its bytes. float16 is f32 in

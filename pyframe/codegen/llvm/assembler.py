@@ -115,6 +115,10 @@ class Value(cpu.Value):
             return self
         return self.f.new(type, f"{word} {self.type} {self.name} to {type}")
 
+    def bits(self, type: str) -> Value:
+        """The same bits as another type, in each lane of a vector."""
+        return self.to("bitcast", _type(type))
+
     def splat(self, lanes: int) -> Value:
         """A vector with it in every lane."""
         name, kind = self.name, vector_of(self.type, lanes)

@@ -9,29 +9,13 @@ that the int it is cast to cannot hold.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pyframe.codegen.lanes.program import (
-    INDEX,
-    MEMORY,
-    Const,
-    For,
-    Get,
-    Iota,
-    Lane,
-    LaneProgram,
-    Load,
-    Op,
-    Param,
-    Rotate,
-    Set,
-    Splat,
-    Store,
-    Unit,
-    UnsupportedKernelError,
-    Var,
-)
+from pyframe.codegen.cpu import primitives
+from pyframe.codegen.lanes import program as lanes
+from pyframe.codegen.lanes.program import INDEX, MEMORY, UnsupportedKernelError
 from pyframe.codegen.llvm.assembler import Assembler, Value, Variable, module, vector_of
 
 NAME = "kernel"
@@ -54,7 +38,7 @@ INTRINSICS = {
 }  # fmt: skip
 
 
-def generate(function: LaneProgram, bits: int) -> str:
+def generate(function: lanes.LaneProgram, bits: int) -> str:
     """The module of a function, for a CPU with vectors of so many bits."""
     return module([_Printer(function, bits).f], bits)
 
@@ -66,14 +50,14 @@ def _bits(type: str) -> int:
 class _Printer:
     """Prints a lane program into the function `f`."""
 
-    def __init__(self, function: LaneProgram, bits: int) -> None:
+    def __init__(self, function: lanes.LaneProgram, bits: int) -> None:
         f = self.f = Assembler(NAME, "ptr ptr i64 i64", linkage="", bits=bits)
         bindings, self.params, begin, end = f.params
         self.buffers = [f.load_fixed("ptr", bindings + 8 * n) for n in range(function.bindings)]
         self.values: dict[int, Value] = {-1: begin, -2: end}
         self.variables: dict[int, Variable] = {}
         self.known: dict[int, Any] = {}  # the numbers of constants
-        self.print_for(For(-3, -1, -2, 1, function.body))
+        self.print_for(lanes.For(-3, -1, -2, 1, function.body))
 
     def statements(self, body: Iterable[Any]) -> None:
         for i in body:
@@ -81,44 +65,44 @@ class _Printer:
 
     # --- values
 
-    def print_const(self, i: Const) -> None:
+    def print_const(self, i: lanes.Const) -> None:
         self.values[i.out] = self.f.value(i.value, vector_of(TYPES[i.type], i.lanes))
         self.known[i.out] = i.value
 
-    def print_param(self, i: Param) -> None:
+    def print_param(self, i: lanes.Param) -> None:
         raw = self.f.load_fixed(STORED[i.memory], self.params + 8 * i.word)
         self.values[i.out] = self.from_memory(raw, i.memory)
 
-    def print_unit(self, i: Unit) -> None:
+    def print_unit(self, i: lanes.Unit) -> None:
         self.values[i.out] = self.values[-3]
 
-    def print_iota(self, i: Iota) -> None:
+    def print_iota(self, i: lanes.Iota) -> None:
         self.values[i.out] = self.f.numbers(range(i.lanes), TYPES[i.type])
 
-    def print_splat(self, i: Splat) -> None:
+    def print_splat(self, i: lanes.Splat) -> None:
         self.values[i.out] = self.values[i.arg].splat(i.lanes)
         if i.arg in self.known:
             self.known[i.out] = self.known[i.arg]
 
-    def print_rotate(self, i: Rotate) -> None:
+    def print_rotate(self, i: lanes.Rotate) -> None:
         order = [(n + i.by) % i.lanes for n in range(i.lanes)]
         self.values[i.out] = self.values[i.arg].shuffle(order)
 
-    def print_lane(self, i: Lane) -> None:
+    def print_lane(self, i: lanes.Lane) -> None:
         self.values[i.out] = self.values[i.arg].lane(i.at)
 
     # --- variables and loops
 
-    def print_var(self, i: Var) -> None:
+    def print_var(self, i: lanes.Var) -> None:
         self.variables[i.out] = self.f.local(self.values[i.start])
 
-    def print_get(self, i: Get) -> None:
+    def print_get(self, i: lanes.Get) -> None:
         self.values[i.out] = self.variables[i.var].now()
 
-    def print_set(self, i: Set) -> None:
+    def print_set(self, i: lanes.Set) -> None:
         self.variables[i.var].set(self.values[i.arg])
 
-    def print_for(self, i: For) -> None:
+    def print_for(self, i: lanes.For) -> None:
         f, stop = self.f, self.values[i.stop]
         at = f.local(self.values[i.start])
         with f.during(lambda: at < stop):
@@ -140,12 +124,12 @@ class _Printer:
             return x.to("zext", "i8")
         return x.to("fptrunc", "half") if memory == "f16" else x
 
-    def address(self, i: Load | Store, at: Value | None = None) -> Value:
+    def address(self, i: lanes.Load | lanes.Store, at: Value | None = None) -> Value:
         """Of the element `at`, or of the one where `i` begins."""
         index = self.values[i.at] if at is None else at
         return self.f.element(STORED[i.memory], self.buffers[i.binding], index)
 
-    def addresses(self, i: Load | Store) -> Value:
+    def addresses(self, i: lanes.Load | lanes.Store) -> Value:
         """Of all lanes: where they can be, as steps of 32 bits from one address, of which
         processors gather more at once."""
         if i.stride is None:
@@ -154,7 +138,7 @@ class _Printer:
         steps = self.f.numbers([n * i.stride for n in range(i.lanes)], size)
         return self.f.element(STORED[i.memory], self.address(i), steps)
 
-    def print_load(self, i: Load) -> None:
+    def print_load(self, i: lanes.Load) -> None:
         valid = self.values[i.valid] if i.valid >= 0 else None
         if i.lanes == 1:
             raw = self.load_scalar(i, self.address(i), valid)
@@ -166,37 +150,37 @@ class _Printer:
             raw = self.gather(i, valid)
         self.values[i.out] = self.from_memory(raw, i.memory)
 
-    def load_scalar(self, i: Load, at: Value, valid: Value | None = None) -> Value:
+    def load_scalar(self, i: lanes.Load, at: Value, valid: Value | None = None) -> Value:
         """One element; where it is not valid, a 0 of ours."""
         if valid:
             self.f.declared.add("@zero = private constant i64 0")
             at = at.where(valid, Value(self.f, "ptr", "@zero"))
         return self.f.load(STORED[i.memory], at)
 
-    def load_row(self, i: Load) -> Value:
+    def load_row(self, i: lanes.Load) -> Value:
         """Every n-th element: whole vectors are loaded, the last of which ends with the last one
         that is needed, and what is needed of them is shuffled together."""
-        lanes, stride, kind = i.lanes, i.stride or 1, vector_of(STORED[i.memory], i.lanes)
+        count, stride, kind = i.lanes, i.stride or 1, vector_of(STORED[i.memory], i.lanes)
         step = abs(stride)
-        size = (lanes - 1) * step + 1
+        size = (count - 1) * step + 1
         first = self.values[i.at]
         if stride < 0:
             first = first + (1 - size)
         found, begins = Value(self.f, kind, "poison"), 0
         for n in range(step):
-            begin = min(n * lanes, size - lanes)
+            begin = min(n * count, size - count)
             part = self.f.load(kind, self.address(i, first + begin if begin else first))
             if step == 1:
                 found = part
                 break
-            order = list(range(lanes))  # of `found`, but where the element is in this part
-            for k in range(lanes):
-                if begins <= k * step < begin + lanes:
-                    order[k] = lanes + k * step - begin
-            found, begins = found.shuffle(order, part), begin + lanes
+            order = list(range(count))  # of `found`, but where the element is in this part
+            for k in range(count):
+                if begins <= k * step < begin + count:
+                    order[k] = count + k * step - begin
+            found, begins = found.shuffle(order, part), begin + count
         return found.reversed() if stride < 0 else found
 
-    def load_masked(self, i: Load, valid: Value) -> Value:
+    def load_masked(self, i: lanes.Load, valid: Value) -> Value:
         """Elements beside each other, where they are valid."""
         base = "i16" if i.memory == "f16" else STORED[i.memory]
         at = self.values[i.at]
@@ -208,7 +192,7 @@ class _Printer:
             raw = raw.to("bitcast", "half")
         return raw.reversed() if i.stride == -1 else raw
 
-    def gather(self, i: Load, valid: Value | None) -> Value:
+    def gather(self, i: lanes.Load, valid: Value | None) -> Value:
         """Elements that lie anywhere."""
         kind, at = vector_of(STORED[i.memory], i.lanes), self.addresses(i)
         if MEMORY[i.memory] >= 4:  # as some processors can
@@ -220,7 +204,7 @@ class _Printer:
             found = found.with_lane(n, element)
         return found
 
-    def print_store(self, i: Store) -> None:
+    def print_store(self, i: lanes.Store) -> None:
         x = self.to_memory(self.values[i.arg], i.memory)
         align = MEMORY[i.memory]
         if i.lanes == 1 or i.stride in (1, -1):
@@ -240,55 +224,52 @@ class _Printer:
 
     # --- primitives
 
-    def print_op(self, i: Op) -> None:
+    def print_op(self, i: lanes.Op) -> None:
         self.values[i.out] = OPS[i.op](self, i, *[self.values[a] for a in i.args])
 
-    def plain(self, i: Op, a: Value, b: Value) -> Value:
+    def plain(self, i: lanes.Op, a: Value, b: Value) -> Value:
         """One instruction."""
         names = {"f": {}, "i": SIGNED}.get(i.from_[0], UNSIGNED)
         return a.op(names.get(i.op, i.op), b)
 
-    def intrinsic(self, i: Op, *xs: Value) -> Value:
+    def intrinsic(self, i: lanes.Op, *xs: Value) -> Value:
         return self.f.call_intrinsic(INTRINSICS[i.op], *xs)
 
-    def neg(self, i: Op, x: Value) -> Value:
+    def neg(self, i: lanes.Op, x: Value) -> Value:
         if x.is_float:
             return self.f.new(x.type, f"fneg {x.type} {x.name}")
         return self.f.value(0, x.type) - x
 
-    def abs(self, i: Op, x: Value) -> Value:
+    def abs(self, i: lanes.Op, x: Value) -> Value:
         if x.is_float:
             return self.f.call_intrinsic("fabs", x)
         return self.f.call_intrinsic("abs", x, Value(self.f, "i1", "false"))
 
-    def not_(self, i: Op, x: Value) -> Value:
+    def not_(self, i: lanes.Op, x: Value) -> Value:
         return x.op("xor", True if i.from_ == "bool" else -1)
 
-    def division(self, i: Op, a: Value, b: Value) -> Value:
-        """Of ints with what LLVM leaves undefined: 0 where the divisor is, and least / -1 wraps."""
+    def division(self, i: lanes.Op, a: Value, b: Value) -> Value:
         if a.is_float and i.op == "rem":
             raise UnsupportedKernelError("the remainder of floats is computed in a loop")
         if a.is_float or self.known.get(i.args[1]) not in (None, 0, -1):
             return self.plain(i, a, b)
-        is_zero = odd = b.equals(0)
-        if i.from_[0] == "i":
-            least = -(1 << (_bits(i.from_) - 1))
-            odd = is_zero | (a.equals(least) & b.equals(-1))
-        found = self.plain(i, a, self.f.value(1, b.type).where(odd, b))
-        return self.f.value(0, found.type).where(is_zero, found)
+        signed = i.from_[0] == "i"
+        least = -(1 << (_bits(i.from_) - 1)) if signed else None
+        name = SIGNED[i.op] if signed else i.op
+        return primitives.division(name, a, b, functools.partial(self.f.value, type=b.type), least)
 
-    def extreme(self, i: Op, a: Value, b: Value) -> Value:
+    def extreme(self, i: lanes.Op, a: Value, b: Value) -> Value:
         if a.is_float:  # either zero is the least of both
             return self.f.call_intrinsic(f"{i.op}imum", a, b, fast="nsz ")
         return self.f.call_intrinsic(f"{'s' if i.from_[0] == 'i' else 'u'}{i.op}", a, b)
 
-    def select(self, i: Op, c: Value, a: Value, b: Value) -> Value:
+    def select(self, i: lanes.Op, c: Value, a: Value, b: Value) -> Value:
         return a.where(c, b)
 
-    def bitcast(self, i: Op, x: Value) -> Value:
-        return x.to("bitcast", TYPES[i.type])
+    def bitcast(self, i: lanes.Op, x: Value) -> Value:
+        return x.bits(TYPES[i.type])
 
-    def cast(self, i: Op, x: Value) -> Value:
+    def cast(self, i: lanes.Op, x: Value) -> Value:
         from_, to, signed = i.from_, i.type, i.from_[0] == "i"
         if to == "bool":
             return x.differs(0)
@@ -318,23 +299,14 @@ class _Printer:
         far = (x - turns).where(holds, 0.0)
         return x.where(near, far).to("fptosi", "i32").to("trunc", TYPES[to])
 
-    def narrow(self, i: Op, x: Value) -> Value:
+    def narrow(self, i: lanes.Op, x: Value) -> Value:
         """To float16 by the processor, to bfloat16 on the bits; a NaN stays as it is."""
         if i.value == "float16":
             return self.from_memory(self.to_memory(x, "f16"), "f16")
-        bits = x.to("bitcast", "i32")
-        odd = bits.op("shr_u", 16) & 1
-        rounded = ((bits + odd + 0x7FFF) & -0x10000).to("bitcast", "float")
-        return x.where(x.differs(x), rounded)
+        return primitives.bfloat16(x)
 
 
-PRINT: dict[type, Callable[[_Printer, Any], None]] = {
-    Const: _Printer.print_const, Param: _Printer.print_param, Unit: _Printer.print_unit,
-    Iota: _Printer.print_iota, Splat: _Printer.print_splat, Rotate: _Printer.print_rotate,
-    Lane: _Printer.print_lane, Op: _Printer.print_op, Load: _Printer.print_load,
-    Store: _Printer.print_store, Var: _Printer.print_var, Get: _Printer.print_get,
-    Set: _Printer.print_set, For: _Printer.print_for,
-}  # fmt: skip
+PRINT = lanes.methods(_Printer, "print_")
 OPS: dict[str, Callable[..., Value]] = {
     **dict.fromkeys(PLAIN, _Printer.plain),
     **dict.fromkeys(INTRINSICS, _Printer.intrinsic),

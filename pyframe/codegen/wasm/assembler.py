@@ -35,9 +35,12 @@ class Value(cpu.Value):
         """The instruction `name` of this type on this value and others; it gives a `type`."""
         if self.type[0] == "i" and name in _SIGNED:
             name += "_s"
-        type = type or (I32 if name[:2] in _COMPARES and "x" not in self.type else self.type)
-        operands = b"".join([as_value(x, self.type).code for x in others])
-        return Value(type, self.code + operands + OP[f"{self.type}.{name}"])
+        vector = "x" in self.type
+        type = type or (I32 if name[:2] in _COMPARES and not vector else self.type)
+        of = I32 if vector and name[:2] == "sh" else self.type  # by how much to shift
+        operands = b"".join([as_value(x, of).code for x in others])
+        family = "v128" if vector and name in _BITWISE else self.type
+        return Value(type, self.code + operands + OP[f"{family}.{name}"])
 
     def cast(self, type: str) -> Value:
         """The same number as another type, an int with its sign."""
@@ -48,6 +51,13 @@ class Value(cpu.Value):
         """A conversion by its full name, `f64.promote_f32`."""
         return Value(name.partition(".")[0], self.code + OP[name])
 
+    def bits(self, type: str) -> Value:
+        """The same bits as another type, in each lane of a vector."""
+        base, _, lanes = self.type.partition("x")
+        if lanes:
+            return Value(f"{type}x{lanes}", self.code)
+        return self if base == type else self.to(f"{type}.reinterpret_{base}")
+
     def splat(self, type: str) -> Value:
         return Value(type, self.code + OP[type + ".splat"])
 
@@ -57,13 +67,15 @@ class Value(cpu.Value):
         return Value(self.type, self.code + other.code + wasm.shuffle(places))
 
     def where(self, condition: Value, other: Operand) -> Value:
-        """This where the i32 isn't 0, else the other."""
-        code = self.code + as_value(other, self.type).code + condition.code + OP["select"]
+        """This where the i32 isn't 0, or in the lanes of a mask, else the other."""
+        select = OP["v128.bitselect" if "x" in condition.type else "select"]
+        code = self.code + as_value(other, self.type).code + condition.code + select
         return Value(self.type, code)
 
 
 _SIGNED = ("div", "rem", "lt", "le", "gt", "ge")
 _COMPARES = ("lt", "le", "gt", "ge", "eq", "ne")
+_BITWISE = ("and", "or", "xor")
 _CASTS = {
     (I32, I64): "i64.extend_i32_s", (I64, I32): "i32.wrap_i64", (F32, F64): "f64.promote_f32",
     (F64, F32): "f32.demote_f64",

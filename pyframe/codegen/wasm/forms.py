@@ -8,12 +8,16 @@ of 32 bits. What has no instruction for vectors goes lane by lane.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Sequence
 from itertools import chain, product
 from typing import Any
 
+from pyframe.codegen.cpu import primitives
+from pyframe.codegen.cpu.assembler import F32, I32, I64
 from pyframe.codegen.lanes.program import INDEX, Op, UnsupportedKernelError
+from pyframe.codegen.wasm.assembler import Value, as_value
 from pyframe.codegen.wasm.encoder import OP, f32, f64, i32, i64, lane, shuffle, v128
 
 Piece = bytes
@@ -190,77 +194,40 @@ _WRAP_VECTOR = {
 }
 
 
-class _Dialect:
-    """Instructions that scalars and vectors of f32 and i32 both have, under one name."""
-
-    def __init__(self, lanes: int) -> None:
-        self.lanes, ints, floats = lanes, "i32", "f32"
-        if lanes > 1:
-            ints, floats = "i32x4", "f32x4"
-        for op in "add shl shr_u ge_u".split():
-            setattr(self, op, OP[f"{ints}.{op}"])
-        for op in "and or".split():
-            setattr(self, op + "_", OP[f"{'v128' if lanes > 1 else ints}.{op}"])
-        for op in "add sub mul abs lt ne".split():
-            setattr(self, "f" + op, OP[f"{floats}.{op}"])
-        self.fmax = OP["f32x4.pmax" if lanes > 1 else "f32.max"]
-        self.select = OP["v128.bitselect" if lanes > 1 else "select"]
-        self.bits = b"" if lanes > 1 else OP["i32.reinterpret_f32"]
-        self.float = b"" if lanes > 1 else OP["f32.reinterpret_i32"]
-
-    def __getattr__(self, name: str) -> Piece:  # for type checkers
-        raise AttributeError(name)
-
-    def i(self, number: int) -> Piece:
-        return constant(number, "u32", self.lanes)[0]
-
-    def f(self, number: float) -> Piece:
-        return constant(number, "f32", self.lanes)[0]
+def value(x: Piece, type: str, lanes: int = 1) -> Value:
+    """A piece to write a form with; of a vector it is a register."""
+    return Value(_SHAPES.get(type, "i32x4") if lanes > 1 else scalar_type(type), x)
 
 
-_DIALECTS = {1: _Dialect(1), LANES: _Dialect(LANES)}
-
-
-def _bfloat16(d: _Dialect, x: Piece) -> Piece:
-    """f32 rounded to its upper 16 bits, ties to even; a NaN stays as it is."""
-    even = x + d.bits + i32(16) + d.shr_u + d.i(1) + d.and_
-    rounded = x + d.bits + d.i(0x7FFF) + d.add + even + d.add + d.i(0xFFFF0000) + d.and_ + d.float
-    return x + rounded + x + x + d.fne + d.select
-
-
-def _float16(d: _Dialect, x: Piece) -> Piece:
+def _float16(x: Value) -> Value:
     """f32 rounded to 11 bits, ties to even: adding and taking away 2**13 times its power of two
     leaves no more. Below 2**-14 the last bit stays 2**-24; from 65520 on there is infinity."""
-    size = x + d.fabs
-    power = x + d.bits + d.i(0x7F800000) + d.and_ + d.float + d.f(2.0**-14) + d.fmax
-    power += d.f(2.0**13) + d.fmul
-    rounded = size + power + d.fadd + power + d.fsub
-    inf = d.f(float("inf"))
-    bounded = rounded + inf + size + d.f(65520.0) + d.flt + d.select + d.bits
-    signed = bounded + x + d.bits + d.i(0x80000000) + d.and_ + d.or_ + d.float
-    return x + signed + x + x + d.fne + d.select
+    size, bits = x.op("abs"), x.bits(I32)
+    largest = "pmax" if "x" in x.type else "max"
+    power = (bits & 0x7F800000).bits(F32).op(largest, 2.0**-14) * 2.0**13
+    rounded = size + power - power
+    bounded = rounded.where(size < 65520.0, float("inf")).bits(I32)
+    return x.where(x.differs(x), (bounded | (bits & 0x80000000)).bits(F32))
 
 
-_NARROW = {"bfloat16": _bfloat16, "float16": _float16}
+_NARROW = {"bfloat16": primitives.bfloat16, "float16": _float16}
 
 
 def from_half(x: Piece, lanes: int) -> Piece:
     """16 bits of a float16, in 32, as f32. `x` is a piece that may be repeated."""
-    d = _DIALECTS[LANES if lanes > 1 else 1]
-    bits = x + d.i(0x7FFF) + d.and_
-    value = bits + i32(13) + d.shl + d.float + d.f(2.0**112) + d.fmul + d.bits
+    half = value(x, "u32", lanes)
+    bits = half & 0x7FFF
+    number = (bits.op("shl", 13).bits(F32) * 2.0**112).bits(I32)
     # beyond the largest exponent: infinity or NaN
-    top = d.i(0x7F800000) + d.i(0) + bits + d.i(0x7C00) + d.ge_u + d.select
-    sign = x + d.i(0x8000) + d.and_ + i32(16) + d.shl
-    return value + top + d.or_ + sign + d.or_ + d.float
+    top = as_value(0x7F800000, half.type).where(bits.op("ge_u", 0x7C00), 0)
+    return (number | top | (half & 0x8000).op("shl", 16)).bits(F32).code
 
 
 def to_half(x: Piece, lanes: int) -> Piece:
     """f32 that a float16 holds as its bits, in 32. `x` is a piece that may be repeated."""
-    d = _DIALECTS[LANES if lanes > 1 else 1]
-    size = x + d.fabs + d.f(2.0**-112) + d.fmul + d.bits + i32(13) + d.shr_u
-    sign = x + d.bits + i32(16) + d.shr_u + d.i(0x8000) + d.and_
-    return size + d.i(0x7FFF) + d.and_ + sign + d.or_
+    number = value(x, "f32", lanes)
+    size = (number.op("abs") * 2.0**-112).bits(I32).op("shr_u", 13) & 0x7FFF
+    return (size | (number.bits(I32).op("shr_u", 16) & 0x8000)).code
 
 
 def bound(first: Pieces, second: Pieces, type: str, larger: bool) -> Pieces:
@@ -326,85 +293,73 @@ class Forms:
 
     def _scalar(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
         code = _SCALAR.get((s.op, s.from_))
-        found = b"".join(a) + code if code else _SCALAR_FORMS[s.op](self, s, a, constants)
+        found = b"".join(a) + code if code else self._form(s, a, constants)
         return found + _WRAP.get(s.type, b"") if s.op in _WRAPPING else found
 
-    def _not(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
-        if s.type == "bool":
-            return a[0] + OP["i32.eqz"]
-        return a[0] + constant(-1, s.type, 1)[0] + OP[scalar_type(s.type) + ".xor"]
+    def _form(self, s: Op, a: Sequence[Piece], constants: Sequence[Any]) -> Piece:
+        """What is no instruction, of scalars or of a register each."""
+        types = ["bool" if s.op == "select" and n == 0 else s.from_ for n in range(len(a))]
+        operands = [value(x, t, s.lanes) for x, t in zip(a, types, strict=True)]
+        return _FORMS[s.op](self, s, constants, *operands).code
 
-    def _neg(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
-        return constant(0, s.type, 1)[0] + a[0] + OP[scalar_type(s.type) + ".sub"]
+    def _not(self, s: Op, constants: Sequence[Any], x: Value) -> Value:
+        return x.op("eqz") if s.type == "bool" else x.op("xor", -1)
 
-    def _abs(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
-        less = a[0] + constant(0, s.type, 1)[0] + _SCALAR["lt", s.type]
-        return self._neg(s, a, constants) + a[0] + less + OP["select"]
+    def _neg(self, s: Op, constants: Sequence[Any], x: Value) -> Value:
+        return as_value(0, x.type) - x
 
-    def _least(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
-        first, second = (0, 1) if s.op == "min" else (1, 0)
-        return a[0] + a[1] + a[first] + a[second] + _SCALAR["lt", s.type] + OP["select"]
+    def _abs(self, s: Op, constants: Sequence[Any], x: Value) -> Value:
+        return (as_value(0, x.type) - x).where(x < 0, x)
 
-    def _select(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
-        return a[1] + a[2] + a[0] + OP["select"]
+    def _least(self, s: Op, constants: Sequence[Any], a: Value, b: Value) -> Value:
+        first, second = (a, b) if s.op == "min" else (b, a)
+        less = first.op("lt_u" if s.type[0] in "ub" else "lt", second)
+        return a.where(less, b)
 
-    def _div(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
-        """Of ints: by 0 it gives 0, and the least number by -1 itself; both would trap."""
-        t, sign = scalar_type(s.type), "u" if s.type[0] == "u" else "s"
-        divide = OP[f"{t}.div_{sign}"]
+    def _select(self, s: Op, constants: Sequence[Any], c: Value, a: Value, b: Value) -> Value:
+        return a.where(c, b)
+
+    def _division(self, s: Op, constants: Sequence[Any], a: Value, b: Value) -> Value:
+        signed = s.type[0] != "u"
+        name = s.op if signed else s.op + "_u"
         if constants[1] not in (None, 0, -1):
-            return a[0] + a[1] + divide
-        zero, one, two = (constant(n, s.type, 1)[0] for n in (0, 1, 2))
-        # 0 and -1 are those that are below 2 as unsigned numbers, with 1 more
-        odd = a[1] + one + OP[t + ".add"] + two + OP[t + ".lt_u"]
-        if sign == "u":
-            odd = a[1] + OP[t + ".eqz"]
-        found = a[0] + one + a[1] + odd + OP["select"] + divide
-        if sign == "s":
-            unlike = a[1] + constant(-1, s.type, 1)[0] + OP[t + ".ne"]
-            found += self._neg(s, a, constants) + unlike + OP["select"]
-        return found + zero + a[1] + zero + OP[t + ".ne"] + OP["select"]
+            return a.op(name, b)
+        least = -(1 << (63 if a.type == I64 else 31)) if signed else None
+        return primitives.division(name, a, b, functools.partial(as_value, type=a.type), least)
 
-    def _rem(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
-        t, sign = scalar_type(s.type), "u" if s.type[0] == "u" else "s"
-        by = a[1]
-        if constants[1] in (None, 0):  # by 0 it gives 0, as by 1
-            by = constant(1, s.type, 1)[0] + a[1] + a[1] + OP[t + ".eqz"] + OP["select"]
-        return a[0] + by + OP[f"{t}.rem_{sign}"]
-
-    def _cast(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
-        (x,), from_, to = a, scalar_type(s.from_), scalar_type(s.type)
+    def _cast(self, s: Op, constants: Sequence[Any], x: Value) -> Value:
+        from_, to = x.type, scalar_type(s.type)
         if s.type == "bool":
-            return x + constant(0, s.from_, 1)[0] + OP[from_ + ".ne"]
+            return x.differs(0)
         sign = "u" if s.from_[0] in "ub" else "s"
         if s.from_ in _FLOATS:
             if s.type in _FLOATS:
-                return x + OP["f64.promote_f32" if s.from_ == "f32" else "f32.demote_f64"]
+                return x.cast(to)
             # what no i64 holds is its least number
-            least, most = constant(-(2.0**63), s.from_, 1)[0], constant(2.0**63, s.from_, 1)[0]
-            inside = x + least + x + OP[from_ + ".abs"] + most + OP[from_ + ".lt"] + OP["select"]
-            whole = inside + OP[f"i64.trunc_sat_{from_}_s"]
-            return whole if to == "i64" else whole + OP["i32.wrap_i64"]
+            inside = x.where(x.op("abs") < 2.0**63, -(2.0**63))
+            whole = inside.to(f"i64.trunc_sat_{from_}_s")
+            return whole.cast(to)
         if s.type in _FLOATS:
-            return x + OP[f"{to}.convert_{from_}_{sign}"]
-        if from_ == to:
-            return x
-        return x + OP[f"i64.extend_i32_{sign}" if to == "i64" else "i32.wrap_i64"]
+            return x.to(f"{to}.convert_{from_}_{sign}")
+        return x.to(f"i64.extend_i32_{sign}") if (from_, to) == (I32, I64) else x.cast(to)
 
-    def _bitcast(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
-        from_, to = scalar_type(s.from_), scalar_type(s.type)
-        return a[0] if from_ == to else a[0] + OP[f"{to}.reinterpret_{from_}"]
+    def _bitcast(self, s: Op, constants: Sequence[Any], x: Value) -> Value:
+        return x.bits(scalar_type(s.type))
 
-    def _muladd(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
-        return a[0] + a[1] + OP[s.type + ".mul"] + a[2] + OP[s.type + ".add"]
+    def _muladd(self, s: Op, constants: Sequence[Any], a: Value, b: Value, c: Value) -> Value:
+        if self.relaxed and s.lanes > 1:
+            return a.op("relaxed_madd", b, c)
+        return a * b + c
 
-    def _narrow(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
-        return _NARROW[s.value](_DIALECTS[1], a[0])
+    def _narrow(self, s: Op, constants: Sequence[Any], x: Value) -> Value:
+        return _NARROW[s.value](x)
 
     # vectors
 
     def _vector(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
         code = _VECTOR.get((s.op, s.from_))
+        if s.op in _OF_REGISTERS:
+            return [self._form(s, pieces, constants) for pieces in zip(*args, strict=True)]
         if code is None:
             form = _VECTOR_FORMS.get((s.op, s.from_)) or _VECTOR_FORMS.get((s.op, ""))
             found = form(self, s, args, constants) if form else None
@@ -422,13 +377,13 @@ class Forms:
 
     def _lane_by_lane(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
         types = ["bool", s.from_, s.from_] if s.op == "select" else [s.from_] * len(args)
-        scalars = []
+        scalars, one = [], s._replace(lanes=1)
         for n in range(s.lanes):
             a = [
                 extract(x, n, type) if known is None else constant(known, type, 1)[0]
                 for x, type, known in zip(args, types, constants, strict=True)
             ]
-            scalars.append(self._scalar(s, a, constants))
+            scalars.append(self._scalar(one, a, constants))
         return joined(scalars, s.type)
 
     def _shifts(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces | None:
@@ -456,9 +411,8 @@ class Forms:
 
     def _less(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
         """Of u64: as i64, once the sign is turned."""
-        top = v128((b"\0" * 7 + b"\x80") * 2) + OP["v128.xor"]
-        compare = OP[f"i64x2.{s.op}_s"]
-        return _halved([a + top + b + top + compare for a, b in zip(*args, strict=True)])
+        signed = [[value(x, "u64", LANES).op("xor", 1 << 63) for x in pieces] for pieces in args]
+        return _halved([a.op(s.op, b).code for a, b in zip(*signed, strict=True)])
 
     def _casts(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces | None:
         (x,), from_, to = args, s.from_, s.type
@@ -498,24 +452,10 @@ class Forms:
     def _modulo(self, x: Piece) -> Piece:
         """f32 cut to an int modulo 2**32; NaN is 0. The rest after the nearest
         multiple of 2**32 is exact, and 2**31 is the one that no i32 holds."""
-        wide = constant(2.0**32, "f32", LANES)[0] + OP["f32x4.mul"]
-        part = constant(2.0**-32, "f32", LANES)[0] + OP["f32x4.mul"]
-        rest = x + x + part + OP["f32x4.nearest"] + wide + OP["f32x4.sub"]
-        top = constant(2.0**31, "f32", LANES)[0] + OP["f32x4.eq"]
-        return rest + OP["i32x4.trunc_sat_f32x4_s"] + rest + top + OP["v128.xor"]
-
-    def _bitcasts(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
-        return args[0]
-
-    def _muladds(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
-        shape = _SHAPES[s.type]
-        if self.relaxed:
-            return [a + b + c + OP[shape + ".relaxed_madd"] for a, b, c in zip(*args, strict=True)]
-        multiply, add = OP[shape + ".mul"], OP[shape + ".add"]
-        return [a + b + multiply + c + add for a, b, c in zip(*args, strict=True)]
-
-    def _narrows(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
-        return [_NARROW[s.value](_DIALECTS[LANES], x) for x in args[0]]
+        number = value(x, "f32", LANES)
+        rest = number - (number * 2.0**-32).op("nearest") * 2.0**32
+        whole = Value("i32x4", rest.code + OP["i32x4.trunc_sat_f32x4_s"])
+        return whole.op("xor", rest.equals(2.0**31)).code
 
 
 def _halved_floats(x: Pieces) -> Pieces:
@@ -524,16 +464,15 @@ def _halved_floats(x: Pieces) -> Pieces:
     return [a + low + b + low + both for a, b in zip(x[::2], x[1::2], strict=True)]
 
 
-_SCALAR_FORMS: dict[str, Callable[..., Piece]] = {
+_FORMS: dict[str, Callable[..., Value]] = {
     "not": Forms._not, "neg": Forms._neg, "abs": Forms._abs, "min": Forms._least,
-    "max": Forms._least, "select": Forms._select, "div": Forms._div, "rem": Forms._rem,
+    "max": Forms._least, "select": Forms._select, "div": Forms._division, "rem": Forms._division,
     "cast": Forms._cast, "bitcast": Forms._bitcast, "narrow": Forms._narrow,
     "muladd": Forms._muladd,
 }  # fmt: skip
 _VECTOR_FORMS: dict[tuple[str, str], Callable[..., Pieces | None]] = {
     ("shl", ""): Forms._shifts, ("shr", ""): Forms._shifts, ("select", ""): Forms._selects,
     ("div", ""): Forms._divides, ("rem", ""): Forms._divides,
-    ("cast", ""): Forms._casts, ("bitcast", ""): Forms._bitcasts, ("narrow", ""): Forms._narrows,
-    ("muladd", ""): Forms._muladds,
-    ("lt", "u64"): Forms._less, ("le", "u64"): Forms._less,
+    ("cast", ""): Forms._casts, ("lt", "u64"): Forms._less, ("le", "u64"): Forms._less,
 }  # fmt: skip
+_OF_REGISTERS = ("bitcast", "muladd", "narrow")  # scalars' forms that are those of a register too

@@ -8,7 +8,7 @@ moves over a write of what it reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pyframe.codegen.lanes import program as lanes
@@ -135,11 +135,11 @@ class Printer:
 
     def _hold(self, value: int, found: _Value) -> _Value:
         """Compute a value, into locals."""
-        locals = self._set(found.pieces, found.type)
+        locals = self._in_locals(found.pieces, found.type)
         found = self.values[value] = _Value(found.type, [GET[n] for n in locals])
         return found
 
-    def _set(self, pieces: Pieces, type: str) -> list[int]:
+    def _in_locals(self, pieces: Pieces, type: str) -> list[int]:
         """Compute pieces, into locals."""
         self.code += b"".join(pieces)
         locals = [self.function.local(type) for _ in pieces]
@@ -242,14 +242,14 @@ class Printer:
 
     def _var(self, s: lanes.Var) -> None:
         start = self._take(s.start)
-        self.variables[s.out] = self._set(start.pieces, start.type)
+        self.variables[s.out] = self._in_locals(start.pieces, start.type)
 
     def _get(self, s: lanes.Get) -> None:
         pieces = [GET[local] for local in self.variables[s.var]]
         self.values[s.out] = _Value(_type(s.type, s.lanes), pieces, (s.var,))
         self.aliases.setdefault(s.var, []).append(s.out)
 
-    def _write(self, s: lanes.Set) -> None:
+    def _set(self, s: lanes.Set) -> None:
         found = self._take(s.arg)
         self._keep({s.var})
         self.code += b"".join(found.pieces)
@@ -259,7 +259,7 @@ class Printer:
     def _for(self, s: lanes.For) -> None:
         start, known = self._take(s.start), self.liveness.known
         runs = s.times or (s.start in known and s.stop in known and known[s.start] < known[s.stop])
-        (at,) = self._set(start.pieces, "i32")
+        (at,) = self._in_locals(start.pieces, "i32")
         self.values[s.out] = _Value("i32", [GET[at]])
         body, head = self._block(s.body, self.liveness.writes[s.out])
         stop = self.values[s.stop]
@@ -302,7 +302,7 @@ class Printer:
     def _held_address(self, s: lanes.Load | lanes.Store) -> tuple[Piece, int]:
         """The same of a piece that may be repeated."""
         piece, offset = self._address(s)
-        (local,) = self._set([piece], "i32")
+        (local,) = self._in_locals([piece], "i32")
         return GET[local], offset
 
     def _vector_addresses(self, s: lanes.Load | lanes.Store) -> Pieces:
@@ -318,7 +318,7 @@ class Printer:
     def _lane_addresses(self, s: lanes.Load | lanes.Store) -> list[tuple[Piece, int]]:
         """An address and an offset for each lane, of pieces that may be repeated."""
         if s.stride is None:
-            where = [GET[local] for local in self._set(self._vector_addresses(s), "v128")]
+            where = [GET[local] for local in self._in_locals(self._vector_addresses(s), "v128")]
             return [(forms.extract(where, n, "i32"), 0) for n in range(s.lanes)]
         start, offset = self._held_address(s)
         steps = [offset + n * s.stride * MEMORY[s.memory] for n in range(s.lanes)]
@@ -355,7 +355,7 @@ class Printer:
         """What was loaded as it is in registers."""
         if memory != "f16":
             return found
-        held = self._set(found.pieces, _type("u16", lanes))
+        held = self._in_locals(found.pieces, _type("u16", lanes))
         return _Value(found.type, [forms.from_half(GET[local], lanes) for local in held])
 
     def _contiguous(self, s: lanes.Load, address: Piece, offset: int) -> Pieces:
@@ -399,10 +399,10 @@ class Printer:
         x = self._take(s.arg, held=not contiguous or s.memory == "f16")
         pieces = x.pieces
         if len(pieces) > 1 and BUFFERS in x.reads:  # all is read before a part is written
-            pieces = [GET[local] for local in self._set(pieces, x.type)]
+            pieces = [GET[local] for local in self._in_locals(pieces, x.type)]
         if s.memory == "f16":
             narrow = lanes.Op(-1, "narrow", (), "f32", "f32", s.lanes, "float16")
-            held, type = self._set(self.forms.op(narrow, [pieces], [None]), x.type), "u16"
+            held, type = self._in_locals(self.forms.op(narrow, [pieces], [None]), x.type), "u16"
             pieces = [forms.to_half(GET[local], s.lanes) for local in held]
         elif type != s.memory:
             widened = lanes.Op(-1, "cast", (), type, s.memory, s.lanes)
@@ -419,7 +419,7 @@ class Printer:
         elif contiguous:
             if type == "bool":
                 pieces = [piece + OP["i32x4.neg"] for piece in pieces]
-            held = self._set(pieces, "v128")
+            held = self._in_locals(pieces, "v128")
             address, offset = self._held_address(s)
             name, narrowed = _NARROW_STORES[size]
             code = b"".join(
@@ -455,13 +455,7 @@ def _stepped(start: Piece, offset: int, s: lanes.Load | lanes.Store) -> Pieces:
     return found
 
 
-_PRINT: dict[type, Callable[[Printer, Any], None]] = {
-    lanes.Const: Printer._const, lanes.Param: Printer._param, lanes.Unit: Printer._unit,
-    lanes.Iota: Printer._iota, lanes.Splat: Printer._splat, lanes.Rotate: Printer._rotate,
-    lanes.Lane: Printer._lane, lanes.Op: Printer._op, lanes.Load: Printer._load,
-    lanes.Store: Printer._store, lanes.Var: Printer._var, lanes.Get: Printer._get,
-    lanes.Set: Printer._write, lanes.For: Printer._for,
-}  # fmt: skip
+_PRINT = lanes.methods(Printer, "_")
 
 
 class Printed(NamedTuple):
