@@ -158,8 +158,8 @@ class Workers:
     def __init__(self, threads: int) -> None:
         found: Any = llvm.compiler()
         triple = found.llvm.get_process_triple()
-        (run,) = found.load_texts([driver.text(driver.RUN, "run", triple)], "run")
-        (work,) = found.load_texts([driver.text(driver.WORK, "work", triple)], "work")
+        (run,) = found.load_texts([driver.text("run", triple)], "run")
+        (work,) = found.load_texts([driver.text("work", triple)], "work")
         self.code = run, work
         self.launch, self.work = _RUN(run.address), _WORK(work.address)
         self.memory = aligned(driver.POOL)

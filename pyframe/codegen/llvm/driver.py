@@ -1,173 +1,34 @@
 """The native code that runs launches, alone or with threads, as LLVM IR: text that never changes.
 
-RUN makes launches one after the other. Each stands in an entry of four words: the function, where
-the number of its units stands, where its own words stand (the addresses of its bindings, then that
-of its params), and how many bindings these are. WORK is what a thread runs to help: it takes units
-of the launch at hand until there has been none for so many looks. Both know each other by the
-pool's memory, of four cache lines:
+`run` makes launches one after the other. Each stands in an entry of four words: the function,
+where the number of its units stands, where its own words stand (the addresses of its bindings, then
+that of its params), and how many bindings these are. `work` is what a thread runs to help: it takes
+units of the launch at hand until there has been none for so many looks. Both know each other by
+the pool's memory, of four cache lines:
 
-    0    units << 40 | units that RUN took << 20 | units that threads took
+    0    units << 40 | units that `run` took << 20 | units that threads took
     64   the entry of the launch
     128  how many units are done by threads
     192  not 0: threads are to stop; the system's function that lets other threads run
 
-RUN takes units from the front, threads from the back: of arrays that several launches read, each
+`run` takes units from the front, threads from the back: of arrays that several launches read, each
 finds its own part in its cache again. Whoever takes a unit knows from the same word whether there
-was one left, and RUN goes on only when all are done: so the entry is the right one.
+was one left, and `run` goes on only when all are done: so the entry is the right one.
 """
 
 from __future__ import annotations
+
+from pyframe.codegen.cpu.assembler import I64, PTR
+from pyframe.codegen.llvm.assembler import Assembler, Value, module
 
 POOL = 256  # bytes of a pool's memory
 ENTRY = 4  # words
 MOST = (1 << 20) - 4096  # units that can be shared out; of more, threads take none
 SPINS = 1 << 10  # looks after which who waits lets other threads run, such as the one it waits for
 
-RUN = """
-define void @NAME(ptr %entries, i64 %first, i64 %last, ptr %pool) #0 {
-entry:
-  %none = icmp eq ptr %pool, null
-  %any = icmp slt i64 %first, %last
-  br i1 %any, label %launch, label %end
-launch:
-  %k = phi i64 [ %first, %entry ], [ %next, %launched ]
-  %at = shl i64 %k, 5
-  %e = getelementptr i8, ptr %entries, i64 %at
-  %f = load ptr, ptr %e
-  %pu = getelementptr i8, ptr %e, i64 8
-  %au = load ptr, ptr %pu
-  %units = load i64, ptr %au
-  %few = icmp ult i64 %units, 2
-  %many = icmp ugt i64 %units, MOST
-  %alone1 = or i1 %none, %few
-  %alone = or i1 %alone1, %many
-  br i1 %alone, label %all, label %shared
-all:
-  call void @some(ptr %e, i64 0, i64 %units)
-  br label %launched
-shared:
-  %pe = getelementptr i8, ptr %pool, i64 64
-  %pd = getelementptr i8, ptr %pool, i64 128
-  store ptr %e, ptr %pe
-  store atomic i64 0, ptr %pd monotonic, align 8
-  %offer = shl i64 %units, 40
-  store atomic i64 %offer, ptr %pool release, align 8
-  br label %take
-take:
-  %mine = phi i64 [ 0, %shared ], [ %more, %unit ]
-  %t = atomicrmw add ptr %pool, i64 1048576 acq_rel
-  %back = and i64 %t, 1048575
-  %t1 = lshr i64 %t, 20
-  %front = and i64 %t1, 1048575
-  %taken = add i64 %front, %back
-  %left = icmp ult i64 %taken, %units
-  br i1 %left, label %unit, label %finish
-unit:
-  %after = add i64 %front, 1
-  call void @some(ptr %e, i64 %front, i64 %after)
-  %more = add i64 %mine, 1
-  br label %take
-finish:
-  %theirs = sub i64 %units, %mine
-  br label %wait
-wait:
-  %spins = phi i64 [ 0, %finish ], [ %spins1, %spun ]
-  %done = load atomic i64, ptr %pd acquire, align 8
-  %ready = icmp uge i64 %done, %theirs
-  br i1 %ready, label %launched, label %spin
-spin:
-  PAUSE
-  %spins1 = add i64 %spins, 1
-  %long = icmp ugt i64 %spins1, SPINS
-  br i1 %long, label %let, label %spun
-let:
-  %py = getelementptr i8, ptr %pool, i64 200
-  %yield = load ptr, ptr %py
-  call void %yield()
-  br label %spun
-spun:
-  br label %wait
-launched:
-  %next = add i64 %k, 1
-  %on = icmp slt i64 %next, %last
-  br i1 %on, label %launch, label %end
-end:
-  ret void
-}
-
-"""
-
-WORK = """
-define void @NAME(ptr %pool, i64 %looks) #0 {
-entry:
-  %pe = getelementptr i8, ptr %pool, i64 64
-  %pd = getelementptr i8, ptr %pool, i64 128
-  %ps = getelementptr i8, ptr %pool, i64 192
-  %py = getelementptr i8, ptr %pool, i64 200
-  br label %look
-look:
-  %n = phi i64 [ 0, %entry ], [ %n1, %stay ], [ %n1, %let ], [ 0, %unit ], [ %n, %take ]
-  %now = load atomic i64, ptr %pool acquire, align 8
-  %now.back = and i64 %now, 1048575
-  %now1 = lshr i64 %now, 20
-  %now.front = and i64 %now1, 1048575
-  %now.taken = add i64 %now.front, %now.back
-  %now.units = lshr i64 %now, 40
-  %some = icmp ult i64 %now.taken, %now.units
-  br i1 %some, label %take, label %idle
-idle:
-  PAUSE
-  %n1 = add i64 %n, 1
-  %stop = load atomic i64, ptr %ps monotonic, align 8
-  %wanted = icmp eq i64 %stop, 0
-  %soon = icmp ult i64 %n1, %looks
-  %patient = and i1 %wanted, %soon
-  br i1 %patient, label %stay, label %end
-stay:
-  %turn = urem i64 %n1, SPINS
-  %pause = icmp ne i64 %turn, 0
-  br i1 %pause, label %look, label %let
-let:
-  %yield = load ptr, ptr %py
-  call void %yield()
-  br label %look
-take:
-  %t = atomicrmw add ptr %pool, i64 1 acq_rel
-  %back = and i64 %t, 1048575
-  %t1 = lshr i64 %t, 20
-  %front = and i64 %t1, 1048575
-  %taken = add i64 %front, %back
-  %units = lshr i64 %t, 40
-  %left = icmp ult i64 %taken, %units
-  br i1 %left, label %unit, label %look
-unit:
-  %e = load ptr, ptr %pe
-  %last = sub i64 %units, %back
-  %at = sub i64 %last, 1
-  call void @some(ptr %e, i64 %at, i64 %last)
-  %old = atomicrmw add ptr %pd, i64 1 release
-  br label %look
-end:
-  ret void
-}
-
-"""
-
-SOME = """
-define internal void @some(ptr %e, i64 %begin, i64 %end) #0 {
-  %f = load ptr, ptr %e
-  %pw = getelementptr i8, ptr %e, i64 16
-  %words = load ptr, ptr %pw
-  %pn = getelementptr i8, ptr %e, i64 24
-  %bindings = load i64, ptr %pn
-  %pp = getelementptr ptr, ptr %words, i64 %bindings
-  %params = load ptr, ptr %pp
-  call void %f(ptr %words, ptr %params, i64 %begin, i64 %end)
-  ret void
-}
-
-attributes #0 = { nounwind }
-"""
+# Where things stand in the pool's memory, beside the counts of units
+_LAUNCH, _DONE, _STOP, _YIELD = 64, 128, 192, 200
+_FRONT = 1 << 20  # one more unit that `run` took, as 1 is one that a thread took
 
 # how a thread tells its core that it waits, by the first word of the target's name
 PAUSE = {
@@ -177,11 +38,105 @@ PAUSE = {
 }
 
 
-def text(body: str, name: str, triple: str) -> str:
-    """RUN or WORK as a module for a target, in which the function is called `name`."""
+def text(name: str, triple: str) -> str:
+    """The function `run` or `work` as a module for a target."""
+    some = _some()
+    return module([some, (_run if name == "run" else _work)(some, triple)], 128)
+
+
+def _some() -> Assembler:
+    """Units of an entry's launch."""
+    f = Assembler("some", "ptr word word")
+    entry, begin, end = f.params
+    function, words = f.load(PTR, entry), f.load(PTR, entry, 16)
+    params = f.load(PTR, words + f.load(I64, entry, 24) * 8)
+    f.line(
+        f"call void {function.name}(ptr {words.name}, ptr {params.name}, i64 {begin.name}, "
+        f"i64 {end.name})"
+    )
+    return f
+
+
+def _run(some: Assembler, triple: str) -> Assembler:
+    f = Assembler("run", "ptr word word ptr", linkage="")
+    entries, first, last, pool = f.params
+    done = pool + _DONE
+    with f.count(first, last) as k:
+        entry = entries + k * (8 * ENTRY)
+        units = f.load(I64, f.load(PTR, entry, 8))
+        alone = pool.equals(0) | units.op("lt_u", 2) | units.op("ge_u", MOST + 1)
+        with f.when(alone):
+            f.call(some, entry, 0, units)
+            f.otherwise()
+            f.store(pool + _LAUNCH, entry)
+            _write(f, done, f.value(0, I64), "monotonic")
+            _write(f, pool, units.op("shl", 40), "release")
+            mine, taken = f.local(0), f.local(_count(f, pool, _FRONT, "acq_rel"))
+            with f.during(lambda: (_front(taken) + _back(taken)).op("lt_u", units)):
+                unit = _front(taken)
+                f.call(some, entry, unit, unit + 1)
+                mine.add(1)
+                taken.set(_count(f, pool, _FRONT, "acq_rel"))
+            theirs, spins = units - mine, f.local(0)
+            with f.during(lambda: _read(f, done, "acquire").op("lt_u", theirs)):
+                _pause(f, triple)
+                spins.add(1)
+                with f.when(spins > SPINS):
+                    _let_others_run(f, pool)
+    return f
+
+
+def _work(some: Assembler, triple: str) -> Assembler:
+    f = Assembler("work", "ptr word", linkage="")
+    pool, looks = f.params
+    idle = f.local(0)  # looks since the last unit
+    with f.during(lambda: _read(f, pool + _STOP, "monotonic").equals(0) & (idle < looks)):
+        now = _read(f, pool, "acquire")
+        with f.when((_front(now) + _back(now)).op("lt_u", now.op("shr_u", 40))):
+            taken = _count(f, pool, 1, "acq_rel")
+            back, units = _back(taken), taken.op("shr_u", 40)
+            with f.when((_front(taken) + back).op("lt_u", units)):
+                end = units - back
+                f.call(some, f.load(PTR, pool, _LAUNCH), end - 1, end)
+                _count(f, pool + _DONE, 1, "release")
+                idle.set(0)
+            f.otherwise()
+            _pause(f, triple)
+            idle.add(1)
+            with f.when((idle % SPINS).equals(0)):
+                _let_others_run(f, pool)
+    return f
+
+
+def _front(counts: Value) -> Value:
+    """The units that `run` took."""
+    return counts.op("shr_u", 20) & (_FRONT - 1)
+
+
+def _back(counts: Value) -> Value:
+    """The units that threads took."""
+    return counts & (_FRONT - 1)
+
+
+def _read(f: Assembler, at: Value, order: str) -> Value:
+    return f.new(I64, f"load atomic i64, ptr {at.name} {order}, align 8")
+
+
+def _write(f: Assembler, at: Value, value: Value, order: str) -> None:
+    f.line(f"store atomic i64 {value.name}, ptr {at.name} {order}, align 8")
+
+
+def _count(f: Assembler, at: Value, more: int, order: str) -> Value:
+    """Add to what many count in; what it was before."""
+    return f.new(I64, f"atomicrmw add ptr {at.name}, i64 {more} {order}")
+
+
+def _pause(f: Assembler, triple: str) -> None:
     intrinsic, kinds, values = PAUSE.get(triple.partition("-")[0], ("", "", ""))
-    pause = f"call void @{intrinsic}({values})" if intrinsic else ""
-    declared = f"declare void @{intrinsic}({kinds})\n" if intrinsic else ""
-    whole = body.replace("PAUSE", pause).replace("@NAME(", f"@{name}(")
-    whole = whole.replace("MOST", str(MOST)).replace("SPINS", str(SPINS))
-    return whole + SOME + declared
+    if intrinsic:
+        f.declared.add(f"declare void @{intrinsic}({kinds})")
+        f.line(f"call void @{intrinsic}({values})")
+
+
+def _let_others_run(f: Assembler, pool: Value) -> None:
+    f.line(f"call void {f.load(PTR, pool, _YIELD).name}()")
