@@ -46,6 +46,7 @@ from pyframe.ops.spatial import sliding
 from pyframe.runtime import cpu
 from pyframe.runtime.code import encode_params
 from pyframe.tensor import Tensor
+from tests.backend.test_lanes import CASES, kernels, memory
 from tests.graph.plans import Recorder
 
 F = dt.float32
@@ -112,19 +113,14 @@ def zeros(*shape: int, dtype: dt.dtype = F) -> np.ndarray:
     return np.zeros(shape, dtype.numpy)
 
 
-@pytest.mark.parametrize("shape", [(), (1, 1), (3, 5), (40, 64), (4, 6, 50)])
-def test_map_with_broadcast(shape: Any, threads: int) -> None:
-    last = shape[-1] if shape else 1
-    t = contiguous(shape)
-    bias = (View(shape, (0,) * (len(shape) - 1) + (1,) if shape else ()),)
-    code = (
-        Load(0, t, F), Load(1, bias, F), Param(0, F), Apply("mul", (1, 2), (), F),
-        Apply("add", (0, 3), (), F), Apply("relu", (4,), (), F), Apply("sigmoid", (4,), (), F),
-    )  # fmt: skip
-    stores = (Store(2, 5, t, F), Store(3, 6, t, F))
-    out = [zeros(*shape), zeros(*shape)]
-    check(Kernel(shape, code, stores, 4, 1), [random(*shape), random(last), *out], threads,
-          (1.5,), (F,))  # fmt: skip
+@pytest.mark.parametrize("name", CASES)
+def test_kernels(name: str, lazy: Any, threads: int) -> None:
+    """Each kind of loop, as the scheduler makes it."""
+    for kernel in kernels(name, lazy):
+        arrays, _ = memory(kernel)
+        dtypes = {i.word: i.dtype for i in kernel.code if isinstance(i, Param)}
+        params = tuple(dtypes.get(word, F) for word in range(kernel.params))
+        check(kernel, arrays, threads, tuple(range(2, 2 + kernel.params)), params, 1e-4)
 
 
 @pytest.mark.parametrize("fill", [0.0, 7.0])
@@ -136,57 +132,6 @@ def test_padding_and_its_fill(fill: float, threads: int) -> None:
     check(kernel, [random(9, 30), zeros(*shape)], threads, (fill,), (F,))
 
 
-def test_windows_of_a_padded_tensor(threads: int) -> None:
-    t = views.sliding_windows(
-        views.pad(contiguous((12, 13)), ((1, 1), (2, 0))), (3, 2), (1, 2), (1, 1)
-    )
-    shape = t[-1].shape
-    assert len(t) == 2
-    code = (Load(0, t, F), Reduce("sum", 0, (2, 3), F), Valid(t), Apply("cast", (2,), (F,), F),
-            Apply("add", (0, 3), (), F))  # fmt: skip
-    stores = (Store(1, 1, rows(shape, (2, 3)), F), Store(2, 4, contiguous(shape), F))
-    kernel = Kernel(shape, code, stores, 3, 0)
-    check(kernel, [random(12, 13), zeros(*shape[:2]), zeros(*shape)], threads)
-
-
-@pytest.mark.parametrize("shape", [(3, 5), (64, 10), (700, 3), (2, 700), (1, 9), (9, 1)])
-def test_row_softmax_is_one_kernel(shape: Any, threads: int) -> None:
-    t = contiguous(shape)
-    axes = (1,) if shape[1] > 1 else ()
-    code = (
-        Load(0, t, F), Reduce("amax", 0, axes, F), Apply("sub", (0, 1), (), F),
-        Apply("exp", (2,), (), F), Reduce("sum", 3, axes, F), Apply("div", (3, 4), (), F),
-    )  # fmt: skip
-    check(Kernel(shape, code, (Store(1, 5, t, F),), 2, 0), [random(*shape), zeros(*shape)], threads)
-
-
-@pytest.mark.parametrize("shape", [(3, 5), (60, 33)])
-def test_two_levels_of_reduction(shape: Any, threads: int) -> None:
-    t, row, whole = contiguous(shape), rows(shape, (1,)), rows(shape, (0, 1))
-    code = (
-        Load(0, t, F), Apply("exp", (0,), (), F), Reduce("sum", 1, (1,), F),
-        Apply("log", (2,), (), F), Reduce("sum", 3, (0,), F), Param(0, F),
-        Apply("mul", (4, 5), (), F), Apply("sub", (0, 6), (), F),
-    )  # fmt: skip
-    stores = (Store(1, 6, whole, F), Store(2, 7, t, F), Store(3, 3, row, F))
-    arrays = [random(*shape), zeros(), zeros(*shape), zeros(shape[0])]
-    check(Kernel(shape, code, stores, 4, 1), arrays, threads, (0.01,), (F,), 1e-4)
-
-
-@pytest.mark.parametrize("op", ["sum", "prod", "amax", "amin"])
-@pytest.mark.parametrize(
-    ("shape", "axes"),
-    [((64, 25), (0,)), ((900,), (0,)), ((7, 5, 40), (0, 2)), ((3, 30, 40, 5), (1, 3))],
-)
-def test_reductions_over_any_axes(op: str, shape: Any, axes: Any, threads: int) -> None:
-    x = 1 + random(*shape) / 1000
-    code = (Load(0, contiguous(shape), F), Reduce(op, 0, axes, F), Apply("mul", (1, 1), (), F))
-    out = rows(shape, axes)
-    kernel = Kernel(shape, code, (Store(1, 1, out, F), Store(2, 2, out, F)), 3, 0)
-    kept = [n for d, n in enumerate(shape) if d not in axes]
-    check(kernel, [x, zeros(*kept), zeros(*kept)], threads, tolerance=1e-4)
-
-
 def test_variance_takes_two_passes(threads: int) -> None:
     code = (
         Load(0, contiguous((30, 50)), F), Reduce("sum", 0, (0, 1), F), Param(0, F),
@@ -196,13 +141,6 @@ def test_variance_takes_two_passes(threads: int) -> None:
     stores = (Store(1, 6, rows((30, 50), (0, 1)), F), Store(2, 4, contiguous((30, 50)), F))
     check(Kernel((30, 50), code, stores, 3, 1), [random(30, 50), zeros(), zeros(30, 50)], threads,
           (1 / 1500,), (F,), 1e-4)  # fmt: skip
-
-
-@pytest.mark.parametrize("op", ["argmax", "argmin"])
-def test_arg_reductions(op: str, threads: int) -> None:
-    code = (Load(0, contiguous((40, 9)), F), Reduce(op, 0, (1,), dt.int64))
-    kernel = Kernel((40, 9), code, (Store(1, 1, rows((40, 9), (1,)), dt.int64),), 2, 0)
-    check(kernel, [random(40, 9), zeros(40, dtype=dt.int64)], threads)
 
 
 @pytest.mark.parametrize("n", [5, 1000])

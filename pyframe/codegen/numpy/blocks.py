@@ -29,7 +29,6 @@ from pyframe.codegen.numpy.memory import (
     Shape,
     Source,
     extent,
-    thinned,
     valid,
     within,
 )
@@ -104,10 +103,9 @@ class Blocked:
             self.values[n] = builder.param(i)
             return ()
         elif isinstance(i, Valid):
-            source = Source(valid(i.index_map), views.contiguous(self.space)[0])
+            source = valid(i.index_map)
             if len(i.index_map) == 1:
                 v = i.index_map[0]
-                source = thinned(source, v)
                 self.insides[n] = v.mask or tuple((0, m) for m in v.shape)
         elif isinstance(i, Apply) and i.index is not None:
             source = self.indexed(i)

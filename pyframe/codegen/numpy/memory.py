@@ -97,21 +97,16 @@ def extent(v: views.View) -> int:
     return v.offset + sum((m - 1) * s for m, s in zip(v.shape, v.strides, strict=True)) + 1
 
 
-def valid(index_map: views.IndexMap) -> Array:
+def valid(index_map: views.IndexMap) -> Source:
+    """Where an index map has an element, as bools; they do not vary along axes without a mask."""
     v = index_map[0]
-    ones = np.ones(max(math.prod(v.shape), extent(v), 1), np.bool_)
-    return np.ascontiguousarray(views.read(ones, index_map)).reshape(-1)
-
-
-def thinned(source: Source, v: views.View) -> Source:
-    """A Valid as small as its mask lets it be."""
-    array = source.array
-    for d, n in enumerate(v.shape):
-        if v.mask is None or v.mask[d] == (0, n):
-            if n:
-                array = array[(slice(None),) * d + (slice(0, 1),)]
-            else:  # nothing is there: anything will do
-                array = np.ones((*array.shape[:d], 1, *array.shape[d + 1 :]), np.bool_)
-    source.array = np.ascontiguousarray(array).reshape(array.shape)
-    source.shape = array.shape
-    return source
+    if len(index_map) > 1:
+        ones = np.ones(max(math.prod(v.shape), extent(v), 1), np.bool_)
+        found = np.ascontiguousarray(views.read(ones, index_map))
+        return Source(found.reshape(-1), views.contiguous(found.shape)[0])
+    masks = v.mask or tuple((0, n) for n in v.shape)
+    full = [m == (0, n) for m, n in zip(masks, v.shape, strict=True)]
+    found = np.zeros([1 if f else n for f, n in zip(full, v.shape, strict=True)], np.bool_)
+    found[tuple(slice(None) if f else slice(*m) for f, m in zip(full, masks, strict=True))] = True
+    strides = tuple(0 if f else s for f, s in zip(full, found.strides, strict=True))
+    return Source(found.reshape(-1), views.View(v.shape, strides))
