@@ -122,7 +122,7 @@ def launch(native: cpu.Native, found: planned.Launches) -> None:
             code.table[at] = word
     code.run(0, len(found))
     if fault[0]:
-        raise IndexError
+        raise IndexError("out of bounds")
 
 
 def computed(
@@ -192,28 +192,6 @@ def convolved(native: cpu.Native, name: str, a: Any, b: Any, attrs: Any) -> np.n
     run(native, op, [a, b], attrs, out)
     assert (np.abs(out - want) <= 1e-5 * sizes + 1e-30).all()
     return out
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
-@pytest.mark.parametrize("width", [1, 5, 17, 40, 130])
-@pytest.mark.parametrize("kind", [np.int32, np.int64])
-def test_rows(native: cpu.Native, width: int, kind: Any, dtype: Any) -> None:
-    x = (10 * np.random.standard_normal((9, width + 3))).astype(dtype)[:, 1 : 1 + width]
-    at = np.random.randint(0, 9, (2, 50)).astype(kind).T[:, 0]
-    out = np.zeros((50, width), dtype)
-    run(native, REGISTRY["take_rows"], [x, at], (), out)
-    np.testing.assert_array_equal(out, x[at])
-    sums = np.full((11, width), 99, dtype)
-    run(native, REGISTRY["add_rows"], [at, out], (11,), sums)
-    want = np.zeros((11, width))
-    np.add.at(want, at, out)
-    np.testing.assert_allclose(sums, want, 1e-5, 1e-4)
-    for bad in (-1, 9):
-        at[17] = bad
-        with pytest.raises(IndexError):
-            run(native, REGISTRY["take_rows"], [x, at], (), out)
-        with pytest.raises(IndexError):
-            run(native, REGISTRY["add_rows"], [at, out], (9,), sums[:9])
 
 
 def test_an_index_out_of_range_is_named(native: cpu.Native) -> None:

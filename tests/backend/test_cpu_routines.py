@@ -40,7 +40,7 @@ def as_numpy(computed: Any) -> Callable[..., None]:
 
 @pytest.mark.parametrize("wide", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
-@pytest.mark.parametrize("width", [1, 2, 3, 16, 35])
+@pytest.mark.parametrize("width", [1, 2, 3, 16, 35, 130])
 def test_rows(as_numpy: Any, wide: Any, dtype: str, width: int) -> None:
     rng = np.random.default_rng(width)
     x = (9 * rng.standard_normal((7, width))).astype(dtype)
@@ -49,8 +49,26 @@ def test_rows(as_numpy: Any, wide: Any, dtype: str, width: int) -> None:
     for at, from_ in ((index, source), (index[::-2], source[::2]), (index[:0], source[:0])):
         as_numpy("take_rows", x, at)
         as_numpy("take_rows", x[::-1], at)
+        as_numpy("take_rows", np.pad(x, ((0, 0), (1, 2)))[:, 1:-2], at)
         as_numpy("put_rows", x, at, from_)
         as_numpy("add_rows", at, from_, attrs=(7,))
+
+
+@pytest.mark.parametrize("bad", [-1, 4, 2**32, -(2**33)])
+def test_an_index_out_of_range_is_a_fault(computed: Any, bad: int) -> None:
+    """An error, or a trap; NumPy's function says what is wrong."""
+    x = np.ones((4, 3), "f4")
+    index = np.array([0, bad, 1])
+    inputs = {
+        "take_rows": (x, index), "put_rows": (x, index, x[:3]), "add_rows": (index, x[:3]),
+        "take_along": (x, index[None]),
+    }  # fmt: skip
+    for name, given in inputs.items():
+        attrs = {"add_rows": (4,), "take_along": (0,)}.get(name, ())
+        with pytest.raises(Exception, match="unreachable|out of bounds"):
+            computed(name, *given, attrs=attrs)
+        with pytest.raises(IndexError, match="out of bounds"):
+            REGISTRY[name].numpy(*given, *attrs)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("dtype", ["?", "f2", "c8"])
