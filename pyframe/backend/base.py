@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from array import array
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -174,3 +175,17 @@ def with_room(backend: Backend, make: Callable[[int], Any], nbytes: int) -> Any:
         return make(nbytes)
     except MemoryError as again:
         raise error from again
+
+
+def tells(method: Callable[..., Any]) -> Any:
+    """A method of a GPU that tells a lost device and a lack of memory from the other errors of the
+    library under it: what that raises (`_errors`) goes to `_fail`."""
+
+    @functools.wraps(method)
+    def told(self: Any, *args: Any) -> Any:
+        try:
+            return method(self, *args)
+        except self._errors as error:
+            self._fail(error)
+
+    return told

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from array import array
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NoReturn
@@ -10,13 +9,10 @@ from typing import Any, NoReturn
 import js
 from pyodide.ffi import JsException, can_run_sync, run_sync, to_js
 
-from pyframe.backend.base import GPUBackend, ProgramCode, Stats, dispatches
+from pyframe.backend.base import GPUBackend, ProgramCode, Stats, dispatches, tells
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
-
-# What calls into JavaScript raise. Pyodide may drop an exception of a call: then CPython says so.
-ERRORS = (JsException, SystemError)
 
 
 def _runtime() -> Any:
@@ -103,19 +99,6 @@ def _describe(runtime: Any) -> DeviceProperties:
     )
 
 
-def _named(method: Any) -> Any:
-    """A method that tells a lost device and a lack of memory from other errors of JavaScript."""
-
-    @functools.wraps(method)
-    def wrapped(self: BrowserGPU, *args: Any) -> Any:
-        try:
-            return method(self, *args)
-        except ERRORS as error:
-            self._fail(error)
-
-    return wrapped
-
-
 class _Loaded:
     """A Program that the runtime holds: its number, how many dispatches it is, and the params last
     sent."""
@@ -131,6 +114,8 @@ class BrowserGPU(GPUBackend):
 
     name = "browser"
     language = "wgsl"
+    # what calls into JavaScript raise; where Pyodide drops an exception, CPython says so
+    _errors = JsException, SystemError
 
     @staticmethod
     def available() -> bool:
@@ -194,11 +179,11 @@ class BrowserGPU(GPUBackend):
             raise self.reclaim(error.bytes) from None
         raise RuntimeError(error.message) from None
 
-    @_named
+    @tells
     def create(self, nbytes: int) -> int:
         return self._js.alloc(nbytes)
 
-    @_named
+    @tells
     def slice(self, handle: int, offset: int, nbytes: int) -> int:
         return self._js.slice(handle, offset, nbytes)
 
@@ -206,19 +191,19 @@ class BrowserGPU(GPUBackend):
         self.failed.discard(handle)
         self._js.free(handle)
 
-    @_named
+    @tells
     def copy(self, target: int, source: int, nbytes: int) -> None:
         self._js.copy(target, source, nbytes)
         self.stats.submits += 1
 
-    @_named
+    @tells
     def mark(self, handle: int) -> bool:
         if self._timestamps:
             self._js.mark(handle)
             self.stats.submits += 1
         return self._timestamps
 
-    @_named
+    @tells
     def write(self, handle: int, data: memoryview) -> None:
         self._js.write(handle, to_js(data))
 
@@ -229,7 +214,7 @@ class BrowserGPU(GPUBackend):
         found: list[bytes] = wait(read())
         return found
 
-    @_named
+    @tells
     def read_begin(self, items: Sequence[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
         handles = array("i", [h for h, _ in items])
         sizes = array("i", [n for _, n in items])
@@ -248,7 +233,7 @@ class BrowserGPU(GPUBackend):
 
         return finish
 
-    @_named
+    @tells
     def load(self, code: ProgramCode) -> _Loaded:
         before = self._js.stats().compiled
         codes, labels, steps = to_js(code.codes), to_js(code.labels), to_js(code.steps)
@@ -259,24 +244,18 @@ class BrowserGPU(GPUBackend):
     def unload(self, loaded: _Loaded) -> None:
         self._js.unload(loaded.program)
 
+    @tells
     def run(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
         """One call into JavaScript, however many dispatches the program is."""
-        arguments = self._arguments(loaded, handles, params)
-        try:
-            built, submits = self._js.run(*arguments).to_py()
-        except ERRORS as error:
-            self._fail(error)
+        built, submits = self._js.run(*self._arguments(loaded, handles, params)).to_py()
         self._sent(loaded, params)
         self.stats.bind_groups += built
         self.stats.dispatches += loaded.dispatches
         self.stats.submits += submits
 
+    @tells
     def profile(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> list[int] | None:
-        arguments = self._arguments(loaded, handles, params)
-        try:
-            times = wait(self._profile(*arguments))
-        except JsException as error:
-            self._fail(error)
+        times = wait(self._profile(*self._arguments(loaded, handles, params)))
         if times is None:
             return None
         self._sent(loaded, params)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
-import functools
 import itertools
 import logging
 import os
@@ -17,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pyframe.backend.base import GPUBackend, ProgramCode, Stats, dispatches, with_room
+from pyframe.backend.base import GPUBackend, ProgramCode, Stats, dispatches, tells, with_room
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
@@ -185,15 +184,7 @@ class _Loaded:
     """A Program ready to run: its dispatches, prepared for the handles of the last run."""
 
     __slots__ = (
-        "calls",
-        "dispatches",
-        "handles",
-        "kernels",
-        "params",
-        "pieces",
-        "sent",
-        "starts",
-        "users",
+        "calls", "dispatches", "handles", "kernels", "params", "pieces", "sent", "starts", "users",
     )  # fmt: skip
 
     def __init__(self, code: ProgramCode, kernels: list[Any], params: Any) -> None:
@@ -303,19 +294,6 @@ def _submitter(device: Any) -> _Raw | _Public:
 # --- what goes wrong
 
 
-def _named(method: Any) -> Any:
-    """A method that tells a lost device and a lack of memory from wgpu's other errors."""
-
-    @functools.wraps(method)
-    def wrapped(self: NativeGPU, *args: Any) -> Any:
-        try:
-            return method(self, *args)
-        except self._errors as e:
-            self._fail(e)
-
-    return wrapped
-
-
 class _Reason(logging.Filter):
     """Keeps why a device was lost, which wgpu-py tells its log alone, often before calls fail."""
 
@@ -416,7 +394,7 @@ class NativeGPU(GPUBackend):
             raise MemoryError(str(error)) from error
         raise error
 
-    @_named
+    @tells
     def _buffer(self, nbytes: int, usage: int) -> Any:
         return self._device.create_buffer(size=nbytes, usage=usage)
 
@@ -477,12 +455,12 @@ class NativeGPU(GPUBackend):
             for key in [k for k in dispatch.groups if handle in k]:
                 self._forget(dispatch, key)
 
-    @_named
+    @tells
     def write(self, handle: int, data: memoryview) -> None:
         found = self._range(handle, len(data))
         self._queue.write_buffer(found.buffer, found.offset, data)
 
-    @_named
+    @tells
     def copy(self, target: int, source: int, nbytes: int) -> None:
         nbytes = -(-nbytes // 4) * 4
         to, of = self._range(target, nbytes), self._range(source, nbytes)
@@ -496,7 +474,7 @@ class NativeGPU(GPUBackend):
         self._queue.submit([encoder.finish()])
         self.stats.submits += 1
 
-    @_named
+    @tells
     def read_begin(self, items: Sequence[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
         total = sum(n for _, n in items)
         at = next((i for i, b in enumerate(self._staging) if b.size >= total), None)
@@ -559,7 +537,7 @@ class NativeGPU(GPUBackend):
         self._latest.append(found)
         return found
 
-    @_named
+    @tells
     def load(self, code: ProgramCode) -> _Loaded:
         kernels = [
             self._pipeline(c, n) if c else None
@@ -630,17 +608,15 @@ class NativeGPU(GPUBackend):
             self.stats.bytes_uploaded += len(params)
             loaded.sent = params
 
+    @tells
     def run(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
-        try:
-            self._prepare(loaded, handles, params)
-            for begin, end in loaded.pieces:
-                self._submitter.submit(loaded.calls[begin:end])
-        except self._errors as e:
-            self._fail(e)
+        self._prepare(loaded, handles, params)
+        for begin, end in loaded.pieces:
+            self._submitter.submit(loaded.calls[begin:end])
         self.stats.dispatches += len(loaded.calls)
         self.stats.submits += len(loaded.pieces)
 
-    @_named
+    @tells
     def profile(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> list[int] | None:
         if not self._timestamps:
             return None
@@ -679,7 +655,7 @@ class NativeGPU(GPUBackend):
         queries.destroy()
         return [max(0, round((ticks[i + 1] - ticks[i]) * self.period)) for i in range(0, n, 2)]
 
-    @_named
+    @tells
     def mark(self, handle: int) -> bool:
         if not self._timestamps:
             return False
