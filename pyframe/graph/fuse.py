@@ -581,9 +581,7 @@ class Grouping:
         except _UnfitError:
             return False
         self.groups[b.number] = None
-        for g in self.groups:
-            if g is not None and g.before & bits:
-                g.before |= bits
+        self.let_wait(bits, bits)
         self.settle(merged, a, b)
         return True
 
@@ -599,22 +597,22 @@ class Grouping:
                 g.before |= 1 << home.number | home.before
             readers = self.readers.setdefault(buffer, [])
             readers[:] = [r for r in readers if r not in replaced and r is not g] + [g]
-        bit = 1 << g.number
-        for other in self.groups:
-            if other is not None and other.before & bit:
-                other.before |= g.before
+        self.let_wait(1 << g.number, g.before)
+
+    def let_wait(self, groups: int, before: int) -> None:
+        """Let what waits for one of these groups wait for others too (both as bits)."""
+        for g in self.groups:
+            if g is not None and g.before & groups:
+                g.before |= before
 
     def after(self, first: Group, then: Group) -> bool:
         """Have `then` run after `first`, if nothing forbids it."""
         if first is then:
             return True
-        bit = 1 << then.number
-        if first.before & bit:
+        if first.before >> then.number & 1:
             return False
         then.before |= 1 << first.number | first.before
-        for other in self.groups:
-            if other is not None and other.before & bit:
-                other.before |= then.before
+        self.let_wait(1 << then.number, then.before)
         return True
 
     def join(self, same: list[Group]) -> None:
@@ -624,9 +622,7 @@ class Grouping:
         for g in others:
             first.before |= g.before
             self.groups[g.number] = None
-        for other in self.groups:
-            if other is not None and other.before & bits:
-                other.before |= bits | first.before
+        self.let_wait(bits, bits | first.before)
 
     def ordered(self) -> list[Group]:
         """The groups, each after what it must wait for, otherwise as the program was written."""

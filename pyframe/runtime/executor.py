@@ -268,9 +268,7 @@ class Executor(BufferPool):
 
     async def fetch_async(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
         """`fetch` that gives the thread back while it waits."""
-        nodes, checks = self._stored_nodes(tensors), self.local.checks
-        raw = await self.read_async([(n.data, _read_bytes(n)) for n in nodes])
-        return self._arrays(tensors, nodes, raw, checks)
+        return await self.fetch_begin(tensors)()
 
     def fetch_begin(self, tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.ndarray]]]:
         """Queue a `fetch` of what the tensors are now; what it returns waits for it."""

@@ -56,15 +56,10 @@ class Body(NamedTuple):
     write: Callable[..., None]
     grain: int = 1
 
-    @property
-    def names(self) -> list[str]:
-        """Of the words."""
-        return self.words.replace("@", "").split()
 
-    @property
-    def addresses(self) -> list[str]:
-        """The names of words that are addresses."""
-        return [word[1:] for word in self.words.split() if word[0] == "@"]
+def names_of(words: str) -> list[str]:
+    """The names of the words of a call, of which those that are addresses have an @."""
+    return words.replace("@", "").split()
 
 
 LEAST = 1 << 14  # elements that are worth a part of their own

@@ -15,6 +15,7 @@ from pyframe.graph.scalar import Scalar
 if TYPE_CHECKING:
     from pyframe.codegen.lanes.lower import Lowering
 
+Found = tuple[Value, ...]  # one value; of an arg reduction also where it is
 SUMMED = 32  # numbers that are added one after the other before a sum is carried on
 
 
@@ -64,7 +65,7 @@ class Reduction:
             total *= space[d]
         return 0, 0
 
-    def begin(self, lanes: int) -> tuple[Value, Value | None]:
+    def begin(self, lanes: int) -> Found:
         """Variables that hold the start: the value and, for an arg reduction, where it is."""
         to = self.to
 
@@ -75,7 +76,7 @@ class Reduction:
             return Value(n, start.type, lanes, len(to.scopes) - 1)
 
         if not self.how.arg:
-            return variable(self.start), None
+            return (variable(self.start),)
         return variable(self.start), variable(to.const(2**31 - 1, "i32"))
 
     def get(self, var: Value) -> Value:
@@ -98,30 +99,31 @@ class Reduction:
         if self.across and to.lanes == 1:
             assert self.single is not None
             here = self.single
-        var, where = here
-        if where is None:
-            self.set(var, self.combined(self.get(var), x))
-            return
+        new = (x, self.index()) if self.how.arg else (x,)
+        for var, value in zip(here, self.merged(self.read(here), new), strict=True):
+            self.set(var, value)
+
+    def index(self) -> Value:
+        """Where the value at hand is, among those that are reduced."""
+        to = self.to
         flat: Scalar | None = None
-        for d in self.to.nest.levels[to.nest.walks[self.k]]:
+        for d in to.nest.levels[to.nest.walks[self.k]]:
             i = Scalar("index", (), INDEX, d)
             flat = i if flat is None else flat * to.space[d] + i
         assert flat is not None
         at = to.in_lanes(flat)
-        at = to.op("cast", at, type="i32") if at.type == INDEX else at
-        old = self.get(var), self.get(where)
-        self.keep(here, self.winner(old, (x, at)))
+        return to.op("cast", at, type="i32") if at.type == INDEX else at
 
-    def keep(self, var: tuple[Value, Value | None], new: tuple[Value, Value]) -> None:
-        assert var[1] is not None
-        self.set(var[0], new[0])
-        self.set(var[1], new[1])
+    def read(self, variables: Found) -> Found:
+        return tuple([self.get(var) for var in variables])
 
     def combined(self, a: Value, x: Value) -> Value:
         return self.to.expression(_combine(self.how, self.type), [a, x], {})
 
-    def winner(self, a: tuple[Value, Value], x: tuple[Value, Value]) -> tuple[Value, Value]:
-        """Of two values and their indices those that win: at a tie the first."""
+    def merged(self, a: Found, x: Found) -> Found:
+        """What two values make; of two with their indices those that win: at a tie the first."""
+        if not self.how.arg:
+            return (self.combined(a[0], x[0]),)
         to = self.to
         wins = self.combined(a[0], x[0])
         back = self.combined(x[0], a[0])
@@ -145,7 +147,7 @@ class Reduction:
         """Each part with the total that it is brought to."""
         if not self.totals:
             return []
-        out = [(var, self.totals[0]) for var, _ in self.vector]
+        out = [(var, self.totals[0]) for (var,) in self.vector]
         return out if self.single is None else [*out, (self.single[0], self.totals[1])]
 
     def bring(self, var: Value, total: tuple[Value, Value]) -> None:
@@ -168,49 +170,28 @@ class Reduction:
 
     def result(self) -> Value:
         """What all parts make together."""
-        if self.how.arg:
-            return self.index_of_winner()
         for var, total in self.carried():
             self.bring(var, total)
-        parts = [self.get(var) for var, _ in self.vector]
+        parts = [self.read(variables) for variables in self.vector]
         if self.totals:
-            parts = [self.complete(self.totals[0])]
-        out = functools.reduce(self.combined, parts)
+            parts = [(self.complete(self.totals[0]),)]
+        out = functools.reduce(self.merged, parts)
         if self.across:
-            out = self.of_lanes(out)
+            by = out[0].lanes // 2
+            while by:
+                out = self.merged(out, tuple([self.rotated(x, by) for x in out]))
+                by //= 2
+            out = tuple([self.to.lane(x, 0) for x in out])
         if self.single is not None:
-            rest = self.complete(self.totals[1]) if self.totals else self.get(self.single[0])
-            out = self.combined(out, rest)
-        return self.to.converted(out, self.dtype)
-
-    def of_lanes(self, x: Value) -> Value:
-        by = x.lanes // 2
-        while by:
-            x = self.combined(x, self.rotated(x, by))
-            by //= 2
-        return self.to.lane(x, 0)
+            rest = (self.complete(self.totals[1]),) if self.totals else self.read(self.single)
+            out = self.merged(out, rest)
+        return self.to.converted(out[-1], self.dtype)
 
     def rotated(self, x: Value, by: int) -> Value:
         key = ("rotate", x.id, by)
         return self.to.emit(
             key, lambda n: Rotate(n, x.id, by, x.type, x.lanes), x.type, x.lanes, x.depth
         )
-
-    def index_of_winner(self) -> Value:
-        to = self.to
-        pairs = [(self.get(v), self.get(w)) for v, w in self.vector if w is not None]
-        best = pairs[0]
-        for pair in pairs[1:]:
-            best = self.winner(best, pair)
-        if self.across:
-            by = best[0].lanes // 2
-            while by:
-                best = self.winner(best, (self.rotated(best[0], by), self.rotated(best[1], by)))
-                by //= 2
-            best = to.lane(best[0], 0), to.lane(best[1], 0)
-        if self.single is not None and self.single[1] is not None:
-            best = self.winner(best, (self.get(self.single[0]), self.get(self.single[1])))
-        return to.converted(best[1], self.dtype)
 
 
 @functools.lru_cache(256)

@@ -307,13 +307,11 @@ class Assembler(cpu.Assembler):
         """Which lanes have a number below `count`."""
         return self.numbers(range(lanes), count.type) < count.splat(lanes)
 
-    def load_words(
-        self, at: Value, names: Sequence[str], addresses: Sequence[str]
-    ) -> dict[str, Value]:
-        """The words of a launch by their names."""
+    def load_words(self, at: Value, words: str) -> dict[str, Value]:
+        """The words of a launch by their names; those with an @ are addresses."""
         return {
-            name: self.load("ptr" if name in addresses else "i64", at + 8 * i, align=8)
-            for i, name in enumerate(names)
+            word.lstrip("@"): self.load("ptr" if word[0] == "@" else "i64", at + 8 * i, align=8)
+            for i, word in enumerate(words.split())
         }
 
     def load_some(self, type: str, at: Value, lanes: Value, align: int) -> Value:

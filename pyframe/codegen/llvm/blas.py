@@ -21,9 +21,9 @@ LONG = 1 << 12  # elements of two vectors whose product NumPy adds in more parts
 # inner batch has, and the elements from one to the next of each, outer and inner; into how many
 # parts the rows and the columns of a product are cut.
 PRODUCT = (
-    "units blas a b out m n k a_trans b_trans a_row b_row out_row inner a_outer b_outer out_outer "
-    "a_inner b_inner out_inner row_parts column_parts"
-).split()
+    "units @blas @a @b @out m n k a_trans b_trans a_row b_row out_row inner a_outer b_outer "
+    "out_outer a_inner b_inner out_inner row_parts column_parts"
+)
 
 
 def words(machine: Machine, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Words | None:
@@ -69,7 +69,7 @@ def text(machine: Machine, name: str, dtype: np.dtype) -> str:
     size = 4 if real == "float" else 8
     f = Assembler("kernel", "ptr ptr i64 i64", linkage="")
     words, _, begin, end = f.params
-    w = f.load_words(words, PRODUCT, ("blas", "a", "b", "out"))
+    w = f.load_words(words, PRODUCT)
     turned = {x: w[f"{x}_trans"].differs(0) for x in "ab"}
     orders = [f.value(112, "i32").where(turned[x], 111).name for x in "ab"]
     with f.count(begin, end) as u:

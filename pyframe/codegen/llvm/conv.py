@@ -15,6 +15,7 @@ import numpy as np
 from pyframe.codegen import convolution
 from pyframe.codegen.convolution import Products
 from pyframe.codegen.cpu.gemm import Tile
+from pyframe.codegen.cpu.routines import names_of
 from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm import gemm
 from pyframe.codegen.llvm.assembler import Assembler, Value, cut, module
@@ -31,13 +32,12 @@ PIECE = 3  # words of a piece: where it is read and written, and its elements
 # between positions and of a row of columns; into how many parts all images, the blocks, the rows
 # and the taps are cut.
 WORDS = (
-    "units memory unit_bytes columns apart rest c a x images groups m c_group c_row a_group a_row "
-    "image group channel channels taps_at c_image a_image padded padded_channel rows row_bytes "
-    "rows_at c_at pieces_at blocks_at taps blocks step pitch image_parts block_parts row_parts "
-    "tap_parts"
-).split()
-_ADDRESSES = ("memory", "c", "a", "x", "taps_at", "rows_at", "c_at", "pieces_at", "blocks_at")
-TAKE = "units to source at n".split()  # the words of `take`
+    "units @memory unit_bytes columns apart rest @c @a @x images groups m c_group c_row a_group "
+    "a_row image group channel channels @taps_at c_image a_image padded padded_channel rows "
+    "row_bytes @rows_at @c_at @pieces_at @blocks_at taps blocks step pitch image_parts block_parts "
+    "row_parts tap_parts"
+)
+TAKE = "units @to @source @at n"  # the words of `take`
 
 
 class _Blocks(NamedTuple):
@@ -117,7 +117,7 @@ def _launches(
     launches.append(
         (
             "conv_weight" if of_weight else "conv",
-            [_table(fields[name]) for name in WORDS],
+            [_table(fields[name]) for name in names_of(WORDS)],
         )
     )
     return launches
@@ -170,7 +170,7 @@ def _take(t: Tile) -> Assembler:
     """The elements at a table of offsets, after one another."""
     f = Assembler("kernel", "ptr ptr i64 i64", linkage="")
     words, _, begin, end = f.params
-    w = f.load_words(words, TAKE, ("to", "source", "at"))
+    w = f.load_words(words, TAKE)
     with f.count(begin * _TAKEN, (end * _TAKEN).min(w["n"])) as i:
         value = f.load(t.real, w["source"] + f.load("i64", w["at"] + i * 8))
         f.store(w["to"] + i * t.size, value)
@@ -226,7 +226,7 @@ def _conv(
     taps."""
     f = Assembler("kernel", "ptr ptr i64 i64", linkage="")
     words, _, begin, end = f.params
-    w = f.load_words(words, WORDS, _ADDRESSES)
+    w = f.load_words(words, WORDS)
     with f.count(begin, end) as u:
         memory = w["memory"] + w["unit_bytes"] * u
         block_columns, apart = memory + w["columns"], memory + w["apart"]

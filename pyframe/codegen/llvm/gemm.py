@@ -23,10 +23,9 @@ LEAST = 1 << 18  # multiplications that are worth a unit of their own
 # the inner batch; how many products the inner batch has, and both; how many units share a batch,
 # and into how many parts rows and columns are cut.
 WORDS = (
-    "units memory unit_bytes a b c m n k a_row a_column b_row b_column c_row "
+    "units @memory unit_bytes @a @b @c m n k a_row a_column b_row b_column c_row "
     "a_outer b_outer c_outer a_inner b_inner c_inner inner batch groups row_parts column_parts"
-).split()
-_ADDRESSES = ("memory", "a", "b", "c")
+)
 
 
 def matmul(
@@ -143,7 +142,7 @@ def _units(t: Tile, gemm: Assembler) -> Assembler:
     """What is launched."""
     f = Assembler("kernel", "ptr ptr i64 i64", linkage="")
     words, _, begin, end = f.params
-    w = f.load_words(words, WORDS, _ADDRESSES)
+    w = f.load_words(words, WORDS)
 
     with f.count(begin, end) as u:
         part, group = u // w["groups"], u % w["groups"]

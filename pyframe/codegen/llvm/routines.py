@@ -127,7 +127,7 @@ def _shared(m: Machine, body: Body) -> str:
     """The module of a function of codegen/cpu."""
     f = Assembler("kernel", "ptr ptr i64 i64", linkage="", bits=m.bits)
     words, _, begin, end = f.params
-    w = f.load_words(words, ["units", "fault", *body.names], ["fault", *body.addresses])
+    w = f.load_words(words, f"units @fault {body.words}")
     f.fault = w["fault"].name
     with f.count(begin, end) as u:
         first, last = cut(w[body.shared], u, w["units"], body.grain)

@@ -163,11 +163,6 @@ class Assembler(cpu.Assembler):
         name = how or _STORES.get(value.type, "v128.store")
         self.code += wasm.store(name, at.code, value.code, offset)
 
-    def store_half(self, at: Value, vector: Value, half: int, offset: int = 0) -> None:
-        """Write 8 of a vector's 16 bytes."""
-        code = wasm.access_lane("v128.store64_lane", at.code, vector.code, half, offset)
-        self.code += code
-
     def call(self, function: Assembler, *arguments: Operand) -> None:
         """Call a function without a result, of i32 arguments."""
         self.code += b"".join([as_value(x, I32).code for x in arguments])

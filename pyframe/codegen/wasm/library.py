@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.codegen.cpu.library import BODIES, planner
-from pyframe.codegen.cpu.routines import Routine
+from pyframe.codegen.cpu.routines import Routine, names_of
 from pyframe.codegen.wasm import conv, gemm
 from pyframe.codegen.wasm.assembler import I32, Assembler, as_value
 from pyframe.codegen.wasm.encoder import Module
@@ -25,8 +25,9 @@ def library(relaxed: bool) -> bytes:
     gemm.build(module, relaxed)
     conv.build(module)
     for name, body in BODIES.items():
-        f = Assembler(module, name, "i32 " * len(body.names), export=True)
-        w = dict(zip(body.names, f.params, strict=True))
+        names = names_of(body.words)
+        f = Assembler(module, name, "i32 " * len(names), export=True)
+        w = dict(zip(names, f.params, strict=True))
         body.write(f, w, as_value(0, I32), w[body.shared], as_value(0, I32))
     return module.encode()
 
