@@ -12,6 +12,8 @@ from typing import TypeGuard
 import pytest
 
 import pyframe
+from pyframe.core.dispatch import provide
+from pyframe.tensor.tensor import INSIDE
 
 ROOT = Path(pyframe.__file__).parent
 
@@ -160,6 +162,48 @@ def test_shape_dtype_and_device_are_asked_of_tensors() -> None:
         and isinstance(node.value, ast.Attribute) and node.value.attr == "_node"
     }  # fmt: skip
     assert asked == set()
+
+
+def test_core_is_set_from_above_at_one_point() -> None:
+    """By `provide` of core/dispatch.py: what core knows else is given by calls. `mode` is a
+    thread's state, and what torch's names are printed as is said by pyframe.torch."""
+    assigned = set()
+    for name, tree in trees().items():
+        if layer(name) == 0:
+            continue
+        known = {
+            a.asname or a.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pyframe.core")
+            for a in node.names
+        } - {"mode"}
+        assigned |= {
+            (name, ast.unparse(node))
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            and ast.unparse(node.value) in known
+        }  # fmt: skip
+    assert assigned == {("pyframe.gpu", "Device.current"), ("pyframe.torch", "dtype.home")}
+    with pytest.raises(ValueError, match="declared twice"):
+        provide(new=None)
+
+
+def test_what_is_used_of_a_tensors_inside_is_declared() -> None:
+    """Tensor's private names that packages above use are `INSIDE`, and nothing is there for none.
+    `self` is a tensor in ops alone; two names are public in PyTorch and IPython."""
+    inside = {n for n in vars(pyframe.Tensor) if re.match("_[a-z]", n)}
+    inside -= {"_version", "_repr_html_"}
+    used = set()
+    for name, tree in trees().items():
+        if layer(name) <= layer("pyframe.tensor"):
+            continue
+        own = [] if name.startswith("pyframe.ops") else ["self", "cls"]
+        used |= {
+            node.attr
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in own
+        }
+    assert used & inside == {*INSIDE}
 
 
 def test_no_import_is_hidden_in_a_made_name() -> None:

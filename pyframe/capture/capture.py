@@ -73,8 +73,7 @@ class Capture:
         shape: tuple[int, ...], dtype: dt.dtype, device: Device,
     ) -> Tensor:  # fmt: skip
         """Record the op. Plans on the CPU know only some dtypes: another one ends the capture."""
-        dtypes = (dtype, *[n.dtype for n in nodes])
-        if not device.always_lazy and not all(d.on_plans for d in dtypes):
+        if not device.always_lazy and not all([dtype.on_plans, *[n.dtype.on_plans for n in nodes]]):
             if mode.capture is self:  # else an operand that was turned over has ended it
                 self.give_up(f"computes {op.name} of {dtype.name}")
             for n in nodes:

@@ -18,7 +18,9 @@ class dtype:  # noqa: N801  (PyTorch's name)
     (None: the GPU lacks it); `narrow` rounds arrays of a NumPy type that is wider to what it holds.
     """
 
-    __slots__ = ("category", "compute", "itemsize", "name", "narrow", "numpy", "storage")
+    __slots__ = (
+        "category", "compute", "itemsize", "name", "narrow", "numpy", "on_plans", "storage",
+    )  # fmt: skip
 
     home: ClassVar[str] = "pyframe"  # what a repr calls the library
 
@@ -38,6 +40,7 @@ class dtype:  # noqa: N801  (PyTorch's name)
         self.compute = compute or storage
         self.narrow = narrow
         self.itemsize = 2 if narrow else self.numpy.itemsize
+        self.on_plans = category != COMPLEX  # whether compiled plans of the CPU know it
 
     @property
     def is_floating_point(self) -> bool:
@@ -50,11 +53,6 @@ class dtype:  # noqa: N801  (PyTorch's name)
     @property
     def is_signed(self) -> bool:
         return self.numpy.kind in "ifc"
-
-    @property
-    def on_plans(self) -> bool:
-        """Whether compiled plans of the CPU know it."""
-        return self.category != COMPLEX
 
     def to_real(self) -> dtype:
         """The dtype of the parts of a complex dtype; any other dtype itself."""

@@ -263,9 +263,9 @@ def const_for_ufunc(value: float, dtype: dt.dtype, device: Device) -> Node:
 _CONSTANTS: dict[Any, Node] = {}
 
 
-# set by the modules that declare them
-CAST: Any
-CAT: Any = None  # of tensors along dim 0
-PERMUTE: Any
-PUT: Any
-REAL: Any = None  # complex -> its real part
+# what core calls and a module above it declares, see `provide` of dispatch.py
+CAST: Any = None  # (x, dtype): ops/math/elementwise.py
+CAT: Any = None  # of tensors along dim 0: ops/shape/join.py
+PERMUTE: Any = None  # ops/shape/movement.py
+PUT: Any = None  # ops/api/view_writes.py
+REAL: Any = None  # complex -> its real part: ops/math/complex.py

@@ -37,6 +37,17 @@ def _of_node(name: str, doc: str) -> Any:
     return property(operator.attrgetter(f"_node.{name}"), doc=doc)
 
 
+# What packages above this one use of a tensor's inside; all else is of `core` and `tensor` alone.
+INSIDE = (
+    "_node", "_value", "_host",  # what it is now
+    "_storage", "_view_chain", "_viewed_writes", "_alias", "_share", "_index_map", "_is_row_major",
+    "_write", "_overwrite", "_change", "_change_node", "_become", "_wrote",  # in place
+    "_grad_fn", "_needs_grad", "_hooks", "_check_history", "_rebase",  # its history
+    # of a view
+    "_base", "_base_fn", "_chain_from", "_creation", "_refuse_writes", "_refuse_in_mode",
+)  # fmt: skip
+
+
 class Tensor(TensorMethods):
     """An n-dimensional array with gradients, as torch.Tensor.
 
@@ -458,7 +469,7 @@ def new(node: Node) -> Tensor:
     return out
 
 
-_dispatch.new = new
+_dispatch.provide(new=new)
 
 
 def normalize_dim(dim: int, ndim: int) -> int:

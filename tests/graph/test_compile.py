@@ -569,6 +569,15 @@ def test_a_bad_index_in_the_first_call(device: str) -> None:
     same(f(pf.tensor([1, 3], device=device)), table.numpy(force=True)[[1, 3]] * 2)
 
 
+def test_an_int_divided_by_zero_in_a_replay(device: str) -> None:
+    f, x = pf.compile(lambda a, b: a // b), pf.tensor([4, 6], device=device)
+    for _ in range(2):
+        assert f(x, pf.tensor([2, 3], device=device)).tolist() == [2, 2]
+        with pytest.raises(RuntimeError, match="integer division by zero"):
+            f(x, pf.tensor([1, 0], device=device)).tolist()
+    assert (f.captured, f.eager) == (1, "")
+
+
 def test_an_unhashable_argument_runs_eagerly(device: str) -> None:
     f = pf.compile(lambda x, a: x + float(a.sum()))
     x = pf.ones(2, device=device)

@@ -18,6 +18,7 @@ from pyframe.ops.api import check
 from pyframe.ops.api.public import as_public
 from pyframe.ops.math import promotion
 from pyframe.tensor import Tensor, own_storage
+from pyframe.tensor.writing import is_array
 
 
 def inplace_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -59,8 +60,9 @@ def _keep_saved(x: Tensor, last: Any, first: int) -> None:
             if type(entry) is tuple and entry[0]._storage is x._storage:
                 z = entry[0]
                 with no_grad():  # a value that is there changes with its memory
-                    there = z._value().data is not None
-                    changes = there and (mode.capture is not None or not z.device.always_lazy)
+                    node = z._value()
+                    there = node.data is not None
+                    changes = is_array(node) or (there and mode.capture is not None)
                     kept = z.clone() if changes else own_storage(z)
                 kept._grad_fn = z.grad_fn
                 step.saved[j] = (kept, kept._storage.version)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.core import dtypes as dt, op as _op, view as views
-from pyframe.core.dispatch import apply
+from pyframe.core import dtypes as dt, view as views
+from pyframe.core.dispatch import apply, provide
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.api.batching_rules import BatchedCall, batched_chain
 from pyframe.ops.index.rows import put_rows
@@ -96,4 +96,4 @@ put_op = Op(
 )  # fmt: skip
 
 
-_op.PUT = put_op
+provide(PUT=put_op)

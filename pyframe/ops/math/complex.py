@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.core import dtypes as dt, op as _op
-from pyframe.core.dispatch import apply
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply, provide
 from pyframe.core.op import ELEMENTWISE, Op
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
@@ -154,7 +154,7 @@ def adjoint(input: Tensor) -> Tensor:
     return conj(input.transpose(-1, -2))
 
 
-_op.REAL = real
+provide(REAL=real)
 
 public(
     globals(), both="conj resolve_conj resolve_neg=resolve_conj is_conj is_neg=is_conj adjoint",

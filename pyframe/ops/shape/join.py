@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.core import dtypes as dt, op as _op
-from pyframe.core.dispatch import apply
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply, provide
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.api.public import public
 from pyframe.ops.math.elementwise import logical_or
@@ -130,7 +130,7 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     return apply(_cat_op(len(kept)), tuple(kept), (d, starts))
 
 
-_op.CAT = cat
+provide(CAT=cat)
 concat = concatenate = cat
 
 

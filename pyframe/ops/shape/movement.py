@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.core import dtypes as dt, op as _op, view as views
-from pyframe.core.dispatch import apply, values_known
+from pyframe.core import dtypes as dt, view as views
+from pyframe.core.dispatch import apply, provide, values_known
 from pyframe.core.modes import mode
 from pyframe.core.op import MOVEMENT, Op
 from pyframe.core.view import inverse_order
@@ -93,7 +93,7 @@ permute_op = Movement(
     x=lambda g, dims: permute(g, inverse_order(dims)),
     batch_attrs=lambda attrs, shape, size: ((0, *[d + 1 for d in attrs[0]]),), reorders=True,
 )  # fmt: skip
-_op.PERMUTE = permute_op
+provide(PERMUTE=permute_op)
 expand_op = Movement(
     "expand", "x", "shape", alias=True,
     infer=like(lambda s, shape: shape),

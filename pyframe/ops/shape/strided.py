@@ -20,6 +20,7 @@ from pyframe.ops.math.complex import view_as_real
 from pyframe.ops.random import creation
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, upload, whole_of
+from pyframe.tensor.writing import is_array
 
 Shape = tuple[int, ...]
 
@@ -138,9 +139,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     """A view of the whole memory behind `input`, by strides and offset in elements."""
     args = _checked("as_strided", input, size, stride, storage_offset)
     base = input if input._base is None else input._base
-    if mode.capture is not None and input.device.type == "cpu":
-        data = input._storage.node.data
-        if data is not None and not data.flags.c_contiguous:
+    if mode.capture is not None:
+        memory = input._storage.node
+        if is_array(memory) and not memory.data.flags.c_contiguous:
             mode.capture.give_up("sees strided memory as other strides")
     if base._view_chain:  # a handle on part of the memory: its owner is gone
         owner = whole_of(base._storage)
