@@ -133,6 +133,11 @@ class Draw:
         """A line of the step."""
         self.body.append(self.text(template))
 
+    def perhaps(self, share: float, some: str, line: Callable[[str], str] = str) -> None:
+        """In a share of the cases a line of one of some texts, as `one` parts them."""
+        if self.maybe(share):
+            self.line(line(self.one(some)))
+
     def net(self, template: str) -> None:
         """A module in the setup, under the name of `net`."""
         self.setup.append(f"net = fill(T, {self.text(template)}, wide, device)")

@@ -26,8 +26,7 @@ ACTIVATIONS = """
 def activations(d: Draw) -> None:
     d.arg("x", d.shape(1, 4), d.pick("normal", "normal", "ties", "sym"))
     d.line(f"y = {d.one(ACTIVATIONS)}")
-    if d.maybe(0.4):
-        d.line(f"y = {d.one(ACTIVATIONS).replace('(x', '(y')}")
+    d.perhaps(0.4, ACTIVATIONS, lambda e: f"y = {e.replace('(x', '(y')}")
     around(d, 0.2)
 
 
@@ -70,17 +69,13 @@ def norms(d: Draw) -> None:
     elif how == "group":
         groups = d.pick(1, 2, channels, channels)
         x = d.arg("x", (batch, channels, *sizes))
-        more = (
-            f", weight={d.arg('w', (channels,))}, bias={d.arg('b', (channels,))}"
-            if d.maybe()
-            else ""
-        )
+        both = d.maybe()
+        more = f", weight={d.arg('w', (channels,))}, bias={d.arg('b', (channels,))}" if both else ""
         d.line(f"y = F.group_norm({x}, {groups}{more}{eps})")
     elif how == "local":
         x = d.arg("x", (batch, channels, *(sizes or (3,))))
-        d.line(
-            f"y = F.local_response_norm({x}, {d.pick(1, 2, 3, 5)}, {d.pick(1e-4, 0.5)}, {d.pick(0.75, 1)}, {d.pick(1.0, 2)})"
-        )
+        more = f"{d.pick(1, 2, 3, 5)}, {d.pick(1e-4, 0.5)}, {d.pick(0.75, 1)}, {d.pick(1.0, 2)}"
+        d.line(f"y = F.local_response_norm({x}, {more})")
     elif how == "weight":
         x = d.arg("x", (batch, channels))
         kind = d.pick("weight_norm", "parametrizations.weight_norm", "spectral_norm")
@@ -88,12 +83,11 @@ def norms(d: Draw) -> None:
         d.net(f"T.nn.utils.{kind}(T.nn.Linear({channels}, {d.int(1, 5)}))")
         d.line(f"y = net({x})")
     else:
-        layers = [
-            f"BatchNorm{max(n, 1)}d({channels}{{|, affine=False|, momentum=None|, track_running_stats=False}})",
-            f"GroupNorm({channels}, {channels})",
-            f"InstanceNorm{max(n, 1)}d({channels}{{|, affine=True|, track_running_stats=True}})",
-        ]
-        d.net(f"T.nn.{d.pick(*layers)}")
+        layer = d.one(
+            """BatchNormNd(C{|, affine=False|, momentum=None|, track_running_stats=False})
+            GroupNorm(C, C)  InstanceNormNd(C{|, affine=True|, track_running_stats=True})"""
+        )
+        d.net(f"T.nn.{layer.replace('Nd', f'{max(n, 1)}d').replace('C', str(channels))}")
         x = d.arg("x", (batch, channels, *(sizes or (4,))))
         if d.maybe(0.3):
             d.setup.append("net.eval()")
@@ -155,7 +149,7 @@ def losses(d: Draw) -> None:
     reduction = d.pick("", "", ", reduction='sum'", ", reduction='none'")
     d.line(f"y = {d.one(LOSSES[kind]).replace(' R)', reduction + ')')}")
     if d.maybe(0.15):
-        d.body.insert(0, d.pick("x = x * 2", "x = x.tanh()", "x = x - x.mean(0)"))
+        d.body.insert(0, d.one("x = x * 2  x = x.tanh()  x = x - x.mean(0)"))
 
 
 @family("attention")
@@ -193,28 +187,24 @@ def attention(d: Draw) -> None:
     if how == 3:
         bias = d.pick("", ", bias=False", ", add_bias_kv=True", ", add_zero_attn=True")
         d.net(f"T.nn.MultiheadAttention({wide}, {heads}, batch_first={first}{bias})")
-        other = (
-            d.arg("z", (batch, keys, wide) if first else (keys, batch, wide)) if d.maybe(0.4) else x
-        )
+        long = (batch, keys, wide) if first else (keys, batch, wide)
+        other = d.arg("z", long) if d.maybe(0.4) else x
         more = d.pick("", ", need_weights=False", ", average_attn_weights=False")
         if d.maybe(0.3):
-            long = length if other == x else keys
-            d.arg("pad", (batch, long), "bool", view=False)
+            d.arg("pad", (batch, length if other == x else keys), "bool", view=False)
             more += ", key_padding_mask=T.cat([pad[:, :1] & False, pad[:, 1:]], 1)"
         d.line(f"y, w = net({x}, {other}, {other}{more})")
         d.results("y" if "need_weights" in more else "y, w")
     elif how == 4:
         act = d.pick("'relu'", "'gelu'")
-        d.net(
-            f"T.nn.TransformerEncoderLayer({wide}, {heads}, {d.pick(3, 8)}, 0.0, {act}, batch_first={first}, norm_first={d.maybe()})"
-        )
+        d.net(f"T.nn.TransformerEncoderLayer({wide}, {heads}, {d.pick(3, 8)}, 0.0, {act}, "
+              f"batch_first={first}, norm_first={d.maybe()})")  # fmt: skip
         mask = f"T.nn.Transformer.generate_square_subsequent_mask({length}, device=device)"
         causal = f", src_mask={mask}.to(x.dtype)"
         d.line(f"y = net({x}{d.pick('', causal)})")
     else:
-        d.net(
-            f"T.nn.TransformerDecoderLayer({wide}, {heads}, {d.pick(3, 8)}, 0.0, batch_first={first}, norm_first={d.maybe()})"
-        )
+        d.net(f"T.nn.TransformerDecoderLayer({wide}, {heads}, {d.pick(3, 8)}, 0.0, "
+              f"batch_first={first}, norm_first={d.maybe()})")  # fmt: skip
         m = d.arg("m", (batch, keys, wide) if first else (keys, batch, wide))
         d.line(f"y = net({x}, {m})")
 
@@ -271,13 +261,10 @@ def embeddings(d: Draw) -> None:
     at = d.arg("at", d.shape(1, 3), f"int:0:{rows}", d.pick("int64", "int64", "int32"))
     how = d.int(0, 3)
     if how <= 1:
-        more = d.pick(
-            "", "", f", padding_idx={rows - 1}", ", padding_idx=0", ", scale_grad_by_freq=True"
-        )
+        last = f", padding_idx={rows - 1}"
+        more = d.pick("", "", last, ", padding_idx=0", ", scale_grad_by_freq=True")
         d.line(f"y = F.embedding({at}, {w}{more})")
-        lines = ["y = y.sum(-2)", "y = y * 2 + 1", "y = y.tanh()"]
-        if d.maybe(0.3):
-            d.line(d.pick(*lines))
+        d.perhaps(0.3, "y = y.sum(-2)  y = y * 2 + 1  y = y.tanh()")
     elif how == 2:
         mode = d.pick("sum", "mean", "max")
         d.args.pop()
@@ -293,6 +280,5 @@ def embeddings(d: Draw) -> None:
         offsets = sorted({0, *(d.int(0, count) for _ in range(2))})
         mode, last = d.pick("sum", "mean"), d.maybe(0.3)
         offsets = [*offsets, count] if last else offsets
-        d.line(
-            f"y = F.embedding_bag(at, {w}, T.tensor({offsets}, device=device), mode={mode!r}, include_last_offset={last})"
-        )
+        d.line(f"y = F.embedding_bag(at, {w}, T.tensor({offsets}, device=device), mode={mode!r}, "
+               f"include_last_offset={last})")  # fmt: skip

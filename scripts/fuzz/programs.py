@@ -23,20 +23,8 @@ from .check import Case, FailureError, NoProgramError, compared, expected
 from .families import Draw, family
 from .program import REAL, Arg, Outcome, Refused, outcome
 
-SHAPES = (
-    (4,),
-    (2, 3),
-    (3, 1),
-    (4, 4),
-    (1, 3),
-    (2, 3, 2),
-    (),
-    (6,),
-    (1,),
-    (0, 3),
-    (2, 2, 4),
-    (5, 3),
-)
+SHAPES = ((4,), (2, 3), (3, 1), (4, 4), (1, 3), (2, 3, 2), (), (6,), (1,), (0, 3), (2, 2, 4),
+          (5, 3))  # fmt: skip
 MOST = 1e3  # larger values are left out: they drown the others in rounding
 ERRORS = (RuntimeError, IndexError, ValueError, TypeError)
 KEPT = "backward(retain_graph=True)"  # what a step saves, and so frees, is not PyTorch's
@@ -355,9 +343,8 @@ class _Writer:
         mode = d.pick(*[""] * 9, "with T.no_grad(): ")
         if what in "vx":
             name = f"v{number}"
-            return self.run(
-                f"{mode}{name} = {self.filled(d.one(VIEWS if what == 'v' else VALUES))}", name
-            )
+            made = self.filled(d.one(VIEWS if what == "v" else VALUES))
+            return self.run(f"{mode}{name} = {made}", name)
         return self.run(mode + self.filled(d.one(WRITES)))
 
     def line(self, some: str, run: bool = True) -> str:
@@ -372,11 +359,10 @@ class _Writer:
         before = dict(self.scope)
         try:
             exec(line, self.scope)
+            fine = all(_tame(x) for x in self.scope.values() if isinstance(x, torch.Tensor))
         except (*ERRORS, AttributeError):
-            self.scope.clear()
-            self.scope.update(before)
-            return ""
-        if any(not _tame(x) for x in self.scope.values() if isinstance(x, torch.Tensor)):
+            fine = False
+        if not fine:
             self.scope.clear()
             self.scope.update(before)
             return ""

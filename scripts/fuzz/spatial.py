@@ -6,9 +6,9 @@ from typing import Any
 
 from .families import Draw, family
 
-HEADS = ["x = x * 0.5 + 1", "x = x.tanh()", "x = x.flip(-1)", "x = F.relu(x)", "x = x - x.mean()"]
+HEADS = "x = x * 0.5 + 1  x = x.tanh()  x = x.flip(-1)  x = F.relu(x)  x = x - x.mean()"
 TAILS = """y = F.relu(y)  y = y * y  y = y.sum(-1)  y = y.mean(1, keepdim=True) - y  z = y.exp()
-y = y.flatten(1)  y = y.movedim(1, -1)  y = y + y.detach()"""  # fmt: skip
+y = y.flatten(1)  y = y.movedim(1, -1)  y = y + y.detach()"""
 
 
 def per_dim(d: Draw, n: int, *some: int) -> Any:
@@ -19,7 +19,7 @@ def per_dim(d: Draw, n: int, *some: int) -> Any:
 def around(d: Draw, share: float = 0.3) -> None:
     """Now and then a line before and after, which fuse with the op."""
     if d.maybe(share):
-        d.body.insert(0, d.pick(*HEADS))
+        d.body.insert(0, d.one(HEADS))
     if d.maybe(share):
         d.line(d.one(TAILS))
         d.results("y, z" if d.body[-1].startswith("z") else "y")
@@ -42,13 +42,9 @@ def convolutions(d: Draw) -> None:
     w = d.arg("w", (*weight, *kernel))
     b = d.arg("b", (outer,)) if d.maybe(0.4) else None
     more = f", bias={b}" if b else ""
-    for name, value, usual in (
-        ("stride", stride, 1),
-        ("padding", padding, 0),
-        ("dilation", dilation, 1),
-    ):
-        if value != usual:
-            more += f", {name}={value}"
+    more += f", stride={stride}" if stride != 1 else ""
+    more += f", padding={padding}" if padding != 0 else ""
+    more += f", dilation={dilation}" if dilation != 1 else ""
     more += f", groups={groups}" if groups > 1 else ""
     if turned and d.maybe(0.4):
         more += f", output_padding={per_dim(d, n, 0, 1, 2)}"
@@ -76,9 +72,8 @@ def pools(d: Draw) -> None:
         dilated = (min(sizes) > 5 or not padding) and d.maybe(0.4)
         dilation = f", dilation={per_dim(d, n, 1, 2, 3)}" if dilated else ""
         if d.maybe(0.25):
-            d.line(
-                f"y, at = F.max_pool{n}d({x}, {k}{more}{padding}{dilation}{ceil}, return_indices=True)"
-            )
+            more += f"{padding}{dilation}{ceil}, return_indices=True"
+            d.line(f"y, at = F.max_pool{n}d({x}, {k}{more})")
             d.results("y, at")
             return
         d.line(f"y = F.max_pool{n}d({x}, {k}{more}{padding}{dilation}{ceil})")
@@ -116,12 +111,8 @@ def resampling(d: Draw) -> None:
     how = d.int(0, 6)
     if how <= 2:
         x = d.arg("x", (batch, channels, *sizes))
-        modes = [
-            "nearest",
-            "nearest-exact",
-            {1: "linear", 2: "bilinear", 3: "trilinear"}[n],
-            "area",
-        ]
+        smooth = {1: ["linear"], 2: ["bilinear"], 3: ["trilinear"]}[n]
+        modes = ["nearest", "nearest-exact", *smooth, "area"]
         mode = d.pick(*modes, *(["bicubic", "bilinear"] if n == 2 else []))
         corners = d.pick("", ", align_corners=True", ", align_corners=False")
         corners = "" if mode in ("nearest", "nearest-exact", "area") and d.maybe(0.97) else corners
@@ -130,8 +121,9 @@ def resampling(d: Draw) -> None:
         if d.maybe(0.5):
             to = f"size={per_dim(d, n, 1, 2, 3, 4, 6, 9)}"
         else:
-            scale = d.pick(0.5, 1.5, 2, 2.0, 3, 0.4, 1.0, 2.7)
-            to = f"scale_factor={scale if d.maybe(0.6) else tuple(d.pick(0.6, 1.5, 2.0) for _ in sizes)}"
+            scale: Any = d.pick(0.5, 1.5, 2, 2.0, 3, 0.4, 1.0, 2.7)
+            scale = scale if d.maybe(0.6) else tuple(d.pick(0.6, 1.5, 2.0) for _ in sizes)
+            to = f"scale_factor={scale}"
             to += d.pick("", "", ", recompute_scale_factor=True")
         d.line(f"y = F.interpolate({x}, {to}, mode={mode!r}{corners})")
     elif how <= 4:
@@ -143,14 +135,11 @@ def resampling(d: Draw) -> None:
         more = f"mode={mode!r}, padding_mode={d.pick('zeros', 'border', 'reflection')!r}"
         more += f", align_corners={d.maybe()}"
         if d.maybe(0.3):
-            grid = d.arg("theta", (batch, n, n + 1))
-            d.line(
-                f"grid = F.affine_grid({grid}, {(batch, channels, *out)}, align_corners={d.maybe()})"
-            )
-            d.line(f"y = F.grid_sample({x}, grid, {more})")
+            size, theta = (batch, channels, *out), d.arg("theta", (batch, n, n + 1))
+            d.line(f"grid = F.affine_grid({theta}, {size}, align_corners={d.maybe()})")
         else:
-            grid = d.arg("grid", (batch, *out, n))
-            d.line(f"y = F.grid_sample({x}, {grid}, {more})")
+            d.arg("grid", (batch, *out, n))
+        d.line(f"y = F.grid_sample({x}, grid, {more})")
     elif how == 5:
         r = d.pick(1, 2, 3)
         if d.maybe():
@@ -166,7 +155,6 @@ def resampling(d: Draw) -> None:
         x = d.arg("x", (batch, channels, d.int(4, 9), d.int(4, 9)))
         d.line(f"y = F.unfold({x}, {k}, stride={s}, padding={p}, dilation={q})")
         if d.maybe(0.6):
-            d.line(
-                f"y = F.fold(y * 1.5, tuple(x.shape[2:]), {k}, stride={s}, padding={p}, dilation={q})"
-            )
+            how = f"{k}, stride={s}, padding={p}, dilation={q}"
+            d.line(f"y = F.fold(y * 1.5, tuple(x.shape[2:]), {how})")
     around(d)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -50,58 +51,30 @@ def elementwise(d: Draw) -> None:
         how = d.int(0, 3)
         if how == 0:
             name = d.pick(*UNARY[kind].split())
-            d.line(
-                f"z = T.{name}{'x)' if name.endswith('+') else '(x)'}"
-                + (")" if "(1+" in name and not name.endswith("+") else "")
-            )
-            d.line(
-                "y = y + z"
-                if d.maybe(0.7)
-                else "x = x * 0.5 + z * 0.1"
-                if kind == "normal"
-                else "y = z * y"
-            )
+            d.line(f"z = T.{name}x)" if name.endswith("+") else f"z = T.{name}(x)")
+            other = "x = x * 0.5 + z * 0.1" if kind == "normal" else "y = z * y"
+            d.line("y = y + z" if d.maybe(0.7) else other)
         elif how == 1:
             d.line(f"y = {d.one(BINARY)}")
         elif how == 2:
             s = d.pick(*SCALARS)
-            d.line(
-                f"y = {d.pick(f'y * {s}', f'y + {s}', f'{s} - y', f'y / {s}', f'T.clamp(y, max={s})', f'y - {s}', f'y > {s}')}"
-            )
+            some = "y * S  y + S  S - y  y / S  T.clamp(y, max=S)  y - S  y > S"
+            d.line(f"y = {d.one(some)}".replace("S", s))
             if ">" in d.body[-1]:
                 d.line("y = T.where(y, x, x * 2)")
         else:
-            d.line(
-                f"y = y{d.pick('.unsqueeze(-1)', '.flatten()', '.clone()', '.sum()', '.mT' if len(shape) > 1 else '')}"
-            )
+            turned = ".mT" if len(shape) > 1 else ""
+            d.line(f"y = y{d.pick('.unsqueeze(-1)', '.flatten()', '.clone()', '.sum()', turned)}")
 
 
 @family("dtypes")
 def dtypes(d: Draw) -> None:
     shape = d.shape(0, 3)
-    names = [
-        "float32",
-        "float64",
-        "float16",
-        "bfloat16",
-        "int64",
-        "int32",
-        "int16",
-        "int8",
-        "uint8",
-        "bool",
-    ]
+    names = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool float32".split()
     for name in "xy":
-        dtype = d.pick(*names, "float32")
-        kind = (
-            "bool"
-            if dtype == "bool"
-            else "int:0:5"
-            if dtype == "uint8"
-            else "int:-4:5"
-            if "int" in dtype
-            else "normal"
-        )
+        dtype = d.pick(*names)
+        whole = "int:-4:5" if "int" in dtype else "normal"
+        kind = {"bool": "bool", "uint8": "int:0:5"}.get(dtype, whole)
         d.arg(name, shape if name == "x" else near(d, shape), kind, dtype)
     two = d.one(
         """x + y  x * y  x - y  T.where(x > y, x, y)  T.maximum(x, y)  x == y  x / y  x < y
@@ -112,31 +85,14 @@ def dtypes(d: Draw) -> None:
     )
     d.line(f"y = {two}")
     s = d.pick(*SCALARS)
-    more = d.pick(
-        "",
-        f"y = y * {s}",
-        f"y = y + {s}",
-        "y = y.sum()",
-        "y = y.to(T.float32)",
-        "y = y.sum(0)",
-        "y = -y",
-        "y = y.mean()",
-        "y = y.float().exp()",
-        f"y = y / {s}",
-        "y = y.prod()",
-        "y = y.abs()",
-        "y = y.sum(dtype=T.float32)",
-        "y = y.cumsum(0)",
-        "y = y.max()",
-        "y = y.clamp(-999, 999).nan_to_num(0).to(T.int64)",
-        "y = y.to(T.bool)",
-        f"y = y == {s}",
-        "y = ~y",
-        "y = T.sqrt(y)",
-        "y = y.clamp(-999, 999).nan_to_num(0).int() + 1",
+    more = d.one(
+        """y  y * S  y + S  y.sum()  y.to(T.float32)  y.sum(0)  -y  y.mean()  y.float().exp()  y / S
+        y.prod()  y.abs()  y.sum(dtype=T.float32)  y.cumsum(0)  y.max()
+        y.clamp(-999, 999).nan_to_num(0).to(T.int64)  y.to(T.bool)  y == S  ~y  T.sqrt(y)
+        y.clamp(-999, 999).nan_to_num(0).int() + 1"""
     )
-    if more:
-        d.line(more)
+    if more != "y":
+        d.line(f"y = {more}".replace("S", s))
 
 
 VIEWS = """x.mT  x.transpose(0, -1)  x.unsqueeze(0)  x.unsqueeze(-1)  x.flatten()  x[..., ::2]  x[..., 1:]
@@ -157,16 +113,9 @@ T.column_stack([x, x])"""
 @family("layouts")
 def layouts(d: Draw) -> None:
     d.arg("x", d.shape(1, 4), "normal")
-    calm = [
-        "x = x + 1",
-        "x = x * 0.5",
-        "x = x.tanh()",
-        "x = x - x.mean()",
-        "x = x * x.detach()",
-        "x = x.relu()",
-    ]
+    calm = "x + 1  x * 0.5  x.tanh()  x - x.mean()  x * x.detach()  x.relu()"
     for _ in range(d.int(1, 5)):
-        d.line(f"x = {d.one(VIEWS)}" if d.maybe(0.7) else d.pick(*calm))
+        d.line(f"x = {d.one(VIEWS if d.maybe(0.7) else calm)}")
     d.line(
         d.one(
             """y = x  y = x * 1  y = x.sum(-1)  y = x.softmax(-1)  y = x.sum()  y = x.amax(0)
@@ -195,11 +144,8 @@ T.nanquantile(x, 0.4, O K)  x.mode(O).values"""
 
 @family("reductions")
 def reductions(d: Draw) -> None:
-    shape = (
-        d.shape(1, 4)
-        if d.maybe(0.85)
-        else d.pick((), (1,), (300,), (3, 200), (130, 5), (4000,), (2, 1100), (1100, 2), (70, 90))
-    )
+    others = [(), (1,), (300,), (3, 200), (130, 5), (4000,), (2, 1100), (1100, 2), (70, 90)]
+    shape = d.shape(1, 4) if d.maybe(0.85) else d.pick(*others)
     d.arg("x", shape, d.one("""normal  normal  normal  ties  positive"""))
     one = dim_of(d, shape)
     dims: Any = one
@@ -207,34 +153,18 @@ def reductions(d: Draw) -> None:
         dims = tuple(d.rng.sample(range(len(shape)), d.int(1, len(shape))))
     text = d.one(REDUCTIONS).replace("D", str(dims), 1) if d.maybe(0.98) else "x.sum(7)"
     keep = d.pick("", ", keepdim=True")
-    text = (
-        text.replace("D", str(dims))
-        .replace("O", str(one))
-        .replace(" K)", f"{keep})")
-        .replace("inf", "float('inf')")
-    )
+    text = text.replace("D", str(dims)).replace("O", str(one))
+    text = text.replace(" K)", f"{keep})").replace("inf", "float('inf')")
     which = any(name in text for name in ("kthvalue", "median", "mode", "quantile"))
     if which:  # which of equals it is, is not said
         d.args[-1] = replace(d.args[-1], kind="distinct")
-    if d.maybe(0.3):
-        d.line(
-            d.pick(
-                "x = x * 2 - 1",
-                "x = x.mT if x.ndim > 1 else x",
-                "x = x + x.flip(0)" if shape and not which else "x = x + 1",
-                "x = x.tanh()",
-            )
-        )
+    more = "x + x.flip(0)" if shape and not which else "x + 1"
+    d.perhaps(0.3, f"x = x * 2 - 1  x = x.mT if x.ndim > 1 else x  x = {more}  x = x.tanh()")
     d.line(f"y = {text}")
-    if d.maybe(0.3):
-        d.line(
-            d.pick(
-                "y = y * 2",
-                "y = x - y if y.dtype == x.dtype else y",
-                "y = y.float().exp()",
-                "z = y + 1",
-            )
-        )
+    d.perhaps(
+        0.3,
+        "y = y * 2  y = x - y if y.dtype == x.dtype else y  y = y.float().exp()  z = y + 1",
+    )
 
 
 SCANS = """
@@ -258,8 +188,7 @@ def scans(d: Draw) -> None:
     shape = d.shape(1, 3) if d.maybe(0.9) else d.pick((257,), (3, 130), (130, 3), (1030,))
     d.arg("x", shape, d.pick("normal", "distinct", "distinct"))
     text = d.one(SCANS).replace("O", str(dim_of(d, shape)))
-    if d.maybe(0.3):
-        d.line(d.pick("x = x * 2 - 1", "x = x.mT if x.ndim > 1 else x", "x = x + 0.1"))
+    d.perhaps(0.3, "x = x * 2 - 1  x = x.mT if x.ndim > 1 else x  x = x + 0.1")
     d.line(f"y = {text}")
 
 
@@ -275,13 +204,11 @@ def products(d: Draw) -> None:
         if d.maybe(0.3):
             d.line("x = x * 0.5 + 0.1")
         d.line("y = x @ y" if d.maybe(0.9) else "y = T.matmul(y.mT, x.mT)")
-        if d.maybe(0.5):
-            d.line(
-                d.one(
-                    """y = y.relu()  y = y + x.sum()  y = y * 2 + 1  y = y.mT  y = y.softmax(-1)
-                    y = F.gelu(y)  y = y.sum(-1)  y = y - y.mean(-1, keepdim=True)"""
-                )
-            )
+        d.perhaps(
+            0.5,
+            """y = y.relu()  y = y + x.sum()  y = y * 2 + 1  y = y.mT  y = y.softmax(-1)
+            y = F.gelu(y)  y = y.sum(-1)  y = y - y.mean(-1, keepdim=True)""",
+        )
     elif how == 4:
         x, w = d.arg("x", (*lead, k)), d.arg("w", (n, k))
         bias = f", {d.arg('b', (n,))}" if d.maybe() else ""
@@ -292,9 +219,8 @@ def products(d: Draw) -> None:
         d.line("y = T.addmm(a, x, y, beta={1|0.5|0|2}, alpha={1|0.3})")
     elif how == 6:
         d.arg("a", near(d, (b, m, n))), d.arg("x", (b, m, k)), d.arg("y", (b, k, n))
-        d.line(
-            "y = {T.baddbmm(a, x, y, beta=0.5)|T.bmm(x, y) + a|T.addbmm(a[0] if a.ndim == 3 else a, x, y)}"
-        )
+        d.line("y = {T.baddbmm(a, x, y, beta=0.5)|T.bmm(x, y) + a|"
+               "T.addbmm(a[0] if a.ndim == 3 else a, x, y)}")  # fmt: skip
     elif how == 7:
         text = d.one(
             """ij,jk->ik  ij,kj->ki  bij,bjk->bik  ij,ij->i  i,j->ij  ij->j  bij,jk->bik  ii->i
@@ -309,14 +235,12 @@ def products(d: Draw) -> None:
         d.line(f"y = T.einsum({text!r}, {', '.join(names)})")
     elif how == 8:
         d.arg("x", (k,)), d.arg("y", (k,)), d.arg("z", (n,))
-        d.line(
-            "y = {T.dot(x, y)|T.outer(x, z)|x @ y|T.kron(x, z)|T.vdot(x, y)|T.inner(x, y)|T.tensordot(x, y, 1)|T.ger(x, z)}"
-        )
+        d.line("y = {T.dot(x, y)|T.outer(x, z)|x @ y|T.kron(x, z)|T.vdot(x, y)|T.inner(x, y)|"
+               "T.tensordot(x, y, 1)|T.ger(x, z)}")  # fmt: skip
     elif how == 9:
         d.arg("x", (m, k)), d.arg("y", (k,)), d.arg("z", (m,))
-        d.line(
-            "y = {T.mv(x, y)|x @ y|T.addmv(z, x, y, alpha=0.5)|z @ x|T.addr(x, z, y)|T.cdist(x, x[:2] + 1)|T.cdist(x, x + 1, 1.0)|x.mT @ x}"
-        )
+        d.line("y = {T.mv(x, y)|x @ y|T.addmv(z, x, y, alpha=0.5)|z @ x|T.addr(x, z, y)|"
+               "T.cdist(x, x[:2] + 1)|T.cdist(x, x + 1, 1.0)|x.mT @ x}")  # fmt: skip
     elif how == 10:
         d.arg("x", (b, m)), d.arg("y", (b, k)), d.arg("w", (n, m, k))
         d.line("y = F.bilinear(x, y, w)")
@@ -361,15 +285,11 @@ def indexing(d: Draw) -> None:
     d.arg("i", (d.pick(1, 2, 4, 7),), f"int:{-n if d.maybe(0.2) else 0}:{n}", view=False)
     d.arg("u", (1,), f"int:0:{n}", view=False)
     d.arg("m", shape, "bool")
-    total = 1
-    for s in shape:
-        total *= s
-    d.arg("j", (d.pick(1, 3),), f"int:0:{max(total, 1)}")
+    d.arg("j", (d.pick(1, 3),), f"int:0:{max(math.prod(shape), 1)}")
     d.arg("g", (d.pick(1, 2, shape[0]), *shape[1:]), f"int:0:{n}")
     if d.maybe(0.7):
         d.line(f"y = {d.one(INDEXED)}")
-        if d.maybe(0.3):
-            d.line(d.pick("y = y * 2", "y = y.sum()", "y = y + y.flip(0)", "y = y.float().tanh()"))
+        d.perhaps(0.3, "y = y * 2  y = y.sum()  y = y + y.flip(0)  y = y.float().tanh()")
     else:
         d.line("x = x.clone()" if d.maybe(0.7) else "x = x * 2")
         for _ in range(d.int(1, 3)):
@@ -392,24 +312,22 @@ def joining(d: Draw) -> None:
         pads = [d.pick(0, 1, 2, 3, -1 if d.maybe(0.2) else 0) for _ in range(2 * last)]
         mode = d.one("""constant  constant  reflect  replicate  circular""")
         lead = "" if mode == "constant" or len(shape) > last else "[None]"
-        d.line(
-            f"y = F.pad(x{lead}, {pads}, {mode!r}{', 1.5' if mode == 'constant' and d.maybe() else ''})"
-        )
+        value = ", 1.5" if mode == "constant" and d.maybe() else ""
+        d.line(f"y = F.pad(x{lead}, {pads}, {mode!r}{value})")
     elif how == 3:
         some = """T.stack([x, x * 2], D)  x.roll(2, D)  x.flip(D)  x.repeat_interleave(2, D)
             T.cat(x.split(2, D)[::-1], 0)  x.unbind(D)[0]"""
         d.line(f"y = {d.one(some)}".replace("D", str(dim)))
     elif how == 4:
         d.line(f"z = T.cat([x, y], {dim})")
-        d.line(
-            f"y, w = z[..., : z.shape[-1] // 2], z.split([{other[dim]}, {shape[dim]}], {dim})[0]"
-        )
+        split = f"z.split([{other[dim]}, {shape[dim]}], {dim})[0]"
+        d.line(f"y, w = z[..., : z.shape[-1] // 2], {split}")
         d.results("y, w")
     else:
         d.line(f"a, *b = x.chunk({d.int(1, 4)}, {dim})")
         d.results("a * 2, *b")
-    if d.maybe(0.3) and d.found == "y":
-        d.line(d.pick("y = y * 2", "y = y.sum(0)", "y = y.tanh()", "y = y + y.mean()"))
+    if d.found == "y":
+        d.perhaps(0.3, "y = y * 2  y = y.sum(0)  y = y.tanh()  y = y + y.mean()")
 
 
 @family("linalg")
