@@ -3,6 +3,7 @@ without one, in place, with `out=`, and with operands that are written to betwee
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 import sys
@@ -24,33 +25,9 @@ from .program import Refused
 if str(ROOT / "tests") not in sys.path:
     sys.path.append(str(ROOT / "tests"))
 
-from conformance.bridge import (
-    Bridge,
-    UnsupportedError,
-    flat,
-    seed as seed_all,
-    shape_problem,
-    tree_map,
-    unflat,
-)
-from conformance.operators import (
-    GAUGE,
-    LOOSE,
-    RANDOM,
-    RB,
-    TIES,
-    UNDEFINED,
-    UNORDERED,
-    WIDE,
-    bind,
-    carry,
-    database,
-    grad_view,
-    method,
-    plain_of,
-    processing,
-    weights,
-)
+from conformance import bridge, operators
+from conformance.bridge import Bridge, UnsupportedError, flat, tree_map, unflat
+from conformance.operators import GAUGE, LOOSE, RANDOM, RB, UNORDERED, bind
 
 DTYPES = {
     "float32": 12, "float64": 3, "int64": 3, "int32": 1, "bool": 2, "float16": 2, "complex64": 1,
@@ -61,7 +38,6 @@ EPS = {torch.float32: 1.2e-7, torch.float64: 2.3e-16, torch.float16: 1e-3, torch
 # (times PyTorch's own error, times the dtype's epsilon): how far from the truth a result may be
 BOUND = 12.0, {torch.float32: 80.0, torch.float64: 4e4, torch.float16: 8.0, torch.bfloat16: 8.0}
 CALLS = 3
-STRIDES = False  # whether those of results are compared too
 
 
 @dataclass(frozen=True)
@@ -115,7 +91,7 @@ def _shown(x: Any) -> Any:
 
 @functools.cache
 def ops(dtype: str) -> dict[str, Any]:
-    return database(getattr(torch, dtype))
+    return operators.database(getattr(torch, dtype))
 
 
 @functools.lru_cache(maxsize=256)
@@ -124,7 +100,7 @@ def samples(name: str, dtype: str, draw: int) -> list[Any]:
     op, kind = ops(dtype)[name], getattr(torch, dtype)
     grads = (op.supports_autograd and kind.is_floating_point) or kind.is_complex
     grads = grads and op.supports_autograd and kind in op.backward_dtypes
-    seed_all((name, draw))
+    bridge.seed((name, draw))
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -186,28 +162,27 @@ def inputs(case: Sample) -> list[Any]:
     for draw in range(CALLS):
         some = samples(case.name, case.dtype, draw)
         s = some[case.index] if case.index < len(some) else first
-        if signature(s) != signature(first):
-            s = first
-        if case.layout:
-            rng = random.Random(case.layout)  # the same layouts in each draw
-            memo: dict[int, Any] = {}
-
-            def lay(t: Any, rng: random.Random = rng, memo: dict[int, Any] = memo) -> Any:
-                if isinstance(t, torch.Tensor):
-                    if id(t) not in memo:
-                        memo[id(t)] = relaid(t, rng)
-                    return memo[id(t)]
-                return t
-
-            s = type(s)(
-                tree_map(lay, s.input),
-                args=tree_map(lay, tuple(s.args)),
-                kwargs=tree_map(lay, dict(s.kwargs)),
-                output_process_fn_grad=s.output_process_fn_grad,
-                broadcasts_input=s.broadcasts_input,
-            )
-        out.append(s)
+        s = s if signature(s) == signature(first) else first
+        out.append(laid(s, random.Random(case.layout)) if case.layout else s)  # each draw's alike
     return out
+
+
+def laid(s: Any, rng: random.Random) -> Any:
+    """A sample whose tensors have other strides."""
+    memo: dict[int, Any] = {}
+
+    def lay(t: Any) -> Any:
+        if isinstance(t, torch.Tensor):
+            if id(t) not in memo:
+                memo[id(t)] = relaid(t, rng)
+            return memo[id(t)]
+        return t
+
+    return type(s)(
+        tree_map(lay, s.input), args=tree_map(lay, tuple(s.args)),
+        kwargs=tree_map(lay, dict(s.kwargs)), output_process_fn_grad=s.output_process_fn_grad,
+        broadcasts_input=s.broadcasts_input,
+    )  # fmt: skip
 
 
 def signature(s: Any) -> str:
@@ -316,7 +291,7 @@ class Reference:
     def __init__(self, case: Sample, s: Any, make: Callable[[Any], Any], inplace: bool) -> None:
         op = ops(case.dtype)[case.name]
         kind = getattr(torch, case.dtype)
-        self.process = processing(op, case.name, s)
+        self.process = operators.processing(op, case.name, s)
         own = getattr(s.output_process_fn_grad, "__qualname__", "")
         default = own == "SampleInput.__init__.<locals>.<lambda>"
         unordered = case.name in UNORDERED
@@ -329,18 +304,17 @@ class Reference:
             for t in flat(self.out)
         ):
             raise UnsupportedError("result layout")
-        self.plain = plain_of(self.out)
+        self.plain = operators.plain_of(self.out)
         self.flows = [isinstance(t, torch.Tensor) and t.requires_grad for t in flat(self.out)]
-        self.truth = self.truths = None
-        bridge = WIDE
+        self.truth = self.wide = None
+        wide = operators.WIDE
         if kind in (torch.float16, torch.bfloat16):
-            bridge = Bridge(cast={kind: torch.float64})
-        self.wide = None
+            wide = Bridge(cast={kind: torch.float64})
         if kind in (torch.float32, torch.complex64, torch.float16, torch.bfloat16):
             try:
                 torch.manual_seed(1)
-                self.wide, self.wide_leaves = self._call(bridge, make, s, inplace)
-                self.truth = plain_of(self.wide)
+                self.wide, self.wide_leaves = self._call(wide, make, s, inplace)
+                self.truth = operators.plain_of(self.wide)
             except Exception:
                 self.wide = None
 
@@ -353,53 +327,35 @@ class Reference:
         return make(B)(x, *args, **kwargs), leaves
 
     def seeds(self, plain: Any) -> list[Any]:
-        return weights(self.gp, self.out, flat(plain))
+        return operators.weights(self.gp, self.out, flat(plain))
 
     @functools.cached_property
     def backward(self) -> Any:
         """PyTorch's gradients, and those in float64; None where it has none."""
         try:
-            return self._grads()
+            grads = gradients(torch, self.out, self.seeds(self.plain), self.leaves)
         except Exception:
             return None
-
-    def _grads(self) -> Any:
-        ws = self.seeds(self.plain)
-        pairs = [(o, w) for o, w in zip(flat(self.out), ws, strict=True) if w is not None]
-        grads = torch.autograd.grad(
-            [o for o, _ in pairs], self.leaves, [w for _, w in pairs], allow_unused=True
-        )
         truths = None
         if self.wide is not None:
-            try:
-                ws = weights(self.gp, self.wide, flat(self.truth))
-                pairs = [(o, w) for o, w in zip(flat(self.wide), ws, strict=True) if w is not None]
-                truths = torch.autograd.grad(
-                    [o for o, _ in pairs],
-                    self.wide_leaves,
-                    [w for _, w in pairs],
-                    allow_unused=True,
-                )
-            except Exception:
-                truths = None
+            with contextlib.suppress(Exception):
+                seeds = operators.weights(self.gp, self.wide, flat(self.truth))
+                truths = gradients(torch, self.wide, seeds, self.wide_leaves)
         return grads, truths
 
 
-def strides_problem(ref: Any, out: Any) -> str | None:
-    for i, (r, o) in enumerate(zip(flat(ref), flat(out), strict=True)):
-        if isinstance(r, torch.Tensor) and r.numel():
-            want = [s for s, n in zip(r.stride(), r.shape, strict=True) if n > 1]
-            have = [s for s, n in zip(o.stride(), o.shape, strict=True) if n > 1]
-            if want != have:
-                return f"strides of result {i}: {r.stride()} expected, {tuple(o.stride())} found"
-    return None
+def gradients(T: Any, out: Any, seeds: list[Any], leaves: Any) -> Any:
+    """Of the results that have a seed."""
+    pairs = [(o, w) for o, w in zip(flat(out), seeds, strict=True) if w is not None]
+    roots, grads = [o for o, _ in pairs], [w for _, w in pairs]
+    return T.autograd.grad(roots, leaves, grads, allow_unused=True)
 
 
 class Run:
     """One case on one device."""
 
     def __init__(self, case: Sample, backend: Backend) -> None:
-        self.case, self.strides = case, STRIDES
+        self.case = case
         self.B = Laid("pyframe", backend.device)
         self.op = ops(case.dtype)[case.name]
         inplace = case.mode == "inplace"
@@ -411,8 +367,8 @@ class Run:
                     return B.rebind(f)
                 if getattr(f, "__module__", None) and str(f.__module__).startswith("torch.testing"):
                     return B.rebind(f)
-                return method(B, f.__name__)
-            return carry(B, self.op.op, self.op.name)
+                return operators.method(B, f.__name__)
+            return operators.carry(B, self.op.op, self.op.name)
 
         self.make, self.inplace = make, inplace
         self.fn = make(self.B)
@@ -443,18 +399,14 @@ class Run:
 
     def compared(self, ref: Reference, out: Any, what: str) -> str | None:
         case, B = self.case, self.B
-        problem = shape_problem(ref.plain, out, B, False)
+        problem = bridge.shape_problem(ref.plain, out, B, False)
         if problem:
             return f"{what}: {problem[1]}"
-        if self.strides and self.case.mode != "out" and case.name not in RANDOM:
-            bad = strides_problem(ref.out, out)
-            if bad:
-                return f"{what}: {bad}"
-        if case.name in RANDOM or case.name in UNDEFINED:
+        if case.name in RANDOM or case.name in operators.UNDEFINED:
             return None
         got = unflat(ref.plain, flat(B.take(out)))
         process = ref.process or (lambda t: t)
-        inside = getattr(torch, case.dtype).is_floating_point or case.name not in TIES
+        inside = getattr(torch, case.dtype).is_floating_point or case.name not in operators.TIES
 
         def pick(i: int, r: Any) -> bool:
             index = isinstance(r, torch.Tensor) and r.dtype == torch.int64
@@ -468,7 +420,7 @@ class Run:
         if case.name in RANDOM:
             return None
         want, truth = ref.backward
-        view = grad_view(self.op)
+        view = operators.grad_view(self.op)
         for i, (w, g) in enumerate(zip(want, got, strict=True)):
             if w is None and g is None:
                 continue
@@ -497,25 +449,18 @@ class Run:
             raise UnsupportedError(f"torch refuses: {e}") from None
         return [None if w is None else self.B.put(w.resolve_conj()) for w in ws]
 
-    def kept(self) -> Callable[[Any], Any]:
-        """A function that notes values, and gives a check whether they are the same later."""
+    def noted(self, tree: Any) -> list[Any]:
+        """Values as they are now."""
+        return [self.B.take(t).clone() if self.B.is_tensor(t) else t for t in flat(tree)]
 
-        def note(tree: Any) -> Any:
-            return [self.B.take(t).clone() if self.B.is_tensor(t) else t for t in flat(tree)]
-
-        return note
-
-    def unchanged(self, tree: Any, noted: list[Any]) -> bool:
-        now = [self.B.take(t) if self.B.is_tensor(t) else t for t in flat(tree)]
-        return all(
-            torch.equal(
-                torch.nan_to_num(a) if a.dtype not in (torch.bool,) else a,
-                torch.nan_to_num(b) if b.dtype not in (torch.bool,) else b,
-            )
-            if isinstance(a, torch.Tensor)
-            else a == b or a != a
-            for a, b in zip(now, noted, strict=True)
-        )
+    def changed(self, results: list[tuple[Any, list[Any]]]) -> str | None:
+        """Whether the results of a call are others than when they were noted."""
+        for n, (tree, before) in enumerate(results):
+            for a, b in zip(self.noted(tree), before, strict=True):
+                same = (a == b) | ((a != a) & (b != b))
+                if not (same.all() if isinstance(a, torch.Tensor) else same):
+                    return f"the results of call {n} have changed after later calls"
+        return None
 
     def inside(self, todo: list[Any], refs: list[Reference]) -> str | None:
         """Forward and backward in one compiled function."""
@@ -526,22 +471,13 @@ class Run:
             if inplace:
                 x = x.clone()
             out = fn(x, *args, **kwargs)
-            if not seeds:
-                return out, ()
-            pairs = [(o, s) for o, s in zip(flat(out), seeds, strict=True) if s is not None]
-            grads = pf.autograd.grad(
-                [o for o, _ in pairs], leaves, [s for _, s in pairs], allow_unused=True
-            )
-            return out, grads
+            return out, gradients(pf, out, seeds, leaves) if seeds else ()
 
         compiled = self.compile(step)
         results = []
         for n, (s, ref) in enumerate(zip(todo, refs, strict=True)):
-            seeds: list[Any] = []
-            if flows:
-                flows = ref.backward is not None
-                if flows:
-                    seeds = self.seeds(ref, s)
+            flows = flows and ref.backward is not None
+            seeds = self.seeds(ref, s) if flows else []
             x, args, kwargs, leaves = self.bound(s)
             pf.manual_seed(1)
             out, grads = compiled(x, args, kwargs, leaves, seeds)
@@ -550,11 +486,8 @@ class Run:
                 problem = self.gradients(ref, grads, f"call {n}, gradient")
             if problem:
                 return problem
-            results.append(((out, grads), self.kept()((out, grads))))
-        for n, (tree, noted) in enumerate(results):
-            if not self.unchanged(tree, noted):
-                return f"the results of call {n} have changed after later calls"
-        return None
+            results.append(((out, grads), self.noted((out, grads))))
+        return self.changed(results)
 
     def outside(self, todo: list[Any], refs: list[Reference]) -> str | None:
         """The forward pass compiled; the backward passes after all calls."""
@@ -570,22 +503,15 @@ class Run:
             flows = [self.B.is_tensor(o) and bool(o.requires_grad) for o in flat(out)]
             if flows != ref.flows:
                 return f"call {n}: requires_grad {ref.flows} expected, {flows} found"
-            made.append((out, leaves, self.kept()(out)))
+            made.append((out, leaves, self.noted(out)))
         for n, (out, leaves, _) in enumerate(made):
             if not any(refs[n].flows) or not leaves or refs[n].backward is None:
                 continue
-            seeds = self.seeds(refs[n], todo[n])
-            pairs = [(o, s) for o, s in zip(flat(out), seeds, strict=True) if s is not None]
-            grads = pf.autograd.grad(
-                [o for o, _ in pairs], leaves, [s for _, s in pairs], allow_unused=True
-            )
+            grads = gradients(pf, out, self.seeds(refs[n], todo[n]), leaves)
             problem = self.gradients(refs[n], grads, f"call {n}, gradient outside")
             if problem:
                 return problem
-        for n, (out, _, noted) in enumerate(made):
-            if not self.unchanged(out, noted):
-                return f"the results of call {n} have changed after later calls"
-        return None
+        return self.changed([(out, noted) for out, _, noted in made])
 
     def plain(self, todo: list[Any], refs: list[Reference]) -> str | None:
         """Without gradients."""
@@ -656,28 +582,17 @@ class Run:
                 lambda t: memo.get(id(t), t) if B.is_tensor(t) else t, [x, args, kwargs]
             )
             out = self.make(B)(x, *args, **kwargs)
-            outs = flat(out)
-            if which < len(given):
-                target = memo[id(given[which])]
-            else:
-                target = outs[which - len(given)]
             with B.m.no_grad():
-                target.zero_()
-            pairs = [(o, w) for o, w in zip(outs, seeds, strict=True) if w is not None]
+                [*[memo[id(t)] for t in given], *flat(out)][which].zero_()
             try:
-                grads = B.get("autograd.grad")(
-                    [o for o, _ in pairs],
-                    leaves,
-                    [B.put(w.resolve_conj()) for _, w in pairs],
-                    allow_unused=True,
-                )
+                put = [None if w is None else B.put(w.resolve_conj()) for w in seeds]
+                return gradients(B.m, out, put, leaves)
             except RuntimeError as e:
                 if "modified by an inplace operation" in str(e) or "in place" in str(e):
                     return "raised"
                 return f"raised {e}"
-            return grads
 
-        view = grad_view(self.op)
+        view = operators.grad_view(self.op)
         given = [t for t in flat([s.input, s.args, s.kwargs]) if isinstance(t, torch.Tensor)]
         outs = [t for t in flat(ref.out) if isinstance(t, torch.Tensor)]
         if len(outs) != len(flat(ref.out)):
