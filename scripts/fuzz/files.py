@@ -24,7 +24,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,10 @@ class File:
     suffix: str = ""
     changes: tuple[tuple[int, int, bytes], ...] = ()
 
+    def name(self) -> str:
+        """What it is called, as the format has it."""
+        return f"x{self.suffix or SUFFIX.get(self.format, f'.{self.format}')}"
+
     def data(self) -> bytes:
         """The bytes."""
         data = bytearray(self.wrap(b"".join(self.parts)))
@@ -127,10 +131,9 @@ class File:
 
     def check(self, backend: Any) -> bool:
         """Have it read. Whether it is a good one."""
-        suffix = self.suffix or SUFFIX.get(self.format, f".{self.format}")
         found = readers()
         reader = found.get(self.format, found[""])
-        answer = reader.ask(f"x{suffix}", self.format, self.data())
+        answer = reader.ask(self.name(), self.format, self.data())
         if answer["wrong"]:
             raise FailureError(answer["wrong"][0].split(" ")[0], "; ".join(answer["wrong"]))
         return not answer["error"]
@@ -147,9 +150,8 @@ class File:
 
     def text(self, backend: Any) -> str:
         """How it is read again."""
-        suffix = self.suffix or SUFFIX.get(self.format, f".{self.format}")
         packed = base64.b85encode(zlib.compress(self.data(), 9)).decode()
-        return (f"# parts {self.parts!r:.1500}\nimport base64, zlib\nopen('x{suffix}', 'wb').write("
+        return (f"# parts {self.parts!r:.1500}\nimport base64, zlib\nopen({self.name()!r}, 'wb').write("
                 f"zlib.decompress(base64.b85decode({packed!r})))\n# and read it as {self.format}: "
                 "FORMATS in scripts/fuzz/reading.py")  # fmt: skip
 
@@ -242,9 +244,7 @@ class Pickled:
     def tensor(self) -> None:
         """What PyTorch writes of a tensor, with numbers of all kinds."""
         d = self.d
-        how = d.pick(
-            "_rebuild_tensor_v2", "_rebuild_tensor_v2", "_rebuild_tensor", "_rebuild_tensor_v3"
-        )
+        how = f"_rebuild_tensor{d.pick('_v2', '_v2', '', '_v3')}"
         self.name(f"torch._utils {how}")
         self.put(b"(")
         self.value(2) if d.maybe(0.05) else self.storage()
@@ -312,9 +312,10 @@ class Pickled:
                 self.value(deep + 1)
             self.put(b"t", d.pick(b"R", b"R", b"\x81"))
         elif way == 13:  # attributes
-            self.value(deep + 1) if d.maybe(0.3) else self.put(
-                b"ccollections\nOrderedDict\n", b")", b"R"
-            )
+            if d.maybe(0.3):
+                self.value(deep + 1)
+            else:
+                self.put(b"ccollections\nOrderedDict\n", b")", b"R")
             self.put(b"}", b"(")
             self.pairs(deep)
             self.put(b"u", b"b")
@@ -426,6 +427,7 @@ def pieces(data: bytes, size: int = 16) -> tuple[bytes, ...]:
 
 
 GZIP = functools.partial(gzip.compress, mtime=0)
+COMPRESS: dict[str, Any] = {".gz": GZIP, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
 def saved(make: Callable[[Any], Any]) -> bytes:
@@ -482,12 +484,8 @@ def zips(d: Draw) -> File:
     )  # fmt: skip
     found = []
     records = [(b"PK\3\4", 30), (b"PK\1\2", 46), (b"PK\5\6", 22)]
-    places = [
-        (at, size)
-        for start, size in records
-        for at in range(len(data))
-        if data[at:].startswith(start)
-    ]
+    places = [(at, size) for start, size in records for at in range(len(data))
+              if data.startswith(start, at)]  # fmt: skip
     for _ in range(d.int(1, 3)):
         at, size = d.rng.choice(places)
         come = d.pick(*HARD)
@@ -522,7 +520,7 @@ def tars(d: Draw) -> File:
     if d.maybe(0.1):
         parts *= 300
     suffix = d.pick(".tar", ".tar.gz", ".tar.bz2", ".tar.xz")
-    wrap = {".tar.gz": GZIP, ".tar.bz2": bz2.compress, ".tar.xz": lzma.compress}.get(suffix, same)
+    wrap = COMPRESS.get(suffix.removeprefix(".tar"), same)
     return File("archive", (*parts, bytes(1024)), wrap, suffix, changes(d, 0.1))
 
 
@@ -530,25 +528,22 @@ def tars(d: Draw) -> File:
 def packed(d: Draw) -> File:
     """A compressed file of bytes or of an array."""
     shape = [d.pick(0, 1, 2, 3, 6, 1 << 16, (1 << 32) - 1) for _ in range(d.pick(1, 2, 2, 3, 70))]
-    head = bytes([0, 0, d.pick(8, 9, 11, 12, 13, 14, 0), len(shape)]) + struct.pack(
-        f">{len(shape)}I", *shape
-    )
+    head = bytes([0, 0, d.pick(8, 9, 11, 12, 13, 14, 0), len(shape)])
+    head += struct.pack(f">{len(shape)}I", *shape)
     data = head + bytes(d.pick(0, 6, 36, 1 << 16) if d.maybe(0.97) else 1 << 25)
     if d.maybe(0.7):
         wrap = d.pick(same, GZIP) if len(data) < 1 << 20 else GZIP
         return File("idx", (data,), wrap, "", changes(d, 0.4))
-    suffix = d.pick(".gz", ".bz2", ".xz")
-    wrap = {".gz": GZIP, ".bz2": bz2.compress, ".xz": lzma.compress}[suffix]
-    return File("archive", (data,), wrap, suffix, changes(d, 0.4))
+    suffix = d.pick(*COMPRESS)
+    return File("archive", (data,), COMPRESS[suffix], suffix, changes(d, 0.4))
 
 
 @family("images")
 def images(d: Draw) -> File:
     """An image with other bytes, most of them in its head."""
     data = PICTURES[d.pick(*PICTURES)]
-    found = [
-        (d.rng.randrange(min(len(data), 80)), len(x), x) for x in d.rng.sample(HARD, d.int(0, 2))
-    ]
+    some = d.rng.sample(HARD, d.int(0, 2))
+    found = [(d.rng.randrange(min(len(data), 80)), len(x), x) for x in some]
     return File("image", pieces(data), same, "", tuple(found) + changes(d, 0.6))
 
 
@@ -563,15 +558,19 @@ ODD = [None, True, 0, -1, 1, 2, 1.5, 1e308, 1 << 31, 1 << 53, 1 << 63, 10**30, "
 def paths(tree: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The ways to all nodes of a tree."""
     yield at
-    items = (
-        tree.items()
-        if isinstance(tree, dict)
-        else enumerate(tree)
-        if isinstance(tree, list)
-        else ()
-    )
-    for key, value in items:
-        yield from paths(value, (*at, key))
+    if isinstance(tree, (dict, list)):
+        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from paths(value, (*at, key))
+
+
+def node_at(tree: Any, way: Sequence[Any]) -> Any:
+    """The node to which a way leads; 0 where there is none any more."""
+    for key in way:
+        try:
+            tree = tree[key]
+        except (IndexError, KeyError, TypeError):
+            tree = 0
+    return tree
 
 
 def odd(d: Draw) -> Any:
@@ -588,26 +587,14 @@ def mutated(d: Draw, tree: Any) -> Any:
         if not way:
             tree = odd(d) if d.maybe() else tree
             continue
-        node = tree
-        for key in way[:-1]:
-            node = node[key]
+        node = node_at(tree, way[:-1])
         match d.int(0, 5):
             case 0:
                 del node[way[-1]]
             case 1 if isinstance(node, dict):
                 node[d.pick(*[o for o in ODD if isinstance(o, str)])] = node.pop(way[-1])
             case 2:
-                other = tree
-                for key in d.rng.choice(ways):
-                    with_key = isinstance(other, (dict, list)) and (
-                        key in other or isinstance(key, int)
-                    )
-                    other = (
-                        other[key]
-                        if with_key and (not isinstance(other, list) or key < len(other))
-                        else 0
-                    )
-                node[way[-1]] = json.loads(json.dumps(other))
+                node[way[-1]] = json.loads(json.dumps(node_at(tree, d.rng.choice(ways))))
             case _:
                 node[way[-1]] = odd(d)
     return tree
@@ -630,38 +617,18 @@ def headers(d: Draw) -> File:
         text = json.dumps(mutated(d, HEADER)).encode()
         return File("safetensors", pieces(text), headed, "", changes(d, 0.3))
     if which == 1:
-        index = {
-            "metadata": {"total_size": 9},
-            "weight_map": {"a": "y.safetensors", "b": "y.safetensors"},
-        }
-        return File(
-            "index", pieces(json.dumps(mutated(d, index)).encode()), same, "", changes(d, 0.2)
-        )
-    kind = d.pick(
-        "<f4",
-        "<f4",
-        ">f8",
-        "|b1",
-        "|O",
-        "<U3",
-        "V9",
-        "<c8",
-        [["a", "<f4"]],
-        ["<f4", [1 << 30]],
-        "(" * 300,
-    )
+        weights = {"a": "y.safetensors", "b": "y.safetensors"}
+        index = mutated(d, {"metadata": {"total_size": 9}, "weight_map": weights})
+        return File("index", pieces(json.dumps(index).encode()), same, "", changes(d, 0.2))
+    kind = d.pick("<f4", "<f4", ">f8", "|b1", "|O", "<U3", "V9", "<c8", [["a", "<f4"]],
+                  ["<f4", [1 << 30]], "(" * 300)  # fmt: skip
     shape = d.pick("(2, 3)", "(2, 3)", "(0, 9999999999999999999)", "(-1,)", "(1,) * 9", "((((", "(1.5,)",
                    "(" + "1," * 70 + ")", "-" * 5000 + "1", "(4611686018427387904, 4)", "(True, 6)")  # fmt: skip
     text = f"{{'descr': {kind!r}, 'fortran_order': {d.pick(True, False, 3)}, 'shape': {shape}, }}\n".encode()
     version = d.pick(b"\1\0", b"\1\0", b"\2\0", b"\3\0", b"\xff\0")
     size = struct.pack("<H" if version == b"\1\0" else "<I", len(text))
-    return File(
-        "npz",
-        (b"\x93NUMPY", version, size, *pieces(text), bytes(24)),
-        one_array,
-        "",
-        changes(d, 0.2),
-    )
+    parts = (b"\x93NUMPY", version, size, *pieces(text), bytes(24))
+    return File("npz", parts, one_array, "", changes(d, 0.2))
 
 
 def one_array(data: bytes) -> bytes:
