@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from compared import check, plain
 
 import pyframe as pf
 
@@ -84,15 +85,6 @@ x=T.zeros(2,3,4).shape; [str(s).split('.')[1] for s in (x[1:], x+(1,), x*2)] + [
 """
 
 
-def _plain(x: Any) -> Any:
-    """A result in NumPy's and Python's own types."""
-    if isinstance(x, (torch.Tensor, pf.Tensor)):
-        bfloat16 = str(x.dtype).endswith("bfloat16")
-        values = (x.detach().float() if bfloat16 else x.detach()).numpy()
-        return str(x.dtype).split(".")[-1], values, x.requires_grad
-    return [_plain(v) for v in x] if isinstance(x, (tuple, list)) else x
-
-
 def _run(program: str, T: Any) -> Any:
     *statements, result = program.split(";")
     scope: dict[str, Any] = {"T": T, "np": np, "copy": copy, "pickle": pickle}
@@ -102,26 +94,11 @@ def _run(program: str, T: Any) -> Any:
             if "=" in result and "==" not in result and "(" not in result.split("=")[0]:
                 statements, result = [*statements, result], "None"
             exec("\n".join(s.strip() for s in statements), scope)
-            return _plain(eval(result.strip(), scope))
+            return plain(eval(result.strip(), scope))
         except Exception as e:
             return type(e)
 
 
-def _compare(ours: Any, theirs: Any) -> None:
-    if isinstance(theirs, type) or isinstance(ours, type):
-        assert ours is theirs
-    elif isinstance(theirs, list):
-        assert len(ours) == len(theirs)
-        for a, b in zip(ours, theirs, strict=True):
-            _compare(a, b)
-    elif isinstance(theirs, tuple):
-        assert (ours[0], ours[2]) == (theirs[0], theirs[2])
-        assert ours[1].shape == theirs[1].shape
-        np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6)
-    else:
-        assert ours == theirs
-
-
 @pytest.mark.parametrize("program", PROGRAMS.strip().splitlines())
 def test_same_as_pytorch(program):
-    _compare(_run(program, pf), _run(program, torch))
+    check(_run(program, pf), _run(program, torch), rtol=1e-6)

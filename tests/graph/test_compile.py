@@ -133,10 +133,6 @@ def test_a_step_learns_what_it_learns_eagerly(device: str, net: Any) -> None:
     assert captures(trainer.step) <= 2  # the first call makes gradients and moments
 
 
-def test_momentum_that_is_dampened(device: str) -> None:
-    twins(device, mlp, "SGD", momentum=0.5, dampening=0.2, maximize=True)
-
-
 def test_a_smaller_last_batch(device: str) -> None:
     found = []
     for wrap in (eager, pf.compile):
@@ -281,79 +277,6 @@ def test_zero_and_minus_zero_are_two_arguments(device: str) -> None:
         assert signs == [False, True]
 
 
-def test_modes_and_flags_are_told_apart(device: str) -> None:
-    x = pf.ones(64, 3, device=device)
-
-    def grads(x: Any) -> Any:
-        y = (x * 2).sum()
-        return y.requires_grad, pf.is_grad_enabled()
-
-    g = pf.compile(grads)
-    for _ in range(2):
-        assert g(x) == (False, True)
-        assert g(x.detach().requires_grad_()) == (True, True)
-        with pf.no_grad():
-            assert g(x.detach().requires_grad_()) == (False, False)
-
-
-def test_a_closure_tensor_that_starts_to_need_a_gradient(device: str) -> None:
-    w = tensor(device, 3)
-
-    def f(x: Any) -> Any:
-        y = (x * w).sum()
-        if y.requires_grad:
-            y.backward()
-        return y.detach()
-
-    run = pf.compile(f)
-    x = pf.ones(3, device=device)
-    for _ in range(2):
-        run(x)
-    assert w.grad is None
-    w.requires_grad_()
-    for i in range(2):
-        run(x)
-        same(w.grad, np.full(3, i + 1, np.float32))
-
-
-def test_what_is_returned(device: str) -> None:
-    w = nn.Parameter(tensor(device, 2, 3))
-
-    def f(x: Any) -> Any:
-        y = x * 2
-        return {"view": y.T[1:], "whole": y, "given": x, "part": x[0], "w": w,
-                "pair": Pair(y + 1, [None, "text", 3]), "cut": w.detach()[:, 1]}  # fmt: skip
-
-    run = pf.compile(f)
-    for i in range(3):
-        x = tensor(device, 2, 3, seed=i)
-        got = run(x)
-        assert got["given"] is x
-        assert got["w"] is w
-        assert type(got["pair"]) is Pair
-        assert got["pair"].second == [None, "text", 3]
-        same(got["view"], x.numpy(force=True).T[1:] * 2)
-        got["view"].fill_(0)  # shares memory with the whole
-        same(got["whole"][:, 0], x.numpy(force=True)[:, 0] * 2)
-        assert not got["whole"][:, 1:].numpy(force=True).any()
-        got["part"].fill_(7)
-        assert (x[0].numpy(force=True) == 7).all()
-        with pf.no_grad():
-            got["cut"].fill_(i)
-        assert (w.detach()[:, 1].numpy(force=True) == i).all()
-
-
-def test_results_do_not_share_memory_between_calls(device: str) -> None:
-    f = pf.compile(lambda x: ((x + 1).mul_(2), pf.zeros(2, device=device).add_(1), x + 0))
-    first = f(pf.ones(2, device=device))
-    for _ in range(2):
-        second = f(pf.zeros(2, device=device))
-        for x in second:
-            x.fill_(9)
-        for x, want in zip(first, (4, 1, 1), strict=True):
-            assert (x.numpy(force=True) == want).all()
-
-
 def test_a_tensor_made_and_written_to_starts_anew_in_each_call(device: str) -> None:
     def f(x: Any) -> Any:
         made = pf.tensor([1.0, 2.0], device=device)
@@ -449,22 +372,6 @@ def test_a_view_across_a_flush(device: str) -> None:
 
 
 # --- when it cannot be replayed
-
-
-def test_a_value_read_in_the_middle(device: str) -> None:
-    def f(x: Any) -> Any:
-        y = x * 2
-        if y.sum().item() > 0:
-            y = y + 1
-        return y - x
-
-    run = pf.compile(f)
-    with pytest.warns(RuntimeWarning, match=rf"{__file__}:\d+ reads the value") as found:
-        same(run(pf.ones(3, device=device)), np.full(3, 2, np.float32))
-    assert len(found) == 1
-    for sign in (-1, 1):
-        x = pf.full((3,), float(sign), device=device)
-        same(run(x), f(x))
 
 
 def test_reading_a_value_in_a_training_step(device: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from compared import check, plain
 
 import pyframe as pf
 
@@ -28,7 +29,7 @@ class Side(NamedTuple):
         return n[: shape[0]].clone().requires_grad_() if shape else n.clone().requires_grad_()
 
     def show(self, *values: Any) -> None:
-        self.shown.append(_plain(list(values), self.t is not pf))
+        self.shown.append(plain(list(values)))
 
     def attempt(self, call: Callable[[], Any]) -> None:
         """Show what it gives, or that it raises."""
@@ -36,13 +37,6 @@ class Side(NamedTuple):
             self.show(call())
         except RuntimeError as e:
             self.show("modified" if "modified" in str(e) else "raises")
-
-
-def _plain(v: Any, expected: bool) -> Any:
-    if hasattr(v, "tolist"):
-        numbers = v.detach().cpu().reshape(-1).tolist()
-        return pytest.approx(numbers, rel=1e-4, abs=1e-5) if expected else numbers
-    return [_plain(x, expected) for x in v] if isinstance(v, (list, tuple)) else v
 
 
 def writes(s: Side, op: Callable[[Any], Any], keep: bool = True) -> None:
@@ -383,7 +377,7 @@ PATTERNS = [stale, stepped, double, identity, overlapping, several, of_parameter
 
 
 def agree(pattern: Callable[[Side], None], torch: Any, device: str) -> None:
-    want, shown = Side(torch, lambda f: f, "cpu", []), []  # type: ignore[var-annotated]
+    want = Side(torch, lambda f: f, "cpu", [])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*runs eagerly.*")  # which is right, if slow
         warnings.filterwarnings("ignore", ".*create_graph=True will create a reference cycle")
@@ -391,9 +385,7 @@ def agree(pattern: Callable[[Side], None], torch: Any, device: str) -> None:
         for wrap in (lambda f: f, pf.compile):
             got = Side(pf, wrap, device, [])
             pattern(got)
-            shown.append(got.shown)
-    for got in shown:
-        assert got == want.shown
+            check(got.shown, want.shown, rtol=1e-4)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.__name__)
