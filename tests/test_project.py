@@ -344,11 +344,9 @@ def test_get_pyodide_takes_the_wheel_that_the_lock_names(
 
 
 def test_get_pyodide_refuses_a_wheel_with_another_hash(
-    get_pyodide: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    get_pyodide: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+) -> None:  # fmt: skip
     without_internet(get_pyodide, monkeypatch)
     bad, parts = tmp_path / "bad", tmp_path / "parts"
     bad.mkdir()

@@ -9,12 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pyframe.core import grad_node as _grad_node
-from pyframe.core.grad_node import (
-    AccumulateGrad,
-    GradNode,
-    Packed,
-    RemovableHandle as RemovableHandle,
-)
+from pyframe.core.grad_node import GradNode, Packed, RemovableHandle as RemovableHandle
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
 from pyframe.core.op import REGISTRY
@@ -50,7 +45,7 @@ def target(x: Any) -> Any:
     if isinstance(x, Tensor):
         return x.grad_fn or x
     if isinstance(x, GradientEdge):
-        if isinstance(x.node, AccumulateGrad):
+        if isinstance(x.node, _grad_node.AccumulateGrad):
             return x.node.variable
         port: Any = getattr(x.node, "port", None)
         return x.node if port is None else port(x.output_nr)
@@ -196,7 +191,7 @@ def register_multi_grad_hook(
     return _Handles(handles)
 
 
-class _Handles:
+class _Handles(RemovableHandle):
     def __init__(self, handles: list[Any]) -> None:
         self.handles = handles
 
@@ -204,12 +199,6 @@ class _Handles:
         """Take the hook off all the tensors."""
         for handle in self.handles:
             handle.remove()
-
-    def __enter__(self) -> _Handles:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
 
 
 class Walk:

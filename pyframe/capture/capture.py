@@ -20,6 +20,7 @@ from pyframe.core.op import CONST, Op
 from pyframe.core.symbolic import SymbolicScalar, hint
 from pyframe.ops.api import deferred
 from pyframe.tensor import Tensor
+from pyframe.tensor.view_chain import cut_array
 
 
 class Capture:
@@ -36,9 +37,8 @@ class Capture:
         self.follows = False  # whether a tensor from outside has another history now
         self.rewritten: dict[int, weakref.ref[Storage]] = {}
         self.handles: list[weakref.ref[Tensor]] = []  # that need their arrays again
-        self.tensors: dict[
-            int, tuple[Tensor, Storage, bool | None]
-        ] = {}  # from outside, as they were used
+        # from outside, as they were used
+        self.tensors: dict[int, tuple[Tensor, Storage, bool | None]] = {}
         self.viewed: dict[int, Storage] = {}  # of views, whose memory may have no other handle
         self.constants: dict[int, Storage] = {}  # of tensors made from host data on the way
         self.grads: dict[int, tuple[Tensor, Tensor | None, bool]] = {}  # leaf, before, was read
@@ -336,8 +336,6 @@ def renew(capture: Capture) -> None:
         elif x._storage.node.data is not None:
             node = x._storage.node
             if x._view_chain:
-                data = node.data
-                for op, attrs in x._view_chain:
-                    data = op.numpy(data, *attrs)  # type: ignore[misc]
+                data = cut_array(node.data, x._view_chain)
                 node = Node(None, (), (), data.shape, node.dtype, node.device, data)
             x._node, x._viewed_writes = node, x._storage.writes

@@ -31,15 +31,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from pyframe.capture.arguments import (
-    Key,
-    describe,
-    exact,
-    is_copied,
-    modes,
-    part_of_memory,
-    shared_memory,
-)
+from pyframe.capture import arguments
+from pyframe.capture.arguments import Key
 from pyframe.capture.capture import Capture, grads_seen, user_line
 from pyframe.capture.dynamic import MAX_CAPTURES, DynamicInputs, HopelessError, NumberArgument
 from pyframe.capture.executable import FixedError
@@ -178,19 +171,20 @@ class CompiledFunction(Generic[P, R]):
     def _key(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Key:
         """The kind of a call. Collects its tensors, and its numbers for `dynamic`."""
         numbers: list[Any] = []
-        picture = [describe(a, tensors, numbers) for a in args]
+        picture = [arguments.describe(a, tensors, numbers) for a in args]
         if kwargs:
-            picture += [(k, describe(v, tensors, numbers)) for k, v in kwargs.items()]
+            picture += [(k, arguments.describe(v, tensors, numbers)) for k, v in kwargs.items()]
         if self.dynamic.sources:
             picture += self.dynamic.describe(tensors)
         if self.offsets_matter:
-            picture += [part_of_memory(x) for x in tensors if x._view_chain]
+            picture += [arguments.part_of_memory(x) for x in tensors if x._view_chain]
         if len(tensors) > 1:
-            picture += shared_memory(tensors)
-        kind = *modes(), *picture
+            picture += arguments.shared_memory(tensors)
+        kind = *arguments.modes(), *picture
         self.dynamic.present = numbers
         given = self.dynamic.numbers.get(kind, ())
-        return Key(kind, tuple([None if i in given else exact(n) for i, n in enumerate(numbers)]))
+        exact = [None if i in given else arguments.exact(n) for i, n in enumerate(numbers)]
+        return Key(kind, tuple(exact))
 
     # --- 2. what another capture is for
 
@@ -242,7 +236,7 @@ class CompiledFunction(Generic[P, R]):
     def _copied(self, tensors: list[Tensor]) -> Iterator[None]:
         """Within it views among the arguments are operands with memory of their own, as what they
         show lies elsewhere in each call."""
-        views = [] if self.offsets_matter else [x for x in tensors if is_copied(x)]
+        views = [] if self.offsets_matter else [x for x in tensors if arguments.is_copied(x)]
         flush()
         nodes = [x._value() for x in views]
         for x, node in zip(views, nodes, strict=True):

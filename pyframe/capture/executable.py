@@ -58,12 +58,9 @@ class Executable:
     """The Program of one device, and what it is bound to."""
 
     def __init__(
-        self,
-        capture: Capture,
-        roots: list[Storage],
-        argument_of: dict[Node, tuple[int, bool]],
+        self, capture: Capture, roots: list[Storage], argument_of: dict[Node, tuple[int, bool]],
         fresh: set[Storage],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`roots` hold what it computes; those in `fresh` every call makes anew. `argument_of`
         gives for an argument's node which argument it is of, and whether it is the whole of its
         storage."""
@@ -131,12 +128,9 @@ class Executable:
                 self.states.append(StateInput(storage, n, slot, storage in before))
 
     def _name_results(
-        self,
-        roots: list[Storage],
-        nodes: list[Node],
-        fresh: set[Storage],
+        self, roots: list[Storage], nodes: list[Node], fresh: set[Storage],
         before: dict[Storage, Node],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Each result is made anew by every call, or stays with its storage: where the Program
         puts it, over the value that it replaces, or in its own slot, to be copied there."""
         slot_of = dict(zip(nodes, self.program.outputs, strict=True))

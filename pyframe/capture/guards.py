@@ -92,14 +92,7 @@ class _Level:
     """The values that lie at the sources, or what the containers of the level above hold."""
 
     __slots__ = (
-        "expected",
-        "ids",
-        "keys",
-        "lengths",
-        "others",
-        "others_dicts",
-        "plain_dicts",
-        "sources",
+        "expected", "ids", "keys", "lengths", "others", "others_dicts", "plain_dicts", "sources",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -365,9 +358,8 @@ class Guard:
             return _Type(type(value))
         if isinstance(value, np.generic):
             return _Strong(value)
-        return (
-            self._refer(value) if _sources.parts_of(value) is None else _Parts(value, self._refer)
-        )
+        is_made_anew = _sources.parts_of(value) is not None
+        return _Parts(value, self._refer) if is_made_anew else self._refer(value)
 
     def _refer(self, x: Any) -> Any:
         """A weak reference; the death of `x` ends the guard. What takes none is kept."""

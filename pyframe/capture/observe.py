@@ -28,16 +28,7 @@ from pyframe.capture.frames import nested, scan, shown_to
 from pyframe.capture.guards import Guard
 from pyframe.capture.origin import is_library, is_ours, line_of
 from pyframe.capture.packages import FORWARD
-from pyframe.capture.sources import (
-    ATTR,
-    GLOBAL,
-    MISSING,
-    Source,
-    attributes,
-    contents,
-    entries,
-    same,
-)
+from pyframe.capture.sources import ATTR, GLOBAL, MISSING, Source, attributes, contents, same
 from pyframe.capture.tracked import ATOMS, OVERRIDES, Entry, StandIn, TrackedState
 from pyframe.core.symbolic import SymbolicArray, SymbolicScalar
 from pyframe.tensor import Tensor
@@ -367,7 +358,7 @@ class Observer(TrackedState):
             keys = len(old) // 2 if isinstance(box, dict) else 0
             where = of or Source(GLOBAL, {}, None, self.names[id(box)], line)
             if len(new) != len(old) or not all(map(same, old[:keys], new[:keys])) or of is None:
-                yield where, entries(len(old)), entries(len(new))
+                yield where, _sources.entries(len(old)), _sources.entries(len(new))
                 continue
             for i, (x, y) in enumerate(zip(old, new, strict=True)):
                 if not same(x, y):
@@ -432,13 +423,8 @@ class Observer(TrackedState):
         found: list[tuple[Source, Any]] = []
         for e in self.steady:
             holder = e.source.holder
-            if (
-                not isinstance(holder, types.FunctionType)
-                or e.source.how == ATTR
-                or (
-                    id(holder.__code__) in ran  # only then it matters what is in its cells
-                )
-            ):
+            is_function = isinstance(holder, types.FunctionType) and e.source.how != ATTR
+            if not is_function or id(holder.__code__) in ran:  # else its cells don't matter
                 found += self._within(e.source, e.before, opened, out)
         for o in self.optimizers:  # as they are after the first step
             out.watch_optimizer(o, self.names[id(o)])

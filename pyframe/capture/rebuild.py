@@ -25,7 +25,7 @@ from pyframe.core.modes import no_grad
 from pyframe.core.node import Storage
 from pyframe.core.symbolic import SymbolicScalar, evaluate
 from pyframe.tensor import Tensor
-from pyframe.tensor.view_chain import ViewChain
+from pyframe.tensor.view_chain import ViewChain, cut
 
 
 class HistoryError(Exception):
@@ -184,22 +184,16 @@ def _from_memory(x: Tensor) -> Maker:
 
 def _view(x: Tensor, chain: ViewChain) -> Tensor:
     """What `chain` cuts of `x`, as a tensor without a base."""
-    if not chain:
-        return x
-    for op, attrs in chain:
-        x = _dispatch.apply(op, (x,), attrs)
-    return x._alias()
+    return cut(x, chain)._alias() if chain else x
 
 
 def _cut(whole: Maker, chain: ViewChain) -> Maker:
     """The view that `chain` cuts of a result, which is its base."""
 
     def make(call: Call) -> Tensor:
-        x: Tensor = whole(call)
+        x = whole(call)
         with no_grad():  # it is given the history of the run
-            for op, attrs in chain:
-                x = _dispatch.apply(op, (x,), attrs)
-        return x
+            return cut(x, chain)
 
     return make
 

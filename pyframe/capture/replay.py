@@ -68,9 +68,7 @@ class Replay:
     found_outside: list[int]  # of each argument: the id of its memory, if that is `outside` too
     outside: set[int]  # the ids of memory that the run found elsewhere than in the arguments
     copied: list[int]  # the arguments of which an executable gets a copy: views on a GPU
-    reread: list[
-        tuple[Executable, StateInput, Callable[[], np.ndarray]]
-    ]  # and what gives the array
+    reread: list[tuple[Executable, StateInput, Callable[[], np.ndarray]]]  # what gives the array
     offsets_matter: bool  # whether views that begin elsewhere in their memory take another capture
 
     # what is computed: executables for each device, in the order in which they run
@@ -166,14 +164,14 @@ class Replay:
 
     def _change(self, args: list[Tensor], data: list[Any]) -> None:
         """Let everyone see what was written; executables have written to memory from outside."""
-        for storage, times in self.written:  # as `_wrote`, without a call for each
+        for storage, times in self.written:  # as `Storage.wrote`, without a call for each
             storage.writes += 1
             if storage.version != UNCOUNTED:
                 storage.version += times
         for k, i, times in self.overwritten:
             storage = args[i]._storage
             _put_into(storage, storage.node, data[k])
-            _wrote(storage, times)
+            storage.wrote(times)
         for ref, grad in zip(self.leaves, self.grads, strict=True):
             leaf = ref()
             if leaf is not None:
@@ -198,13 +196,6 @@ class Replay:
             for (source, _), value in zip(self.effects, values, strict=True):
                 source.put(value)
         return self.result(call)
-
-
-def _wrote(storage: Storage, times: int) -> None:
-    """Count writes as the run did."""
-    storage.writes += 1
-    if storage.version != UNCOUNTED:
-        storage.version += times
 
 
 def _put_into(storage: Storage, old: Node, data: Any) -> None:
@@ -279,13 +270,8 @@ def replay_of(run: CapturedRun) -> Replay:
     written = _written(capture, roles, stay)
     makers = history.makers(tensors)
     guard = _guard(run, executables, {id(x) for x in args})
-    reread = [
-        (e, st, array)
-        for e in executables
-        for st in e.states
-        for node, array, _ in capture.reread.values()
-        if node is st.node
-    ]
+    reread = [(e, st, array) for e in executables for st in e.states
+              for node, array, _ in capture.reread.values() if node is st.node]  # fmt: skip
     read = sorted({a.argument for e in executables for a in e.arguments if not a.whole})
     renew(capture)
     return Replay(

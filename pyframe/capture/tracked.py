@@ -570,10 +570,8 @@ class TrackedState:
                     return
             if self.touch(ATTR, x, name, label, read) is not MISSING:
                 return
-            for kind in (
-                _packages.MEMBERS if where is None and read else ()
-            ):  # it may come there too
-                if kind in own:
+            for kind in _packages.MEMBERS if where is None and read else ():
+                if kind in own:  # it may come there too
                     self.touch(kind, x, name, label)
         for c in type(x).__mro__ if read else ():
             if c is where:

@@ -51,14 +51,9 @@ def results_of(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...] = ()) -> 
 
 
 def carry_out(
-    op: Op,
-    inputs: tuple[Any, ...],
-    attrs: tuple[Any, ...],
-    nodes: tuple[Node, ...],
-    shape: tuple[int, ...],
-    dtype: dt.dtype,
-    device: Device,
-) -> Tensor:
+    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
+    shape: tuple[int, ...], dtype: dt.dtype, device: Device,
+) -> Tensor:  # fmt: skip
     """The end of `apply`, once the nodes of the inputs and the type of the result are known: the
     op is carried out in one of the ways below."""
     if op.by_fallback and mode.grad and dtype.category >= dt.FLOAT:
@@ -73,15 +68,9 @@ def carry_out(
 
 
 def in_order(
-    op: Op,
-    inputs: tuple[Any, ...],
-    attrs: tuple[Any, ...],
-    nodes: tuple[Node, ...],
-    shape: tuple[int, ...],
-    dtype: dt.dtype,
-    device: Device,
-    order: tuple[int, ...] | None = (),
-) -> Tensor:
+    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
+    shape: tuple[int, ...], dtype: dt.dtype, device: Device, order: tuple[int, ...] | None = (),
+) -> Tensor:  # fmt: skip
     """Carry out an elementwise op so that the dims of the result lie in memory in `order` (None:
     row-major), by default as PyTorch has it. What is not row-major is computed as it lies, and
     seen through a view."""

@@ -25,14 +25,9 @@ class dtype:  # noqa: N801  (PyTorch's name)
     home: ClassVar[str] = "pyframe"  # what a repr calls the library
 
     def __init__(
-        self,
-        name: str,
-        category: int,
-        storage: str | None,
-        compute: str | None = None,
-        numpy: Any = None,
-        narrow: Callable[[np.ndarray], np.ndarray] | None = None,
-    ) -> None:
+        self, name: str, category: int, storage: str | None, compute: str | None = None,
+        numpy: Any = None, narrow: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> None:  # fmt: skip
         self.name = name
         self.numpy = np.dtype(name) if numpy is None else numpy
         self.category = category

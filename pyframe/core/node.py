@@ -56,15 +56,9 @@ class Node:
     __slots__ = ("attrs", "data", "device", "dtype", "inputs", "op", "shape", "shared")
 
     def __init__(
-        self,
-        op: Op | None,
-        inputs: tuple[Node, ...],
-        attrs: tuple[Any, ...],
-        shape: tuple[int, ...],
-        dtype: DType,
-        device: Device,
-        data: Any = None,
-    ) -> None:
+        self, op: Op | None, inputs: tuple[Node, ...], attrs: tuple[Any, ...],
+        shape: tuple[int, ...], dtype: DType, device: Device, data: Any = None,
+    ) -> None:  # fmt: skip
         self.op = op
         self.inputs = inputs
         self.attrs = attrs
@@ -93,11 +87,11 @@ class Storage:
         self.node = node
         self.version = self.writes = 0
 
-    def wrote(self, hidden: bool = False) -> None:
-        """Count a write, which autograd is to see unless it is `hidden`."""
+    def wrote(self, times: int = 1) -> None:
+        """Count a write, which autograd is to see so many times."""
         self.writes += 1
-        if not hidden and self.version != UNCOUNTED:
-            self.version += 1
+        if self.version != UNCOUNTED:
+            self.version += times
 
     @property
     def is_inference(self) -> bool:

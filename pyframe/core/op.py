@@ -93,31 +93,20 @@ class Op:
     reorders = False  # of a view: it may change the order of the dims in memory
 
     def __init__(
-        self,
-        name: str,
-        kind: str,
-        inputs: str,
-        attrs: str = "",
-        *,
+        self, name: str, kind: str, inputs: str, attrs: str = "", *,
         numpy: Callable[..., Any] | None = None,
         infer: Callable[..., tuple[tuple[int, ...], dt.dtype]] | None = None,
-        scalar: Callable[..., Any] | None = None,
-        combine: Combine | None = None,
-        view: Callable[..., Any] | None = None,
-        alias: bool = False,
-        undo: Callable[..., tuple[Any, ...]] | None = None,
-        kernel: KernelFile | None = None,
-        fallback: Callable[..., Tensor] | None = None,
-        fuses: bool = False,
-        lower: Callable[..., Any] | None = None,
-        lower_routine: Callable[..., Any] | None = None,
+        scalar: Callable[..., Any] | None = None, combine: Combine | None = None,
+        view: Callable[..., Any] | None = None, alias: bool = False,
+        undo: Callable[..., tuple[Any, ...]] | None = None, kernel: KernelFile | None = None,
+        fallback: Callable[..., Tensor] | None = None, fuses: bool = False,
+        lower: Callable[..., Any] | None = None, lower_routine: Callable[..., Any] | None = None,
         routine: str | None = None,
         results: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
         batch: Callable[[Any], Tensor] | None = None,
         flops: Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None,
-        reads: Callable[..., tuple[int, ...]] | None = None,
-        **vjps: Callable[..., Tensor] | None,
-    ) -> None:
+        reads: Callable[..., tuple[int, ...]] | None = None, **vjps: Callable[..., Tensor] | None,
+    ) -> None:  # fmt: skip
         if name in REGISTRY:
             raise ValueError(f"op {name} is declared twice")
         if kernel is not None and fallback is None:

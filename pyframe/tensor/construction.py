@@ -46,12 +46,9 @@ def read_again(x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) 
 
 
 def tensor(
-    data: Any,
-    *,
-    dtype: dt.dtype | None = None,
-    device: Device | str | None = None,
+    data: Any, *, dtype: dt.dtype | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """A new tensor with a copy of `data` (numbers, nested sequences, an array or a tensor).
 
     Floats take the default dtype, ints int64, bools bool, unless `dtype` says otherwise.

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.core import dispatch as _dispatch, dtypes as dt, view as views
+from pyframe.core import dtypes as dt, view as views
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import no_grad
 from pyframe.core.node import Storage
 from pyframe.tensor.construction import from_host, upload
 from pyframe.tensor.tensor import Tensor
-from pyframe.tensor.view_chain import undone
+from pyframe.tensor.view_chain import cut, undone
 from pyframe.tensor.writing import is_array
 
 
@@ -24,9 +24,14 @@ def _rebuild(
         source = upload(array, Device(device), dtype)
     else:
         source = from_host(array, dtype).to(Device(device))
+    return _handle(kind, source, needs_grad)
+
+
+def _handle(kind: Any, source: Tensor, needs_grad: bool) -> Tensor:
+    """A leaf of a class, another handle on the memory of `source`."""
     out: Tensor = Tensor.__new__(kind)
     out._node, out._storage, out._needs_grad = source._node, source._storage, needs_grad
-    out._view_chain = source._view_chain
+    out._view_chain, out._viewed_writes = source._view_chain, source._viewed_writes
     return out
 
 
@@ -39,10 +44,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> Any:
 
 def shallow_copy(self: Tensor) -> Tensor:
     """A leaf of the same memory."""
-    out, source = Tensor.__new__(type(self)), self._alias()
-    out._node, out._storage = source._node, source._storage
-    out._view_chain, out._viewed_writes = source._view_chain, source._viewed_writes
-    out._needs_grad = self.requires_grad
+    out = _handle(type(self), self._alias(), self.requires_grad)
     out.__dict__.update(self.__dict__)
     return out
 
@@ -63,12 +65,7 @@ def deep_copy(self: Tensor, memo: dict[int, Any]) -> Tensor:
             whole = Tensor.__new__(Tensor)
             whole._node, whole._storage = storage.node, storage
             source = memo[id(storage)] = whole.clone()
-        for op, attrs in self._view_chain:
-            source = _dispatch.apply(op, (source,), attrs)
-    out = Tensor.__new__(type(self))
-    out._node, out._storage = source._node, source._storage
-    out._view_chain, out._viewed_writes = source._view_chain, source._viewed_writes
-    out._needs_grad = self._needs_grad
+        out = _handle(type(self), cut(source, self._view_chain), self._needs_grad)
     memo[id(self)] = out
     if self.grad is not None:
         out.grad = self.grad.__deepcopy__(memo)

@@ -41,15 +41,10 @@ def set_printoptions(
             4, 3, 80
         )  # fmt: skip
         _options.threshold = 1 << 62 if profile == "full" else 1000
-    if precision is not None:
-        _options.precision = precision
-    if threshold is not None:
-        _options.threshold = int(min(threshold, 1 << 62))
-    if edgeitems is not None:
-        _options.edgeitems = edgeitems
-    if linewidth is not None:
-        _options.linewidth = linewidth
-    _options.sci_mode = sci_mode
+    most = None if threshold is None else int(min(threshold, 1 << 62))
+    given = {"precision": precision, "threshold": most, "edgeitems": edgeitems,
+             "linewidth": linewidth}  # fmt: skip
+    vars(_options).update({k: v for k, v in given.items() if v is not None}, sci_mode=sci_mode)
 
 
 def tensor_repr(x: Tensor) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyframe.core.modes import mode
+from pyframe.tensor.view_chain import cut_array
 
 if TYPE_CHECKING:
     from pyframe.core.node import Node
@@ -39,9 +40,7 @@ def _data(x: Tensor, node: Node) -> Any:
     its end is a constant's."""
     data: Any = node.data
     if data is None:
-        data = x._storage.node.data
-        for op, attrs in x._view_chain:
-            data = op.numpy(data, *attrs)  # type: ignore[misc]
+        data = cut_array(x._storage.node.data, x._view_chain)
     return data
 
 

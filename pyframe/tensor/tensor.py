@@ -17,7 +17,7 @@ from pyframe.core.node import UNCOUNTED, Node, Size, Storage
 from pyframe.tensor import reading, view_chain, writing
 from pyframe.tensor.memory_format import in_format
 from pyframe.tensor.printing import tensor_html, tensor_repr
-from pyframe.tensor.view_chain import BY_DATA, Creation, ViewChain, check_unwritten, show_writes
+from pyframe.tensor.view_chain import BY_DATA, Creation, ViewChain
 
 _object: Any = object.__new__
 
@@ -249,17 +249,14 @@ class Tensor(TensorMethods):
         if base is None:
             return self._grad_fn
         if self._creation is not None and (self._grad_fn is not None or base.requires_grad):
-            check_unwritten(self)
+            view_chain.check_unwritten(self)
         if base._grad_fn is not self._base_fn:
             self._base_fn = base._grad_fn  # the base was written to: follow its new history
             chain = self._chain_from(base)
             if chain is None:
                 return self._grad_fn
             with enable_grad():
-                x = base
-                for op, attrs in chain:
-                    x = _dispatch.apply(op, (x,), attrs)
-            self._grad_fn = x._grad_fn
+                self._grad_fn = view_chain.cut(base, chain)._grad_fn
         return self._grad_fn
 
     @property
@@ -297,7 +294,7 @@ class Tensor(TensorMethods):
                 "allowed; clone() it first"
             )
         self._needs_grad = requires_grad
-        show_writes(self)
+        view_chain.show_writes(self)
         return self
 
     @property
@@ -325,7 +322,7 @@ class Tensor(TensorMethods):
         if self._base is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
         self._grad_fn, self._needs_grad = None, False
-        show_writes(self)
+        view_chain.show_writes(self)
         return self
 
     @property

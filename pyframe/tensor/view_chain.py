@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from pyframe.core import view as views
+from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import Op, Turned
@@ -55,6 +58,20 @@ def share(self: Tensor, x: Tensor, op: Op, attrs: tuple[Any, ...]) -> None:
     if mode.capture is not None:
         x._touched()
         self._touched()
+
+
+def cut(x: Tensor, chain: ViewChain) -> Tensor:
+    """The view of `x` that a chain cuts."""
+    for op, attrs in chain:
+        x = apply(op, (x,), attrs)
+    return x
+
+
+def cut_array(array: np.ndarray, chain: ViewChain) -> np.ndarray:
+    """The view of an array that a chain cuts."""
+    for op, attrs in chain:
+        array = op.numpy(array, *attrs)  # type: ignore[misc]
+    return array
 
 
 def refuse_writes(self: Tensor, why: str | tuple[str, int]) -> None:

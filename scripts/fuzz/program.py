@@ -212,14 +212,9 @@ Outcome = list[list[Value | None]] | Refused
 
 
 def outcome(
-    T: Any,
-    program: Program,
-    device: str,
-    wrap: Any,
-    real: str = "",
-    shake: float = 0,
+    T: Any, program: Program, device: str, wrap: Any, real: str = "", shake: float = 0,
     again: int = 0,
-) -> Outcome:
+) -> Outcome:  # fmt: skip
     """What the calls of a program give with T; `wrap` makes the step what is called, `real` is the
     dtype of all real numbers if it is not their own, `shake` by what share arguments and
     parameters are off, by the noise `again`."""
