@@ -7,6 +7,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from operator import call
 from typing import Any
 
 import numpy as np
@@ -231,7 +232,7 @@ class Capture:
 
     def alive(self) -> list[Storage]:
         """The storages that something still holds and that have no value yet."""
-        found = {id(s): s for s in (ref() for ref in self.pending) if s is not None}
+        found = {id(s): s for s in map(call, self.pending) if s is not None}
         for i, s in found.items():
             before = self.written[i][1] if i in self.written else None
             if s.node is not before and s.node.data is not None:  # that is another's value

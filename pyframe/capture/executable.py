@@ -75,7 +75,8 @@ class Executable:
         }
         inputs, constants = self._plan(nodes, in_place, argument_of, flag)
         self.values = [hint(n.attrs[0]) for n in constants]  # the scalars of the next run
-        self.live = [(i, n.attrs[0]) for i, n in enumerate(constants) if _is_symbolic(n)]
+        numbers = enumerate([n.attrs[0] for n in constants])
+        self.live = [(i, number) for i, number in numbers if type(number) is SymbolicScalar]
         self.asked = list({fn: None for _, number in self.live for fn in leaves(number)})
         self.answers: list[Any] = []  # of `asked`, at the last run
         self._name_inputs(inputs, argument_of, flag, before, _owners(capture, before))
@@ -96,11 +97,12 @@ class Executable:
             if n.op is not CONST and _holds_symbol(n.attrs):
                 raise FixedError(f"{n.op.name} needs")  # type: ignore[union-attr]
         given = [n for n in order if n.data is not None and n.op is not CONST]
+        numbers = [n for n in order if n.op is CONST]
         own = [n for n in given if n not in argument_of and n is not flag]
         limits = self.device.backend.limits
         self.program, inputs, constants = schedule(
             order, nodes, limits, in_place, self._movable(own),
-            [id(n) for n in order if _is_symbolic(n)],
+            [id(n) for n in numbers if type(n.attrs[0]) is SymbolicScalar],
         )  # fmt: skip
         debug.graph(nodes, limits)
         return inputs, constants
@@ -182,12 +184,11 @@ class Executable:
         raise NotImplementedError
 
 
-def _is_symbolic(n: Node) -> bool:
-    return n.op is CONST and type(n.attrs[0]) is SymbolicScalar
-
-
 def _holds_symbol(attrs: Any) -> bool:
-    return any(type(a) is SymbolicScalar or (type(a) is tuple and _holds_symbol(a)) for a in attrs)
+    for a in attrs:  # noqa: SIM110  a generator takes a call for each
+        if type(a) is SymbolicScalar or (type(a) is tuple and _holds_symbol(a)):
+            return True
+    return False
 
 
 def _owners(capture: Capture, before: dict[Storage, Node]) -> dict[Node, Storage]:

@@ -112,7 +112,12 @@ class Replay:
             if grad is not None if ref is None else grad is None or grad is not ref():
                 self.guard.missed, self.guard.why = [], "an argument has another .grad"
                 return False
-        return self.guard.holds() and all(e.ready() for e in self.executables)
+        if not self.guard.holds():
+            return False
+        for e in self.executables:  # noqa: SIM110  a generator takes a call for each
+            if not e.ready():
+                return False
+        return True
 
     def __call__(self, args: list[Tensor]) -> Any:
         """Run the call with other arguments: compute, change what it changes, return."""

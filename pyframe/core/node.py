@@ -115,5 +115,5 @@ def toposort(roots: Sequence[Node]) -> list[Node]:
             seen.add(id(node))
             stack.append((node, True))
             if node.data is None:
-                stack.extend((i, False) for i in reversed(node.inputs) if id(i) not in seen)
+                stack += [(i, False) for i in reversed(node.inputs) if id(i) not in seen]
     return order

@@ -32,13 +32,13 @@ class View(NamedTuple):
 IndexMap = tuple[View, ...]
 
 
+@functools.lru_cache(4096)
 def row_major_strides(shape: Shape) -> Shape:
     """The strides of elements that lie one after the other, the last dim's as neighbours."""
-    strides, n = [], 1
-    for size in reversed(shape):
-        strides.append(n)
-        n *= size
-    return tuple(reversed(strides))
+    strides = [1]
+    for size in shape[:0:-1]:
+        strides.append(strides[-1] * size)
+    return tuple(strides[::-1]) if shape else ()
 
 
 def contiguous(shape: Shape) -> IndexMap:
@@ -124,12 +124,11 @@ def expand(t: IndexMap, shape: Shape) -> IndexMap:
     new = len(shape) - len(v.shape)
     strides = [0] * len(shape)
     mask = [(0, n) for n in shape]
-    for d, (n, s) in enumerate(zip(v.shape, v.strides, strict=True)):
-        same = n == shape[new + d]
-        strides[new + d] = s if same else 0
+    for d, (n, s, wide) in enumerate(zip(v.shape, v.strides, shape[new:], strict=True)):
+        strides[new + d] = s if n == wide else 0
         if v.mask:
             full = v.mask[d] == (0, n)
-            mask[new + d] = v.mask[d] if same else (0, shape[new + d]) if full else (0, 0)
+            mask[new + d] = v.mask[d] if n == wide else (0, wide) if full else (0, 0)
     return (*t[:-1], View(shape, tuple(strides), v.offset, tuple(mask) if v.mask else None))
 
 
