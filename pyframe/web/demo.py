@@ -115,8 +115,24 @@ class Image(Input):
         return self.channels, self.height, self.width
 
 
+class _InPlane(Input):
+    """A place in a plane whose axes go from `low` to `high`: (2,)."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        rises = _finite(self.low) and _finite(self.high) and self.low < self.high
+        _need(type(self).__name__, rises, "low < high", (self.low, self.high))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(2,)."""
+        return (2,)
+
+
 @dataclass(frozen=True)
-class Points(Input):
+class Points(_InPlane):
     """Points of a plane, each of a class: (2,), from `low` to `high`, y upwards. Where the visitor
     puts points, training learns from those."""
 
@@ -128,31 +144,16 @@ class Points(Input):
     def __post_init__(self) -> None:
         known = isinstance(self.classes, int) and 2 <= self.classes <= 10
         _need("Points", known, "2 to 10 classes", self.classes)
-        _need("Points", _finite(self.low) and _finite(self.high) and self.low < self.high,
-              "low < high", (self.low, self.high))  # fmt: skip
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(2,)."""
-        return (2,)
+        super().__post_init__()
 
 
 @dataclass(frozen=True)
-class Position(Input):
+class Position(_InPlane):
     """A place in a plane that the visitor moves over, such as an autoencoder's latent one: (2,)."""
 
     kind = "position"
     low: float = -3.0
     high: float = 3.0
-
-    def __post_init__(self) -> None:
-        _need("Position", _finite(self.low) and _finite(self.high) and self.low < self.high,
-              "low < high", (self.low, self.high))  # fmt: skip
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(2,)."""
-        return (2,)
 
 
 @dataclass(frozen=True)
@@ -184,8 +185,16 @@ class Picture(Part):
         return y.reshape(-1, self.channels, self.height, self.width).clamp(0, 1)
 
 
+class _Scores(Part):
+    """What the network gives are scores of classes."""
+
+    def show(self, y: Tensor) -> Tensor:
+        """(N, classes) scores -> (N, classes) probabilities; of one score, sigmoid's."""
+        return probabilities(y)
+
+
 @dataclass(frozen=True)
-class Bars(Part):
+class Bars(_Scores):
     """What the network gives are scores of classes, shown as probabilities, the `top` highest.
     `names` is a list, or a string with a letter for each class."""
 
@@ -196,13 +205,9 @@ class Bars(Part):
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(map(str, self.names)))
 
-    def show(self, y: Tensor) -> Tensor:
-        """(N, classes) scores -> (N, classes) probabilities; of one score, sigmoid's."""
-        return probabilities(y)
-
 
 @dataclass(frozen=True)
-class Plane(Part):
+class Plane(_Scores):
     """The class that the network gives each point of the plane, drawn beneath `Points`."""
 
     kind = "plane"
@@ -211,10 +216,6 @@ class Plane(Part):
     def __post_init__(self) -> None:
         _need("Plane", isinstance(self.size, int) and 2 <= self.size <= 256, "a size from 2 to 256",
               self.size)  # fmt: skip
-
-    def show(self, y: Tensor) -> Tensor:
-        """(N, classes) scores -> (N, classes) probabilities; of one score, sigmoid's."""
-        return probabilities(y)
 
 
 @dataclass(frozen=True)

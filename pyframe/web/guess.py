@@ -7,21 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyframe as pf
-from pyframe.web.demo import (
-    Bars,
-    Demo,
-    Image,
-    Input,
-    Numbers,
-    Output,
-    Pad,
-    Picture,
-    Plane,
-    Points,
-    Slider,
-    Text,
-    Values,
-)
+from pyframe.web import demo as parts
+from pyframe.web.demo import Demo, Input
 
 VALUES = 16  # numbers that are shown as such at most
 
@@ -33,13 +20,13 @@ def widgets(
     forward: Callable[[pf.Tensor], pf.Tensor],
     far: Callable[[], float],
     names: Any = None,
-) -> tuple[Input | None, Output | None]:
+) -> tuple[Input | None, parts.Output | None]:
     """The input and the output of `demo`; where it has none, what fits a sample (x, y) of its data.
 
     `forward` is what the network gives for a batch, `far` the largest coordinate of the data,
     `names` what its classes are called, where that is known."""
     inputs, outputs = demo.inputs, demo.outputs
-    if x is None or demo.predict is not None or isinstance(inputs, Text):
+    if x is None or demo.predict is not None or isinstance(inputs, parts.Text):
         return inputs, outputs
     target = pf.as_tensor(y)
     whole = not target.is_floating_point() and not target.ndim
@@ -50,21 +37,17 @@ def widgets(
         out = forward(x.reshape(1, *x.shape))
         classes = max(2, out.shape[-1]) if out.ndim == 2 else 0
     if inputs is None and x.is_floating_point():
-        match tuple(x.shape):
-            case (1, h, w) if h <= 512 and w <= 512:
-                inputs = Pad(h, w)
-            case (3, h, w) if h <= 4096 and w <= 4096:
-                inputs = Image(h, w)
-            case (2,) if 2 <= classes <= 10:
-                inputs = Points(classes, *_bounds(far()))
+        inputs = _for_pictures(x.shape)
+        if x.shape == (2,) and 2 <= classes <= 10:
+            inputs = parts.Points(classes, *_bounds(far()))
     if outputs is None and inputs is not None:
-        if isinstance(inputs, Points) and classes:
-            outputs = Plane()
+        if isinstance(inputs, parts.Points) and classes:
+            outputs = parts.Plane()
         elif classes:
             known = isinstance(names, list | tuple) and len(names) == classes
-            outputs = Bars(tuple(map(str, names if known else range(classes))))
+            outputs = parts.Bars(tuple(map(str, names if known else range(classes))))
         elif target.is_floating_point() and target.numel() <= VALUES:
-            outputs = Values()
+            outputs = parts.Values()
     return inputs, outputs
 
 
@@ -90,13 +73,13 @@ def output_of(shape: Sequence[int], scores: bool | None) -> Any:
     size = math.prod(shape)
     match tuple(shape):
         case (1 | 3 as channels, h, w):
-            return Picture(h, w, channels).spec()
+            return parts.Picture(h, w, channels).spec()
         case (_,) | () if scores or (scores is None and size > VALUES):
             names = tuple(map(str, range(max(2, size))))
-            about = Bars(names, TOP if size > VALUES else 0).spec()
+            about = parts.Bars(names, TOP if size > VALUES else 0).spec()
             return {**about, "scores": True}  # of which the page makes probabilities
         case _ if size <= VALUES:
-            return Values().spec()
+            return parts.Values().spec()
     return None
 
 
@@ -116,20 +99,25 @@ def _input(x: pf.Tensor, scores: bool) -> Input | None:
         case (n,) if n <= FIELDS:
             step = None if _is_float(x) else 1
             spans = zip(x.float().amin(0).tolist(), x.float().amax(0).tolist(), strict=True)
-            return Numbers(tuple(
-                Slider(f"x{i}", low, high if low < high else low + 1, low if step else None, step,
-                       label=f"Input {i + 1}") for i, (low, high) in enumerate(spans)
+            return parts.Numbers(tuple(
+                parts.Slider(f"x{i}", low, high if low < high else low + 1, low if step else None,
+                             step, label=f"Input {i + 1}") for i, (low, high) in enumerate(spans)
             ))  # fmt: skip
         case _ if not _is_float(x):
             return None
-        case (1, h, w) if h <= 512 and w <= 512:
-            return Pad(h, w)
-        case (3, h, w) if h <= 4096 and w <= 4096:
-            return Image(h, w)
         case (h, w) if scores and h == w and 8 <= h <= 512:
-            return Pad(h, w)
+            return parts.Pad(h, w)
         case (n,) if scores and n == side * side and n > FIELDS:  # a picture row by row
-            return Pad(side, side)
+            return parts.Pad(side, side)
+    return _for_pictures(x.shape[1:])
+
+
+def _for_pictures(shape: Sequence[int]) -> Input | None:
+    match tuple(shape):
+        case (1, h, w) if h <= 512 and w <= 512:
+            return parts.Pad(h, w)
+        case (3, h, w) if h <= 4096 and w <= 4096:
+            return parts.Image(h, w)
     return None
 
 

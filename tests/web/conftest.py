@@ -197,6 +197,12 @@ class PythonPage:
             f"path.parent.mkdir(exist_ok=True); path.write_text({text!r})"
         )
 
+    def give(self, *modules: Any) -> None:
+        """Let the page import modules that lie here beside the tests."""
+        for path in (Path(module.__file__) for module in modules):
+            self.put(path.name, path.read_text())
+        self.run("import sys; '' in sys.path or sys.path.insert(0, '')")
+
 
 @pytest.fixture(scope="package")
 def python_page(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:

@@ -1,4 +1,5 @@
-"""The pages of demos, as a visitor finds them: each is opened, trained or tried, and edited."""
+"""The pages of demos, as a visitor finds them: each is opened, trained or tried, and edited. The
+digits' is also opened without WebGPU and without its data."""
 
 from __future__ import annotations
 
@@ -21,17 +22,22 @@ EXAMPLES = serve.ROOT / "examples"
 LONG = 240_000  # ms; a busy machine takes its time
 
 
+def opened(tab: Tab, name: str) -> Any:
+    """The page of a demo, once its program is there."""
+    tab.page.set_default_timeout(LONG)
+    page = tab.open(f"demos/{name}.html")
+    page.evaluate("() => customElements.whenDefined('py-frame')")
+    page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
+    return page
+
+
 @pytest.fixture(scope="module")
 def pages(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[Any]:
     """Opens a demo's page; all of them must leave no error in the console."""
     tab = Tab(visited, server)
-    tab.page.set_default_timeout(LONG)
 
     def show(name: str) -> Any:
-        page = tab.open(f"demos/{name}.html")
-        page.evaluate("() => customElements.whenDefined('py-frame')")
-        page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
-        return page
+        return opened(tab, name)
 
     show.page = tab.page  # type: ignore[attr-defined]
     yield show
@@ -77,9 +83,21 @@ def example(name: str) -> dict[str, Any]:
     return runpy.run_path(str(EXAMPLES / f"{name}.py"))
 
 
-def test_digits_are_read(pages: Any) -> None:
+@pytest.fixture(scope="module")
+def digits_page(pages: Any) -> Any:
+    return pages("digits")
+
+
+@pytest.fixture
+def digits(digits_page: Any) -> Any:
+    """The page of the digits, with a network that knows nothing."""
+    call(digits_page, "reset")
+    return digits_page
+
+
+def test_digits_are_read(digits: Any) -> None:
     """On the CPU 97 % of the unseen digits, after two epochs; then one that is drawn."""
-    page = pages("digits")
+    page = digits
     assert (
         page.evaluate("() => document.querySelector('py-editor').text")
         == (EXAMPLES / "digits.py").read_text()
@@ -95,6 +113,48 @@ def test_digits_are_read(pages: Any) -> None:
     page.mouse.move(box["x"] + 0.48 * box["width"], box["y"] + 0.8 * box["height"], steps=8)
     page.mouse.up()
     wait_for_best(page, "1")
+
+
+def marks(page: Any) -> list[str]:
+    """What stands below each of the unseen samples."""
+    texts: list[str] = page.locator("pf-samples button").all_inner_texts()
+    return texts
+
+
+def test_training_learns_on_the_gpu(digits: Any) -> None:
+    """A few steps, each of which takes a software GPU a second."""
+    call(digits, "move", "gpu")
+    done = call(digits, "train", {"epochs": 2, "limit": 6 * 32})
+    assert done["steps"] == 6
+    first, second = digits.evaluate("() => document.querySelector('py-frame').history")
+    assert second["loss"] < first["loss"] < 2.4
+    assert second["val_accuracy"] > first["val_accuracy"]
+    assert "WebGPU" in digits.locator("py-frame [part=device-name]").inner_text()
+    assert len(marks(digits)) == 21
+
+
+def test_a_sample_on_the_pad_is_read_as_before(digits: Any) -> None:
+    """What the pad makes of a digit of MNIST is the digit again: scaled and centred alike."""
+    call(digits, "move", "cpu")
+    call(digits, "train", {"epochs": 2, "limit": 2048})
+    for i in range(3):
+        guess = marks(digits)[i].split()[0]
+        digits.locator("pf-samples button").nth(i).click()
+        wait_for_best(digits, guess)
+
+
+def test_without_webgpu_and_without_digits(
+    tab: Tab, server: serve.Server, pyodide_files: None
+) -> None:
+    """The page says so, and its network still predicts."""
+    config = {**serve.config(), "datasets": {"digits": []}}
+    tab.page.route("**/config.json", lambda route: route.fulfill(json=config))
+    tab.add_to_worker("Object.defineProperty(navigator, 'gpu', { value: undefined });")
+    page = opened(tab, "digits")
+    said = page.locator("py-frame [part=notices]").inner_text()
+    assert "There is nothing to learn from" in said
+    assert predict(page, np.zeros(784)).shape == (1, 10)
+    assert "WebAssembly" in page.locator("py-frame [part=device-name]").inner_text()
 
 
 def test_the_playground_is_trained_and_edited(pages: Any) -> None:

@@ -176,9 +176,9 @@ def test_losses_are_those_of_python(name: str, page: Any, gpu: str) -> None:
 
 def test_losses_are_those_of_python_in_the_page(page: Any, python_page: PythonPage) -> None:
     _, data, steps = NETS["mlp"]
-    python_page.put("exported.py", Path(exported.__file__).read_text())
+    python_page.give(exported)
     of_python = python_page.run(
-        "import sys; sys.path.insert(0, '')\nimport exported\nfrom pyframe import optim\n"
+        "import exported\nfrom pyframe import optim\n"
         "exported.by_python(exported.mlp(optim.Adam), exported.batches((16, 20), 5), 'gpu', "
         f"{steps})"
     )

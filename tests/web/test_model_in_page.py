@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import exported
@@ -19,14 +18,11 @@ from pyframe import serve
 from .conftest import PythonPage, Tab
 from .test_reading import forced
 
-FILES = [Path(module.__file__) for module in (exported, fits)]
-
 
 def with_fits(page: PythonPage) -> PythonPage:
     """The page, which can import the fits."""
-    for path in FILES:
-        page.put(path.name, path.read_text())
-    page.run("import sys; sys.path.insert(0, '')\nimport asyncio, fits\nimport pyframe as pf")
+    page.give(exported, fits)
+    page.run("import asyncio, fits\nimport pyframe as pf")
     return page
 
 

@@ -1,10 +1,21 @@
-"""Python in the page: what holds for every program that runs there."""
+"""Python in the page: what holds for every program there, and that it does what it does here: the
+backend's contract, data loaders, the same start, a network that learns, a profile."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import contract
+import numpy as np
 import pytest
+import same_start
+from test_same_start import digits
+
+import pyframe as pf
 
 from .conftest import PythonPage, Tab
+from .test_runtime import SCALE
 
 
 def test_auto_is_never_a_software_gpu(python_page: PythonPage) -> None:
@@ -41,3 +52,209 @@ def test_a_page_without_webgpu(tab: Tab, pyodide_files: None) -> None:
     assert page.run("import pyframe as pf; str(pf.device('auto'))") == "cpu"
     with pytest.raises(Exception, match="device .gpu.: .* no GPU: this browser has no WebGPU"):
         page.run("pf.ones(2, device='gpu').sum().item()")
+
+
+# --- the backend
+
+
+@pytest.mark.parametrize("check", [c.__name__ for c in contract.CHECKS])
+def test_contract_in_the_page(python_page: PythonPage, check: str) -> None:
+    """It keeps the contract that the host's and the native one keep."""
+    python_page.give(contract)
+    kept = python_page.run(
+        "import contract, pyframe as pf\n"
+        "backend = pf.device('gpu').backend\n"
+        "assert backend.name == 'browser'\n"
+        f"await contract.{check}(backend)\n"
+        "'kept'"
+    )
+    assert kept == "kept"
+
+
+# What the program of the test uses; SCALE comes before it.
+PRELUDE = """
+from array import array
+import numpy as np
+import pyframe as pf
+from pyframe.backend.base import ProgramCode
+
+gpu = pf.device("gpu").backend
+params = lambda factor: np.float32(factor).tobytes() + np.uint32(2).tobytes() + bytes(248)
+steps = [v for i in range(40) for v in (0, 1, 1, 1, 0, 8, 2, i % 2, 1 - i % 2)]
+loaded = gpu.load(ProgramCode([SCALE], ["scale"], array("i", steps), 2, 256))
+whole = gpu.create(512)
+x, y, z = gpu.slice(whole, 0, 256), gpu.create(256), gpu.create(256)
+write = lambda handle, *values: gpu.write(handle, memoryview(np.float32(values)).cast("B"))
+"""
+
+
+def test_parts_copies_submits_profile_and_unload(python_page: PythonPage) -> None:
+    """backend/browser.py alone: what it asks of runtime.js."""
+    out = python_page.run(
+        f"SCALE = '''{SCALE}'''\n{PRELUDE}\n"
+        """
+write(x, 1, 2)
+gpu.stats.reset()
+gpu.run(loaded, [x, y], params(-1))
+gpu.run(loaded, [x, y], params(-1))
+s = gpu.stats
+counted = [s.dispatches, s.submits, s.bind_groups, s.bytes_uploaded]
+gpu.copy(z, y, 8)
+times = gpu.profile(loaded, [x, y], params(1))
+gpu.unload(loaded)
+try:
+    gpu.run(loaded, [x, y], params(1))
+except RuntimeError as error:
+    gone = str(error)
+try:
+    gpu.slice(x, 0, 260)
+except RuntimeError as error:
+    small = str(error)
+gpu.destroy(whole)
+gpu.destroy(x)
+read = np.frombuffer(b"".join(await gpu.read_begin([(z, 8)])()), np.float32).tolist()
+[counted, times, "is not loaded" in gone, "fewer than 260" in small, read]
+"""
+    )
+    counted, times, gone, small, read = out
+    assert counted == [80, 8, 40, 256]
+    assert times is None or len(times) == 40
+    assert gone
+    assert small
+    assert read == [-1, -2]
+
+
+# --- loaders, training, profiles
+
+PROGRAM = """
+import json, warnings
+import pyframe as pf
+from pyframe.utils.data import DataLoader, RandomSampler, StackDataset, get_worker_info
+
+pf.manual_seed(5)
+data = StackDataset(range(6), pf.arange(6) * 2)
+loader = DataLoader(data, 4, shuffle=True, num_workers=2, persistent_workers=True, timeout=3)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    epochs = [[[part.tolist() for part in batch] for batch in loader] for _ in range(2)]
+json.dumps([epochs, [str(w.message) for w in told], get_worker_info()])
+"""
+
+
+def test_loaders_in_the_page(python_page: PythonPage) -> None:
+    """There are no worker processes in it."""
+    page = json.loads(python_page.run(PROGRAM))
+    here: dict[str, Any] = {}
+    exec(PROGRAM.replace("num_workers=2, persistent_workers=True, timeout=3", ""), here)
+    assert page[0] == here["epochs"], "the same order as here"
+    assert len(page[1]) == 1
+    assert "a web page has no worker processes" in page[1][0]
+    assert page[2] is None
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_same_start_in_the_page(python_page: PythonPage, device: str) -> None:
+    """The page starts from the same bits as a program here, and loses as much in its steps."""
+    python_page.give(same_start)
+    weights, losses = json.loads(same_start.weights_and_losses(digits(), "cpu"))
+    page_weights, page_losses = json.loads(
+        python_page.run(
+            f"import digits, same_start\nsame_start.weights_and_losses(digits, {device!r})"
+        )
+    )
+    assert page_weights == weights
+    np.testing.assert_allclose(page_losses, losses, rtol=1e-4)
+
+
+CNN = """
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.nn import functional as F
+
+def losses(device, steps=3):
+    pf.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(8 * 7 * 7, 16), nn.ReLU(), nn.Linear(16, 10),
+    ).to(device)
+    opt = optim.Adam(net.parameters(), lr=1e-2)
+
+    @pf.compile
+    def step(x, y):
+        opt.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    x, y = pf.rand(4, 1, 28, 28).to(device), pf.arange(4).to(device)
+    return [step(x, y).item() for _ in range(steps)]
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_a_convolutional_network_learns_in_the_page(python_page: PythonPage, device: str) -> None:
+    """Its backward pass has kernels with 65 conditions in a loop, on which Chromium's software
+    adapter was lost while each of them was a branch."""
+    here: dict[str, Any] = {"pf": pf}
+    exec(CNN, here)
+    found = python_page.run(CNN + f"losses({device!r})")
+    assert found[-1] < found[0]
+    np.testing.assert_allclose(found, here["losses"]("cpu"), rtol=1e-4)
+
+
+def test_a_profile(python_page: PythonPage) -> None:
+    """Kernels by the browser's clock, or Programs where it has none."""
+    out = python_page.run(
+        """
+import json
+import pyframe as pf
+
+work = lambda: (pf.ones(3, 4, device="gpu") @ pf.ones(4, 5, device="gpu")).relu().tolist()
+want = work()
+with pf.profiler.profile() as prof:
+    got = work()
+prof.export_chrome_trace("/tmp/trace.json")
+spans = [e for e in json.load(open("/tmp/trace.json"))["traceEvents"] if e["ph"] == "X"]
+svg = pf.graph.show(lambda x: x.exp(), pf.ones(3, device="gpu")).svg
+[got == want, [e.kind for e in prof.events], len(spans), str(prof), "exp" in svg]
+"""
+    )
+    same, kinds, spans, table, drawn = out
+    assert same
+    assert set(kinds) in ({"kernel"}, {"program"})
+    assert spans == len(kinds)
+    assert "matmul" in table
+    assert drawn
+
+
+def test_a_page_asks_for_its_gpu(python_page: PythonPage) -> None:
+    """pf.gpu in a page, where only what waits has a twin."""
+    out = python_page.run(
+        """
+import pyframe as pf
+
+about = pf.gpu.get_device_properties()
+start, end = pf.gpu.Event(enable_timing=True), pf.gpu.Event(enable_timing=True)
+await start.record_async()
+x = pf.ones(64, 64, device="gpu") @ pf.ones(64, 64, device="gpu")
+await end.record_async()
+took = await start.elapsed_time_async(end)
+await pf.gpu.synchronize_async()
+try:
+    pf.ones(1, device="gpu:1")
+except RuntimeError as error:
+    missing = str(error)
+facts = [
+    start.clock == ("gpu" if about.timestamps else "host"), about.total_memory is None,
+    about.adapter == pf.device_name("gpu"), pf.gpu.memory_allocated() >= 64 * 64 * 4,
+    pf.gpu.device_count() == int(not about.software), "in use" in pf.gpu.memory_summary(),
+]
+[took, missing, facts]
+"""
+    )
+    took, missing, facts = out
+    assert took >= 0
+    assert "'gpu:1': no such GPU; there is 'gpu:0' (" in missing
+    assert facts == [True] * 6

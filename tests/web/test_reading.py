@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+import contract
 import pytest
-from contract import CHECKS
 
 from pyframe import serve
 
 from .conftest import BLANK, PythonPage, Tab, running
 from .test_lost_in_page import LOST
 
-CONTRACT = Path(__file__).parent.parent / "contract.py"
 ISOLATED = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Embedder-Policy": "require-corp",
@@ -78,7 +76,7 @@ def shared(browser: Any, isolated: serve.Server, pyodide_files: None) -> Iterato
     tab.page.route("**/worker.js", lambda route: route.fulfill(
         body=worker, content_type="text/javascript", headers=ISOLATED))  # fmt: skip
     page = forced(tab, "shared", ISOLATED)
-    page.put("contract.py", CONTRACT.read_text())
+    page.give(contract)
     page.run("import asyncio, js\nimport pyframe as pf")
     yield page
     tab.close()
@@ -140,7 +138,7 @@ def test_shared_memory_is_the_second(shared: PythonPage) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("check", [c.__name__ for c in CHECKS])
+@pytest.mark.parametrize("check", [c.__name__ for c in contract.CHECKS])
 def test_contract_through_shared_memory(shared: PythonPage, check: str) -> None:
     backend = "pf.device('gpu').backend"
     assert shared.run(f"import contract\nawait contract.{check}({backend})\n'kept'") == "kept"

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "graph" / "stale_patterns.py"
-sys.path.insert(0, str(SOURCE.parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "graph"))
 
-from stale_patterns import PATTERNS  # noqa: E402
+import stale_patterns
 
 ON_THE_GPU = [
     "a_global_number", "a_result_in_a_cell", "a_counter_on_an_object", "a_tensor_that_is_carried",
@@ -23,12 +22,12 @@ ON_THE_GPU = [
 
 
 def run(page: Any, name: str, device: str) -> None:
-    page.put("stale_patterns.py", SOURCE.read_text())
+    page.give(stale_patterns)
     done = page.run(f"import stale_patterns\nstale_patterns.run({name!r}, {device!r})\n'the same'")
     assert done == "the same"
 
 
-@pytest.mark.parametrize("name", sorted(PATTERNS))
+@pytest.mark.parametrize("name", sorted(stale_patterns.PATTERNS))
 def test_patterns_on_the_cpu_of_the_page(python_page: Any, name: str) -> None:
     run(python_page, name, "cpu")
 

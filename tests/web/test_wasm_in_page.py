@@ -7,14 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
+from . import wasm_modules
 from .conftest import PythonPage, Tab
-from .test_training_in_page import CNN
+from .test_python_page import CNN
 
-SOURCE = (Path(__file__).parent / "wasm_modules.py").read_text()
+SOURCE = Path(wasm_modules.__file__).read_text()
 
 
 def test_modules_work_on_arrays_in_place(python_page: PythonPage) -> None:
-    python_page.put("wasm_modules.py", SOURCE)
+    python_page.give(wasm_modules)
     assert python_page.run("import wasm_modules; wasm_modules.in_place()") == "changed"
     cut, other = python_page.run("wasm_modules.refused()")
     assert cut.startswith("the browser refuses its module: CompileError")
@@ -22,7 +23,7 @@ def test_modules_work_on_arrays_in_place(python_page: PythonPage) -> None:
 
 
 def test_a_browser_without_simd_and_a_python_without_memory(python_page: PythonPage) -> None:
-    python_page.put("wasm_modules.py", SOURCE)
+    python_page.give(wasm_modules)
     simd, memory = python_page.run("import wasm_modules; wasm_modules.poorer()")
     assert len(simd) == 1
     assert "no SIMD in WebAssembly" in simd[0]

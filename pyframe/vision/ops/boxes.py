@@ -14,6 +14,11 @@ from pyframe import any as any_of, atan, maximum, minimum, no_grad, stack, where
 from pyframe.core.dtypes import float32, float64, int32, int64
 from pyframe.tensor import Tensor, from_numpy
 
+__all__ = [
+    "batched_nms", "box_area", "box_convert", "box_iou", "clip_boxes_to_image", "complete_box_iou",
+    "distance_box_iou", "generalized_box_iou", "masks_to_boxes", "nms", "remove_small_boxes",
+]  # fmt: skip
+
 _FORMS = ("xyxy", "xywh", "cxcywh")
 
 

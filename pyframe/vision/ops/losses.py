@@ -6,6 +6,11 @@ import pyframe.nn.functional as F
 from pyframe.tensor import Tensor
 from pyframe.vision.ops.boxes import _complete_iou, _distance_iou, _hull, _inner_and_union, _wide
 
+__all__ = [
+    "complete_box_iou_loss", "distance_box_iou_loss", "generalized_box_iou_loss",
+    "sigmoid_focal_loss",
+]  # fmt: skip
+
 
 def _reduced(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "none":

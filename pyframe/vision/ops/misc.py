@@ -9,6 +9,11 @@ from pyframe import empty, nn, ones, zeros
 from pyframe.nn.modules.fields import Layer, layer
 from pyframe.tensor import Tensor
 
+__all__ = [
+    "MLP", "Conv2dNormActivation", "Conv3dNormActivation", "FrozenBatchNorm2d", "Permute",
+    "SqueezeExcitation", "StochasticDepth", "stochastic_depth",
+]  # fmt: skip
+
 
 def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) -> Tensor:
     """Drop a residual branch with probability p, scale it up else (arXiv 1603.09382).

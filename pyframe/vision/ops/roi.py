@@ -9,6 +9,8 @@ from pyframe import arange, cat, full_like, no_grad, where
 from pyframe.nn.modules.fields import Layer, layer
 from pyframe.tensor import Tensor
 
+__all__ = ["RoIAlign", "RoIPool", "roi_align", "roi_pool"]
+
 
 def _pair(value: Any) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value[0], value[1])
