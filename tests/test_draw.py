@@ -49,11 +49,8 @@ def chain(*names: str) -> set[tuple[str, str]]:
 class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.conv1, self.bn, self.conv2 = (
-            nn.Conv2d(4, 4, 3, 1, 1),
-            nn.BatchNorm2d(4),
-            nn.Conv2d(4, 4, 1),
-        )
+        self.conv1, self.bn = nn.Conv2d(4, 4, 3, 1, 1), nn.BatchNorm2d(4)
+        self.conv2 = nn.Conv2d(4, 4, 1)
         self.relu = nn.ReLU(inplace=True)
 
     def forward(self, x: pf.Tensor) -> pf.Tensor:

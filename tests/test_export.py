@@ -53,7 +53,7 @@ class Played:
     """What web/player.js does, on the native GPU."""
 
     def __init__(self, folder: Path) -> None:
-        self.document = d = json.loads((folder / "program.json").read_text())
+        self.document = d = written(folder)
         self.executor = b = Device("gpu").executor
         values = pf.io.safetensors.load_file(folder / "state.safetensors")
         self.options = d["options"]
@@ -108,6 +108,17 @@ class Played:
         found = float(self.read(buffer))
         self.executor.write(buffer, np.zeros(4, np.uint8))
         return found
+
+
+def written(folder: Path) -> Any:
+    """What an export says of its program."""
+    return json.loads((folder / "program.json").read_text())
+
+
+def export(folder: Path, *what: Any, **options: Any) -> Any:
+    """The same of a new export, without the page's element."""
+    pf.web.export(*what, to=folder, element=False, **options)
+    return written(folder)
 
 
 def by_player(model: pf.Model, data: list[Any], steps: int, folder: Path) -> list[float]:
@@ -206,8 +217,7 @@ def test_the_same_twice(tmp_path: Path) -> None:
 
 def test_what_a_program_says(tmp_path: Path) -> None:
     model, (batch, *_) = mlp(optim.Adam), batches((16, 20), 5)
-    pf.web.export(model, batch, to=tmp_path, element=False)
-    document = json.loads((tmp_path / "program.json").read_text())
+    document = export(tmp_path, model, batch)
     roles = {t["name"]: t["role"] for t in document["tensors"]}
     assert {n for n, r in roles.items() if r in ("parameter", "buffer")} == set(
         model.net.state_dict()
@@ -342,8 +352,7 @@ def test_every_optimizer(kind: Any, tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="closure"):
             pf.web.export(model, batch, to=tmp_path, element=False)
         return
-    pf.web.export(model, batch, to=tmp_path, element=False)
-    document = json.loads((tmp_path / "program.json").read_text())
+    document = export(tmp_path, model, batch)
     group = model.optimizer.param_groups[0]
     for key, value in document["options"].items():
         _, name, *at = key.split(".")
@@ -439,8 +448,7 @@ def test_a_function_that_makes_something_first(tmp_path: Path) -> None:
                 self.mask = pf.arange(3.0, device=x.device)
             return self.line(x) * self.mask
 
-    pf.web.export(Lazy(), np.ones((1, 3), np.float32), to=tmp_path)
-    document = json.loads((tmp_path / "program.json").read_text())
+    document = export(tmp_path, Lazy(), np.ones((1, 3), np.float32))
     (mask,) = [t["name"] for t in document["tensors"] if t["role"] == "constant"]
     state = pf.io.safetensors.load_file(tmp_path / "state.safetensors")
     assert state[mask].tolist() == [0, 1, 2]
@@ -558,7 +566,7 @@ def test_a_page_without_a_demo(
     if loss is not None:
         given = pf.Model(net, loss, pf.optim.SGD(net.parameters(), lr=0.1))
     done = pf.web.export(given, x if y is None else (x, pf.tensor(y)), to=tmp_path)
-    spec = json.loads((tmp_path / "program.json").read_text())["spec"]
+    spec = written(tmp_path)["spec"]
     assert (said(spec["input"]), said(spec["output"])) == (inputs, outputs)
     assert spec["description"].startswith("There is no ") == (not inputs)
     assert spec["trains"] == ("data.safetensors" in done.files) == (y is not None)
@@ -589,7 +597,7 @@ def test_a_demo(tmp_path: Path) -> None:
                                         Slider("weight_decay", 0, 0.1, 0))),
             to=tmp_path,
         )  # fmt: skip
-    document = json.loads((tmp_path / "program.json").read_text())
+    document = written(tmp_path)
     assert document["plan"] == {
         "train": {"size": 4, "metrics": ["loss"], "values": ["accuracy"]},
         "evaluate": {"sizes": [4, 3], "metrics": ["loss"], "values": ["accuracy"]},
@@ -617,12 +625,10 @@ def test_a_demo(tmp_path: Path) -> None:
 
 
 def test_a_demo_without_data_or_training(tmp_path: Path) -> None:
-    pf.web.export(demo(), to=tmp_path / "own")  # the visitor's own points
-    document = json.loads((tmp_path / "own" / "program.json").read_text())
+    document = export(tmp_path / "own", demo())  # the visitor's own points
     assert document["spec"]["trains"]
     assert document["data"] == {}
-    pf.web.export(demo(data=points), to=tmp_path / "predicts", train=False, data=False)
-    document = json.loads((tmp_path / "predicts" / "program.json").read_text())
+    document = export(tmp_path / "predicts", demo(data=points), train=False, data=False)
     assert not document["spec"]["trains"]
     assert set(document["programs"]) == {"predict.1", "predict.25"}
     assert document["options"] == {}
@@ -682,8 +688,7 @@ def test_all_data_forms(tmp_path: Path) -> None:
     for found in ((x, y), (pf.from_numpy(x), pf.from_numpy(y)), both, (both, both),
                   pf.data.DataLoader(both, 3), ((x, y), (x, y)), (both, None)):  # fmt: skip
         own = demo(data=lambda found=found: found)
-        pf.web.export(own, to=tmp_path, element=False, batch_size=5)
-        document = json.loads((tmp_path / "program.json").read_text())
+        document = export(tmp_path, own, batch_size=5)
         two = isinstance(found, tuple) and not isinstance(found[0], np.ndarray | pf.Tensor)
         assert ("test" in document["data"]) == (two and found[1] is not None)
         assert document["plan"]["train"]["size"] == document["spec"]["batch_size"] == 5
@@ -719,7 +724,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     program.write_text(PROGRAM)
     assert main(["export", str(program), "--to", str(tmp_path / "site")]) == 0
     assert "program.json" in capsys.readouterr().out
-    document = json.loads((tmp_path / "site" / "program.json").read_text())
+    document = written(tmp_path / "site")
     spec = document["spec"]  # found from the data
     assert spec["input"] == {"kind": "pad", "height": 3, "width": 2, "centered": True,
                              "shape": [1, 3, 2]}  # fmt: skip
@@ -745,8 +750,7 @@ def test_widgets_that_need_no_data(tmp_path: Path) -> None:
     for inputs in (Pad(4, 4), Numbers((Slider("a", 0, 1), Slider("b", 0, 1)))):
         net = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(inputs.shape), 3))
         shown = Demo(lambda net=net: pf.Model(net), inputs, Bars("abc"))
-        pf.web.export(shown, to=tmp_path, element=False)
-        document = json.loads((tmp_path / "program.json").read_text())
+        document = export(tmp_path, shown)
         (about,) = document["programs"]["predict.1"]["inputs"]
         assert about["shape"] == [1, *inputs.shape]
         assert not document["spec"]["trains"]

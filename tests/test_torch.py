@@ -36,6 +36,12 @@ def with_pyframe(folder: Path, *argv: str, adapter: str = "", status: int = 0) -
     return done.stdout + (done.stderr if status else "")
 
 
+def ran(folder: Path, text: str, *argv: str, status: int = 0) -> str:
+    """What a program of this text prints."""
+    (folder / "program.py").write_text(text)
+    return with_pyframe(folder, *(argv or ["program.py"]), status=status)
+
+
 def with_pytorch(program: str, monkeypatch: pytest.MonkeyPatch) -> str:
     name, *arguments = program.replace("--workers 1", "").replace("--compile", "").split()
     monkeypatch.setattr(sys, "argv", [name, *arguments])
@@ -172,8 +178,7 @@ def test_names(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_missing_is_named(code: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(f"import torch\n{code}\n")
-    assert said in with_pyframe(tmp_path, "program.py", status=1)
+    assert said in ran(tmp_path, f"import torch\n{code}\n", status=1)
 
 
 FIRST = """
@@ -192,17 +197,16 @@ step.explain()
 
 
 def test_names_that_a_compiled_function_looks_up_first(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(FIRST)
-    out = with_pyframe(tmp_path, "program.py")
+    out = ran(tmp_path, FIRST)
     assert out.startswith("<compiled step>: 1 captures, 2 replays\n")
 
 
 def test_scripting_says_that_there_is_none(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(
+    text = (
         "import torch\nfor _ in range(2):\n    f = torch.jit.script(torch.relu)\n"
         "torch.jit.trace(f, torch.ones(2))\nraise SystemExit(f is not torch.relu or 3)\n"
     )
-    said = with_pyframe(tmp_path, "program.py", status=3)
+    said = ran(tmp_path, text, status=3)
     assert said.count("UserWarning: torch.jit.script: pyframe makes no TorchScript, and gives") == 1
     assert said.count("UserWarning: torch.jit.trace: ") == 1
 
@@ -242,8 +246,7 @@ assert other.a.weight is other.b.weight and other.a.weight.equal(net.a.weight)
 
 
 def test_safetensors(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(WEIGHTS)
-    with_pyframe(tmp_path, "program.py")
+    ran(tmp_path, WEIGHTS)
 
 
 # What Hugging Face's transformers asks for as it is imported, and when a model is made.
@@ -302,12 +305,10 @@ assert net(x, attention_mask=torch.ones(2, 6)).logits.shape == (2, 2)
 
 
 def test_transformers(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(ASKED)
-    with_pyframe(tmp_path, "program.py")
+    ran(tmp_path, ASKED)
     if importlib.util.find_spec("transformers") is None:
         pytest.skip("transformers is not installed; what its import asks for was tried")
-    (tmp_path / "program.py").write_text(TRANSFORMERS)
-    with_pyframe(tmp_path, "program.py")
+    ran(tmp_path, TRANSFORMERS)
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -315,8 +316,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "usage" in with_pyframe(tmp_path, status=2)
     assert "can't read the program" in with_pyframe(tmp_path, "nothing.py", status=1)
     assert "there is no module nothing" in with_pyframe(tmp_path, "-m", "nothing", status=1)
-    (tmp_path / "program.py").write_text("import torch\nraise SystemExit(3)\n")
-    with_pyframe(tmp_path, "program.py", status=3)
+    ran(tmp_path, "import torch\nraise SystemExit(3)\n", status=3)
 
 
 def test_install_after_pytorch(torch: Any) -> None:
@@ -347,6 +347,5 @@ if __name__ == "__main__":
 
 
 def test_spawned_workers_find_pyframe_too(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(SPAWNS)
     for how in (["program.py"], ["-m", "program"]):
-        assert with_pyframe(tmp_path, *how, "--of", "4") == "[[0.0, 1.0], [2.0, 3.0]]\n"
+        assert ran(tmp_path, SPAWNS, *how, "--of", "4") == "[[0.0, 1.0], [2.0, 3.0]]\n"

@@ -13,23 +13,8 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe import nn, optim
-from pyframe.web import (
-    Bars,
-    Choice,
-    Demo,
-    Image,
-    Numbers,
-    Pad,
-    Picture,
-    Plane,
-    Points,
-    Position,
-    Slider,
-    Text,
-    Toggle,
-    Values,
-)
+from pyframe import nn, optim, web
+from pyframe.web import Demo
 
 
 def make_model() -> pf.Model:
@@ -45,9 +30,9 @@ def program(**names: Any) -> ModuleType:
 
 def test_a_demo_is_json_data() -> None:
     demo = Demo(
-        make_model, Points(3), Plane(20), data=lambda: None, epochs=7, title="Moons",
-        controls=[Slider("lr", 1e-4, 1.0, log=True), Choice("kind", ("moons", "rings")),
-                  Toggle("noise")],
+        make_model, web.Points(3), web.Plane(20), data=lambda: None, epochs=7, title="Moons",
+        controls=[web.Slider("lr", 1e-4, 1.0, log=True), web.Choice("kind", ("moons", "rings")),
+                  web.Toggle("noise")],
     )  # fmt: skip
     spec = demo.spec()
     assert json.loads(json.dumps(spec)) == spec
@@ -63,8 +48,9 @@ def test_a_demo_is_json_data() -> None:
 
 @pytest.mark.parametrize(
     ("part", "shape"),
-    [(Pad(20, 30), [1, 20, 30]), (Image(8, 9, 3), [3, 8, 9]), (Points(), [2]), (Position(), [2]),
-     (Text(), []), (Numbers([Slider("a", 0, 1), Slider("b", 0, 2)]), [2])],
+    [(web.Pad(20, 30), [1, 20, 30]), (web.Image(8, 9, 3), [3, 8, 9]), (web.Points(), [2]),
+     (web.Position(), [2]), (web.Text(), []),
+     (web.Numbers([web.Slider("a", 0, 1), web.Slider("b", 0, 2)]), [2])],
 )  # fmt: skip
 def test_an_input_has_the_shape_of_a_sample(part: Any, shape: list[int]) -> None:
     assert part.spec()["shape"] == shape
@@ -74,32 +60,32 @@ def test_an_input_has_the_shape_of_a_sample(part: Any, shape: list[int]) -> None
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Pad(0), "Pad: expected 1 to 512 pixels, got 0"),
-        (lambda: Image(5000, 5), "1 to 4096 pixels, got 5000"),
-        (lambda: Image(5, 5, 4), "1 or 3 channels, got 4"),
-        (lambda: Points(1), "2 to 10 classes, got 1"),
-        (lambda: Points(low=1, high=1), "low < high"),
-        (lambda: Position(2, float("nan")), "low < high"),
-        (lambda: Plane(1), "a size from 2 to 256, got 1"),
-        (lambda: Slider("lr", 1, 0), "Slider 'lr': expected low < high"),
-        (lambda: Slider("lr", 0, 1, log=True), "0 < low for log=True"),
-        (lambda: Slider("lr", 0, 1, 2), "a value from 0 to 1, got 2"),
-        (lambda: Slider("a b", 0, 1), "expected a name, got 'a b'"),
-        (lambda: Choice("kind", ()), "at least one option"),
-        (lambda: Choice("kind", ("a",), "b"), "one of .*'a'.*, got 'b'"),
-        (lambda: Choice("kind", "ab"), "expected a list of options, got 'ab'"),
-        (lambda: Numbers(), "expected a list of Sliders, such as .*, got \\(\\)"),
-        (lambda: Numbers(Slider("a", 0, 1)), "Numbers: expected a list of Sliders"),
-        (lambda: Values("height"), "Values: expected a list of names, got 'height'"),
+        (lambda: web.Pad(0), "Pad: expected 1 to 512 pixels, got 0"),
+        (lambda: web.Image(5000, 5), "1 to 4096 pixels, got 5000"),
+        (lambda: web.Image(5, 5, 4), "1 or 3 channels, got 4"),
+        (lambda: web.Points(1), "2 to 10 classes, got 1"),
+        (lambda: web.Points(low=1, high=1), "low < high"),
+        (lambda: web.Position(2, float("nan")), "low < high"),
+        (lambda: web.Plane(1), "a size from 2 to 256, got 1"),
+        (lambda: web.Slider("lr", 1, 0), "Slider 'lr': expected low < high"),
+        (lambda: web.Slider("lr", 0, 1, log=True), "0 < low for log=True"),
+        (lambda: web.Slider("lr", 0, 1, 2), "a value from 0 to 1, got 2"),
+        (lambda: web.Slider("a b", 0, 1), "expected a name, got 'a b'"),
+        (lambda: web.Choice("kind", ()), "at least one option"),
+        (lambda: web.Choice("kind", ("a",), "b"), "one of .*'a'.*, got 'b'"),
+        (lambda: web.Choice("kind", "ab"), "expected a list of options, got 'ab'"),
+        (lambda: web.Numbers(), "expected a list of Sliders, such as .*, got \\(\\)"),
+        (lambda: web.Numbers(web.Slider("a", 0, 1)), "Numbers: expected a list of Sliders"),
+        (lambda: web.Values("height"), "Values: expected a list of names, got 'height'"),
         (lambda: Demo(3), "Demo: model: expected a function that makes a pf.Model, got 3"),
         (lambda: Demo(make_model()), "expected a function that makes a pf.Model, got Model\\("),
         (lambda: Demo(nn.Linear(2, 2)), "expected a function that makes a pf.Model, got Linear"),
         (lambda: Demo(make_model, data=pf.rand(50)), "data: expected a .*, got Tensor .{41}$"),
-        (lambda: Demo(make_model, Bars()), "expected an input such as Pad"),
-        (lambda: Demo(make_model, Pad(), Pad()), "expected an output such as Bars"),
+        (lambda: Demo(make_model, web.Bars()), "expected an input such as Pad"),
+        (lambda: Demo(make_model, web.Pad(), web.Pad()), "expected an output such as Bars"),
         (lambda: Demo(make_model, epochs=0), "epochs: expected at least 1, got 0"),
         (lambda: Demo(make_model, controls=["lr"]), "Slider, Choice or Toggle, got 'lr'"),
-        (lambda: Demo(make_model, Text()), "needs predict="),
+        (lambda: Demo(make_model, web.Text()), "needs predict="),
     ],
 )
 def test_bad_declarations_say_what_is_wrong(make: Callable[[], Any], says: str) -> None:
@@ -109,13 +95,13 @@ def test_bad_declarations_say_what_is_wrong(make: Callable[[], Any], says: str) 
 
 def test_what_is_shown_of_a_networks_output() -> None:
     scores = pf.tensor([[1.0, 2.0, 0.5], [0.0, 0.0, 0.0]])
-    assert np.allclose(Bars().show(scores).sum(1).numpy(), 1)
-    one = Plane().show(pf.tensor([[0.0], [2.0]]))
+    assert np.allclose(web.Bars().show(scores).sum(1).numpy(), 1)
+    one = web.Plane().show(pf.tensor([[0.0], [2.0]]))
     assert one.shape == (2, 2)
     assert one[0].tolist() == [0.5, 0.5]
     assert one[1, 1] == pytest.approx(1 / (1 + np.exp(-2.0)))
-    assert Picture(2, 3).show(pf.tensor([[-1.0, 0.5, 2, 0, 0, 0]])).max().item() == 1
-    assert Values().show(pf.zeros(2, 3, 4)).shape == (2, 12)
+    assert web.Picture(2, 3).show(pf.tensor([[-1.0, 0.5, 2, 0, 0, 0]])).max().item() == 1
+    assert web.Values().show(pf.zeros(2, 3, 4)).shape == (2, 12)
 
 
 def test_a_program_without_a_demo_is_shown_by_its_functions() -> None:

@@ -130,13 +130,6 @@ def small(models: Any, nn: Any) -> dict[str, tuple[Callable[[], Any], tuple[int,
     }  # fmt: skip
 
 
-FAMILIES = [
-    *("resnet", "bottleneck", "group norm", "densenet", "squeezenet", "squeezenet 1.0"),
-    *("mobilenet v2", "mobilenet v3", "dilated mobilenet v3", "efficientnet", "convnext", "vit"),
-    "vit with a stem",
-]
-
-
 def both(torch: Any, theirs: Any, ours: Any) -> tuple[Any, Any]:
     """Both models with the same numbers, none of which is where a model starts."""
     state = {}
@@ -172,7 +165,7 @@ def close(ours: Any, theirs: Any, tolerance: float = 1e-4) -> None:
     np.testing.assert_allclose(ours.detach().cpu().numpy(), expected, atol=tolerance * scale)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", small(models, nn))
 def test_numbers(family: str, torch: Any, torchvision: Any, undrawn: None) -> None:
     theirs, ours, shape = little(family, torch, torchvision)
     x = torch.rand(shape) - 0.5

@@ -767,12 +767,9 @@ def test_shapes_of_random_sizes() -> None:
     assert v2.RGB()(x[:1]).shape == x.shape
     assert v2.UniformTemporalSubsample(2)(pf.zeros(5, 3, 2, 2)).shape == (2, 3, 2, 2)
     white = T.LinearTransformation(pf.eye(3 * H * W) * 2, pf.ones(3 * H * W))
-    np.testing.assert_array_equal(white(x.to(pf.float32)).numpy(), _twice(x))
+    floats = x.to(pf.float32)
+    np.testing.assert_array_equal(white(floats).numpy(), (floats.numpy() - 1) * 2)
     assert isinstance(v2.JPEG((30, 40))(x), pf.Tensor)
-
-
-def _twice(x: pf.Tensor) -> np.ndarray:
-    return (x.numpy().astype(np.float32) - 1) * 2
 
 
 # --- devices, captures, and a machine without Pillow

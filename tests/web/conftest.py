@@ -21,6 +21,7 @@ FLAGS = (
     "--no-sandbox --enable-unsafe-webgpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 ).split()
+LONG = 240_000  # ms; a busy machine takes its time
 SIZE = {"width": 1200, "height": 1000}
 # From `fill()` on the browser has no memory for the buffer that is made next.
 FULL = """
@@ -108,6 +109,7 @@ class Tab:
         if self.own:
             self.context = browser.new_context(**{"viewport": SIZE, **context})
         self.page = self.context.new_page()
+        self.page.set_default_timeout(LONG)
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.route(

@@ -20,7 +20,6 @@ from .conftest import files
 
 BUILD = [sys.executable, str(serve.ROOT / "scripts" / "build_web")]
 
-LONG = 240_000  # ms; a busy machine takes its time
 TRAIN = """async (device) => {
     const element = document.querySelector("py-frame");
     await element.move(device);
@@ -64,7 +63,6 @@ def test_pyframe_stands_beside_numpy(site: Path) -> None:
 def test_the_site_trains(site: Path, tab: Any) -> None:
     asked: list[str] = []
     tab.page.on("request", lambda request: asked.append(request.url))
-    tab.page.set_default_timeout(LONG)
     with files(site) as tab.url:
         page = tab.open("demos/playground.html")
         page.evaluate("() => customElements.whenDefined('py-frame')")

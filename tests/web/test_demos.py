@@ -19,12 +19,10 @@ from pyframe import serve
 from .conftest import Tab
 
 EXAMPLES = serve.ROOT / "examples"
-LONG = 240_000  # ms; a busy machine takes its time
 
 
 def opened(tab: Tab, name: str) -> Any:
     """The page of a demo, once its program is there."""
-    tab.page.set_default_timeout(LONG)
     page = tab.open(f"demos/{name}.html")
     page.evaluate("() => customElements.whenDefined('py-frame')")
     page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")

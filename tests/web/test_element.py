@@ -22,7 +22,6 @@ POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; "
     "style-src 'self'; connect-src 'self'; img-src 'self' data: blob:"
 )
-LONG = 240_000  # ms; a busy machine takes its time
 
 HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>A page</title>
 <meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
@@ -245,7 +244,6 @@ class Page(Tab):
     def __init__(self, browser: Any, site: Site) -> None:
         self.site, self.printed = site, []
         super().__init__(browser, site)
-        self.page.set_default_timeout(LONG)
 
     def _console(self, message: Any) -> None:
         if message.type == "error":

@@ -116,17 +116,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield Site(folder, url)
 
 
-def patient(browser: Any, site: Site) -> Tab:
-    """A page that waits for what takes its time."""
-    tab = Tab(browser, site)
-    tab.page.set_default_timeout(240_000)
-    return tab
-
-
 @pytest.fixture(scope="module")
 def watched(browser: Any, site: Site) -> Iterator[Tab]:
     """A page with the player, its Runtime, and an engine that a test may open anew."""
-    found = patient(browser, site)
+    found = Tab(browser, site)
     found.open("blank/").evaluate(
         """async (url) => {
             const at = new URL("points/", url);
@@ -526,7 +519,7 @@ def test_pages_of_all_kinds(browser: Any, site: Site) -> None:
         ("sandbox", f"{site.url}blank/"),
         ("srcdoc", f"{site.url}blank/"),
     ):
-        tab = patient(browser, site)
+        tab = Tab(browser, site)
         tab.page.goto(url)
         frame = tab.page
         if name in ("sandbox", "srcdoc"):
@@ -571,7 +564,7 @@ WITHOUT_A_DEMO = """async () => {
 
 def test_a_model_without_a_demo(browser: Any, site: Site) -> None:
     """Sliders for three numbers, bars for one score, and a sample that Train learns from."""
-    tab = patient(browser, site)
+    tab = Tab(browser, site)
     found = tab.open("plain/").evaluate(WITHOUT_A_DEMO)
     yes = 1 / (1 + math.exp(-found["score"]))
     assert yes > 0.5

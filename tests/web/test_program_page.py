@@ -16,7 +16,6 @@ from pyframe.web.source import Program
 from .conftest import Tab, running
 from .test_serve import get
 
-LONG = 240_000  # ms; a busy machine takes its time
 PROGRAM = '''"""Points to part."""
 
 from pathlib import Path
@@ -80,7 +79,6 @@ def own(path: Path) -> Iterator[serve.Server]:
 @pytest.fixture(scope="module")
 def program_tab(browser: Any, own: serve.Server, pyodide_files: None) -> Iterator[Tab]:
     tab = Tab(browser, own)
-    tab.page.set_default_timeout(LONG)
     open_program(tab)
     yield tab
     tab.close()

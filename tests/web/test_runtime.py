@@ -63,45 +63,31 @@ def js(tab: Any) -> Snippets:
     return Snippets(tab.open("blank"))
 
 
-def test_write_run_and_read(js: Snippets) -> None:
-    out = js(
-        """
+GONE = "buffer {} does not exist, or was freed"
+FILLED = ["OutOfMemoryError", "no memory for a buffer of 400 bytes"]
+
+# What JavaScript gives, one case after the other.
+GIVEN: dict[str, tuple[str, Any]] = {
+    "a write, a run and a read": ("""
         const [x, y] = [buffer(1, 2, 3), rt.alloc(12)];
         rt.run(program(), i32(x, y), params(2.5, 3));
         return floats(await rt.read(i32(y), i32(12)));
-        """
-    )
-    assert out == [2.5, 5.0, 7.5]
-
-
-def test_one_read_gives_several_buffers_of_any_size(js: Snippets) -> None:
-    out = js(
-        """
+        """, [2.5, 5.0, 7.5]),
+    "one read gives several buffers of any size": ("""
         const [a, b] = [rt.alloc(7), rt.alloc(4)];
         rt.write(a, Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8));
         rt.write(b, Uint8Array.of(9, 10, 11, 12));
         return [[...await rt.read(i32(a, b, a), i32(6, 4, 1))], rt.stats().reads];
-        """
-    )
-    assert out == [[1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 1], 1]
-
-
-def test_steps_run_in_order_and_in_one_submit(js: Snippets) -> None:
-    """y = 2x, z = 2y: the second step reads what the first one wrote."""
-    out = js(
-        """
+        """, [[1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 1], 1]),
+    # y = 2x, z = 2y: the second step reads what the first one wrote
+    "steps run in order and in one submit": ("""
         const ids = i32(buffer(1, 2), rt.alloc(8), rt.alloc(8));
         const twice = rt.load([SCALE], ["scale"], i32(...step(0, 1), ...step(1, 2)), 3, 256);
         rt.run(twice, ids, params(2, 2));
         const { dispatches, submits } = rt.stats();
         return { dispatches, submits, z: floats(await rt.read(ids.slice(2), i32(8))) };
-        """
-    )
-    assert out == {"dispatches": 2, "submits": 1, "z": [4.0, 8.0]}
-
-
-def test_a_second_run_builds_nothing_and_uploads_only_new_params(js: Snippets) -> None:
-    out = js(
+        """, {"dispatches": 2, "submits": 1, "z": [4.0, 8.0]}),
+    "a second run builds nothing and uploads only new params": (
         """
         const ids = i32(buffer(1, 2), rt.alloc(8));
         const scale = program();
@@ -113,37 +99,23 @@ def test_a_second_run_builds_nothing_and_uploads_only_new_params(js: Snippets) -
           seen.push({ bind_groups, pipelines, buffers, params_uploads, y });
         }
         return seen;
-        """
-    )
-    kept = {"bind_groups": 1, "pipelines": 1, "buffers": 2}
-    assert out == [
-        {**kept, "params_uploads": 1, "y": [3.0, 6.0]},
-        {**kept, "params_uploads": 1, "y": [3.0, 6.0]},
-        {**kept, "params_uploads": 2, "y": [4.0, 8.0]},
-    ]
-
-
-def test_programs_share_the_pipeline_of_the_same_text(js: Snippets) -> None:
-    assert js("program(); program(); return rt.stats().pipelines;") == 1
-
-
-def test_a_step_keeps_a_few_bind_groups(js: Snippets) -> None:
-    """The 17th set pushes out the one that was used least recently."""
-    out = js(
-        """
+        """,
+        [
+            {"bind_groups": 1, "pipelines": 1, "buffers": 2, "params_uploads": uploads, "y": y}
+            for uploads, y in ((1, [3.0, 6.0]), (1, [3.0, 6.0]), (2, [4.0, 8.0]))
+        ],
+    ),
+    "programs share the pipeline of the same text":
+        ("program(); program(); return rt.stats().pipelines;", 1),
+    # The 17th set pushes out the one that was used least recently
+    "a step keeps a few bind groups": ("""
         const scale = program();
         const sets = Array.from({ length: 17 }, () => i32(buffer(1), rt.alloc(4)));
         const use = (set) => { rt.run(scale, set, params(2, 1)); return rt.stats().bind_groups; };
         const first = sets.slice(0, 16).map(use).at(-1);
         return [first, ...[0, 16, 0, 1].map((i) => use(sets[i]))];
-        """
-    )
-    assert out == [16, 16, 17, 17, 18]
-
-
-def test_only_the_steps_of_a_changed_slot_get_new_bind_groups(js: Snippets) -> None:
-    out = js(
-        """
+        """, [16, 16, 17, 17, 18]),
+    "only the steps of a changed slot get new bind groups": ("""
         const steps = i32(...step(0, 1), ...step(1, 2), ...step(2, 3));
         const chain = rt.load([SCALE], ["scale"], steps, 4, 256);
         const first = i32(buffer(1), rt.alloc(4), rt.alloc(4), rt.alloc(4));
@@ -155,15 +127,9 @@ def test_only_the_steps_of_a_changed_slot_get_new_bind_groups(js: Snippets) -> N
           seen.push([built, submits, ...floats(await rt.read(ids.slice(3), i32(4)))]);
         }
         return seen;
-        """
-    )
-    assert out == [[3, 1, 8], [1, 1, 80], [0, 1, 8], [1, 1, 8], [0, 1, 80]]
-
-
-def test_parts_of_a_buffer_stand_where_buffers_do(js: Snippets) -> None:
-    """Two parts of one buffer are the sources of two steps, a part of a part is a target."""
-    out = js(
-        """
+        """, [[3, 1, 8], [1, 1, 80], [0, 1, 8], [1, 1, 8], [0, 1, 80]]),
+    # Two parts of one buffer are the sources of two steps, a part of a part is a target
+    "parts of a buffer stand where buffers do": ("""
         const [whole, target] = [rt.alloc(1024), rt.alloc(1024)];
         const [a, b] = [rt.slice(whole, 256, 256), rt.slice(whole, 512, 512)];
         const c = rt.slice(rt.slice(target, 256, 768), 256, 6);  // 8 bytes
@@ -174,13 +140,8 @@ def test_parts_of_a_buffer_stand_where_buffers_do(js: Snippets) -> None:
         rt.run(two, i32(a, b, c, d), params(2, 2));
         const all = floats(await rt.read(i32(c, d, target, whole), i32(8, 8, 1024, 1024)));
         return [all.slice(0, 2), all.slice(2, 4), all.slice(130, 136), all.slice(323, 327)];
-        """
-    )
-    assert out == [[2, 4], [20, 40], [0, 0, 2, 4, 0, 0], [0, 1, 2, 0]]
-
-
-def test_the_end_of_a_part_does_not_end_its_buffer(js: Snippets) -> None:
-    out = js(
+        """, [[2, 4], [20, 40], [0, 0, 2, 4, 0, 0], [0, 1, 2, 0]]),
+    "the end of a part does not end its buffer": (
         """
         const whole = rt.alloc(512);
         const [part, other] = [rt.slice(whole, 256, 256), rt.slice(whole, 0, 256)];
@@ -196,17 +157,11 @@ def test_the_end_of_a_part_does_not_end_its_buffer(js: Snippets) -> None:
         seen.push(await caught(() => rt.read(i32(other), i32(4))));
         rt.free(other);  // in either order
         return [...seen, rt.stats().buffers, rt.stats().bytes];
-        """
-    )
-    gone = "buffer {} does not exist, or was freed"
-    few = "buffer 3 has 256 bytes, fewer than 260"
-    assert out == [gone.format(2), few, few, 5, gone.format(3), 0, 0]
-
-
-def test_copies_are_in_order_with_the_runs(js: Snippets) -> None:
-    """y is copied before a second run changes it; then within one buffer."""
-    out = js(
-        """
+        """,
+        [GONE.format(2), *["buffer 3 has 256 bytes, fewer than 260"] * 2, 5, GONE.format(3), 0, 0],
+    ),
+    # y is copied before a second run changes it; then within one buffer
+    "copies are in order with the runs": ("""
         const [x, y, z] = [buffer(1, 2), rt.alloc(8), rt.alloc(512)];
         const scale = program();
         rt.run(scale, i32(x, y), params(3, 2));
@@ -216,9 +171,130 @@ def test_copies_are_in_order_with_the_runs(js: Snippets) -> None:
         rt.copy(upper, z, 8);
         rt.write(z, f32(0, 0));
         return floats(await rt.read(i32(y, upper, z), i32(8, 8, 8)));
+        """, [5, 10, 3, 6, 0, 0]),
+    "an unloaded program is gone and its buffers stay": ("""
+        const [x, y] = [buffer(1), rt.alloc(4)];
+        const [gone, kept] = [program(), program()];
+        for (const id of [gone, kept]) rt.run(id, i32(x, y), params(2, 1));
+        rt.unload(gone);
+        rt.unload(gone);
+        const error = await caught(() => rt.run(gone, i32(x, y), null));
+        const [built] = rt.run(kept, i32(x, y), params(4, 1));
+        rt.free(x);
+        const { programs } = rt.stats();
+        return { error, built, programs, y: floats(await rt.read(i32(y), i32(4))) };
+        """, {"error": "run: program 3 is not loaded", "built": 0, "programs": 1, "y": [4]}),
+    "a freed buffer cannot be used": ("""
+        const [x, y] = [buffer(1), rt.alloc(4)];
+        const scale = program();
+        rt.run(scale, i32(x, y), params(2, 1));
+        rt.free(x);
+        return {
+          run: await caught(() => rt.run(scale, i32(x, y), params(2, 1))),
+          write: await caught(() => rt.write(x, f32(1))),
+          read: await caught(() => rt.read(i32(x), i32(4))),
+          y: floats(await rt.read(i32(y), i32(4))),  // the work before the free was done
+          held: rt.stats().bytes,
+        };
+        """, {**dict.fromkeys(("run", "write", "read"), GONE.format(1)), "y": [2.0], "held": 4}),
+    # It knows nothing of the buffers before, and says so; no number is used twice
+    "another device takes the place of a lost one": ("""
+        const x = buffer(1);
+        rt.destroy();
+        await caught(() => rt.read(i32(x), i32(4)));
+        const [next, same] = await Promise.all([rt.reopen(), rt.reopen()]);
+        const y = next.alloc(4);
+        next.write(y, f32(5));
+        const stale = await caught(() => next.read(i32(x), i32(4)), "name");
+        const read = floats(await next.read(i32(y), i32(4)));
+        const limits = JSON.stringify(rt.limits) === JSON.stringify(next.limits);
+        next.destroy();
+        return [next === same && next === rt.next && next !== rt, y > x, stale, read, limits];
+        """, [True, True, "DeviceLostError", [5.0], True]),
+    "a browser that gives no gpu any more": ("""
+        rt.destroy();
+        const { requestAdapter } = GPU.prototype;
+        GPU.prototype.requestAdapter = async () => null;
+        try {
+          return [await rt.reopen(), rt.next];
+        } finally {
+          GPU.prototype.requestAdapter = requestAdapter;
+        }
+        """, [None, None]),
+    # The browser tells it later: the next read does, and the buffer can only be freed then
+    "no memory left": (FULL + """
+        const x = buffer(3);
+        const scale = program();
+        fill();
+        const y = rt.alloc(400);
+        const part = rt.slice(y, 256, 4);
+        for (const id of [y, part]) rt.run(scale, i32(x, id), params(2, 1));
+        const all = [];
+        const kinds = async (use) => {
+          try { await use(); } catch ({ name, message }) { return [name, message]; }
+        };
+        all.push(await kinds(() => rt.read(i32(x), i32(4))), rt.failed());
+        all.push(floats(await rt.read(i32(x), i32(4))));
+        all.push(await kinds(() => rt.run(scale, i32(x, y), params(2, 1))));
+        all.push(await kinds(() => rt.read(i32(part), i32(4))));
+        rt.free(y);
+        all.push(rt.failed());
+        const z = rt.alloc(4);
+        rt.run(scale, i32(x, z), params(2, 1));
+        fill();
+        rt.free(rt.alloc(8));  // before it is known
+        all.push(await caught(() => rt.read(i32(z), i32(4))));
+        all.push(floats(await rt.read(i32(z), i32(4))));
+        return [...all, rt.failed()];
+        """, [FILLED, [3], [3], FILLED, FILLED, [], "no memory for a buffer of 8 bytes", [6], []]),
+    # And what is under way is told: a page can show it
+    "the pipelines of a program are made at once": (
         """
-    )
-    assert out == [5, 10, 3, 6, 0, 0]
+        const { createComputePipelineAsync } = GPUDevice.prototype;
+        const open = slow();
+        const told = [];
+        rt.oncompile = ({ done, total }) => told.push([done, total]);
+        const codes = [SCALE, SCALE + "// 2", "", SCALE + "// 3", SCALE];
+        const step = (kernel, from, to) => [kernel, 1, 1, 1, 0, 8, 2, from, to];
+        const steps = [step(0, 0, 1), step(1, 1, 2), step(3, 2, 3), step(4, 3, 4)];
+        const chain = rt.load(codes, ["a", "b", "", "c", "d"], i32(...steps.flat()), 5, 256);
+        const ids = i32(buffer(1), ...[1, 2, 3, 4].map(() => rt.alloc(4)));
+        rt.run(chain, ids, params(2, 1));
+        const { compiled } = rt.stats();
+        open();
+        const values = floats(await rt.read(ids, i32(4, 4, 4, 4, 4)));
+        rt.load([SCALE + "// 4"], ["e"], i32(), 0, 0);
+        await rt.read(ids, i32(0, 0, 0, 0, 0));
+        return { compiled, values, told };
+        """,
+        {
+            "compiled": 3, "values": [1, 2, 4, 8, 16],
+            "told": [[0, 3], [1, 3], [2, 3], [3, 3], [0, 1], [1, 1]],
+        },
+    ),
+    "a device is lost while work waits": ("""
+        slow();
+        const [x, y] = [buffer(1), rt.alloc(4)];
+        const scale = program();
+        rt.run(scale, i32(x, y), params(2, 1));
+        const reads = [rt.read(i32(y), i32(4)), rt.read(i32(x), i32(4))];
+        rt.destroy();
+        const seen = [];
+        for (const read of reads) seen.push(await caught(() => read, "name"));
+        seen.push(await caught(() => rt.run(scale, i32(x, y), null), "name"));
+        rt.oncompile = () => {};
+        const next = await rt.reopen();
+        const same = next.oncompile === rt.oncompile;
+        next.destroy();
+        return [...seen, same];
+        """, [*["DeviceLostError"] * 3, True]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", GIVEN)
+def test_what_is_given(js: Snippets, case: str) -> None:
+    body, expected = GIVEN[case]
+    assert js(body) == expected
 
 
 @pytest.mark.parametrize(("n", "submits"), [(32, 1), (33, 4), (200, 6), (1000, 8)])
@@ -282,44 +358,6 @@ def test_marks_have_the_time_of_their_place_in_the_work(js: Snippets) -> None:
         pytest.skip("this adapter has no timestamp-query")
     assert 0 <= out["took"] < 10**11
     assert out["z"] == [6]
-
-
-def test_an_unloaded_program_is_gone_and_its_buffers_stay(js: Snippets) -> None:
-    out = js(
-        """
-        const [x, y] = [buffer(1), rt.alloc(4)];
-        const [gone, kept] = [program(), program()];
-        for (const id of [gone, kept]) rt.run(id, i32(x, y), params(2, 1));
-        rt.unload(gone);
-        rt.unload(gone);
-        const error = await caught(() => rt.run(gone, i32(x, y), null));
-        const [built] = rt.run(kept, i32(x, y), params(4, 1));
-        rt.free(x);
-        const { programs } = rt.stats();
-        return { error, built, programs, y: floats(await rt.read(i32(y), i32(4))) };
-        """
-    )
-    assert out == {"error": "run: program 3 is not loaded", "built": 0, "programs": 1, "y": [4]}
-
-
-def test_a_freed_buffer_cannot_be_used(js: Snippets) -> None:
-    out = js(
-        """
-        const [x, y] = [buffer(1), rt.alloc(4)];
-        const scale = program();
-        rt.run(scale, i32(x, y), params(2, 1));
-        rt.free(x);
-        return {
-          run: await caught(() => rt.run(scale, i32(x, y), params(2, 1))),
-          write: await caught(() => rt.write(x, f32(1))),
-          read: await caught(() => rt.read(i32(x), i32(4))),
-          y: floats(await rt.read(i32(y), i32(4))),  // the work before the free was done
-          held: rt.stats().bytes,
-        };
-        """
-    )
-    gone = "buffer 1 does not exist, or was freed"
-    assert out == {"run": gone, "write": gone, "read": gone, "y": [2.0], "held": 4}
 
 
 def test_a_wrong_shader_is_named_with_its_line(js: Snippets) -> None:
@@ -409,77 +447,6 @@ def test_a_lost_device_says_so(js: Snippets) -> None:
     assert later == ["DeviceLostError"] * 6
 
 
-def test_another_device_takes_the_place_of_a_lost_one(js: Snippets) -> None:
-    """It knows nothing of the buffers before, and says so; no number is used twice."""
-    out = js(
-        """
-        const x = buffer(1);
-        rt.destroy();
-        await caught(() => rt.read(i32(x), i32(4)));
-        const [next, same] = await Promise.all([rt.reopen(), rt.reopen()]);
-        const y = next.alloc(4);
-        next.write(y, f32(5));
-        const stale = await caught(() => next.read(i32(x), i32(4)), "name");
-        const read = floats(await next.read(i32(y), i32(4)));
-        const limits = JSON.stringify(rt.limits) === JSON.stringify(next.limits);
-        next.destroy();
-        return [next === same && next === rt.next && next !== rt, y > x, stale, read, limits];
-        """
-    )
-    assert out == [True, True, "DeviceLostError", [5.0], True]
-
-
-def test_a_browser_that_gives_no_gpu_any_more(js: Snippets) -> None:
-    out = js(
-        """
-        rt.destroy();
-        const { requestAdapter } = GPU.prototype;
-        GPU.prototype.requestAdapter = async () => null;
-        try {
-          return [await rt.reopen(), rt.next];
-        } finally {
-          GPU.prototype.requestAdapter = requestAdapter;
-        }
-        """
-    )
-    assert out == [None, None]
-
-
-def test_no_memory_left(js: Snippets) -> None:
-    """The browser tells it later: the next read does, and the buffer can only be freed then."""
-    out = js(
-        FULL
-        + """
-        const x = buffer(3);
-        const scale = program();
-        fill();
-        const y = rt.alloc(400);
-        const part = rt.slice(y, 256, 4);
-        for (const id of [y, part]) rt.run(scale, i32(x, id), params(2, 1));
-        const all = [];
-        const kinds = async (use) => {
-          try { await use(); } catch ({ name, message }) { return [name, message]; }
-        };
-        all.push(await kinds(() => rt.read(i32(x), i32(4))), rt.failed());
-        all.push(floats(await rt.read(i32(x), i32(4))));
-        all.push(await kinds(() => rt.run(scale, i32(x, y), params(2, 1))));
-        all.push(await kinds(() => rt.read(i32(part), i32(4))));
-        rt.free(y);
-        all.push(rt.failed());
-        const z = rt.alloc(4);
-        rt.run(scale, i32(x, z), params(2, 1));
-        fill();
-        rt.free(rt.alloc(8));  // before it is known
-        all.push(await caught(() => rt.read(i32(z), i32(4))));
-        all.push(floats(await rt.read(i32(z), i32(4))));
-        return [...all, rt.failed()];
-        """
-    )
-    full = ["OutOfMemoryError", "no memory for a buffer of 400 bytes"]
-    assert out[:6] == [full, [3], [3], full, full, []]
-    assert out[6:] == ["no memory for a buffer of 8 bytes", [6], []]
-
-
 # --- pipelines are made beside all other work
 
 
@@ -529,33 +496,6 @@ def test_work_waits_for_its_pipelines_in_order(js: Snippets) -> None:
     made = {"bind_groups": 2, "compiled": 1, "reads": 2}
     assert {**first, **made, "dispatches": 3, "submits": 6, "buffers": 3, "bytes": 24} == first
     assert later == {**made, "bind_groups": 3, "dispatches": 4, "submits": 7}
-
-
-def test_the_pipelines_of_a_program_are_made_at_once(js: Snippets) -> None:
-    """And what is under way is told: a page can show it."""
-    out = js(
-        """
-        const { createComputePipelineAsync } = GPUDevice.prototype;
-        const open = slow();
-        const told = [];
-        rt.oncompile = ({ done, total }) => told.push([done, total]);
-        const codes = [SCALE, SCALE + "// 2", "", SCALE + "// 3", SCALE];
-        const step = (kernel, from, to) => [kernel, 1, 1, 1, 0, 8, 2, from, to];
-        const steps = [step(0, 0, 1), step(1, 1, 2), step(3, 2, 3), step(4, 3, 4)];
-        const chain = rt.load(codes, ["a", "b", "", "c", "d"], i32(...steps.flat()), 5, 256);
-        const ids = i32(buffer(1), ...[1, 2, 3, 4].map(() => rt.alloc(4)));
-        rt.run(chain, ids, params(2, 1));
-        const { compiled } = rt.stats();
-        open();
-        const values = floats(await rt.read(ids, i32(4, 4, 4, 4, 4)));
-        rt.load([SCALE + "// 4"], ["e"], i32(), 0, 0);
-        await rt.read(ids, i32(0, 0, 0, 0, 0));
-        return { compiled, values, told };
-        """
-    )
-    assert out["compiled"] == 3
-    assert out["values"] == [1, 2, 4, 8, 16]
-    assert out["told"] == [[0, 3], [1, 3], [2, 3], [3, 3], [0, 1], [1, 1]]
 
 
 def test_pipelines_can_be_made_before_they_are_asked_for(js: Snippets) -> None:
@@ -635,28 +575,6 @@ def test_a_profile_waits_for_its_pipelines(js: Snippets) -> None:
     if out is None:
         pytest.skip("this adapter has no timestamp-query")
     assert out == [1, [8]]
-
-
-def test_a_device_is_lost_while_work_waits(js: Snippets) -> None:
-    out = js(
-        """
-        slow();
-        const [x, y] = [buffer(1), rt.alloc(4)];
-        const scale = program();
-        rt.run(scale, i32(x, y), params(2, 1));
-        const reads = [rt.read(i32(y), i32(4)), rt.read(i32(x), i32(4))];
-        rt.destroy();
-        const seen = [];
-        for (const read of reads) seen.push(await caught(() => read, "name"));
-        seen.push(await caught(() => rt.run(scale, i32(x, y), null), "name"));
-        rt.oncompile = () => {};
-        const next = await rt.reopen();
-        const same = next.oncompile === rt.oncompile;
-        next.destroy();
-        return [...seen, same];
-        """
-    )
-    assert out == [*["DeviceLostError"] * 3, True]
 
 
 @pytest.mark.parametrize("much", ["commands", "bytes"])

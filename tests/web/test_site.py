@@ -17,7 +17,6 @@ from pyframe.web import late, site as sites
 
 from .conftest import Tab, files
 
-LONG = 240_000  # ms; a busy machine takes its time
 PROGRAM = '''"""Numbers to learn."""
 
 from pathlib import Path
@@ -90,7 +89,6 @@ def test_a_site_trains(place: Any, tab: Tab) -> None:
     url = place()
     asked: list[str] = []
     tab.page.on("request", lambda request: asked.append(request.url))
-    tab.page.set_default_timeout(LONG)
     tab.page.goto(url)
     assert tab.page.title() == "Numbers to learn"
     tab.page.wait_for_function("() => customElements.get('py-frame')")
@@ -119,7 +117,6 @@ def test_a_page_of_ones_own(
     (own / "index.html").write_text(
         f'<!doctype html><link rel="icon" href="pyframe/icon.svg">{tags}'
     )
-    tab.page.set_default_timeout(LONG)
     tab.page.goto(f"{url}own/")
     found = tab.page.evaluate(
         """async () => {
@@ -164,7 +161,6 @@ def test_other_code_is_refused(place: Any, tab: Tab, name: str, gone: bool, said
 def test_other_parts_are_refused(place: Any, tab: Tab, name: str, gone: bool, said: str) -> None:
     """Shown in the element, and told by its event."""
     url = place(name, gone)
-    tab.page.set_default_timeout(LONG)
     if name.startswith("program/"):  # which is told before Python is there
         tab.page.route("**/pyodide.asm.wasm", lambda route: None)
     tab.page.goto(url)

@@ -33,7 +33,6 @@ def test_a_browser_without_simd_and_a_python_without_memory(python_page: PythonP
 def test_a_python_of_the_pages_own(tab: Tab, pyodide_files: None) -> None:
     """A page that loads Pyodide itself asks it for the package `pyframe`, and for nothing else."""
     page = tab.open("blank")
-    page.set_default_timeout(240_000)
     found = page.evaluate(
         """async (source) => {
             const config = await (await fetch("config.json")).json();
