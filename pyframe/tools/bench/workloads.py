@@ -133,23 +133,23 @@ def trainer(
     return Run(fw, wrap(step), data)
 
 
+def labelled(seed: int, shape: tuple[int, ...], classes: int) -> list[Any]:
+    """Batches of noise, each with a class for each of its rows."""
+    rng = np.random.default_rng(seed)
+    return [
+        (rng.random(shape, np.float32), rng.integers(0, classes, shape[0])) for _ in range(BATCHES)
+    ]
+
+
 def mlp(fw: Any, device: str, wrap: Wrap, batch: int, widths: tuple[int, ...]) -> Run:
     """W1."""
-    rng = np.random.default_rng(1)
-    batches = [
-        (rng.random((batch, widths[0]), np.float32), rng.integers(0, widths[-1], batch))
-        for _ in range(BATCHES)
-    ]
+    batches = labelled(1, (batch, widths[0]), widths[-1])
     return trainer(fw, device, wrap, lambda f: mlp_net(f, widths), "Adam", batches)
 
 
 def cnn(fw: Any, device: str, wrap: Wrap, batch: int, channels: int, hidden: int) -> Run:
     """W2."""
-    rng = np.random.default_rng(2)
-    batches = [
-        (rng.random((batch, 1, 28, 28), np.float32), rng.integers(0, 10, batch))
-        for _ in range(BATCHES)
-    ]
+    batches = labelled(2, (batch, 1, 28, 28), 10)
     return trainer(fw, device, wrap, lambda f: cnn_net(f, channels, hidden), "Adam", batches)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from pyframe import nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import Classifier, builder, check_setting, make_divisible, start
-from pyframe.vision.ops.misc import Conv2dNormActivation, SqueezeExcitation, StochasticDepth
+from pyframe.vision.ops.misc import Conv2dNormActivation, Kind, SqueezeExcitation, StochasticDepth
 
 __all__ = [
     "EfficientNet", "efficientnet_b0", "efficientnet_b1", "efficientnet_b2", "efficientnet_b3",
@@ -20,15 +20,13 @@ __all__ = [
     "efficientnet_v2_l", "efficientnet_v2_m", "efficientnet_v2_s",
 ]  # fmt: skip
 
-Norm = Callable[..., nn.Module]
-
 
 class FusedMBConvConfig:
     """A stage: how much its blocks expand, kernel, stride, channels in and out, how many blocks."""
 
     def __init__(
         self, expand_ratio: float, kernel: int, stride: int, input_channels: int, out_channels: int,
-        num_layers: int, block: Callable[..., nn.Module] | None = None,
+        num_layers: int, block: Kind | None = None,
     ) -> None:  # fmt: skip
         self.expand_ratio = expand_ratio
         self.kernel = kernel
@@ -50,17 +48,13 @@ class MBConvConfig(FusedMBConvConfig):
     def __init__(
         self, expand_ratio: float, kernel: int, stride: int, input_channels: int, out_channels: int,
         num_layers: int, width_mult: float = 1.0, depth_mult: float = 1.0,
-        block: Callable[..., nn.Module] | None = None,
+        block: Kind | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(
-            expand_ratio,
-            kernel,
-            stride,
-            self.adjust_channels(input_channels, width_mult),
-            self.adjust_channels(out_channels, width_mult),
-            math.ceil(num_layers * depth_mult),
-            block or MBConv,
+        before, after = (
+            self.adjust_channels(n, width_mult) for n in (input_channels, out_channels)
         )
+        layers = math.ceil(num_layers * depth_mult)
+        super().__init__(expand_ratio, kernel, stride, before, after, layers, block or MBConv)
 
 
 class _Residual(nn.Module):
@@ -85,8 +79,8 @@ class MBConv(_Residual):
     """A convolution within each of many channels, which are then scaled, between few."""
 
     def __init__(
-        self, cnf: MBConvConfig, stochastic_depth_prob: float, norm_layer: Norm,
-        se_layer: Callable[..., nn.Module] = SqueezeExcitation,
+        self, cnf: MBConvConfig, stochastic_depth_prob: float, norm_layer: Kind,
+        se_layer: Kind = SqueezeExcitation,
     ) -> None:  # fmt: skip
         conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
         before, after = cnf.input_channels, cnf.out_channels
@@ -106,7 +100,7 @@ class FusedMBConv(_Residual):
     """A convolution to many channels, and one back."""
 
     def __init__(
-        self, cnf: FusedMBConvConfig, stochastic_depth_prob: float, norm_layer: Norm
+        self, cnf: FusedMBConvConfig, stochastic_depth_prob: float, norm_layer: Kind
     ) -> None:
         conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
         before, after = cnf.input_channels, cnf.out_channels
@@ -129,7 +123,7 @@ class EfficientNet(Classifier):
 
     def __init__(
         self, inverted_residual_setting: Sequence[FusedMBConvConfig], dropout: float,
-        stochastic_depth_prob: float = 0.2, num_classes: int = 1000, norm_layer: Norm | None = None,
+        stochastic_depth_prob: float = 0.2, num_classes: int = 1000, norm_layer: Kind | None = None,
         last_channel: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import pyframe.nn.functional as F
@@ -10,7 +10,7 @@ from pyframe import nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder, make_divisible, start
-from pyframe.vision.ops.misc import Conv2dNormActivation
+from pyframe.vision.ops.misc import Conv2dNormActivation, Kind
 
 __all__ = ["MobileNetV2", "mobilenet_v2"]
 
@@ -25,9 +25,8 @@ class InvertedResidual(nn.Module):
     """A 3x3 convolution within each of many channels, between few."""
 
     def __init__(
-        self, inp: int, oup: int, stride: int, expand_ratio: int,
-        norm_layer: Callable[..., nn.Module] | None = None,
-    ) -> None:  # fmt: skip
+        self, inp: int, oup: int, stride: int, expand_ratio: int, norm_layer: Kind | None = None
+    ) -> None:
         super().__init__()
         if stride not in (1, 2):
             raise ValueError(f"stride should be 1 or 2 instead of {stride}")
@@ -60,8 +59,7 @@ class MobileNetV2(nn.Module):
     def __init__(
         self, num_classes: int = 1000, width_mult: float = 1.0,
         inverted_residual_setting: Sequence[Sequence[int]] | None = None, round_nearest: int = 8,
-        block: Callable[..., nn.Module] | None = None,
-        norm_layer: Callable[..., nn.Module] | None = None, dropout: float = 0.2,
+        block: Kind | None = None, norm_layer: Kind | None = None, dropout: float = 0.2,
     ) -> None:  # fmt: skip
         super().__init__()
         setting = _SETTING if inverted_residual_setting is None else inverted_residual_setting

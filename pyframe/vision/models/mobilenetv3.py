@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,9 +10,11 @@ from pyframe import nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import Classifier, builder, check_setting, make_divisible, start
-from pyframe.vision.ops.misc import Conv2dNormActivation, SqueezeExcitation
+from pyframe.vision.ops.misc import Conv2dNormActivation, Kind, SqueezeExcitation
 
 __all__ = ["MobileNetV3", "mobilenet_v3_large", "mobilenet_v3_small"]
+
+_scaled = partial(SqueezeExcitation, scale_activation=nn.Hardsigmoid)
 
 
 class InvertedResidualConfig:
@@ -41,21 +43,13 @@ class InvertedResidual(nn.Module):
     """A convolution within each of many channels, which may be scaled, between few."""
 
     def __init__(
-        self,
-        cnf: InvertedResidualConfig,
-        norm_layer: Callable[..., nn.Module],
-        se_layer: Callable[..., nn.Module] = partial(  # noqa: B008
-            SqueezeExcitation, scale_activation=nn.Hardsigmoid
-        ),
+        self, cnf: InvertedResidualConfig, norm_layer: Kind, se_layer: Kind = _scaled
     ) -> None:
         super().__init__()
         if not 1 <= cnf.stride <= 2:
             raise ValueError(f"illegal stride value {cnf.stride}, expected 1 or 2")
-        conv = partial(
-            Conv2dNormActivation,
-            norm_layer=norm_layer,
-            activation_layer=nn.Hardswish if cnf.use_hs else nn.ReLU,
-        )
+        act = nn.Hardswish if cnf.use_hs else nn.ReLU
+        conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=act)
         inner = cnf.expanded_channels
         layers: list[nn.Module] = []
         if inner != cnf.input_channels:
@@ -79,16 +73,15 @@ class MobileNetV3(Classifier):
 
     def __init__(
         self, inverted_residual_setting: Sequence[InvertedResidualConfig], last_channel: int,
-        num_classes: int = 1000, block: Callable[..., nn.Module] | None = None,
-        norm_layer: Callable[..., nn.Module] | None = None, dropout: float = 0.2,
+        num_classes: int = 1000, block: Kind | None = None, norm_layer: Kind | None = None,
+        dropout: float = 0.2,
     ) -> None:  # fmt: skip
         super().__init__()
         setting = inverted_residual_setting
         kind = InvertedResidualConfig
         check_setting("inverted_residual_setting", setting, kind, kind.__name__)
-        block, norm = block or InvertedResidual, norm_layer or partial(
-            nn.BatchNorm2d, eps=0.001, momentum=0.01
-        )  # fmt: skip
+        block = block or InvertedResidual
+        norm = norm_layer or partial(nn.BatchNorm2d, eps=0.001, momentum=0.01)
         conv = partial(Conv2dNormActivation, norm_layer=norm, activation_layer=nn.Hardswish)
         last = setting[-1].out_channels
         self.features = nn.Sequential(

@@ -5,20 +5,19 @@ As torchvision.models.resnet: the stride of a bottleneck lies in its 3x3 convolu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyframe import nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder, start
+from pyframe.vision.ops.misc import Kind
 
 __all__ = [
     "ResNet", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
     "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
 ]  # fmt: skip
-
-Norm = Callable[..., nn.Module]
 
 
 def conv3x3(
@@ -43,7 +42,7 @@ class _Block(nn.Module):
 
     def __init__(
         self, inplanes: int, planes: int, stride: int = 1, downsample: nn.Module | None = None,
-        groups: int = 1, base_width: int = 64, dilation: int = 1, norm_layer: Norm | None = None,
+        groups: int = 1, base_width: int = 64, dilation: int = 1, norm_layer: Kind | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         norm = norm_layer or nn.BatchNorm2d
@@ -67,7 +66,7 @@ class BasicBlock(_Block):
 
     def _layers(
         self, inplanes: int, planes: int, stride: int, groups: int, base_width: int,
-        dilation: int, norm: Norm,
+        dilation: int, norm: Kind,
     ) -> None:  # fmt: skip
         if groups != 1 or base_width != 64:
             raise ValueError(
@@ -93,7 +92,7 @@ class Bottleneck(_Block):
 
     def _layers(
         self, inplanes: int, planes: int, stride: int, groups: int, base_width: int,
-        dilation: int, norm: Norm,
+        dilation: int, norm: Kind,
     ) -> None:  # fmt: skip
         width = int(planes * (base_width / 64.0)) * groups
         self.conv1 = conv1x1(inplanes, width)
@@ -120,7 +119,7 @@ class ResNet(nn.Module):
     def __init__(
         self, block: type[BasicBlock | Bottleneck], layers: Sequence[int], num_classes: int = 1000,
         zero_init_residual: bool = False, groups: int = 1, width_per_group: int = 64,
-        replace_stride_with_dilation: Sequence[bool] | None = None, norm_layer: Norm | None = None,
+        replace_stride_with_dilation: Sequence[bool] | None = None, norm_layer: Kind | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self._norm_layer: Any = norm_layer or nn.BatchNorm2d

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,11 +13,10 @@ from pyframe import cat, empty, nn, zeros
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder
-from pyframe.vision.ops.misc import MLP, Conv2dNormActivation
+from pyframe.vision.ops.misc import MLP, Conv2dNormActivation, Kind
 
 __all__ = ["VisionTransformer", "vit_b_16", "vit_b_32", "vit_h_14", "vit_l_16", "vit_l_32"]
 
-Norm = Callable[..., nn.Module]
 _layer_norm = partial(nn.LayerNorm, eps=1e-6)
 
 
@@ -27,8 +26,8 @@ class ConvStemConfig(NamedTuple):
     out_channels: int
     kernel_size: int
     stride: int
-    norm_layer: Norm = nn.BatchNorm2d
-    activation_layer: Norm = nn.ReLU
+    norm_layer: Kind = nn.BatchNorm2d
+    activation_layer: Kind = nn.ReLU
 
 
 class MLPBlock(MLP):
@@ -57,7 +56,7 @@ class EncoderBlock(nn.Module):
 
     def __init__(
         self, num_heads: int, hidden_dim: int, mlp_dim: int, dropout: float,
-        attention_dropout: float, norm_layer: Norm = _layer_norm,
+        attention_dropout: float, norm_layer: Kind = _layer_norm,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_heads = num_heads
@@ -81,7 +80,7 @@ class Encoder(nn.Module):
 
     def __init__(
         self, seq_length: int, num_layers: int, num_heads: int, hidden_dim: int, mlp_dim: int,
-        dropout: float, attention_dropout: float, norm_layer: Norm = _layer_norm,
+        dropout: float, attention_dropout: float, norm_layer: Kind = _layer_norm,
     ) -> None:  # fmt: skip
         super().__init__()
         positions = init.normal_(empty(1, seq_length, hidden_dim), std=0.02)
@@ -108,7 +107,7 @@ class VisionTransformer(nn.Module):
     def __init__(
         self, image_size: int, patch_size: int, num_layers: int, num_heads: int, hidden_dim: int,
         mlp_dim: int, dropout: float = 0.0, attention_dropout: float = 0.0, num_classes: int = 1000,
-        representation_size: int | None = None, norm_layer: Norm = _layer_norm,
+        representation_size: int | None = None, norm_layer: Kind = _layer_norm,
         conv_stem_configs: Sequence[ConvStemConfig] | None = None,
     ) -> None:  # fmt: skip
         super().__init__()

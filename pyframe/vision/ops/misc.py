@@ -14,6 +14,8 @@ __all__ = [
     "SqueezeExcitation", "StochasticDepth", "stochastic_depth",
 ]  # fmt: skip
 
+Kind = Callable[..., nn.Module]  # of a module: its class, or one with some arguments
+
 
 def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) -> Tensor:
     """Drop a residual branch with probability p, scale it up else (arXiv 1603.09382).
@@ -78,11 +80,9 @@ class ConvNormActivation(nn.Sequential):
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any = 3, stride: Any = 1,
-        padding: Any = None, groups: int = 1,
-        norm_layer: Callable[..., nn.Module] | None = nn.BatchNorm2d,
-        activation_layer: Callable[..., nn.Module] | None = nn.ReLU, dilation: Any = 1,
-        inplace: bool | None = True, bias: bool | None = None,
-        conv_layer: Callable[..., nn.Module] = nn.Conv2d,
+        padding: Any = None, groups: int = 1, norm_layer: Kind | None = nn.BatchNorm2d,
+        activation_layer: Kind | None = nn.ReLU, dilation: Any = 1, inplace: bool | None = True,
+        bias: bool | None = None, conv_layer: Kind = nn.Conv2d,
     ) -> None:  # fmt: skip
         if padding is None:
             padding = _same(kernel_size, dilation)
@@ -124,10 +124,9 @@ class Conv3dNormActivation(ConvNormActivation):
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any = 3, stride: Any = 1,
-        padding: Any = None, groups: int = 1,
-        norm_layer: Callable[..., nn.Module] | None = nn.BatchNorm3d,
-        activation_layer: Callable[..., nn.Module] | None = nn.ReLU, dilation: Any = 1,
-        inplace: bool | None = True, bias: bool | None = None,
+        padding: Any = None, groups: int = 1, norm_layer: Kind | None = nn.BatchNorm3d,
+        activation_layer: Kind | None = nn.ReLU, dilation: Any = 1, inplace: bool | None = True,
+        bias: bool | None = None,
     ) -> None:  # fmt: skip
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, groups, norm_layer,
@@ -139,9 +138,8 @@ class SqueezeExcitation(nn.Module):
     """Channels scaled by what a small net makes of their means (arXiv 1709.01507, fig. 1)."""
 
     def __init__(
-        self, input_channels: int, squeeze_channels: int,
-        activation: Callable[..., nn.Module] = nn.ReLU,
-        scale_activation: Callable[..., nn.Module] = nn.Sigmoid,
+        self, input_channels: int, squeeze_channels: int, activation: Kind = nn.ReLU,
+        scale_activation: Kind = nn.Sigmoid,
     ) -> None:  # fmt: skip
         super().__init__()
         self.avgpool = nn.AdaptiveAvgPool2d(1)
@@ -160,10 +158,9 @@ class MLP(nn.Sequential):
     """Linear layers of `hidden_channels`, each but the last with norm, activation and dropout."""
 
     def __init__(
-        self, in_channels: int, hidden_channels: Sequence[int],
-        norm_layer: Callable[..., nn.Module] | None = None,
-        activation_layer: Callable[..., nn.Module] = nn.ReLU,
-        inplace: bool | None = None, bias: bool = True, dropout: float = 0.0,
+        self, in_channels: int, hidden_channels: Sequence[int], norm_layer: Kind | None = None,
+        activation_layer: Kind = nn.ReLU, inplace: bool | None = None, bias: bool = True,
+        dropout: float = 0.0,
     ) -> None:  # fmt: skip
         options = _inplace(inplace)
         layers: list[nn.Module] = []
