@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import enum
 import functools
+import inspect
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
@@ -82,8 +83,10 @@ class Transform(Module):
     """
 
     _fields: ClassVar[tuple[str, ...]] = ()
-    # what `transform` calls, with the image and the fields but `p`, if a subclass has none
+    # What `transform` calls where a subclass has none: with the image, with what `make_params` gave
+    # if that is a tuple, and with the fields that are parameters of it.
     _function: ClassVar[Callable[..., Any] | None] = None
+    _arguments: ClassVar[list[str]] = []  # of it, after the image
 
     # types, and functions that tell
     _transformed_types: tuple[type | Callable[[Any], bool], ...] = (Tensor, is_pil)
@@ -98,6 +101,8 @@ class Transform(Module):
         init: Any = cls.__dict__.get("__init__")
         if hasattr(init, "fields"):
             cls._fields, cls._shown = init.fields, init.shown
+        if cls._function is not None:
+            cls._arguments = list(inspect.signature(cls._function).parameters)[1:]
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         """Raise where the sample does not suit."""
@@ -111,7 +116,9 @@ class Transform(Module):
         function = type(self)._function
         if function is None:
             raise NotImplementedError(f"{type(self).__name__} has no transform(inpt, params)")
-        return function(inpt, *[getattr(self, name) for name in self._fields if name != "p"])
+        drawn = params if isinstance(params, tuple) else ()
+        names = (name for name in self._arguments[len(drawn) :] if name in self._fields)
+        return function(inpt, *drawn, **{name: getattr(self, name) for name in names})
 
     def forward(self, *inputs: Any) -> Any:
         """The sample with its images transformed: several arguments are a tuple."""

@@ -14,7 +14,6 @@ from pyframe.vision.transforms import _draw, functional as F
 from pyframe.vision.transforms._functional_tensor import bound
 from pyframe.vision.transforms._transform import Transform, fields, first_image
 from pyframe.vision.transforms.functional import InterpolationMode, interpolation_mode
-from pyframe.vision.transforms.transforms import _fill_of
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "RandAugment", "TrivialAugmentWide"]
 
@@ -114,9 +113,8 @@ class _Policy(Transform):
         return names[op], -magnitude if magnitudes.signed and sign else magnitude
 
     def transform(self, inpt: Any, params: Any) -> Any:
-        fill = _fill_of(inpt, self.fill)
         for op, magnitude in params:
-            inpt = apply_op(inpt, op, magnitude, self.interpolation, fill)
+            inpt = apply_op(inpt, op, magnitude, self.interpolation, self.fill)
         return inpt
 
 

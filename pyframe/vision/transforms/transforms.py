@@ -288,6 +288,8 @@ class RandomErasing(RandomlyApplied):
     Zhong et al., "Random Erasing Data Augmentation", 2017.
     """
 
+    _function = F.erase
+
     @fields(p=probability)
     def __init__(
         self, p: float = 0.5, scale: Any = (0.02, 0.33), ratio: Any = (0.3, 3.3), value: Any = 0,
@@ -337,10 +339,6 @@ class RandomErasing(RandomlyApplied):
         values = None if value is None else [float(v) for v in value]
         return self.get_params(img, self.scale, self.ratio, values)
 
-    def transform(self, inpt: Any, params: Any) -> Tensor:
-        i, j, h, w, v = params
-        return F.erase(inpt, i, j, h, w, v, self.inplace)
-
 
 def _sides(area: int, scale: Any, ratio: Any) -> tuple[int, int]:
     """(w, h) of a part `scale` of an area, whose w / h is in `ratio`."""
@@ -373,10 +371,11 @@ class Resize(Transform):
 class CenterCrop(Transform):
     """The middle of an image, padded with 0 where it is smaller."""
 
-    _function = F.center_crop
-
     @fields(size=pair)
     def __init__(self, size: Any) -> None: ...
+
+    def transform(self, inpt: Any, params: Any) -> Any:
+        return F.center_crop(inpt, self.size)
 
 
 class FiveCrop(Transform):
@@ -456,6 +455,8 @@ class RandomCrop(Transform):
 class RandomResizedCrop(Transform):
     """A part `scale` of an image, its sides in `ratio`, resized to `size`."""
 
+    _function = F.resized_crop
+
     @fields(size=pair, interpolation=interpolation_mode)
     def __init__(
         self, size: Any, scale: Any = (0.08, 1.0), ratio: Any = (3.0 / 4.0, 4.0 / 3.0),
@@ -482,10 +483,6 @@ class RandomResizedCrop(Transform):
     def make_params(self, flat_inputs: list[Any]) -> Any:
         return self.get_params(first_image(flat_inputs), self.scale, self.ratio)
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        i, j, h, w = params
-        return F.resized_crop(inpt, i, j, h, w, self.size, self.interpolation, self.antialias)
-
     def extra_repr(self) -> str:
         scale, ratio = (tuple(round(x, 4) for x in pair) for pair in (self.scale, self.ratio))
         return (
@@ -509,17 +506,10 @@ class RandomVerticalFlip(RandomlyApplied):
 # --- geometry
 
 
-def _fill_of(img: Any, fill: Any) -> Any:
-    """`fill` as floats, one for each channel of a Tensor; PIL takes it as it is."""
-    if not isinstance(img, Tensor):
-        return fill
-    if isinstance(fill, numbers.Number):
-        return [float(fill)] * F.get_dimensions(img)[0]  # type: ignore[arg-type]
-    return fill if fill is None else [float(f) for f in fill]
-
-
 class RandomRotation(Transform):
     """An image turned by an angle of `degrees`, (least, most) or -degrees to degrees."""
+
+    _function = F.rotate
 
     @fields(interpolation=interpolation_mode, fill=_color)
     def __init__(
@@ -536,11 +526,7 @@ class RandomRotation(Transform):
         return _draw.uniform(*degrees)
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
-        return self.get_params(self.degrees)
-
-    def transform(self, inpt: Any, params: Any) -> Any:
-        fill = _fill_of(inpt, self.fill)
-        return F.rotate(inpt, params, self.interpolation, self.expand, self.center, fill)
+        return (self.get_params(self.degrees),)
 
     def extra_repr(self) -> str:
         center = "" if self.center is None else f", center={self.center}"
@@ -552,6 +538,8 @@ class RandomRotation(Transform):
 
 class RandomAffine(Transform):
     """An image turned by `degrees`, moved by at most `translate` of its size, scaled, sheared."""
+
+    _function = F.affine
 
     @fields(interpolation=interpolation_mode, fill=_color)
     def __init__(
@@ -595,12 +583,6 @@ class RandomAffine(Transform):
         size = F.get_image_size(first_image(flat_inputs))
         return self.get_params(self.degrees, self.translate, self.scale, self.shear, size)
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        fill = _fill_of(inpt, self.fill)
-        angle, translate, scale, shear = params
-        mode, center = self.interpolation, self.center
-        return F.affine(inpt, angle, translate, scale, shear, mode, fill, center)
-
     def extra_repr(self) -> str:
         shown = {name: getattr(self, name) for name in ("translate", "scale", "shear")}
         if self.interpolation is not InterpolationMode.NEAREST:
@@ -614,6 +596,8 @@ class RandomAffine(Transform):
 class RandomPerspective(RandomlyApplied):
     """An image as seen from aside, with probability `p`: each corner moves inwards by at most
     `distortion_scale` of half of the size."""
+
+    _function = F.perspective
 
     @fields("p", p=probability, interpolation=interpolation_mode, fill=_color)
     def __init__(
@@ -639,10 +623,6 @@ class RandomPerspective(RandomlyApplied):
         width, height = F.get_image_size(first_image(flat_inputs))
         return self.get_params(width, height, self.distortion_scale)
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        start, end = params
-        return F.perspective(inpt, start, end, self.interpolation, _fill_of(inpt, self.fill))
-
 
 def _two_floats(x: Any, name: str) -> list[float]:
     if not isinstance(x, (int, float, Sequence)):
@@ -662,6 +642,8 @@ class ElasticTransform(Transform):
 
     Simard, Steinkraus, Platt, "Best Practices for Convolutional Neural Networks", 2003.
     """
+
+    _function = F.elastic_transform
 
     @fields(interpolation=interpolation_mode)
     def __init__(
@@ -690,12 +672,8 @@ class ElasticTransform(Transform):
         return pf.cat(moved, 1).permute(0, 2, 3, 1)
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
-        return self.get_params(
-            self.alpha, self.sigma, F.get_dimensions(first_image(flat_inputs))[1:]
-        )
-
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.elastic_transform(inpt, params, self.interpolation, self.fill)
+        size = F.get_dimensions(first_image(flat_inputs))[1:]
+        return (self.get_params(self.alpha, self.sigma, size),)
 
 
 # --- neighborhoods and color
@@ -703,6 +681,8 @@ class ElasticTransform(Transform):
 
 class GaussianBlur(Transform):
     """An image blurred with a Gaussian whose sigma is drawn between two."""
+
+    _function = F.gaussian_blur
 
     @fields()
     def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0)) -> None:
@@ -729,10 +709,7 @@ class GaussianBlur(Transform):
         return _draw.uniform(sigma_min, sigma_max)
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
-        return self.get_params(self.sigma[0], self.sigma[1])
-
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.gaussian_blur(inpt, self.kernel_size, [params, params])
+        return self.kernel_size, [self.get_params(self.sigma[0], self.sigma[1])] * 2
 
 
 class ColorJitter(Transform):

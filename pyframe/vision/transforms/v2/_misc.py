@@ -106,11 +106,10 @@ class RGB(Transform):
 class RandomChannelPermutation(Transform):
     """The channels in random order."""
 
-    def make_params(self, flat_inputs: list[Any]) -> Any:
-        return {"permutation": _draw.permutation(F.get_num_channels(first_image(flat_inputs)))}
+    _function = F.permute_channels
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.permute_channels(inpt, **params)
+    def make_params(self, flat_inputs: list[Any]) -> Any:
+        return (_draw.permutation(F.get_num_channels(first_image(flat_inputs))),)
 
 
 class RandomPhotometricDistort(Transform):
@@ -160,6 +159,8 @@ class GaussianNoise(Transform):
 class JPEG(Transform):
     """A uint8 image as it comes back from a JPEG file of a quality, or of one between two."""
 
+    _function = F.jpeg
+
     @fields(PLAIN)
     def __init__(self, quality: Any) -> None:
         if isinstance(quality, bool):
@@ -173,10 +174,7 @@ class JPEG(Transform):
         self.quality = quality
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
-        return {"quality": _draw.randint(self.quality[0], self.quality[1] + 1)}
-
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.jpeg(inpt, **params)
+        return (_draw.randint(self.quality[0], self.quality[1] + 1),)
 
 
 class UniformTemporalSubsample(Transform):
