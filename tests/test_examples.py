@@ -46,15 +46,9 @@ def test_digits_model_always_has_the_same_start(digits: dict[str, Any]) -> None:
 
 
 def test_digits_learns_in_one_epoch(digits: dict[str, Any], tmp_path: Path) -> None:
-    command = [sys.executable, str(EXAMPLES / "digits.py"), "--epochs", "1", "--device", "cpu"]
-    env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    percent = float(done.stdout.split("%")[0].split()[-1])
-    assert percent > 90, done.stdout
-
+    said = run_example(tmp_path, "digits.py", "--epochs", "1")
+    percent = float(said.split("%")[0].split()[-1])
+    assert percent > 90, said
     model = digits["make_model"]()
     model.load(tmp_path / "digits.safetensors")
     _, test = digits["load_data"]()

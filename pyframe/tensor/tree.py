@@ -11,17 +11,20 @@ from pyframe.tensor.tensor import Tensor
 
 def tree_map(value: Any, make: Callable[[Tensor], Any]) -> Any:
     """`value` with each of its tensors replaced by what `make` gives."""
-    if isinstance(value, Tensor):
-        return make(value)
+    return map_parts(value, lambda x: make(x) if isinstance(x, Tensor) else x)
+
+
+def map_parts(value: Any, make: Callable[[Any], Any]) -> Any:
+    """`value` with each part that is no list, tuple or dict replaced by what `make` gives."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[tree_map(v, make) for v in value])
+        return type(value)(*[map_parts(v, make) for v in value])
     if isinstance(value, (list, tuple)):
-        return type(value)(tree_map(v, make) for v in value)
+        return type(value)(map_parts(v, make) for v in value)
     if isinstance(value, dict):
         out = copy.copy(value)
-        out.update({k: tree_map(v, make) for k, v in value.items()})
+        out.update({k: map_parts(v, make) for k, v in value.items()})
         return out
-    return value
+    return make(value)
 
 
 def leaves(tree: Any) -> list[Tensor]:

@@ -25,7 +25,7 @@ from pyframe.core.op import MOVEMENT, Op, no_flops
 from pyframe.nn.modules.module import Evaluation, Module
 from pyframe.ops.api.vmap import Batch
 from pyframe.tensor import Tensor
-from pyframe.tensor.tree import leaves, named, tree_map
+from pyframe.tensor.tree import leaves, map_parts, named, tree_map
 
 MODULE, OP, INPUT, OUTPUT = "module", "op", "input", "output"
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -283,7 +283,8 @@ def _arguments(net: Module, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any
     """How forward takes the inputs: the shape of one sample, a tensor, or a tuple or dict."""
     if isinstance(inputs, tuple | list) and inputs and all(isinstance(n, int) for n in inputs):
         inputs = pf.zeros(1, *inputs)
-    inputs = tree_map(_tensors(inputs), lambda x: placed(net, x))
+    inputs = map_parts(inputs, lambda x: pf.as_tensor(x) if isinstance(x, np.ndarray) else x)
+    inputs = tree_map(inputs, lambda x: placed(net, x))
     signature = inspect.signature(net.forward)
     if isinstance(inputs, dict) and _binds(signature, (), inputs):
         return (), inputs
@@ -298,15 +299,6 @@ def _binds(signature: inspect.Signature, args: Any, kwargs: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _tensors(tree: Any) -> Any:
-    """`tree` with its arrays made tensors."""
-    if isinstance(tree, np.ndarray):
-        return pf.as_tensor(tree)
-    if isinstance(tree, list | tuple) and not hasattr(tree, "_fields"):
-        return type(tree)(map(_tensors, tree))
-    return {k: _tensors(v) for k, v in tree.items()} if isinstance(tree, dict) else tree
 
 
 def _labelled(tree: Any) -> Iterator[tuple[str, Tensor]]:

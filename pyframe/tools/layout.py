@@ -27,12 +27,9 @@ class Layout(NamedTuple):
 
 
 def arrange(
-    sizes: Sequence[tuple[float, float]],
-    edges: Sequence[Edge],
-    gap: tuple[float, float],
-    first: Collection[int] = (),
-    last: Collection[int] = (),
-) -> Layout:
+    sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], gap: tuple[float, float],
+    first: Collection[int] = (), last: Collection[int] = (),
+) -> Layout:  # fmt: skip
     """Boxes of `sizes` in layers by their longest path, `gap` apart; those of `first` and `last`
     are kept at the top and at the bottom."""
     if not sizes:

@@ -68,20 +68,11 @@ class Export:
 
 
 def export(
-    program: Any,
-    sample: Any = None,
-    *,
-    to: str | os.PathLike[str],
-    train: bool = True,
-    data: bool = True,
-    weights: str | os.PathLike[str] | None = None,
-    single: bool = False,
-    element: bool = True,
-    batch_size: int | None = None,
-    sizes: Iterable[int] = (),
-    state: Sequence[nn.Module | Optimizer] = (),
-    limits: Limits | None = None,
-) -> Export:
+    program: Any, sample: Any = None, *, to: str | os.PathLike[str], train: bool = True,
+    data: bool = True, weights: str | os.PathLike[str] | None = None, single: bool = False,
+    element: bool = True, batch_size: int | None = None, sizes: Iterable[int] = (),
+    state: Sequence[nn.Module | Optimizer] = (), limits: Limits | None = None,
+) -> Export:  # fmt: skip
     """Write `program` to folder `to`, as a page runs it with no Python.
 
     `program` is a Demo; a pf.Model, with `sample`: (x, y) of a batch to train on, or inputs x of

@@ -14,13 +14,9 @@ VALUES = 16  # numbers that are shown as such at most
 
 
 def widgets(
-    demo: Demo,
-    x: pf.Tensor | None,
-    y: Any,
-    forward: Callable[[pf.Tensor], pf.Tensor],
-    far: Callable[[], float],
-    names: Any = None,
-) -> tuple[Input | None, parts.Output | None]:
+    demo: Demo, x: pf.Tensor | None, y: Any, forward: Callable[[pf.Tensor], pf.Tensor],
+    far: Callable[[], float], names: Any = None,
+) -> tuple[Input | None, parts.Output | None]:  # fmt: skip
     """The input and the output of `demo`; where it has none, what fits a sample (x, y) of its data.
 
     `forward` is what the network gives for a batch, `far` the largest coordinate of the data,

@@ -106,14 +106,9 @@ class Frame:
 
 
 def frame(
-    program: str | Path,
-    *,
-    base: str | None = None,
-    data: str | Sequence[str] = (),
-    weights: str | Path | None = None,
-    height: int = 680,
-    **attributes: Any,
-) -> Frame:
+    program: str | Path, *, base: str | None = None, data: str | Sequence[str] = (),
+    weights: str | Path | None = None, height: int = 680, **attributes: Any,
+) -> Frame:  # fmt: skip
     """A cell that shows a program as <py-frame>.
 
     `base` is the address of the folder that pyframe.js lies in (what `scripts/build_web` writes).

@@ -25,12 +25,9 @@ class Program:
     """
 
     def __init__(
-        self,
-        path: Path,
-        data: Sequence[str] = (),
-        weights: Path | None = None,
+        self, path: Path, data: Sequence[str] = (), weights: Path | None = None,
         datasets: Mapping[str, object] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.path, self.weights = path, weights
         self.datasets = [name for name in data if datasets and name in datasets]
         self._data = [Path(name) for name in data if name not in self.datasets]

@@ -426,12 +426,9 @@ class App(Session):
         return TensorDataset(pf.from_numpy(a[:, :2].copy()), y)
 
     async def train(
-        self,
-        epochs: int | None = None,
-        steps: int | None = None,
-        limit: int | None = None,
+        self, epochs: int | None = None, steps: int | None = None, limit: int | None = None,
         points: Any = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]:  # fmt: skip
         """Train for some epochs or steps of the first `limit` samples, or of points; gives the
         last logs and how it went."""
         if self.training:
@@ -465,14 +462,9 @@ class App(Session):
     async def _fit(self, data: Any, epochs: int, watch: Watch, test: Any = None) -> None:
         self.trained = True
         await self.model.fit_async(
-            data,
-            epochs,
-            batch_size=self.demo.batch_size,
-            validation_data=test,
-            device=None,
-            callbacks=[watch],
-            read_every=self.demo.read_every,
-        )
+            data, epochs, batch_size=self.demo.batch_size, validation_data=test, device=None,
+            callbacks=[watch], read_every=self.demo.read_every,
+        )  # fmt: skip
 
     def _too_large(self, error: BaseException) -> TroubleError:
         size = self.demo.batch_size

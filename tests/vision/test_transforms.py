@@ -589,8 +589,7 @@ def test_mixtures(torch: Any, tv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(mine, "make_params", lambda flat, p=drawn: p)
             monkeypatch.setattr(other, "make_params", lambda flat, p=theirs_drawn: p)
             same(
-                mine(pf.tensor(x), pf.tensor(labels)),
-                other(torch.tensor(x), torch.tensor(labels)),
+                mine(pf.tensor(x), pf.tensor(labels)), other(torch.tensor(x), torch.tensor(labels))
             )
             sample = {"image": pf.tensor(x), "weight": 3, "Labels": pf.tensor(labels)}
             got = mine(sample)

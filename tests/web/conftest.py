@@ -129,8 +129,7 @@ class Tab:
         """Let worker.js run `code`, too, before it is asked for anything: a poorer browser."""
         source = (serve.WEB / "worker.js").read_text() + code
         self.page.route(
-            "**/worker.js",
-            lambda route: route.fulfill(body=source, content_type="text/javascript"),
+            "**/worker.js", lambda route: route.fulfill(body=source, content_type="text/javascript")
         )
 
     def close(self) -> None:

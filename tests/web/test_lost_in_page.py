@@ -65,14 +65,20 @@ def page(tab: Tab, pyodide_files: None) -> PythonPage:
     return page
 
 
-def test_a_lost_device_is_named_and_opened_again(page: PythonPage) -> None:
-    page.run("y = x + 1\npf.flush()\njs.pyframeRuntime.destroy()")
+def lose(page: PythonPage) -> None:
+    """What was on the GPU is gone, and said to be; what is made then is there."""
+    page.run("x = pf.arange(4.0, device='gpu')\ny = x + 1\npf.flush()")
+    page.run("js.pyframeRuntime.destroy()")
     with pytest.raises(Exception, match=LOST):
         page.run("y.tolist()")
     for use in ("x.tolist()", "await x.tolist_async()", "x.to('cpu')", "(x + 1).sum().item()"):
         with pytest.raises(Exception, match="DeviceLostError: a value is needed that is gone"):
             page.run(use)
     assert page.run("(pf.arange(4.0, device='gpu') * 2).tolist()") == [0, 2, 4, 6]
+
+
+def test_a_lost_device_is_named_and_opened_again(page: PythonPage) -> None:
+    lose(page)
     assert page.run("pf.nn.Linear(2, 3).to('gpu')(pf.ones(1, 2, device='gpu')).numel()") == 3
     page.run("js.pyframeRuntime.destroy()")  # and once more
     with pytest.raises(Exception, match=LOST):

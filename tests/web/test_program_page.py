@@ -258,13 +258,9 @@ def test_data_from_elsewhere_lies_beside_the_program(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("command", ["serve", "export --python --to site"])
 def test_what_is_no_program_is_told(
-    command: str,
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    command: str, arguments: list[str], said: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     texts = {
         "text.txt": "",

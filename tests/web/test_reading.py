@@ -13,7 +13,7 @@ import pytest
 from pyframe import serve
 
 from .conftest import BLANK, PythonPage, Tab, running
-from .test_lost_in_page import LOST
+from .test_lost_in_page import lose
 
 ISOLATED = {
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -249,14 +249,7 @@ def test_fit_goes_on_through_shared_memory(shared: PythonPage) -> None:
 
 
 def test_a_loss_is_told_through_shared_memory(shared: PythonPage) -> None:
-    shared.run("x = pf.arange(4.0, device='gpu')\ny = x + 1\npf.flush()")
-    shared.run("js.pyframeRuntime.destroy()")
-    with pytest.raises(Exception, match=LOST):
-        shared.run("y.tolist()")
-    for use in ("x.tolist()", "await x.tolist_async()", "x.to('cpu')", "(x + 1).sum().item()"):
-        with pytest.raises(Exception, match="DeviceLostError: a value is needed that is gone"):
-            shared.run(use)
-    assert shared.run("(pf.arange(4.0, device='gpu') * 2).tolist()") == [0, 2, 4, 6]
+    lose(shared)
 
 
 def test_await_is_the_last_way(awaiting: PythonPage) -> None:

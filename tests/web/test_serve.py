@@ -130,13 +130,7 @@ def test_types(server: serve.Server, path: str, kind: str, request: pytest.Fixtu
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "/nothing",
-        "/data/",
-        "/../pyproject.toml",
-        "/%2e%2e/pyproject.toml",
-        "/data/mnist10k/../../x",
-    ],
+    "/nothing /data/ /../pyproject.toml /%2e%2e/pyproject.toml /data/mnist10k/../../x".split(),
 )
 def test_the_rest_is_not_found(
     server: serve.Server, path: str, capfd: pytest.CaptureFixture[str]

@@ -98,12 +98,9 @@ class DatasetFolder(VisionDataset):
         self.loader = loader
         self.extensions = extensions
         self.samples = self.make_dataset(
-            self.root,
-            class_to_idx=self.class_to_idx,
-            extensions=extensions,
-            is_valid_file=is_valid_file,
-            allow_empty=allow_empty,
-        )
+            self.root, class_to_idx=self.class_to_idx, extensions=extensions,
+            is_valid_file=is_valid_file, allow_empty=allow_empty,
+        )  # fmt: skip
         self.targets = [target for _, target in self.samples]
 
     @staticmethod
@@ -157,13 +154,8 @@ class ImageFolder(DatasetFolder):
         loader: Callable[[str], Any] = default_loader,
         is_valid_file: Callable[[str], bool] | None = None, allow_empty: bool = False,
     ) -> None:  # fmt: skip
+        ends = IMG_EXTENSIONS if is_valid_file is None else None
         super().__init__(
-            root,
-            loader,
-            IMG_EXTENSIONS if is_valid_file is None else None,
-            transform,
-            target_transform,
-            is_valid_file,
-            allow_empty,
+            root, loader, ends, transform, target_transform, is_valid_file, allow_empty
         )
         self.imgs = self.samples

@@ -301,10 +301,7 @@ def _zip_members(path: Path) -> Iterator[Any]:
             return "encrypted"
         return "folder" if info.filename.endswith("/") else "file"
 
-    with (
-        opened(path) as file,
-        zipfile.ZipFile(cast(IO[bytes], Bounded(file))) as archive,
-    ):
+    with opened(path) as file, zipfile.ZipFile(cast(IO[bytes], Bounded(file))) as archive:
         found = (_Member(i.filename, i.file_size, kind(i), i) for i in archive.infolist())
         yield found, archive.open
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import enum
 import functools
 import inspect
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pyframe.nn import Module
 from pyframe.tensor import Tensor
+from pyframe.tensor.tree import map_parts
 from pyframe.vision.transforms import _draw
 from pyframe.vision.transforms._functional_pil import is_pil
 
@@ -51,20 +51,8 @@ def fields(shown: str | None = None, /, **kept: Callable[[Any], Any]) -> Callabl
 def parts(sample: Any) -> list[Any]:
     """What lies in nested lists, tuples and dicts, in order."""
     found: list[Any] = []
-    rebuilt(sample, lambda part: found.append(part))
+    map_parts(sample, found.append)
     return found
-
-
-def rebuilt(sample: Any, fn: Callable[[Any], Any]) -> Any:
-    """The same lists, tuples and dicts with `fn` of each part."""
-    if isinstance(sample, dict):
-        made = copy.copy(sample)
-        made.update((k, rebuilt(v, fn)) for k, v in sample.items())
-        return made
-    if isinstance(sample, (list, tuple)):
-        new = [rebuilt(v, fn) for v in sample]
-        return type(sample)(*new) if hasattr(sample, "_fields") else type(sample)(new)
-    return fn(sample)
 
 
 def first_image(flat_inputs: list[Any]) -> Any:
@@ -131,7 +119,7 @@ class Transform(Module):
         chosen = self._chosen(flat)
         params = self.make_params([part for part, yes in zip(flat, chosen, strict=True) if yes])
         asked = iter(chosen)
-        return rebuilt(sample, lambda x: self.transform(x, params) if next(asked) else x)
+        return map_parts(sample, lambda x: self.transform(x, params) if next(asked) else x)
 
     def _chosen(self, flat: list[Any]) -> list[bool]:
         free = not any(map(is_pil, flat))  # whether a Tensor would be the image

@@ -12,6 +12,7 @@ import pyframe as pf
 import pyframe.nn.functional as nnF
 from pyframe.core.dtypes import dtype as DType
 from pyframe.tensor import Tensor
+from pyframe.tensor.tree import map_parts
 from pyframe.vision.transforms import _draw
 from pyframe.vision.transforms._functional_pil import is_pil
 from pyframe.vision.transforms._transform import (
@@ -21,7 +22,6 @@ from pyframe.vision.transforms._transform import (
     fields,
     first_image,
     parts,
-    rebuilt,
 )
 from pyframe.vision.transforms.functional import interpolation_mode
 from pyframe.vision.transforms.transforms import check_sequence
@@ -337,7 +337,7 @@ class _Mixture(Transform):
                 return self._mixed_labels(part, params["lam"])
             return self.transform(part, params) if any(part is x for x in images) else part
 
-        return rebuilt(batch, changed)
+        return map_parts(batch, changed)
 
     def _check(self, labels: Any) -> Tensor:
         if not isinstance(labels, Tensor):
