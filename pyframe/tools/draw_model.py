@@ -143,11 +143,11 @@ class _Form:
 
     def __init__(self, call: Call) -> None:
         self.boxes = list(call.boxes()) or [call]
-        place = {b: i for i, b in enumerate(self.boxes)}
+        index = {b: i for i, b in enumerate(self.boxes)}
         self.outer: dict[Call, int] = {}  # what it takes from outside, in order
         parts: list[Any] = []
         for b in self.boxes:
-            takes = [place[s] if s in place else -1 - self.outer.setdefault(s, len(self.outer))
+            takes = [index[s] if s in index else -1 - self.outer.setdefault(s, len(self.outer))
                      for s in b.sources]  # fmt: skip
             parts.append((b.type, "" if b.module is None else repr(b.module), b.shapes, takes))
         self.key = (_nesting(call), parts)

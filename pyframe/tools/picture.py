@@ -65,7 +65,7 @@ class Nest:
         if framed:  # the frame keeps its distance where no line goes through it, too
             ins, outs = ins or [None], outs or [None]
         keys = [*[("in", v) for v in ins], *boxes, *[("out", v) for v in outs]]
-        self.place = place = {key: i for i, key in enumerate(keys)}
+        self.index = index = {key: i for i, key in enumerate(keys)}
         sizes = [(10.0, 0.0)] * len(ins)
         sizes += [(b.width, b.height) for b in boxes.values()]
         sizes += [(10.0, 0.0)] * len(outs)
@@ -73,8 +73,8 @@ class Nest:
         for source, target, value, _ in links:
             inside, beyond = source is not None, target is not None
             edges.append((
-                place[source if inside else ("in", value)],
-                place[target if beyond else ("out", value)],
+                index[source if inside else ("in", value)],
+                index[target if beyond else ("out", value)],
                 boxes[source].port(value, False) if inside else 0.0,
                 boxes[target].port(value, True) if beyond else 0.0,
             ))  # fmt: skip
@@ -84,7 +84,7 @@ class Nest:
 
     def port(self, value: Any, entering: bool) -> float:
         """How far from the left the line of a value comes in or leaves."""
-        return self.layout.centres[self.place["in" if entering else "out", value]][0]
+        return self.layout.centres[self.index["in" if entering else "out", value]][0]
 
     def svg(self, left: float, top: float, ends: tuple[float, float], fill: str = "#fff") -> str:
         """The picture at a place, its lines from and to outside drawn on to the heights `ends`."""
@@ -104,7 +104,7 @@ class Nest:
                 a, b = route[0]
                 out.append(text(left + a, top + b + 15, "s m", link.label, halo(fill)))
         for key, box in self.boxes.items():
-            x, y = self.layout.centres[self.place[key]]
+            x, y = self.layout.centres[self.index[key]]
             out.append(box.svg(left + x - box.width / 2, top + y - box.height / 2))
         return "\n".join(out)
 

@@ -205,16 +205,16 @@ def _opens_ours(spec: ModuleSpec | None) -> ModuleSpec | None:
 
 def _sources(name: str) -> list[ModuleType]:
     """The modules that answer to a module of PyTorch's name, the first first."""
-    places = _COUNTERPARTS.get(name)
-    if places is None:
+    names = _COUNTERPARTS.get(name)
+    if names is None:
         head, _, tail = name.rpartition(".")
         while head not in _COUNTERPARTS:
             head, _, more = head.rpartition(".")
             tail = f"{more}.{tail}"
         own = name.removeprefix("torch.") if name.startswith("torch.") else None
-        places = (f"pyframe.torch.{own}",) if own else ()
-        places += (f"{_COUNTERPARTS[head][-1]}.{tail}",)
-    return [m for m in map(_module, places) if m is not None]
+        names = (f"pyframe.torch.{own}",) if own else ()
+        names += (f"{_COUNTERPARTS[head][-1]}.{tail}",)
+    return [m for m in map(_module, names) if m is not None]
 
 
 def _module(name: str) -> ModuleType | None:

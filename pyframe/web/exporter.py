@@ -189,7 +189,7 @@ class _Job:
 
     def _capture(self, e: Exporter, sizes: set[int]) -> Any:
         for name, (fn, inputs) in self.functions.items():
-            e.add(name, fn, {k: _place(v, e.device) for k, v in inputs.items()})
+            e.add(name, fn, {k: _on_device(v, e.device) for k, v in inputs.items()})
         plan: dict[str, Any] = {}
         model = self.model
         if model is not None and self.batch is not None:
@@ -267,7 +267,7 @@ class _Job:
 
     def _to(self, value: Any, device: pf.device) -> pf.Tensor:
         """A batch where the network is, with its dtype."""
-        x = _place(value, device)
+        x = _on_device(value, device)
         p = next(self.modules[""].parameters(), None)
         return x.to(p.dtype) if p is not None and x.is_floating_point() else x
 
@@ -293,7 +293,7 @@ def _training_mode(model: Model, optimizers: Sequence[Optimizer]) -> Iterator[No
             p.requires_grad = True
 
 
-def _place(value: Any, device: pf.device) -> pf.Tensor:
+def _on_device(value: Any, device: pf.device) -> pf.Tensor:
     x = value.detach().cpu() if isinstance(value, pf.Tensor) else pf.from_numpy(np.array(value))
     if x.dtype is pf.float64:
         x = x.float()
@@ -491,7 +491,7 @@ def _complete(session: Session, learn: Any, test: Any) -> None:
     net, device = session.model.net, session.model.device
     session.complete(
         pf.from_numpy(x[0]), y[0],
-        lambda x: Evaluation(net)(net, _place(x, device)),
+        lambda x: Evaluation(net)(net, _on_device(x, device)),
         lambda: float(np.abs(learn[0].reshape(len(learn[0]), -1)[:, :2]).max(initial=0.0)),
     )  # fmt: skip
 
@@ -590,8 +590,8 @@ def _column(name: str, array: np.ndarray, tensors: dict[str, np.ndarray]) -> dic
         if table is None:
             tensors[name] = array.astype(np.float32)
         else:
-            values, places = table
-            tensors[name], tensors[f"{name}.values"] = places, values
+            values, indices = table
+            tensors[name], tensors[f"{name}.values"] = indices, values
             about["values"] = f"{name}.values"
     elif array.size and array.min() >= 0 and array.max() <= 255:
         tensors[name] = array.astype(np.uint8)
@@ -601,17 +601,17 @@ def _column(name: str, array: np.ndarray, tensors: dict[str, np.ndarray]) -> dic
 
 
 def _table(array: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """(numbers, their places in it as bytes) for an array of at most 256 different numbers."""
+    """(numbers, their indices as bytes) of an array of at most 256 different numbers."""
     x = array.astype(np.float32)
     whole = np.rint(x * 255)
     if (x >= 0).all() and (x <= 1).all() and ((whole / np.float32(255)) == x).all():
         return np.arange(256, dtype=np.float32) / np.float32(255), whole.astype(np.uint8)
     if len(np.unique(x.reshape(-1)[:10_000])) > 256:
         return None
-    values, places = np.unique(x, return_inverse=True)
+    values, indices = np.unique(x, return_inverse=True)
     if len(values) > 256 or np.isnan(values).any():
         return None
-    return values, places.reshape(x.shape).astype(np.uint8)
+    return values, indices.reshape(x.shape).astype(np.uint8)
 
 
 def _filled(array: np.ndarray, n: int) -> np.ndarray:

@@ -234,7 +234,7 @@ class App(Session):
         await self._to(self._choose(device))
         self.load_data()
         for name in self.values:
-            self._place(name)
+            self._acts_on(name)
         x, y = self._sample()
         self.complete(x, y, self._forward, self._far)
         self.shape = self.demo.inputs.shape if self.demo.inputs else None
@@ -279,7 +279,7 @@ class App(Session):
             if self.is_option(name):
                 self.set_option(name, value)
 
-    def _place(self, name: str) -> str:
+    def _acts_on(self, name: str) -> str:
         """Where a control of this name acts: "optimizer", or "model", "data" or both."""
         parts = [p for p, fn in (("model", self.demo.model), ("data", self.demo.data))
                  if fn is not None and name in parameters(fn)]  # fmt: skip
@@ -440,30 +440,32 @@ class App(Session):
         test = first(self.test_data, limit) if points is None else None
         self.training, self.stopping = True, False
         self._ended.clear()
-        watch = Watch(self, feed, epochs or self.demo.epochs, steps)
+        reporter = Reporter(self, feed, epochs or self.demo.epochs, steps)
         start = time.perf_counter()
         try:
             if steps:
-                await self._fit(feed.some(steps), 1, watch)
+                await self._fit(feed.some(steps), 1, reporter)
                 if feed.whole and not self.stopping:
                     found = {} if test is None else await self._evaluated(test)
-                    watch.tell_epoch({**watch.logs, **{f"val_{k}": v for k, v in found.items()}})
+                    reporter.tell_epoch(
+                        {**reporter.logs, **{f"val_{k}": v for k, v in found.items()}}
+                    )
                     feed.end()
             else:
-                await self._fit(feed, epochs or self.demo.epochs, watch, test)
+                await self._fit(feed, epochs or self.demo.epochs, reporter, test)
         except MemoryError as error:
             raise self._too_large(error) from error
         finally:
             self.training = False
             self._ended.set()
-        went = {"steps": self.step - watch.before, "seconds": time.perf_counter() - start}
-        return {**watch.logs, **went, "stopped": self.stopping, "json": self._json()}
+        went = {"steps": self.step - reporter.before, "seconds": time.perf_counter() - start}
+        return {**reporter.logs, **went, "stopped": self.stopping, "json": self._json()}
 
-    async def _fit(self, data: Any, epochs: int, watch: Watch, test: Any = None) -> None:
+    async def _fit(self, data: Any, epochs: int, reporter: Reporter, test: Any = None) -> None:
         self.trained = True
         await self.model.fit_async(
             data, epochs, batch_size=self.demo.batch_size, validation_data=test, device=None,
-            callbacks=[watch], read_every=self.demo.read_every,
+            callbacks=[reporter], read_every=self.demo.read_every,
         )  # fmt: skip
 
     def _too_large(self, error: BaseException) -> TroubleError:
@@ -625,16 +627,16 @@ class App(Session):
             raise TroubleError(f"There is no control {name!r}; {self.file} has {known}.")
         control = next(c for c in self.demo.controls if c.name == name)
         value = _as_control(control, value)
-        place = self._place(name)
-        if place == "optimizer":
+        target = self._acts_on(name)
+        if target == "optimizer":
             self.values[name] = value
             self.set_option(name, value)
             return await self.spec() if not self.training else {}
         await self.still()
         self.values[name] = value
-        if "model" in place:
+        if "model" in target:
             await self._begin_anew()
-        if "data" in place:
+        if "data" in target:
             self.load_data()
         return await self.spec()
 
@@ -737,7 +739,7 @@ async def _slowly(pieces: Any) -> Any:
         await asyncio.sleep(0)
 
 
-class Watch(train.Callback):
+class Reporter(train.Callback):
     """Posts each loss that was read, and each epoch."""
 
     def __init__(self, app: App, feed: Feed, epochs: int, steps: int | None) -> None:

@@ -174,21 +174,21 @@ def _inside(path: Path, member: _Member) -> tuple[str, ...]:
 
 def _reach(path: Path, member: _Member, root: str, parts: tuple[str, ...], makes: bool) -> None:
     """See that folders below `root` are folders and no links; `makes` makes what is not there."""
-    place = root
+    folder = root
     if makes:
         os.makedirs(root, exist_ok=True)
     for part in parts:
-        place = os.path.join(place, part)
+        folder = os.path.join(folder, part)
         try:
-            status = os.lstat(place)
+            status = os.lstat(folder)
         except FileNotFoundError:
             if not makes:
                 return
-            os.mkdir(place)
+            os.mkdir(folder)
             continue
         junction = getattr(status, "st_reparse_tag", 0) == _JUNCTION
         if not stat.S_ISDIR(status.st_mode) or junction:
-            raise _refused(path, member.name, f"{place} is there and is a link or no folder")
+            raise _refused(path, member.name, f"{folder} is there and is a link or no folder")
 
 
 def _clear(path: Path, member: _Member, target: str, removes: bool) -> None:

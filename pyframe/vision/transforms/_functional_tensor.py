@@ -159,7 +159,7 @@ def _check_fill(img: Tensor, fill: Any) -> None:
 
 
 def _sample(img: Tensor, u: Tensor, v: Tensor, interpolation: str, fill: Any) -> Tensor:
-    """The image at the places (u, v), from -1 to 1, that broadcast to the result's (H, W); `fill`
+    """The image at the points (u, v), from -1 to 1, that broadcast to the result's (H, W); `fill`
     is what lies outside."""
     _check_fill(img, fill)
     values = [float(f) for f in fill] if isinstance(fill, Sequence) else [float(fill or 0)]
@@ -172,12 +172,12 @@ def _sample(img: Tensor, u: Tensor, v: Tensor, interpolation: str, fill: Any) ->
         )
 
     def sampled(x: Tensor) -> Tensor:
-        places = pf.stack(pf.broadcast_tensors(u, v), -1).to(x.dtype)
-        places = places.expand(x.shape[0], -1, -1, -1)
+        points = pf.stack(pf.broadcast_tensors(u, v), -1).to(x.dtype)
+        points = points.expand(x.shape[0], -1, -1, -1)
         if fill is None:
-            return F.grid_sample(x, places, align_corners=False)
+            return F.grid_sample(x, points, align_corners=False)
         # at the edge, torchvision mixes 0 with what is mixed already
-        x = F.grid_sample(pf.cat((x, pf.ones_like(x[:, :1])), 1), places, align_corners=False)
+        x = F.grid_sample(pf.cat((x, pf.ones_like(x[:, :1])), 1), points, align_corners=False)
         x, inside = x[:, :-1], x[:, -1:]
         color = pf.tensor(values, dtype=x.dtype, device=x.device).view(-1, 1, 1)
         return x * inside + (1 - inside) * color
@@ -190,7 +190,7 @@ def _nearest(img: Tensor, u: Tensor, v: Tensor, values: list[float]) -> Tensor:
     _, h, w = get_dimensions(img)
     x, y = ((u + 1) * (0.5 * w) - 0.5).round(), ((v + 1) * (0.5 * h) - 0.5).round()
     inside = (x >= 0) & (x < w) & (y >= 0) & (y < h)
-    x, y = (pf.where(inside, place, 0).to(pf.int64) for place in (x, y))
+    x, y = (pf.where(inside, pixel, 0).to(pf.int64) for pixel in (x, y))
     index = y * w + x
     found = img.reshape(-1, h * w).index_select(1, index.reshape(-1))
     found = found.reshape(*img.shape[:-2], *index.shape)
