@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -33,6 +34,10 @@ const buffer = (...values) => {
 };
 const step = (from, to) => [0, 1, 1, 1, 0, 8, 2, from, to];
 const program = () => rt.load([SCALE], ["scale"], i32(...step(0, 1)), 2, 256);
+const wrong = () => {
+  const code = "@compute @workgroup_size(1) fn main() {\\n  let a: f32 = 1u;\\n}";
+  return rt.load([code], ["half a kernel"], i32(0, 1, 1, 1, -1, 0, 0), 0, 0);
+};
 const slow = () => {  // from now on pipelines are there when `open` was called
   const { createComputePipelineAsync } = GPUDevice.prototype;
   let open;
@@ -61,6 +66,19 @@ class Snippets:
 @pytest.fixture
 def js(tab: Any) -> Snippets:
     return Snippets(tab.open("blank"))
+
+
+class Says:
+    """Equal to all texts in which a pattern is found."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+
+    def __eq__(self, text: object) -> bool:
+        return isinstance(text, str) and re.search(self.pattern, text, re.DOTALL) is not None
+
+    def __repr__(self) -> str:
+        return f"Says({self.pattern!r})"
 
 
 GONE = "buffer {} does not exist, or was freed"
@@ -288,6 +306,123 @@ GIVEN: dict[str, tuple[str, Any]] = {
         next.destroy();
         return [...seen, same];
         """, [*["DeviceLostError"] * 3, True]),
+    "a wrong shader is named with its line": ("""
+        const y = rt.alloc(4);
+        const bad = wrong();
+        const read = await caught(() => rt.read(i32(y), i32(4)));
+        const run = await caught(() => rt.run(bad, i32(), null));
+        return [read, run === read, (await rt.read(i32(y), i32(4))).length];
+        """, [Says("WGSL kernel 'half a kernel': 2:.*let a: f32 = 1u;"), True, 4]),
+    # One buffer can't be read and written in one step
+    "invalid work is reported by the next read only": ("""
+        const x = buffer(1);
+        rt.run(program(), i32(x, x), params(2, 1));
+        const read = () => rt.read(i32(x), i32(4));
+        return [await caught(read), floats(await read())];
+        """, [Says("scale.*usage|usage.*scale"), [1.0]]),
+    "too few buffers and too large ones": (
+        """
+        const scale = program();
+        return [
+          await caught(() => rt.run(scale, i32(rt.alloc(4)), params(1, 1))),
+          await caught(() => rt.run(99, i32(), null)),
+          await caught(() => rt.alloc(2 ** 50)),
+        ];
+        """,
+        [
+            "run: the program has 2 slots, and 1 buffers were given",
+            "run: program 99 is not loaded",
+            Says("a buffer of 1125899906842624 bytes is over the device's"),
+        ],
+    ),
+    "the device asks for all that its adapter has": ("""
+        const powerPreference = "high-performance";
+        const { limits } = await navigator.gpu.requestAdapter({ powerPreference });
+        const offered = Object.keys(rt.limits).map((name) => limits[name]);
+        const same = String(Object.values(rt.limits)) === String(offered);
+        return [same, rt.limits.maxStorageBufferBindingSize > 0, typeof rt.info.software];
+        """, [True, True, "boolean"]),
+    # A read finds out; from then on every call throws, as the device would take all work
+    "a lost device says so": ("""
+        const [x, y] = [buffer(1), rt.alloc(4)];
+        const scale = program();
+        rt.run(scale, i32(x, y), params(2, 1));
+        rt.destroy();
+        const seen = [await caught(() => rt.read(i32(x), i32(4)))];
+        for (const use of [
+          () => rt.read(i32(x), i32(4)), () => rt.run(scale, i32(x, y), null), () => rt.alloc(4),
+          () => rt.write(x, f32(1)), () => rt.copy(x, y, 4),
+          () => rt.load([SCALE + "//"], ["new"], i32(), 0, 0),
+        ]) seen.push(await caught(use, "name"));
+        rt.free(x);
+        const [first, ...later] = seen;
+        return [first === `the GPU device was lost: ${rt.lost}`, ...later];
+        """, [True, *["DeviceLostError"] * 6]),
+    # A program then finds them, and waits for nothing
+    "pipelines can be made before they are asked for": (
+        """
+        program();
+        rt.load(["not WGSL"], ["bad"], i32(), 0, 0);
+        const known = rt.codes();
+        const next = await createRuntime();
+        const bad = { codes: [...known.codes, "let x"], labels: [...known.labels, "worse"] };
+        await next.compile(bad.codes, bad.labels);
+        const [x, y] = [next.alloc(4), next.alloc(4)];
+        next.write(x, f32(3));
+        await next.read(i32(x), i32(4));  // tells no error of what nobody uses
+        const unused = next.codes();
+        const open = slow();
+        const scale = next.load([SCALE], ["scale"], i32(0, 1, 1, 1, 0, 8, 2, 0, 1), 2, 256);
+        next.run(scale, i32(x, y), params(2, 1));
+        const value = floats(await next.read(i32(y), i32(4)));
+        const { compiled, pipelines } = next.stats();
+        const used = next.codes();
+        open();
+        next.load(["let x"], ["worse"], i32(), 0, 0);
+        const error = await caught(() => next.read(i32(y), i32(4)));
+        next.destroy();
+        await caught(() => next.read(i32(y), i32(4)));
+        await next.compile([SCALE + "// new"], ["new"]);  // of a lost device: nothing
+        return [known.labels, unused, used.labels, value, compiled, pipelines, error];
+        """,
+        [
+            ["scale", "bad"],  # of which nothing is known so soon
+            {"codes": [], "labels": []}, ["scale"], [6], 3, 1, Says("^WGSL kernel 'worse': "),
+        ],
+    ),
+    # The next read tells; what stands in the queue behind it is done
+    "a shader that turns out wrong while work waits": ("""
+        const open = slow();
+        const [x, y] = [buffer(1), buffer(7)];
+        const bad = wrong();
+        rt.run(bad, i32(), null);
+        const timed = rt.features.includes("timestamp-query") ? rt.profile(bad, i32(), null) : null;
+        rt.copy(y, x, 4);
+        open();
+        const read = await caught(() => timed ?? rt.read(i32(y), i32(4)));
+        const run = await caught(() => rt.run(bad, i32(), null));
+        return [read, run === read, floats(await rt.read(i32(y), i32(4)))];
+        """, [Says("WGSL kernel 'half a kernel': 2:"), True, [1]]),
+    "a text has other constants for software adapters": ("""
+        const times = SCALE.replace("p.scale", "p.scale * f32(TIMES)");
+        const code = `const TIMES = 2; // 10 on software adapters\\n${times}`;
+        const [x, y] = [buffer(3), rt.alloc(4)];
+        const scale = rt.load([code], ["scale"], i32(0, 1, 1, 1, 0, 8, 2, 0, 1), 2, 256);
+        rt.run(scale, i32(x, y), params(1, 1));
+        const [seen] = floats(await rt.read(i32(y), i32(4)));
+        return [seen === (rt.info.software ? 30 : 6), rt.codes().codes[0] === code];
+        """, [True, True]),
+    "a browser without asynchronous pipelines": ("""
+        delete GPUDevice.prototype.createComputePipelineAsync;
+        const told = [];
+        rt.oncompile = ({ done, total }) => told.push([done, total]);
+        const [x, y] = [buffer(1, 2), rt.alloc(8)];
+        rt.run(program(), i32(x, y), params(2, 2));
+        const y2 = floats(await rt.read(i32(y), i32(8)));
+        const bad = rt.load(["let x"], ["bad"], i32(0, 1, 1, 1, -1, 0, 0), 0, 0);
+        const read = await caught(() => rt.read(i32(y), i32(8)));
+        return [y2, told, read, read === await caught(() => rt.run(bad, i32(), null))];
+        """, [[2, 4], [[0, 1], [1, 1], [0, 1], [1, 1]], Says("^WGSL kernel 'bad': "), True]),
 }  # fmt: skip
 
 
@@ -360,93 +495,6 @@ def test_marks_have_the_time_of_their_place_in_the_work(js: Snippets) -> None:
     assert out["z"] == [6]
 
 
-def test_a_wrong_shader_is_named_with_its_line(js: Snippets) -> None:
-    out = js(
-        """
-        const y = rt.alloc(4);
-        const code = "@compute @workgroup_size(1) fn main() {\\n  let a: f32 = 1u;\\n}";
-        const bad = rt.load([code], ["half a kernel"], i32(0, 1, 1, 1, -1, 0, 0), 0, 0);
-        return {
-          read: await caught(() => rt.read(i32(y), i32(4))),
-          run: await caught(() => rt.run(bad, i32(), null)),
-          after: (await rt.read(i32(y), i32(4))).length,
-        };
-        """
-    )
-    assert "WGSL kernel 'half a kernel': 2:" in out["read"]
-    assert "let a: f32 = 1u;" in out["read"]
-    assert out["run"] == out["read"]
-    assert out["after"] == 4
-
-
-def test_invalid_work_is_reported_by_the_next_read_only(js: Snippets) -> None:
-    """One buffer can't be read and written in one step."""
-    out = js(
-        """
-        const x = buffer(1);
-        rt.run(program(), i32(x, x), params(2, 1));
-        const read = () => rt.read(i32(x), i32(4));
-        return { first: await caught(read), second: floats(await read()) };
-        """
-    )
-    assert "scale" in out["first"]
-    assert "usage" in out["first"]
-    assert out["second"] == [1.0]
-
-
-def test_too_few_buffers_and_too_large_ones(js: Snippets) -> None:
-    out = js(
-        """
-        const scale = program();
-        return [
-          await caught(() => rt.run(scale, i32(rt.alloc(4)), params(1, 1))),
-          await caught(() => rt.run(99, i32(), null)),
-          await caught(() => rt.alloc(2 ** 50)),
-        ];
-        """
-    )
-    assert out[0] == "run: the program has 2 slots, and 1 buffers were given"
-    assert out[1] == "run: program 99 is not loaded"
-    assert "a buffer of 1125899906842624 bytes is over the device's" in out[2]
-
-
-def test_the_device_asks_for_all_that_its_adapter_has(js: Snippets) -> None:
-    out = js(
-        """
-        const powerPreference = "high-performance";
-        const { limits } = await navigator.gpu.requestAdapter({ powerPreference });
-        const offered = Object.keys(rt.limits).map((name) => limits[name]);
-        return { given: rt.limits, offered, info: rt.info };
-        """
-    )
-    assert list(out["given"].values()) == out["offered"]
-    assert out["given"]["maxStorageBufferBindingSize"] > 0
-    assert isinstance(out["info"]["software"], bool)
-
-
-def test_a_lost_device_says_so(js: Snippets) -> None:
-    """A read finds out; from then on every call throws, as the device would take all work."""
-    out = js(
-        """
-        const [x, y] = [buffer(1), rt.alloc(4)];
-        const scale = program();
-        rt.run(scale, i32(x, y), params(2, 1));
-        rt.destroy();
-        const seen = [await caught(() => rt.read(i32(x), i32(4)))];
-        for (const use of [
-          () => rt.read(i32(x), i32(4)), () => rt.run(scale, i32(x, y), null), () => rt.alloc(4),
-          () => rt.write(x, f32(1)), () => rt.copy(x, y, 4),
-          () => rt.load([SCALE + "//"], ["new"], i32(), 0, 0),
-        ]) seen.push(await caught(use, "name"));
-        rt.free(x);
-        return [seen, rt.lost];
-        """
-    )
-    (first, *later), lost = out
-    assert first == f"the GPU device was lost: {lost}"
-    assert later == ["DeviceLostError"] * 6
-
-
 # --- pipelines are made beside all other work
 
 
@@ -496,68 +544,6 @@ def test_work_waits_for_its_pipelines_in_order(js: Snippets) -> None:
     made = {"bind_groups": 2, "compiled": 1, "reads": 2}
     assert {**first, **made, "dispatches": 3, "submits": 6, "buffers": 3, "bytes": 24} == first
     assert later == {**made, "bind_groups": 3, "dispatches": 4, "submits": 7}
-
-
-def test_pipelines_can_be_made_before_they_are_asked_for(js: Snippets) -> None:
-    """A program then finds them, and waits for nothing."""
-    out = js(
-        """
-        program();
-        rt.load(["not WGSL"], ["bad"], i32(), 0, 0);
-        const known = rt.codes();
-        const next = await createRuntime();
-        const bad = { codes: [...known.codes, "let x"], labels: [...known.labels, "worse"] };
-        await next.compile(bad.codes, bad.labels);
-        const [x, y] = [next.alloc(4), next.alloc(4)];
-        next.write(x, f32(3));
-        await next.read(i32(x), i32(4));  // tells no error of what nobody uses
-        const unused = next.codes();
-        const open = slow();
-        const scale = next.load([SCALE], ["scale"], i32(0, 1, 1, 1, 0, 8, 2, 0, 1), 2, 256);
-        next.run(scale, i32(x, y), params(2, 1));
-        const value = floats(await next.read(i32(y), i32(4)));
-        const { compiled, pipelines } = next.stats();
-        const used = next.codes();
-        open();
-        next.load(["let x"], ["worse"], i32(), 0, 0);
-        const error = await caught(() => next.read(i32(y), i32(4)));
-        next.destroy();
-        await caught(() => next.read(i32(y), i32(4)));
-        await next.compile([SCALE + "// new"], ["new"]);  // of a lost device: nothing
-        return [known.labels, unused, used.labels, value, compiled, pipelines, error];
-        """
-    )
-    known, unused, used, value, compiled, pipelines, error = out
-    assert known == ["scale", "bad"]  # of which nothing is known so soon
-    assert unused == {"codes": [], "labels": []}
-    assert used == ["scale"]
-    assert value == [6]
-    assert (compiled, pipelines) == (3, 1)
-    assert error.startswith("WGSL kernel 'worse': ")
-
-
-def test_a_shader_that_turns_out_wrong_while_work_waits(js: Snippets) -> None:
-    """The next read tells; what stands in the queue behind it is done."""
-    out = js(
-        """
-        const open = slow();
-        const [x, y] = [buffer(1), buffer(7)];
-        const code = "@compute @workgroup_size(1) fn main() {\\n  let a: f32 = 1u;\\n}";
-        const bad = rt.load([code], ["half a kernel"], i32(0, 1, 1, 1, -1, 0, 0), 0, 0);
-        rt.run(bad, i32(), null);
-        const timed = rt.features.includes("timestamp-query") ? rt.profile(bad, i32(), null) : null;
-        rt.copy(y, x, 4);
-        open();
-        return {
-          read: await caught(() => timed ?? rt.read(i32(y), i32(4))),
-          run: await caught(() => rt.run(bad, i32(), null)),
-          after: floats(await rt.read(i32(y), i32(4))),
-        };
-        """
-    )
-    assert "WGSL kernel 'half a kernel': 2:" in out["read"]
-    assert out["run"] == out["read"]
-    assert out["after"] == [1]
 
 
 def test_a_profile_waits_for_its_pipelines(js: Snippets) -> None:
@@ -611,44 +597,6 @@ def test_what_waits_has_a_bound(js: Snippets, much: str) -> None:
     )
     at = {"commands": 4095, "bytes": 4}[much]
     assert out == [[["createComputePipeline", at], ["submit", at]], [6, 0]]
-
-
-def test_a_text_has_other_constants_for_software_adapters(js: Snippets) -> None:
-    out = js(
-        """
-        const times = SCALE.replace("p.scale", "p.scale * f32(TIMES)");
-        const code = `const TIMES = 2; // 10 on software adapters\\n${times}`;
-        const [x, y] = [buffer(3), rt.alloc(4)];
-        const scale = rt.load([code], ["scale"], i32(0, 1, 1, 1, 0, 8, 2, 0, 1), 2, 256);
-        rt.run(scale, i32(x, y), params(1, 1));
-        const { software } = rt.info;
-        return [software, floats(await rt.read(i32(y), i32(4))), rt.codes().codes[0] === code];
-        """
-    )
-    software, seen, kept = out
-    assert seen == [30 if software else 6]
-    assert kept
-
-
-def test_a_browser_without_asynchronous_pipelines(js: Snippets) -> None:
-    out = js(
-        """
-        delete GPUDevice.prototype.createComputePipelineAsync;
-        const told = [];
-        rt.oncompile = ({ done, total }) => told.push([done, total]);
-        const [x, y] = [buffer(1, 2), rt.alloc(8)];
-        rt.run(program(), i32(x, y), params(2, 2));
-        const y2 = floats(await rt.read(i32(y), i32(8)));
-        const bad = rt.load(["let x"], ["bad"], i32(0, 1, 1, 1, -1, 0, 0), 0, 0);
-        const read = await caught(() => rt.read(i32(y), i32(8)));
-        return [y2, told, read, await caught(() => rt.run(bad, i32(), null))];
-        """
-    )
-    y, told, read, run = out
-    assert y == [2, 4]
-    assert told == [[0, 1], [1, 1], [0, 1], [1, 1]]
-    assert read.startswith("WGSL kernel 'bad': ")
-    assert run == read
 
 
 def test_without_webgpu_there_is_no_runtime(js: Snippets) -> None:
