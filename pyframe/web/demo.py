@@ -54,9 +54,14 @@ class Part:
 
     def spec(self) -> dict[str, Any]:
         """{"kind": …, and the fields by their names}."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {"kind": self.kind, **{k: list(v) if isinstance(v, tuple) else v
-                                      for k, v in values.items()}}  # fmt: skip
+        return {"kind": self.kind, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}
+
+
+def _plain(value: Any) -> Any:
+    """A field as JSON data."""
+    if isinstance(value, Part):
+        return value.spec()
+    return list(map(_plain, value)) if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True)
@@ -323,11 +328,6 @@ class Numbers(Input):
         """(sliders,)."""
         return (len(self.sliders),)
 
-    def spec(self) -> dict[str, Any]:
-        """See Part."""
-        return {"kind": self.kind, "sliders": [s.spec() for s in self.sliders],
-                "shape": list(self.shape)}  # fmt: skip
-
 
 Output = Picture | Bars | Plane | Values | Text
 
@@ -393,9 +393,9 @@ class Demo:
         return {
             "title": self.title,
             "description": self.description,
-            "input": self.inputs.spec() if self.inputs else None,
-            "output": self.outputs.spec() if self.outputs else None,
-            "controls": [c.spec() for c in self.controls],
+            "input": _plain(self.inputs),
+            "output": _plain(self.outputs),
+            "controls": _plain(tuple(self.controls)),
             "epochs": self.epochs,
             "batch_size": self.batch_size,
             "trains": self.data is not None or isinstance(self.inputs, Points),

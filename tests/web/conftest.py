@@ -161,25 +161,32 @@ def tab(visited: Any, server: serve.Server) -> Iterator[Tab]:
     tab.close()
 
 
+# Starts a worker, which then answers `ask(call, args)`.
+WORKER = """(name) => {
+    const worker = new Worker(name, { type: "module" });
+    const waiting = new Map();
+    let asked = 0;
+    worker.onmessage = ({ data }) => {
+        if (data.event) return;
+        const [resolve, reject] = waiting.get(data.id);
+        "error" in data ? reject(new Error(data.error)) : resolve(data.result);
+    };
+    worker.onerror = ({ message }) => waiting.forEach(([_, reject]) => reject(new Error(message)));
+    self.ask = (call, args) => new Promise((resolve, reject) => {
+        waiting.set(++asked, [resolve, reject]);
+        worker.postMessage({ id: asked, call, args });
+    });
+}"""
+
+
 class PythonPage:
     """A blank page with the worker of programs, booted: `run` runs Python text in it."""
 
     def __init__(self, tab: Tab) -> None:
         self.page = tab.open("blank")
+        self.page.evaluate(WORKER, "worker.js")
         self.page.evaluate(
             """async () => {
-                const worker = new Worker("worker.js", { type: "module" });
-                const waiting = new Map();
-                let asked = 0;
-                worker.onmessage = ({ data }) => {
-                    if (data.event) return;
-                    const [resolve, reject] = waiting.get(data.id);
-                    "error" in data ? reject(new Error(data.error)) : resolve(data.result);
-                };
-                self.ask = (call, args) => new Promise((resolve, reject) => {
-                    waiting.set(++asked, [resolve, reject]);
-                    worker.postMessage({ id: asked, call, args });
-                });
                 const config = await (await fetch("config.json")).json();
                 const files = config.datasets.digits.map((path) => [path, path]);
                 files.push(["digits.py", "examples/digits.py"]);

@@ -13,9 +13,10 @@ import pytest
 
 from pyframe import serve
 
-from .conftest import BLANK, Tab
+from .conftest import BLANK, WORKER, Tab
 
-WORKER = """
+# A worker that boots Python, and does what these tests ask of it.
+CALLED = """
 import { boot, prepare, remember } from "./boot.js";
 const told = [];
 const timer = self.setTimeout;
@@ -45,19 +46,6 @@ self.onmessage = async ({ data: { id, call, args } }) => {
   }
 };
 """
-ASK = """(options) => {
-    const worker = new Worker("boot-test.js", { type: "module" });
-    const waiting = new Map();
-    worker.onmessage = ({ data: { id, result, error } }) => {
-        const [resolve, reject] = waiting.get(id);
-        error === undefined ? resolve(result) : reject(new Error(error));
-    };
-    worker.onerror = ({ message }) => waiting.forEach(([_, reject]) => reject(new Error(message)));
-    self.ask = (call, args) => new Promise((resolve, reject) => {
-        waiting.set(waiting.size, [resolve, reject]);
-        worker.postMessage({ id: waiting.size - 1, call, args });
-    });
-}"""
 BOOT = "(config) => ask('boot', { config, base: location.href })"
 WORKS = (
     "import numpy as np, pyframe as pf\n"
@@ -102,15 +90,14 @@ class Visitor:
             headers["Content-Security-Policy"] = policy
         page.route("**/blank", lambda r: r.fulfill(body=BLANK, content_type="text/html"))
         page.route("**/pyframe.tar.gz", lambda r: r.fulfill(body=self.package))
-        page.route("**/boot-test.js", lambda r: r.fulfill(body=WORKER + code, headers=headers))
+        page.route("**/boot-test.js", lambda r: r.fulfill(body=CALLED + code, headers=headers))
         page.goto(self.tab.url + "blank")
-        page.evaluate(ASK)
+        page.evaluate(WORKER, "boot-test.js")
         return page
 
-    def boot(self, code: str = "") -> Any:
+    def boot(self) -> Any:
         """The report of a visit."""
-        page = self.visit(code)
-        return page.evaluate(BOOT, self.config)
+        return self.visit().evaluate(BOOT, self.config)
 
     def python(self, code: str) -> Any:
         return self.page.evaluate("(code) => ask('python', code)", code)

@@ -326,13 +326,10 @@ def test_retry(page: Page) -> None:
 def test_a_program_trains_and_predicts(page: Page) -> None:
     frame = page.add('src="points.py" files="helper.py" device="cpu" epochs="4"')
     spec = page.run("return { ...await el.ready, points: el.spec.points.length }")
-    assert spec["input"]["kind"] == "points"
-    assert spec["output"] == {"kind": "plane", "size": 10}
-    assert spec["parameters"] == 2 * 8 + 8 + 8 * 2 + 2
-    assert spec["steps_per_epoch"] == 4
-    assert spec["device"]["kind"] == "cpu"
-    assert spec["points"] == 3 * 64
-    assert spec["source"] == POINTS
+    told = {"output": {"kind": "plane", "size": 10}, "parameters": 2 * 8 + 8 + 8 * 2 + 2,
+            "steps_per_epoch": 4, "points": 3 * 64, "source": POINTS}  # fmt: skip
+    assert {name: spec[name] for name in told} == told
+    assert (spec["input"]["kind"], spec["device"]["kind"]) == ("points", "cpu")
     assert "from the program" in page.printed
     assert frame.get_attribute("role") == "group"
     assert frame.get_attribute("aria-label") == "Two colours"
@@ -348,8 +345,7 @@ def test_a_program_trains_and_predicts(page: Page) -> None:
         const { data, shape } = await el.predict([[0.9, -0.9], [-0.9, 0.9]]);
         return { ...heard, data: [...data], shape };"""
     )
-    assert heard["result"]["steps"] == 16
-    assert heard["result"]["stopped"] is False
+    assert (heard["result"]["steps"], heard["result"]["stopped"]) == (16, False)
     assert heard["better"]
     assert [e["epoch"] for e in heard["epoch"]] == [1, 2, 3, 4]
     assert set(heard["epoch"][0]) >= {"loss", "accuracy", "val_loss", "val_accuracy", "lr"}
@@ -702,20 +698,19 @@ def test_packages(page: Page) -> None:
 
 def test_mistakes_that_training_finds(page: Page, bad: None) -> None:
     """Data of the wrong shape, samples of the wrong size, options that are none."""
-    page.add('src="bad/shape.py" device="cpu"')
-    told = page.run("return el.train().catch((error) => error.message)")
-    assert "(8, 2)" in told or "[8, 2]" in told
-    assert page.run("return el.errors") == [told]
-    page.add('src="bad/memory.py" device="cpu"')
-    told = page.run("return el.train().catch((error) => error.message)")
-    assert "no memory left to train with batches of 32 samples: no room. Try batch_size=8" in told
+    lacks = "no memory left to train with batches of 32 samples: no room. Try batch_size=8"
+    for name, why in (("shape", "[8, 2]"), ("memory", lacks)):
+        page.add(f'src="bad/{name}.py" device="cpu"')
+        told = page.run("return el.train().catch((error) => error.message)")
+        assert why in told.replace("(8, 2)", "[8, 2]")
+        assert page.run("return el.errors") == [told]
     page.add('src="points.py" files="helper.py" device="cpu"')
-    told = page.run("return el.predict([1, 2, 3]).catch((error) => error.message)")
-    assert told == "predict: expected 2 numbers a sample, of shape [2], got 3."
-    told = page.run("return el.predict('word').catch((error) => error.message)")
-    assert told == "predict: expected numbers of shape [2], got a text."
-    told = page.run("return el.train({ epochs: 0.5 }).catch((error) => error.message)")
-    assert told == "train: expected epochs, a whole number above 0, got 0.5."
+    for call, why in (
+        ("predict([1, 2, 3])", "predict: expected 2 numbers a sample, of shape [2], got 3."),
+        ("predict('word')", "predict: expected numbers of shape [2], got a text."),
+        ("train({ epochs: 0.5 })", "train: expected epochs, a whole number above 0, got 0.5."),
+    ):
+        assert page.run(f"return el.{call}.catch((error) => error.message)") == why
     assert len(page.run("return el.errors")) == 3
 
 

@@ -77,9 +77,6 @@ class CIFAR10(ImagesInMemory):
                 self.url, self.root, filename=self.filename, md5=self.tgz_md5
             )
 
-    def extra_repr(self) -> str:
-        return f"Split: {'Train' if self.train else 'Test'}"
-
     @property
     def _folder(self) -> Path:
         return Path(self.root) / self.base_folder

@@ -88,9 +88,6 @@ class MNIST(ImagesInMemory):
         """All labels: int64 (N,)."""
         return self.targets
 
-    def extra_repr(self) -> str:
-        return f"Split: {'Train' if self.train else 'Test'}"
-
     def _pixels(self, rows: Any) -> np.ndarray:
         return self.data.numpy()[rows][..., None, :, :]
 

@@ -103,6 +103,10 @@ class ImagesInMemory(VisionDataset):
 
     data: Any
     targets: Any
+    train: bool
+
+    def extra_repr(self) -> str:
+        return f"Split: {'Train' if self.train else 'Test'}"
 
     def _pixels(self, rows: Any) -> np.ndarray:
         """The images of one row or some: uint8 (..., C, H, W)."""
