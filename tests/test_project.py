@@ -75,11 +75,13 @@ def test_wheels_hold_the_package_and_its_parts(wheel: Path, data_wheel: Path) ->
         "pyframe": "pyframe", "shaders": "pyframe/shaders", "web": "pyframe/web/static",
         "examples": "pyframe/examples",
     }  # fmt: skip
+    npm = ("react.jsx", "vue.js")  # examples of its package
     there = {
         f"{place}/{path.relative_to(ROOT / folder).as_posix()}"
         for folder, place in places.items()
         for path in (ROOT / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path.name != "pyproject.toml"
+        if path.is_file()
+        and not {"__pycache__", "pyproject.toml", *npm} & set(path.relative_to(ROOT).parts)
     }
     assert there | {"pyframe/py.typed"} <= names | data
     assert {n for n in names | data if not n.startswith(("pyframe/", "pyframe_webgpu"))} == set()

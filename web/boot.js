@@ -156,7 +156,7 @@ class Start {
       timer = setTimeout(() => reject(new Error(`nothing came for ${IMPORT / 1000} seconds`)), IMPORT);
     });
     try {
-      return await Promise.race([import(tries ? `${url}#${tries}` : url), late]);
+      return await Promise.race([import(/* webpackIgnore: true */ /* @vite-ignore */ tries ? `${url}#${tries}` : url), late]);
     } catch (error) {
       tries += 1;
       throw Object.assign(new Error(`Python can't be had from ${this.#index}: ${name} is missing there, or the page's ` +

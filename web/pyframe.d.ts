@@ -146,6 +146,8 @@ export interface PyFrameEvents {
  * speed-now, chart, epochs-details, epochs, model, input, output, unseen, samples.
  */
 export class PyFrame extends HTMLElement {
+  /** What all elements take in place of config.json; null: they read it. */
+  static config: Config | null;
   src: string;
   program: string;
   /** Names of files of the page, which are put beside the program. */
@@ -158,6 +160,8 @@ export class PyFrame extends HTMLElement {
   packages: string;
   /** URL of the folder of another Pyodide. */
   pyodide: string;
+  /** URL of the folder of the files for Python, such as a copy of what `pyframe export --python` writes. */
+  base: string;
   device: "auto" | Device;
   loading: "lazy" | "eager" | "click";
   epochs: number | null;
@@ -204,6 +208,18 @@ export class PyFrame extends HTMLElement {
   ): void;
 }
 
+/** Where the files for Python are. */
+export interface Config {
+  /** That the files of an element's `base` must have. */
+  version?: string;
+  pyodide?: string;
+  /** The archives of pyframe's package. */
+  early: string;
+  late: string;
+  /** By the name of a data set: URLs, or by their names beside the program. */
+  datasets?: Record<string, string[] | Record<string, string>>;
+}
+
 /** What runs a program: python.js, or player.js for an exported one. Both export `open`. */
 export interface Engine {
   readonly spec: Spec;
@@ -235,7 +251,9 @@ export interface EngineOptions {
   /** The folder of pyframe.js. */
   base: string;
   /** In place of `base`/config.json. */
-  config?: Record<string, unknown>;
+  config?: Config | null;
+  /** That the files of `base` must have; "": any, but `base` must be there. */
+  version?: string;
   signal?: AbortSignal;
 }
 

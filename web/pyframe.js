@@ -11,7 +11,8 @@
 import { define, look, make, percent, sheet, short } from "./parts.js";
 import "./widgets.js";
 
-const BASE = new URL(".", import.meta.url).href; // where all that belongs to pyframe lies
+const HERE = import.meta.url; // by a name: bundlers take what is spelt out in new URL for a file
+const BASE = new URL(".", HERE).href; // where all that belongs to pyframe lies
 const DEVICES = ["auto", "gpu", "cpu"];
 const LOADING = ["lazy", "eager", "click"];
 const NAMES = { cpu: "CPU", gpu: "WebGPU" };
@@ -109,8 +110,9 @@ const list = (text) => (text ?? "").split(/[\s,]+/).filter(Boolean);
 
 export class PyFrame extends HTMLElement {
   static observedAttributes = [
-    "src", "files", "data", "weights", "program", "packages", "pyodide", "device", "loading", "title",
+    "src", "files", "data", "weights", "program", "packages", "pyodide", "base", "device", "loading", "title",
   ];
+  static config = null; // in place of config.json: where a bundle has the files for Python (npm.js)
 
   #state = "idle"; // "loading", "ready" or "failed"
   #engine = null;
@@ -224,11 +226,20 @@ export class PyFrame extends HTMLElement {
       throw new Error(this.#bad("epochs", ["a whole number above 0"]));
     }
     return {
-      src, program, device, base: BASE,
+      src, program, device, ...this.#place(),
       files: list(this.getAttribute("files")), data: list(this.getAttribute("data")),
       packages: list(this.getAttribute("packages")), weights: this.getAttribute("weights"),
       pyodide: this.getAttribute("pyodide"), text: this.#source,
     };
+  }
+
+  /** Where the files for Python lie: the folder that `base` names, or what belongs to this file. */
+  #place() {
+    const { config } = PyFrame;
+    const base = this.getAttribute("base");
+    if (!base) return config ? { config, base: new URL(".", config.early).href } : { base: BASE };
+    const url = new URL(base.endsWith("/") ? base : `${base}/`, document.baseURI);
+    return { base: url.href, version: config?.version ?? "" };
   }
 
   #bad(name, expected) {
@@ -248,7 +259,7 @@ export class PyFrame extends HTMLElement {
 
   static {
     for (const [name, fallback] of Object.entries({
-      src: "", files: "", data: "", weights: "", program: "", packages: "", pyodide: "",
+      src: "", files: "", data: "", weights: "", program: "", packages: "", pyodide: "", base: "",
       device: "auto", loading: "lazy",
     })) {
       Object.defineProperty(this.prototype, name, {
@@ -421,7 +432,8 @@ export class PyFrame extends HTMLElement {
     this.#progress("Loading", 0);
     try {
       const options = this.#options();
-      const { open } = await import(options.program ? "./player.js" : "./python.js").catch(() => {
+      const part = options.program ? import("./player.js") : import("./python.js"); // as bundlers know it
+      const { open } = await part.catch(() => {
         throw new Error(`A part of pyframe can't be had from ${BASE}: is everything beside pyframe.js that ` +
           "belongs there?");
       });

@@ -6,6 +6,7 @@
 // `src`, `files` and `weights` are relative to the page; what belongs to pyframe lies in the folder `base`.
 
 const CDN = "https://cdn.jsdelivr.net/pyodide/v0.27.7/full/";
+const HERE = import.meta.url; // a bundler may put a file's there
 const LINGER = 20_000; // ms that the worker stays while no program is open
 const DEFAULTS = { // where no config.json says otherwise
   pyodide: CDN,
@@ -26,12 +27,12 @@ const folder = (url) => (url.endsWith("/") ? url : `${url}/`);
 export async function open(options, hear) {
   const { src, text, files, data, weights, packages, device = "auto", base, pyodide, signal } = options;
   const page = options.page ?? document.baseURI;
-  const config = { ...DEFAULTS, ...(options.config ?? await configOf(base)) };
+  const config = { ...DEFAULTS, ...(options.config ?? await configOf(base, options.version)) };
   if (pyodide) config.pyodide = folder(new URL(pyodide, page).href);
   const program = new URL(src, page);
   const wanted = [
     ...words(files).map((file) => beside(new URL(file, page), program, page)),
-    ...words(data).flatMap((name) => dataset(name, config).map((path) => [path, new URL(path, base).href])),
+    ...words(data).flatMap((name) => dataset(name, config).map(([path, url]) => [path, new URL(url, base).href])),
   ];
   const file = decodeURIComponent(program.pathname.split("/").at(-1)) || "program.py";
   signal?.throwIfAborted();
@@ -63,14 +64,24 @@ export async function open(options, hear) {
   }
 }
 
-/** What the server says about its pyframe; {} where it says nothing. */
-async function configOf(base) {
+/** What the server says about its pyframe; {} where it says nothing, unless the page has named the folder: then
+ * it must be there, with files of that version ("": of any). */
+async function configOf(base, version) {
   const url = new URL("config.json", base);
   const response = await fetch(url, { cache: "no-cache" }).catch(() => {
     throw new Error(`${url} can't be reached: is the server still there, and does the page's ` +
       "Content-Security-Policy allow it (connect-src)?");
   });
-  return response.ok ? response.json() : {};
+  const config = response.ok ? await response.json().catch(() => null) : version === undefined ? {} : null;
+  if (!config) { // some servers give a web page where a file is missing
+    throw new Error(`There is no config.json in ${base}: base="…" is to name the folder that ` +
+      "`python -m pyframe export --python` wrote, or a copy of the package pyframe of npm.");
+  }
+  if (version && config.version !== version) {
+    throw new Error(`In ${base} are the files of pyframe ${config.version ?? "of no version"}, and this page has ` +
+      `pyframe ${version}: put the files of one version there.`);
+  }
+  return config;
 }
 
 /** [the path beside the program, the URL] of one of its files. */
@@ -83,7 +94,8 @@ function beside(url, program, page) {
 }
 
 function dataset(name, { datasets }) {
-  if (datasets[name]) return datasets[name];
+  const found = datasets[name];
+  if (found) return Array.isArray(found) ? found.map((path) => [path, path]) : Object.entries(found);
   throw new Error(`data="${name}": there is no such data set here; expected ` +
     `${Object.keys(datasets).join(", ") || "none, as none is there"}. Files of your own: files="…".`);
 }
@@ -105,8 +117,10 @@ class Link {
   poor = self.origin === "null"; // an opaque origin has no module workers
 
   constructor() {
-    const url = new URL("worker.js", import.meta.url);
-    this.#worker = url.origin === self.origin ? new Worker(url, { type: "module" }) : elsewhere(url, this.poor);
+    const url = new URL("worker.js", HERE);
+    const other = this.poor || (url.origin !== self.origin && url.protocol !== "file:");
+    this.#worker = other ? elsewhere(url, this.poor) // bundlers follow no other form than this
+      : new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
     this.#worker.onmessage = ({ data }) => this.#heard(data);
     this.#worker.onerror = (event) => {
       event.preventDefault();

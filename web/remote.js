@@ -9,7 +9,7 @@
 
 import { createRuntime, named } from "./runtime.js";
 
-const GPU_WORKER = "pyframe-gpu"; // the name of the other worker, which runs this file too
+const GPU_WORKER = "pyframe-gpu"; // the name of the other worker, which runs this file too; bundlers want it spelt out there
 const RUNS = 16; // sets of buffers of a program that are known to have their bind groups
 const PENDING = 1 << 24; // bytes of uploads that wait for a run, at most
 const KEPT = 1 << 16; // bytes of shared memory that are kept for answers
@@ -70,7 +70,7 @@ class Link {
   static async open(options) {
     let worker;
     try {
-      worker = new Worker(import.meta.url, { type: "module", name: GPU_WORKER });
+      worker = new Worker(new URL("./remote.js", import.meta.url), { type: "module", name: "pyframe-gpu" });
     } catch { // a page from a file, or one without an origin of its own
       return null;
     }

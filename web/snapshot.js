@@ -10,7 +10,7 @@ import { digestOf, keep } from "./store.js";
 
 export const VERSIONS = ["0.27.7"]; // of Pyodide, whose inside this knows
 const FOLDERS = ["/lib/python3.12/site-packages", "/home/pyodide"];
-const KEEPER = "pyframe-keep"; // the name of the worker that writes
+const KEEPER = "pyframe-keep"; // the name of the worker that writes; bundlers want it spelt out there
 const DIGEST = 52; // bytes: that of all the rest comes first, as `digestOf` writes it, and a space
 
 /** Python as it is now: { head, files, memory }. Raises Error where it holds what can't be kept. */
@@ -68,7 +68,7 @@ function tree(FS) {
 export async function store(frozen, url, mark) {
   let worker;
   try {
-    worker = new Worker(import.meta.url, { type: "module", name: KEEPER });
+    worker = new Worker(new URL("./snapshot.js", import.meta.url), { type: "module", name: "pyframe-keep" });
   } catch { // this file is on another site
     return write(frozen, url, mark);
   }

@@ -3,11 +3,20 @@
 const BLOCK = 512; // bytes: a file has a head of one, and begins at the next
 const text = new TextDecoder();
 
-/** What gzip has packed. */
+/** What gzip has packed; some servers let the browser unpack it. */
 export async function gunzip(bytes) {
+  if (!isPacked(bytes)) return bytes;
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
+
+/** What gzip makes of it. */
+export async function gzip(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new CompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+export const isPacked = (bytes) => bytes[0] === 0x1f && bytes[1] === 0x8b;
 
 /** Writes the files of a tar archive into a folder of Python's file system. */
 export function unpack(tar, FS, folder) {

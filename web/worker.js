@@ -6,6 +6,7 @@
 
 import { boot, prepare, remember } from "./boot.js";
 import { guard } from "./guard.js";
+import { gzip, isPacked } from "./tar.js";
 
 const HOME = "/home/pyodide/";
 
@@ -111,7 +112,11 @@ async function get(url, name) {
     throw new Error(`${name} can't be had from ${url}: the server can't be reached, is another site's that ` +
       "does not let this one read it (CORS), or the page's Content-Security-Policy forbids it (connect-src).");
   });
-  if (response.ok) return new Uint8Array(await response.arrayBuffer());
+  if (response.ok) {
+    const data = new Uint8Array(await response.arrayBuffer());
+    const unpacked = response.headers.has("Content-Encoding") && name?.endsWith(".gz") && !isPacked(data);
+    return unpacked ? gzip(data) : data; // Vite's servers have the browser unpack such files
+  }
   const { status, statusText } = response;
   throw new Error(`${name} can't be had from ${url}: the server says ${status} ${statusText}`.trim());
 }

@@ -68,7 +68,7 @@ class _Finder:
             raise ImportError(f"{fullname}: {self._url} is not the file that was exported")
         import tarfile  # nothing else here needs it
 
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:*") as archive:
             archive.extractall(Path(__file__).parents[2], filter="data")
         self._there = True
         importlib.invalidate_caches()

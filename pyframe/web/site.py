@@ -30,11 +30,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pyframe
 from pyframe import serve
 from pyframe.web.late import integrity
 from pyframe.web.source import Program, ProgramError
 
-OTHER_PAGES = ("demos/", "editor.js", "offline.js", "program.js")  # what only those need of web/
+# what only those need of web/
+OTHER_PAGES = ("demos/", "editor.js", "npm.js", "offline.js", "program.js")
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -133,6 +135,7 @@ def _files(datasets: Mapping[str, Mapping[str, Path]]) -> tuple[dict[str, bytes]
     for name, path in {k: v for each in datasets.values() for k, v in each.items()}.items():
         files[name] = path.read_bytes()
     return files, {
+        "version": pyframe.__version__,
         "pyodide": serve.PYODIDE_CDN,
         "early": serve.EARLY,
         "late": serve.LATE,
