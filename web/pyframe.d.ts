@@ -164,10 +164,13 @@ export class PyFrame extends HTMLElement {
   base: string;
   device: "auto" | Device;
   loading: "lazy" | "eager" | "click";
+  /** Pixels or a length of CSS that is reserved from the start, as by `--pf-height`. */
+  height: string;
   epochs: number | null;
   autotrain: boolean;
 
-  /** Resolves once the program is there; rejected with what is wrong. A new one after a change of `src`. */
+  /** Resolves once the program is there; rejected with what is wrong, such as weights that are missing or do not
+   *  fit, or when the element is removed before. A new one after a change of `src`. */
   readonly ready: Promise<Spec>;
   readonly spec: Spec | null;
   readonly history: Epoch[];
@@ -185,7 +188,7 @@ export class PyFrame extends HTMLElement {
   pause(): Promise<void>;
   /** The same as `pause`. */
   stop(): Promise<void>;
-  /** What the network makes of samples, one after the other in any nesting. */
+  /** What the network makes of samples, one after the other in any nesting; the input shows a single one. */
   predict(value: ArrayLike<number> | readonly unknown[]): Promise<Batch>;
   predict(text: string): Promise<string>;
   /** Loss and metrics on the test data; null where there is none. */

@@ -24,21 +24,22 @@ const INPUTS = ["pad", "image", "points", "position", "text", "numbers"];
 const OUTPUTS = ["bars", "picture", "values", "text"]; // a plane is drawn beneath the points
 
 const css = sheet(`
-:host { container-type: inline-size; background: var(--_surface); border: 1px solid var(--_border);
+:host { container-type: inline-size; min-height: var(--pf-height, auto); background: var(--_surface); border: 1px solid var(--_border);
   border-radius: calc(var(--_radius) * 1.2); padding: 1.1rem; overflow-wrap: break-word; }
 [part=title] { font-size: 1.25em; font-weight: 650; line-height: 1.25; margin: 0; }
 [part=description] { margin-top: .25em; color: var(--_muted); max-width: 70ch; }
-.head:not(:has(:not([hidden]))), .before:not(.used) { display: none; }
-.head, .before { margin-bottom: 1em; }
-[part=poster] { display: grid; justify-items: start; gap: .75em; }
+.before:not(.used) { display: none; }
+.head:has(:not([hidden], .said)), .before { margin-bottom: 1em; }
+[part=poster]:not(.used), [part=loading] { min-height: calc(var(--pf-height, 24rem) - 2.2rem - 2px); }
+[part=poster] { display: grid; place-content: center; gap: .75em; }
 [part=poster].used {
-  position: relative; justify-items: stretch; width: fit-content; min-width: min(100%, 12em); max-width: 100%;
+  position: relative; place-content: start stretch; width: fit-content; min-width: min(100%, 12em); max-width: 100%;
 }
 [part=poster].used [part=play] {
   position: absolute; inset: 0; margin: auto; width: fit-content; height: fit-content;
 }
 ::slotted([slot=poster]) { max-width: 100%; height: auto; }
-[part=loading] { display: grid; gap: .5em; min-height: 4.2em; align-content: center; }
+[part=loading] { display: grid; gap: .5em; align-content: center; }
 progress {
   appearance: none; display: block; width: 100%; height: 6px; border: 0; border-radius: 3px; overflow: hidden;
   background: var(--_field);
@@ -111,6 +112,7 @@ const list = (text) => (text ?? "").split(/[\s,]+/).filter(Boolean);
 export class PyFrame extends HTMLElement {
   static observedAttributes = [
     "src", "files", "data", "weights", "program", "packages", "pyodide", "base", "device", "loading", "title",
+    "height",
   ];
   static config = null; // in place of config.json: where a bundle has the files for Python (npm.js)
 
@@ -119,7 +121,7 @@ export class PyFrame extends HTMLElement {
   #source = null; // what runs in place of `src`
   #abort = null; // an AbortController while an engine is opened or open
   #turn = 0; // counts what was loaded: answers for earlier ones are stale
-  #ready = Promise.withResolvers();
+  #ready;
   #history = [];
   #run = null; // while it is trained: { epochs or steps that are left, stopping, seconds, steps, last }
   #left = 0; // epochs that a pause left
@@ -127,17 +129,18 @@ export class PyFrame extends HTMLElement {
   #points = null; // the visitor's
   #shown = { step: 0, asked: 0 };
   #seen = false;
+  #size = new CSSStyleSheet(); // with the height that is asked for
   #observer = null;
   #looking = { busy: false, again: false, last: 0, timer: 0 };
-  #asking = { busy: false, next: undefined };
+  #asking = { busy: false, next: undefined, moved: 0 }; // and how often scripts moved the input
   #writing = null; // the text that is written on now: { given, ending }
   #queued = false;
   #said = new Set(); // notices
 
   constructor() {
     super();
-    this.#ready.promise.catch(() => {}); // told by the event "error"
-    this.attachShadow({ mode: "open" }).adoptedStyleSheets = [look, css];
+    this.#renew();
+    this.attachShadow({ mode: "open" }).adoptedStyleSheets = [look, css, this.#size];
     this.#build();
   }
 
@@ -152,6 +155,7 @@ export class PyFrame extends HTMLElement {
     }
     if (!this.hasAttribute("role")) this.setAttribute("role", "group");
     this.#name();
+    this.#reserve();
     this.#observer = new IntersectionObserver((entries) => {
       this.#seen = entries.at(-1).isIntersecting;
       if (!this.#seen) return;
@@ -169,6 +173,8 @@ export class PyFrame extends HTMLElement {
     queueMicrotask(() => { // unless it was only moved within the page
       if (this.isConnected) return;
       this.#drop();
+      this.#ready.reject(new DOMException("The element was removed before its program was ready.", "AbortError"));
+      this.#renew();
       this.#show("idle");
     });
   }
@@ -176,6 +182,7 @@ export class PyFrame extends HTMLElement {
   attributeChangedCallback(name, before, now) {
     if (before === now || !this.isConnected) return;
     if (name === "title") return this.#name();
+    if (name === "height" && this.#reserve()) return;
     if (name === "device" && this.#state !== "idle" && this.#state !== "failed") {
       if (!DEVICES.includes(now ?? "auto")) return this.#fail(this.#bad("device", DEVICES));
       this.move(now ?? "auto").catch(() => {}); // told
@@ -217,6 +224,7 @@ export class PyFrame extends HTMLElement {
       throw new Error("<py-frame> has nothing to run: expected src=\"model.py\", or program=\"model/\" for " +
         "an exported program.");
     }
+    if (!this.#reserve()) throw new Error(this.#bad("height", ["pixels", "a length such as 40rem"]));
     const device = this.getAttribute("device") ?? "auto";
     if (!DEVICES.includes(device)) throw new Error(this.#bad("device", DEVICES));
     const loading = this.getAttribute("loading") ?? "lazy";
@@ -247,6 +255,15 @@ export class PyFrame extends HTMLElement {
     return `<py-frame ${name}="${this.getAttribute(name)}">: expected ${words}.`;
   }
 
+  /** Reserves the height that the attribute asks for; whether it is one. */
+  #reserve() {
+    const text = this.getAttribute("height")?.trim() ?? "";
+    const height = /^\d+(\.\d+)?$/.test(text) ? `${text}px` : text;
+    const known = !height || CSS.supports("min-height", height);
+    this.#size.replaceSync(known && height ? `:host { --pf-height: ${height}; }` : "");
+    return known;
+  }
+
   get epochs() { return Number(this.getAttribute("epochs")) || null; }
   set epochs(value) { this.#reflect("epochs", value); }
   get autotrain() { return this.hasAttribute("autotrain"); }
@@ -259,7 +276,7 @@ export class PyFrame extends HTMLElement {
 
   static {
     for (const [name, fallback] of Object.entries({
-      src: "", files: "", data: "", weights: "", program: "", packages: "", pyodide: "", base: "",
+      src: "", files: "", data: "", weights: "", program: "", packages: "", pyodide: "", base: "", height: "",
       device: "auto", loading: "lazy",
     })) {
       Object.defineProperty(this.prototype, name, {
@@ -333,10 +350,24 @@ export class PyFrame extends HTMLElement {
     if (this.spec.input?.kind === "text" && typeof value === "string") return this.#write(value);
     try {
       const found = await this.#engine.predict(value);
+      if (found.shape?.[0] === 1) this.#move(ArrayBuffer.isView(value) ? value : [value].flat(Infinity));
       this.#output(found, value);
       return found;
     } catch (error) {
       throw this.#told(error);
+    }
+  }
+
+  /** Has the input show what a script asks for, without asking once more. */
+  #move(value) {
+    const input = shown(this.#slots.input);
+    if (!input?.localName.startsWith("pf-")) return; // a part of the page's own
+    this.#asking.moved++;
+    input.removeEventListener("input", this.#given);
+    try {
+      input.value = typeof value === "string" ? value : Float32Array.from(value);
+    } finally {
+      input.addEventListener("input", this.#given);
     }
   }
 
@@ -461,10 +492,7 @@ export class PyFrame extends HTMLElement {
     this.#abort?.abort();
     this.#abort = null;
     engine?.close();
-    if (this.#state === "ready" || this.#state === "failed") {
-      this.#ready = Promise.withResolvers();
-      this.#ready.promise.catch(() => {});
-    }
+    if (this.#state === "ready" || this.#state === "failed") this.#renew();
     clearTimeout(this.#looking.timer);
     this.#writing = null;
     this.#history = [];
@@ -473,6 +501,11 @@ export class PyFrame extends HTMLElement {
     this.#said.clear();
     this.#notices.replaceChildren();
     this.#clearError();
+  }
+
+  #renew() {
+    this.#ready = Promise.withResolvers();
+    this.#ready.promise.catch(() => {}); // told by the event "error"
   }
 
   /** The program is there. */
@@ -679,8 +712,9 @@ export class PyFrame extends HTMLElement {
         if (value === null || value === undefined) {
           shown(this.#slots.output)?.clear?.();
         } else {
-          const turn = this.#turn;
+          const [turn, { moved }] = [this.#turn, this.#asking];
           const found = await this.#engine.predict(value);
+          if (moved !== this.#asking.moved) this.#asking.next = true;
           if (turn === this.#turn && !this.#asking.next) this.#output(found, value);
         }
       }
@@ -713,6 +747,7 @@ export class PyFrame extends HTMLElement {
     const writing = this.#writing = { given, ending: false };
     const [engine, input, output] = [this.#engine, shown(this.#slots.input), shown(this.#slots.output)];
     if (input) input.busy = true;
+    if (input && input.value !== given) this.#move(given);
     if (!this.#run) this.#say("Writing");
     output?.show?.("", false);
     try {
@@ -786,7 +821,7 @@ export class PyFrame extends HTMLElement {
     this.shadowRoot.append(
       around,
       make("div", { class: "head", part: "head" },
-        part("title", "h3", { hidden: true }), part("description", "p", { hidden: true })),
+        part("title", "h3"), part("description", "p", { hidden: true })),
       poster,
       part("loading", "div", { tabindex: -1 },
         part("loading-text", "p", { role: "status", id: "loading" }),
@@ -820,10 +855,11 @@ export class PyFrame extends HTMLElement {
 
   #name() {
     const title = this.getAttribute("title") || this.spec?.title || "";
-    const name = title || this.getAttribute("src") || this.getAttribute("program") || "a program";
+    const place = (this.getAttribute("src") || this.getAttribute("program") || "").split("/").filter(Boolean).at(-1);
+    const name = title || `Program ${place ?? ""}`.trim();
     if (!this.hasAttribute("aria-labelledby")) this.setAttribute("aria-label", name);
-    this.#part.title.textContent = title;
-    this.#part.title.hidden = !title;
+    this.#part.title.textContent = name;
+    this.#part.title.classList.toggle("said", !title); // a heading for those who can't see
   }
 
   /** Which of the views is shown: the poster, loading, what is wrong, or the program. */
@@ -900,7 +936,7 @@ export class PyFrame extends HTMLElement {
       this.#samples.spec = { kind, channels, height, width, names: spec.output.names ?? [] };
     }
     const { body, model } = this.#part;
-    if (spec.trained) body.prepend(model); // what has been learnt already is tried first
+    if (spec.trained || spec.input?.kind === "numbers") body.prepend(model); // tried first; sliders are small
     else body.append(model);
     const [trains, shows] = [spec.trains, Boolean(shownInput || shownOutput)];
     for (const name of ["train", "step-button", "reset", "save", "numbers"]) this.#part[name].hidden = !trains;

@@ -50,11 +50,7 @@ export async function open(options, hear) {
       hear("notice", { text: "This frame is closed off from its site (its origin is opaque), so its Python has " +
         "no WebGPU and the CPU does the arithmetic. sandbox=\"allow-scripts allow-same-origin\" opens it." });
     }
-    if (weights) {
-      const name = weights.split("/").at(-1);
-      await engine.load(new URL(weights, page).href, name)
-        .catch(({ message, traceback }) => hear("error", { message, traceback }));
-    }
+    if (weights) await engine.load(new URL(weights, page).href, weights.split("/").at(-1));
     return engine;
   } catch (error) {
     leave();

@@ -234,7 +234,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Itera
         made.write(points__py=POINTS, helper__py="SIZE = 10\n")
         made.write(b_in_pictures__py=PICTURES, b_in_helper__py="LOSE = 0\nmade = 0\n")
         made.write(lost_in_pictures__py=PICTURES, lost_in_helper__py="LOSE = 60\nmade = 0\n")
-        made.write(text__py=TEXT, package__py=POINTS.replace("from helper", "from tiny"))
+        made.write(
+            text__py=TEXT, gan__py=GAN, package__py=POINTS.replace("from helper", "from tiny")
+        )
         yield made
 
 
@@ -570,7 +572,6 @@ def test_writing_is_stopped(page: Page) -> None:
 
 def test_a_step_of_ones_own(page: Page) -> None:
     """Without a loss of that name the first number is drawn; a control is of both optimizers."""
-    page.site.write(gan__py=GAN)
     page.add('src="gan.py" device="cpu"')
     told = page.run(
         """const steps = [];
@@ -606,10 +607,16 @@ def test_weights(page: Page, tmp_path: Path) -> None:
     kept = page.run("return [el.spec.trained, (await el.predict([1, 2])).data[0], el.errors]")
     assert kept == [True, 0.5, []]
     frame = page.add('src="points.py" files="helper.py" weights="other.safetensors" device="cpu"')
-    (told,) = page.run("await el.ready; return el.errors")
+    (told,) = page.run("return el.errors")
+    assert page.run("return el.ready.catch(({ message }) => message)") == told
     assert "other.safetensors holds the weights of another model than points.py makes" in told
     assert "0.bias" in told
     assert frame.locator("[part=error-message]").inner_text() == told
+    page.add('src="points.py" files="helper.py" weights="nowhere.safetensors" device="cpu"')
+    told = page.run("return el.ready.catch(({ message }) => message)")
+    assert re.search("nowhere.safetensors can't be had from .*: the server says 404", told)
+    page.errors.clear()
+    page.add('src="points.py" files="helper.py" device="cpu"')
     same = page.run(
         """const bytes = await el.save();
         await el.train({ epochs: 1 });
@@ -618,8 +625,83 @@ def test_weights(page: Page, tmp_path: Path) -> None:
         return bytes.length === now.length && bytes.every((byte, i) => byte === now[i]);"""
     )
     assert same
-    (_, told) = page.run("await el.load(new Uint8Array(9)).catch(() => {}); return el.errors")
+    (told,) = page.run("await el.load(new Uint8Array(9)).catch(() => {}); return el.errors")
     assert "can't be read as weights" in told
+
+
+@pytest.mark.parametrize("loading", ["click", "eager"])
+def test_removed_before_it_is_ready(page: Page, loading: str) -> None:
+    """Who waits for it is told; put back, it loads as if it were new."""
+    page.add(f'src="points.py" files="helper.py" device="cpu" loading="{loading}"', wait=False)
+    told = page.run(
+        """const waits = el.ready.catch(({ name, message }) => [name, message]);
+        const parent = el.parentNode;
+        el.remove();
+        const told = await waits;
+        parent.append(el);
+        return [...told, (await el.load()).title];"""
+    )
+    wanted = "The element was removed before its program was ready."
+    assert told == ["AbortError", wanted, "Two colours"]
+
+
+def test_the_input_shows_what_a_script_asks(page: Page) -> None:
+    """Without asking for it once more."""
+    page.add('src="gan.py" device="cpu"')
+    asked = page.run(
+        """await new Promise(requestAnimationFrame);
+        const input = el.shadowRoot.querySelector("pf-numbers");
+        const heard = [];
+        el.addEventListener("prediction", ({ detail }) => heard.push(detail.data[0]));
+        const { data } = await el.predict([[0.5, -0.5, 0.25]]);
+        const one = [...input.value];
+        await el.predict([[0, 0, 0], [1, 1, 1]]);
+        const shown = el.shadowRoot.querySelector("pf-values").shadowRoot.textContent;
+        return { one, two: [...input.value], heard: heard.length, same: heard[0] === data[0] };"""
+    )
+    assert asked == {"one": [0.5, -0.5, 0.25], "two": [0.5, -0.5, 0.25], "heard": 2, "same": True}
+    page.add('src="points.py" files="helper.py" device="cpu"')
+    code = (
+        'await el.predict([0.5, -0.25]); return [...el.shadowRoot.querySelector("pf-points").value]'
+    )
+    assert page.run(code) == [0.5, -0.25]
+
+
+@pytest.mark.parametrize("width", [1200, 400])
+def test_sliders_stand_above_the_chart(page: Page, width: int) -> None:
+    page.page.set_viewport_size({"width": width, "height": 1000})
+    frame = page.add('src="gan.py" device="cpu"')
+    inputs, chart = (frame.locator(part).bounding_box() for part in ("pf-numbers", "pf-chart"))
+    assert inputs["y"] + inputs["height"] <= chart["y"]
+    page.page.set_viewport_size(SIZE)
+
+
+def test_a_height_is_reserved(page: Page) -> None:
+    """What stands below an element stays where it is."""
+
+    def tall() -> float:
+        return round(page.page.locator("py-frame").bounding_box()["height"])
+
+    page.add('src="points.py" files="helper.py" device="cpu" loading="click"', wait=False)
+    assert tall() == 24 * 16
+    waiting = []
+    for attributes in ('height="900"', 'style="--pf-height: 56.25rem"'):
+        page.add(f'src="points.py" files="helper.py" device="cpu" {attributes}', wait=False)
+        waiting.append(tall())
+        page.run("await el.load()")
+        waiting.append(tall())
+    assert waiting == [900, 900, 900, 900]
+    page.add('src="points.py" height="tall"')
+    (told,) = page.run("return el.errors")
+    assert told == '<py-frame height="tall">: expected pixels or a length such as 40rem.'
+
+
+def test_a_heading_for_who_cannot_see(page: Page) -> None:
+    """Of a program without a title; nobody else gets it."""
+    frame = page.add('src="b/pictures.py" files="b/helper.py" device="cpu"')
+    assert frame.get_by_role("heading", name="Program pictures.py").count() == 1
+    assert frame.get_attribute("aria-label") == "Program pictures.py"
+    assert frame.locator("[part=head]").bounding_box()["height"] == 0
 
 
 BAD = {
