@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import pyframe as pf
 from pyframe import nn, optim, web
 from pyframe.web import Demo
+from pyframe.web.session import Session
 
 
 def make_model() -> pf.Model:
@@ -85,6 +87,7 @@ def test_an_input_has_the_shape_of_a_sample(part: Any, shape: list[int]) -> None
         (lambda: Demo(make_model, web.Pad(), web.Pad()), "expected an output such as Bars"),
         (lambda: Demo(make_model, epochs=0), "epochs: expected at least 1, got 0"),
         (lambda: Demo(make_model, controls=["lr"]), "Slider, Choice or Toggle, got 'lr'"),
+        (lambda: Demo(make_model, rename={"a": 1}), "rename: expected a dict of names, .*'a': 1"),
         (lambda: Demo(make_model, web.Text()), "needs predict="),
     ],
 )
@@ -117,6 +120,35 @@ def test_a_program_without_a_demo_is_shown_by_its_functions() -> None:
 def test_a_program_without_a_model_is_refused() -> None:
     with pytest.raises(TypeError, match=r"defines no model: expected `demo = .*make_model"):
         Demo.of(program(model=nn.Linear(1, 1)))
+
+
+def test_weights_of_other_names(tmp_path: Path) -> None:
+    """Renamed, taken in part, or refused, as the demo says; what has the model's names stays."""
+    saved = make_model().net.state_dict()
+    path = tmp_path / "weights.safetensors"
+
+    def took(state: dict[str, pf.Tensor], **options: Any) -> bool:
+        pf.io.save(state, path)
+        session = Session(Demo(make_model, **options))
+        session.make_model()
+        session.take_weights(path)
+        return session.model.net.weight.tolist() == saved["weight"].tolist()
+
+    other = {f"net.{k}": v for k, v in saved.items()}
+    more = {**other, "head.weight": pf.zeros(1)}
+    with pytest.raises(RuntimeError, match=r"unexpected: net\.bias, net\.weight"):
+        took(other)
+    assert took(other, rename={"net.": ""})
+    assert took(other, rename={"net.weight": "weight", "net.bias": "bias", "": "x"})
+    assert took(saved, rename={"": "net."})
+    with pytest.raises(RuntimeError, match=r"unexpected: head\.weight"):
+        took(more, rename={"net.": ""})
+    assert took(more, rename={"net.": ""}, strict=False)
+    assert took({"weight": saved["weight"]}, strict=False)
+    with pytest.raises(RuntimeError, match=r"weight \[3\], which is \[2, 2\] in the net"):
+        took({"weight": pf.zeros(3)}, strict=False)
+    with pytest.raises(RuntimeError, match="none of the model's names, such as weight"):
+        took(more, strict=False)
 
 
 def test_declarations_load_nothing_but_pyframe() -> None:

@@ -26,6 +26,13 @@ export interface ProgramDocument {
   spec: Record<string, unknown>;
 }
 
+/** How a file of weights must fit: to the letter, unless `strict` is false or a program says otherwise. */
+export interface Fit {
+  strict?: boolean;
+  /** The model's names for the file's; an old one that ends in a dot stands for all that begin so. */
+  rename?: Record<string, string>;
+}
+
 /** What runtime.js makes; players of a page share one where none is given. */
 export interface Runtime {
   readonly limits: Record<string, number>;
@@ -69,7 +76,7 @@ export class Player {
   /** The weights as a safetensors file, which Model.load reads; `all`: with the optimizer's state. */
   save(options?: { all?: boolean }): Promise<Uint8Array>;
   /** Takes over weights of `save`, or of Model.save. `name`: what an error calls them. */
-  load(bytes: Uint8Array, name?: string): void;
+  load(bytes: Uint8Array, name?: string, options?: Fit): void;
   /** All as it was exported. */
   reset(): void;
   /** Keeps a copy of the state on the host, for `reopen`. */
@@ -126,7 +133,7 @@ export interface Engine {
   move(device: "gpu" | "cpu"): Promise<Record<string, unknown>>;
   save(): Promise<Uint8Array>;
   /** Takes over weights: the bytes of a file, or its URL. */
-  load(weights: string | Uint8Array | ArrayBuffer, name?: string): Promise<Record<string, unknown>>;
+  load(weights: string | Uint8Array | ArrayBuffer, name?: string, options?: Fit): Promise<Record<string, unknown>>;
   close(): Promise<void>;
 }
 
@@ -135,6 +142,8 @@ export function open(
   options: {
     program: string | URL;
     weights?: string | URL | null;
+    strict?: boolean;
+    rename?: Record<string, string>;
     device?: "auto" | "gpu" | "cpu";
     signal?: AbortSignal | null;
     runtime?: Runtime | null;

@@ -284,17 +284,23 @@ export class Player {
 
   /**
    * Takes over what `save` gave, or Model.save wrote; an optimizer's state that is not in it starts
-   * over. Nothing is changed where a name or a shape is another model's.
+   * over. Nothing is changed where a name or a shape is another model's. `strict` false: what fits by its
+   * name is taken, and the rest left. `rename` has the model's names for the file's; see `renamed`.
    */
-  load(bytes, name = "The file") {
-    const given = decode(bytes, name);
+  load(bytes, name = "The file", { strict = true, rename = {} } = {}) {
     const { weights, tensors } = this.#document;
     const targets = new Map(Object.entries(weights));
+    let given = decode(bytes, name);
+    if (!Object.keys(weights).every((key) => given.has(key))) given = renamed(given, rename);
+    if (!strict) {
+      for (const key of Object.keys(weights)) if (!given.has(key)) targets.delete(key);
+    }
     for (const [i, tensor] of tensors.entries()) {
       if (given.has(tensor.name) && CHANGING.includes(tensor.role)) targets.set(tensor.name, i);
     }
     const wrong = [];
-    for (const key of given.keys()) if (!targets.has(key)) wrong.push(`${key} is not in it`);
+    for (const key of strict ? given.keys() : []) if (!targets.has(key)) wrong.push(`${key} is not in it`);
+    if (!targets.size) wrong.push(`it has none of its names, such as ${Object.keys(weights)[0]}`);
     for (const [key, i] of targets) {
       const { shape } = tensors[i];
       const found = given.get(key);
@@ -701,6 +707,16 @@ function encode(tensors) {
   return bytes;
 }
 
+/** The entries of a file under new names: `rename` has those of old ones. An old one that ends in a dot, or is
+ * empty, stands for the beginning of names; the longest counts. */
+function renamed(given, rename) {
+  const starts = Object.keys(rename).filter((key) => /^$|\.$/.test(key)).sort((a, b) => b.length - a.length);
+  return new Map([...given].map(([key, value]) => {
+    const start = starts.find((text) => key.startsWith(text));
+    return [rename[key] ?? (start === undefined ? key : rename[start] + key.slice(start.length)), value];
+  }));
+}
+
 // --- the engine of <py-frame program="…">
 
 /**
@@ -715,7 +731,7 @@ export async function open(options, hear = () => {}) {
   const player = await Player.open(program, { runtime, signal, progress });
   try {
     const engine = new Engine(player, hear);
-    await engine.begin(weights && new URL(weights, document.baseURI).href, signal);
+    await engine.begin(weights && new URL(weights, document.baseURI).href, signal, options);
     return engine;
   } catch (error) {
     player.close();
@@ -756,7 +772,7 @@ class Engine {
   }
 
   /** Gets what is needed at once; the kernels of all but predictions are made meanwhile. */
-  async begin(weights, signal) {
+  async begin(weights, signal, options) {
     const player = this.#player;
     const { data } = player.document;
     const [bytes] = await Promise.all([
@@ -764,7 +780,7 @@ class Engine {
       data.samples ? this.#takeSamples(data.samples) : null,
     ]);
     if (bytes) {
-      player.load(bytes, weights);
+      player.load(bytes, weights, this.#fit(options));
       this.spec.trained = true;
     }
     const sizes = this.#plan.predict?.sizes ?? [];
@@ -875,14 +891,19 @@ class Engine {
   }
 
   /** Takes over weights of `save`, or of Model.save: the bytes of a file, or its URL. */
-  async load(weights, name) {
+  async load(weights, name, options = {}) {
     const url = typeof weights === "string" ? new URL(weights, document.baseURI).href : null;
     const bytes = url ? await fetched(url) : weights instanceof ArrayBuffer ? new Uint8Array(weights) : weights;
     await this.#still();
-    this.#player.load(bytes, name ?? url ?? undefined);
+    this.#player.load(bytes, name ?? url ?? undefined, this.#fit(options));
     this.spec.trained = true;
     await this.#keep();
     return this.#told();
+  }
+
+  /** How weights must fit: as is said, or else as the program says. */
+  #fit({ strict, rename }) {
+    return { strict: strict ?? this.spec.strict, rename: rename ?? this.spec.rename };
   }
 
   /** Stops, and gives back what it holds of the device. */

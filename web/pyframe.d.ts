@@ -113,6 +113,14 @@ export interface Failure {
   error?: unknown;
 }
 
+/** How a file of weights must fit; by default as the program says, else to the letter. */
+export interface Fit {
+  /** False: what fits by its name is taken, and the rest left. */
+  strict?: boolean;
+  /** The model's names for the file's; an old one that ends in a dot stands for all that begin so. */
+  rename?: Record<string, string>;
+}
+
 export interface TrainOptions {
   /** By default as many as the element or the program says, or as a pause left. */
   epochs?: number;
@@ -156,6 +164,8 @@ export class PyFrame extends HTMLElement {
   data: string;
   /** URL of a safetensors file. */
   weights: string;
+  /** JSON: the model's names for those of the file of weights. The attribute `strict="false"` takes what fits. */
+  rename: string;
   /** Packages of Pyodide. */
   packages: string;
   /** URL of the folder of another Pyodide. */
@@ -182,7 +192,7 @@ export class PyFrame extends HTMLElement {
   /** Loads the program, if it is not there yet; after a failure once more. */
   load(): Promise<Spec>;
   /** Takes over weights: the bytes of a safetensors file, or its URL. */
-  load(weights: string | Uint8Array | ArrayBuffer): Promise<Spec>;
+  load(weights: string | Uint8Array | ArrayBuffer, options?: Fit): Promise<Spec>;
   train(options?: TrainOptions): Promise<Trained>;
   step(): Promise<Trained>;
   pause(): Promise<void>;
@@ -236,11 +246,11 @@ export interface Engine {
   set(name: string, value: unknown): Promise<void>;
   move(device: "auto" | Device): Promise<void>;
   save(): Promise<Uint8Array>;
-  load(weights: string | Uint8Array | ArrayBuffer, name?: string): Promise<void>;
+  load(weights: string | Uint8Array | ArrayBuffer, name?: string, options?: Fit): Promise<void>;
   close(): Promise<void> | void;
 }
 
-export interface EngineOptions {
+export interface EngineOptions extends Fit {
   src?: string | null;
   program?: string | null;
   /** The program's text, in place of what lies at `src`. */

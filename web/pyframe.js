@@ -112,7 +112,7 @@ const list = (text) => (text ?? "").split(/[\s,]+/).filter(Boolean);
 export class PyFrame extends HTMLElement {
   static observedAttributes = [
     "src", "files", "data", "weights", "program", "packages", "pyodide", "base", "device", "loading", "title",
-    "height",
+    "height", "strict", "rename",
   ];
   static config = null; // in place of config.json: where a bundle has the files for Python (npm.js)
 
@@ -237,8 +237,22 @@ export class PyFrame extends HTMLElement {
       src, program, device, ...this.#place(),
       files: list(this.getAttribute("files")), data: list(this.getAttribute("data")),
       packages: list(this.getAttribute("packages")), weights: this.getAttribute("weights"),
-      pyodide: this.getAttribute("pyodide"), text: this.#source,
+      pyodide: this.getAttribute("pyodide"), text: this.#source, ...this.#fit(),
     };
+  }
+
+  /** How weights must fit, as the attributes say it. */
+  #fit() {
+    const [strict, rename] = [this.getAttribute("strict"), this.getAttribute("rename")];
+    if (![null, "", "true", "false"].includes(strict)) throw new Error(this.#bad("strict", ["true", "false"]));
+    let names;
+    try {
+      names = rename ? JSON.parse(rename) : undefined;
+      if (names && Object.values(names).some((name) => typeof name !== "string")) throw new TypeError();
+    } catch {
+      throw new Error(this.#bad("rename", ["JSON such as {\"old.\": \"new.\"}"]));
+    }
+    return { strict: strict === null ? undefined : strict !== "false", rename: names };
   }
 
   /** Where the files for Python lie: the folder that `base` names, or what belongs to this file. */
@@ -276,7 +290,7 @@ export class PyFrame extends HTMLElement {
 
   static {
     for (const [name, fallback] of Object.entries({
-      src: "", files: "", data: "", weights: "", program: "", packages: "", pyodide: "", base: "", height: "",
+      src: "", files: "", data: "", weights: "", program: "", packages: "", pyodide: "", base: "", height: "", rename: "",
       device: "auto", loading: "lazy",
     })) {
       Object.defineProperty(this.prototype, name, {
@@ -310,8 +324,8 @@ export class PyFrame extends HTMLElement {
   get training() { return this.#run !== null; }
 
   /** Loads the program, if it is not there yet; after a failure once more. */
-  load(weights) {
-    if (weights !== undefined) return this.#take(weights);
+  load(weights, options) {
+    if (weights !== undefined) return this.#take(weights, options);
     if (this.#state === "idle" || this.#state === "failed") this.#start();
     return this.ready;
   }
@@ -423,11 +437,12 @@ export class PyFrame extends HTMLElement {
     if (!this.#run) this.#say(this.spec.trains && !this.spec.trained ? `${now} Press Train.` : now);
   }
 
-  async #take(weights) {
+  async #take(weights, options) {
     await this.load();
+    const fit = { ...this.#fit(), ...options };
     const from = typeof weights === "string" ? new URL(weights, document.baseURI).href : weights;
     const name = typeof weights === "string" ? weights.split("/").at(-1) : undefined;
-    await this.#change("Loading the weights", (engine) => engine.load(from, name));
+    await this.#change("Loading the weights", (engine) => engine.load(from, name, fit));
     this.#say("The network has the saved weights now.");
     return this.ready;
   }

@@ -50,7 +50,8 @@ export async function open(options, hear) {
       hear("notice", { text: "This frame is closed off from its site (its origin is opaque), so its Python has " +
         "no WebGPU and the CPU does the arithmetic. sandbox=\"allow-scripts allow-same-origin\" opens it." });
     }
-    if (weights) await engine.load(new URL(weights, page).href, weights.split("/").at(-1));
+    const { strict, rename } = options;
+    if (weights) await engine.load(new URL(weights, page).href, weights.split("/").at(-1), { strict, rename });
     return engine;
   } catch (error) {
     leave();
@@ -252,9 +253,10 @@ class PythonEngine {
   async save() { return (await this.#ask("save")).data; }
 
   /** Takes over weights: the bytes of a file, or its URL. */
-  async load(weights, name) {
+  async load(weights, name, options = {}) {
     const from = typeof weights === "string" ? { url: weights } : { data: new Uint8Array(weights) };
-    this.#take(await this.#ask("load", { ...from, ...(name && { name }) }));
+    const given = Object.entries({ name, ...options }).filter(([, value]) => (value ?? null) !== null);
+    this.#take(await this.#ask("load", { ...from, ...Object.fromEntries(given) }));
   }
 
   async close() { this.#link.leave(this.#app); }

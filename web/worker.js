@@ -76,8 +76,9 @@ async function open(app, { config, base, file, source, text: edited, files, pack
 }
 
 /** Takes over weights, which may lie at a URL. */
-async function load(app, { url, name, data }) {
-  return tell(app, "load", { ...(name && { name }), data: data ?? await get(url, name) });
+async function load(app, { url, data, ...rest }) {
+  const { name } = rest;
+  return tell(app, "load", { ...rest, data: data ?? await get(url, name) });
 }
 
 /** Trains, and keeps the kernels that it made for the next visit. */

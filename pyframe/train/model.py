@@ -721,13 +721,13 @@ class Model:
     def load(self, path: Any) -> Model:
         """Read weights that `save` wrote, or a checkpoint's. Nothing is loaded if any name or shape
         differs."""
-        from pyframe.io import load
+        state = weights_of(check.path("Model.load", path))
+        return self._take(f"Model.load: {os.fspath(path)}", state)
 
-        state = load(check.path("Model.load", path), weights_only=True)
-        if isinstance(state, Mapping) and MARK in state:
-            state = state["net"]
-        check.state_dict(f"Model.load: {os.fspath(path)}", self.net, state)
-        self.net.load_state_dict(state)
+    def _take(self, what: str, state: Any, strict: bool = True) -> Model:
+        """Take over weights; with `strict` those of all names, else those that are there."""
+        check.state_dict(what, self.net, state if strict else {**self.net.state_dict(), **state})
+        self.net.load_state_dict(state, strict=strict)
         self._safe = None  # its copies are of other weights
         return self
 
@@ -741,6 +741,14 @@ class Model:
         from pyframe.train.checkpoint import write
 
         await write(self, check.path("Model.save_checkpoint", path))
+
+
+def weights_of(path: Any) -> Any:
+    """What a file holds as weights, or a checkpoint as those of its net."""
+    from pyframe.io import load
+
+    state = load(path, weights_only=True)
+    return state["net"] if isinstance(state, Mapping) and MARK in state else state
 
 
 def _write(state: Mapping[str, pf.Tensor], path: Any) -> None:

@@ -348,7 +348,10 @@ class Demo:
     trained. `data` gives what it learns from: a data set, (x, y) tensors, or (training, test)
     data sets. `predict(model, x)` stands in place of the network's forward: tensors (N, *shape) in,
     a tensor out; with Text, a str in, and a str or pieces of one out. `controls` are shown beside
-    Train. `read_every`: steps between two losses that are read.
+    Train. `read_every`: steps between two losses that are read. Of files of weights, `strict=False`
+    takes what fits by its name and leaves the rest, and `rename` has the model's names for the
+    file's: {"fc.weight": "head.weight", "backbone.": ""}, where a dot at the end stands for all
+    names that begin so.
     """
 
     model: Callable[..., Model]
@@ -363,6 +366,8 @@ class Demo:
     predict: Callable[..., Any] | None = None
     read_every: int = 8
     extra: Mapping[str, Any] = field(default_factory=dict)  # JSON data for the page's own scripts
+    strict: bool = True
+    rename: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         made = not isinstance(self.model, type) and (
@@ -378,6 +383,9 @@ class Demo:
         for name in ("epochs", "batch_size", "read_every"):
             value = getattr(self, name)
             _need(f"Demo: {name}", isinstance(value, int) and value >= 1, "at least 1", value)
+        _need("Demo: rename", isinstance(self.rename, Mapping)
+              and all(isinstance(s, str) for pair in self.rename.items() for s in pair),
+              'a dict of names, such as {"old.": "new."}', self.rename)  # fmt: skip
         self.controls = tuple(self.controls)
         for c in self.controls:
             _need("Demo: controls", isinstance(c, (Slider, Choice, Toggle)),
@@ -400,6 +408,8 @@ class Demo:
             "batch_size": self.batch_size,
             "trains": self.data is not None or isinstance(self.inputs, Points),
             "extra": dict(self.extra),
+            "strict": self.strict,
+            "rename": dict(self.rename),
         }
 
     @staticmethod

@@ -308,7 +308,7 @@ def _job(
         return _of_demo(program, train, data, weights, batch_size)
     if isinstance(program, Model):
         if weights is not None:
-            _load(program, weights)
+            _load(program.load, weights)
         return _of_model(program, sample, train, data, batch_size)
     if isinstance(program, nn.Module):
         if sample is None:
@@ -408,9 +408,9 @@ def _no_widget(part: str, what: str, shape: Sequence[int]) -> str:
     )
 
 
-def _load(model: Model, weights: Any) -> None:
+def _load(load: Callable[[Any], Any], weights: Any) -> None:
     try:
-        model.load(weights)
+        load(weights)
     except RuntimeError as e:
         raise ExportError(f"{weights} holds the weights of another model: {e}") from e
 
@@ -456,7 +456,7 @@ def _of_demo(
     if not isinstance(model, Model):
         raise TypeError(f"export: the demo's model is {type(model).__name__}, expected a pf.Model")
     if weights is not None:
-        _load(model, weights)
+        _load(session.take_weights, weights)
     learn = test = None
     if demo.data is not None:
         session.load_data()

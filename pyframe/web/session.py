@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,29 @@ class Session:
         parts = isinstance(found, (tuple, list)) and len(found) == 2 and not is_pair(found)
         self.train_data, self.test_data = found if parts else (found, None)
 
+    def take_weights(
+        self, path: Any, strict: bool | None = None, rename: Mapping[str, str] | None = None
+    ) -> None:
+        """Give the model the weights of a file; `strict` and `rename` as the demo has them, unless
+        they are given. Raises RuntimeError where they do not fit."""
+        from pyframe.train.model import weights_of
+
+        strict = self.demo.strict if strict is None else strict
+        rename = self.demo.rename if rename is None else rename
+        what, state = f"Model.load: {path}", weights_of(path)
+        if isinstance(state, Mapping):
+            own = self.model.net.state_dict()
+            if not own.keys() <= state.keys():
+                state = renamed(state, rename)
+            if not strict:
+                state = {name: value for name, value in state.items() if name in own}
+                if not state:
+                    raise RuntimeError(
+                        f"{what}: the file is of another architecture: it has none of the model's "
+                        f"names, such as {next(iter(own), 'none')}"
+                    )
+        self.model._take(what, state, strict)
+
     # --- options of the optimizers
 
     @property
@@ -82,6 +105,20 @@ class Session:
             "output": self.outputs.spec() if self.outputs else None,
             **about(self.model.net, self.model.metrics),
         }
+
+
+def renamed(state: Mapping[str, Any], rename: Mapping[str, str]) -> dict[str, Any]:
+    """The entries of a file under new names: `rename` has those of old ones. An old one that ends
+    in a dot, or is empty, stands for the beginning of names; the longest counts."""
+    starts = sorted((k for k in rename if not k or k.endswith(".")), key=len, reverse=True)
+
+    def new(name: str) -> str:
+        if name in rename:
+            return rename[name]
+        start = next((start for start in starts if name.startswith(start)), None)
+        return name if start is None else rename[start] + name[len(start) :]
+
+    return {new(name): value for name, value in state.items()}
 
 
 def about(net: nn.Module, metrics: Iterable[str]) -> dict[str, Any]:

@@ -672,13 +672,15 @@ class App(Session):
         data = await safetensors.save_async(self.model.net.state_dict())
         return {"data": np.frombuffer(data, np.uint8)}
 
-    async def load(self, data: Any, name: str = "The file") -> dict[str, Any]:
-        """Take over weights that `save` gave, or `Model.save` wrote."""
+    async def load(
+        self, data: Any, name: str = "The file", strict: bool | None = None, rename: Any = None
+    ) -> dict[str, Any]:
+        """Take over weights that `save` gave, or `Model.save` wrote; see `take_weights`."""
         await self.still()
         path = self.folder / ".weights"
         path.write_bytes(bytes(data))
         try:
-            self.model.load(path)
+            self.take_weights(path, strict, rename)
         except (RuntimeError, ValueError, OSError) as error:
             why = f"{error}".replace(f"Model.load: {path}: ", "").replace(f"{path}", name)
             if "another architecture" in why:

@@ -629,6 +629,25 @@ def test_weights(page: Page, tmp_path: Path) -> None:
     assert "can't be read as weights" in told
 
 
+def test_weights_of_other_names(page: Page) -> None:
+    pf.manual_seed(0)
+    net = pf.nn.Sequential(pf.nn.Linear(2, 8), pf.nn.Tanh(), pf.nn.Linear(8, 2))
+    given = {f"net.{k}": pf.zeros_like(v) for k, v in net.state_dict().items()}
+    io.save({**given, "more": pf.zeros(1)}, page.site.root / "renamed.safetensors")
+    names = """weights="renamed.safetensors" rename='{"net.": ""}'"""
+    page.add(f'src="points.py" files="helper.py" device="cpu" strict="false" {names}')
+    assert page.run("return [el.errors, (await el.predict([1, 2])).data[0]]") == [[], 0.5]
+    page.run(
+        "el.errors = []; await el.load('renamed.safetensors', { strict: true }).catch(() => {})"
+    )
+    (told,) = page.run("return el.errors")
+    assert "unexpected: more" in told
+    for bad, why in (("strict='no'", "true or false"), ("rename='net'", 'JSON such as {"old.":')):
+        page.add(f'src="points.py" {bad}')
+        (told,) = page.run("return el.errors")
+        assert why in told
+
+
 @pytest.mark.parametrize("loading", ["click", "eager"])
 def test_removed_before_it_is_ready(page: Page, loading: str) -> None:
     """Who waits for it is told; put back, it loads as if it were new."""

@@ -449,6 +449,29 @@ def test_bad_arguments(page: Any, tmp_path: Path) -> None:
     assert page.evaluate("engine.player.tensors(['guard:']).then(([[flag]]) => flag)") == 0
 
 
+def test_weights_of_other_names(page: Any, tmp_path: Path) -> None:
+    """Renamed, and taken in part."""
+    model = make_model()
+    given = {f"net.{k}": pf.full_like(v, 0.25) for k, v in model.net.state_dict().items()}
+    pf.io.save({**given, "more": pf.zeros(1)}, tmp_path / "weights.safetensors")
+    told = page.evaluate(
+        """async (raw) => {
+            await opened();
+            const tell = (fit) => message(() => engine.load(Uint8Array.from(raw), "w", fit));
+            const rename = { "net.": "" };
+            return {
+                strict: await tell({ rename }), none: await tell({ strict: false }),
+                taken: await tell({ strict: false, rename }),
+                value: (await engine.player.tensors(["3.bias"]))[0][0],
+            };
+        }""",
+        list((tmp_path / "weights.safetensors").read_bytes()),
+    )
+    assert "another model: more is not in it." in told["strict"]
+    assert "it has none of its names, such as 0.weight" in told["none"]
+    assert (told["taken"], told["value"]) == (None, 0.25)
+
+
 def changed(site: Site, name: str, change: Callable[[Path], None]) -> str:
     """A copy of an exported folder, with something wrong in it."""
     folder = site.folder / name
