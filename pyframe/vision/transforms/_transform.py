@@ -41,7 +41,6 @@ def fields(shown: str | None = None, /, **kept: Callable[[Any], Any]) -> Callabl
             for name, form in kept.items():
                 setattr(self, name, form(given[name]))
 
-        init_fields.fields = names  # type: ignore[attr-defined]
         init_fields.shown = " ".join(names) if shown is None else shown  # type: ignore[attr-defined]
         return init_fields  # type: ignore[return-value]
 
@@ -70,9 +69,8 @@ class Transform(Module):
     none, the first Tensor; the rest passes through.
     """
 
-    _fields: ClassVar[tuple[str, ...]] = ()
     # What `transform` calls where a subclass has none: with the image, with what `make_params` gave
-    # if that is a tuple, and with the fields that are parameters of it.
+    # (a dict by names, or a tuple of the first), and with the attributes of the other names.
     _function: ClassVar[Callable[..., Any] | None] = None
     _arguments: ClassVar[list[str]] = []  # of it, after the image
 
@@ -87,8 +85,8 @@ class Transform(Module):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         init: Any = cls.__dict__.get("__init__")
-        if hasattr(init, "fields"):
-            cls._fields, cls._shown = init.fields, init.shown
+        if hasattr(init, "shown"):
+            cls._shown = init.shown
         if cls._function is not None:
             cls._arguments = list(inspect.signature(cls._function).parameters)[1:]
 
@@ -104,9 +102,10 @@ class Transform(Module):
         function = type(self)._function
         if function is None:
             raise NotImplementedError(f"{type(self).__name__} has no transform(inpt, params)")
-        drawn = params if isinstance(params, tuple) else ()
-        names = (name for name in self._arguments[len(drawn) :] if name in self._fields)
-        return function(inpt, *drawn, **{name: getattr(self, name) for name in names})
+        given = {name: getattr(self, name) for name in self._arguments if name in vars(self)}
+        if isinstance(params, tuple):
+            params = dict(zip(self._arguments, params, strict=False))
+        return function(inpt, **{**given, **params})
 
     def forward(self, *inputs: Any) -> Any:
         """The sample with its images transformed: several arguments are a tuple."""

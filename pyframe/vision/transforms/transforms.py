@@ -526,7 +526,7 @@ class RandomRotation(Transform):
         return _draw.uniform(*degrees)
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
-        return (self.get_params(self.degrees),)
+        return {"angle": self.get_params(self.degrees)}
 
     def extra_repr(self) -> str:
         center = "" if self.center is None else f", center={self.center}"
@@ -673,7 +673,7 @@ class ElasticTransform(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
         size = F.get_dimensions(first_image(flat_inputs))[1:]
-        return (self.get_params(self.alpha, self.sigma, size),)
+        return {"displacement": self.get_params(self.alpha, self.sigma, size)}
 
 
 # --- neighborhoods and color
@@ -709,7 +709,7 @@ class GaussianBlur(Transform):
         return _draw.uniform(sigma_min, sigma_max)
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
-        return self.kernel_size, [self.get_params(self.sigma[0], self.sigma[1])] * 2
+        return {"sigma": [self.get_params(self.sigma[0], self.sigma[1])] * 2}
 
 
 class ColorJitter(Transform):

@@ -109,7 +109,7 @@ class RandomChannelPermutation(Transform):
     _function = F.permute_channels
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
-        return (_draw.permutation(F.get_num_channels(first_image(flat_inputs))),)
+        return {"permutation": _draw.permutation(F.get_num_channels(first_image(flat_inputs)))}
 
 
 class RandomPhotometricDistort(Transform):
@@ -174,7 +174,7 @@ class JPEG(Transform):
         self.quality = quality
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
-        return (_draw.randint(self.quality[0], self.quality[1] + 1),)
+        return {"quality": _draw.randint(self.quality[0], self.quality[1] + 1)}
 
 
 class UniformTemporalSubsample(Transform):
@@ -192,6 +192,7 @@ class UniformTemporalSubsample(Transform):
 class RandomZoomOut(RandomlyApplied):
     """An image somewhere on a canvas of `fill`, whose sides are a factor of `side_range` longer."""
 
+    _function = F.pad
     _shown = PLAIN
 
     def __init__(self, fill: Any = 0, side_range: Any = (1.0, 4.0), p: float = 0.5) -> None:
@@ -209,21 +210,17 @@ class RandomZoomOut(RandomlyApplied):
         left, top = int(more_w * _draw.uniform()), int(more_h * _draw.uniform())
         return {"padding": [left, top, more_w - left, more_h - top]}
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.pad(inpt, **params, fill=self.fill)
-
 
 class _Resized(Transform):
     """An image of a size that is drawn."""
+
+    _function = F.resize
 
     def _size(self, h: int, w: int) -> Any:
         raise NotImplementedError
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
-        return {"size": self._size(*F.get_size(first_image(flat_inputs)))}
-
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.resize(inpt, **params, interpolation=self.interpolation, antialias=self.antialias)
+        return {"size": self._size(*F.get_size(first_image(flat_inputs))), "max_size": None}
 
 
 class ScaleJitter(_Resized):
