@@ -11,7 +11,7 @@ from pyframe import full, nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder, check_setting, start
-from pyframe.vision.ops.misc import Conv2dNormActivation, Kind, Permute, StochasticDepth
+from pyframe.vision.ops.misc import Conv2dNormActivation, Permute, StochasticDepth, Type
 
 __all__ = ["ConvNeXt", "convnext_base", "convnext_large", "convnext_small", "convnext_tiny"]
 
@@ -31,7 +31,7 @@ class CNBlock(nn.Module):
 
     def __init__(
         self, dim: int, layer_scale: float, stochastic_depth_prob: float,
-        norm_layer: Kind | None = None,
+        norm_layer: Type | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         norm = norm_layer or partial(nn.LayerNorm, eps=1e-6)
@@ -64,8 +64,8 @@ class ConvNeXt(nn.Module):
 
     def __init__(
         self, block_setting: Sequence[CNBlockConfig], stochastic_depth_prob: float = 0.0,
-        layer_scale: float = 1e-6, num_classes: int = 1000, block: Kind | None = None,
-        norm_layer: Kind | None = None,
+        layer_scale: float = 1e-6, num_classes: int = 1000, block: Type | None = None,
+        norm_layer: Type | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         check_setting("block_setting", block_setting, CNBlockConfig, "CNBlockConfig")

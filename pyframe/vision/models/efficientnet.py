@@ -12,7 +12,7 @@ from pyframe import nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import Classifier, builder, check_setting, make_divisible, start
-from pyframe.vision.ops.misc import Conv2dNormActivation, Kind, SqueezeExcitation, StochasticDepth
+from pyframe.vision.ops.misc import Conv2dNormActivation, SqueezeExcitation, StochasticDepth, Type
 
 __all__ = [
     "EfficientNet", "efficientnet_b0", "efficientnet_b1", "efficientnet_b2", "efficientnet_b3",
@@ -26,7 +26,7 @@ class FusedMBConvConfig:
 
     def __init__(
         self, expand_ratio: float, kernel: int, stride: int, input_channels: int, out_channels: int,
-        num_layers: int, block: Kind | None = None,
+        num_layers: int, block: Type | None = None,
     ) -> None:  # fmt: skip
         self.expand_ratio = expand_ratio
         self.kernel = kernel
@@ -48,7 +48,7 @@ class MBConvConfig(FusedMBConvConfig):
     def __init__(
         self, expand_ratio: float, kernel: int, stride: int, input_channels: int, out_channels: int,
         num_layers: int, width_mult: float = 1.0, depth_mult: float = 1.0,
-        block: Kind | None = None,
+        block: Type | None = None,
     ) -> None:  # fmt: skip
         before, after = (
             self.adjust_channels(n, width_mult) for n in (input_channels, out_channels)
@@ -79,8 +79,8 @@ class MBConv(_Residual):
     """A convolution within each of many channels, which are then scaled, between few."""
 
     def __init__(
-        self, cnf: MBConvConfig, stochastic_depth_prob: float, norm_layer: Kind,
-        se_layer: Kind = SqueezeExcitation,
+        self, cnf: MBConvConfig, stochastic_depth_prob: float, norm_layer: Type,
+        se_layer: Type = SqueezeExcitation,
     ) -> None:  # fmt: skip
         conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
         before, after = cnf.input_channels, cnf.out_channels
@@ -100,7 +100,7 @@ class FusedMBConv(_Residual):
     """A convolution to many channels, and one back."""
 
     def __init__(
-        self, cnf: FusedMBConvConfig, stochastic_depth_prob: float, norm_layer: Kind
+        self, cnf: FusedMBConvConfig, stochastic_depth_prob: float, norm_layer: Type
     ) -> None:
         conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
         before, after = cnf.input_channels, cnf.out_channels
@@ -123,7 +123,7 @@ class EfficientNet(Classifier):
 
     def __init__(
         self, inverted_residual_setting: Sequence[FusedMBConvConfig], dropout: float,
-        stochastic_depth_prob: float = 0.2, num_classes: int = 1000, norm_layer: Kind | None = None,
+        stochastic_depth_prob: float = 0.2, num_classes: int = 1000, norm_layer: Type | None = None,
         last_channel: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__()

@@ -10,7 +10,7 @@ from pyframe import nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder, make_divisible, start
-from pyframe.vision.ops.misc import Conv2dNormActivation, Kind
+from pyframe.vision.ops.misc import Conv2dNormActivation, Type
 
 __all__ = ["MobileNetV2", "mobilenet_v2"]
 
@@ -25,7 +25,7 @@ class InvertedResidual(nn.Module):
     """A 3x3 convolution within each of many channels, between few."""
 
     def __init__(
-        self, inp: int, oup: int, stride: int, expand_ratio: int, norm_layer: Kind | None = None
+        self, inp: int, oup: int, stride: int, expand_ratio: int, norm_layer: Type | None = None
     ) -> None:
         super().__init__()
         if stride not in (1, 2):
@@ -59,7 +59,7 @@ class MobileNetV2(nn.Module):
     def __init__(
         self, num_classes: int = 1000, width_mult: float = 1.0,
         inverted_residual_setting: Sequence[Sequence[int]] | None = None, round_nearest: int = 8,
-        block: Kind | None = None, norm_layer: Kind | None = None, dropout: float = 0.2,
+        block: Type | None = None, norm_layer: Type | None = None, dropout: float = 0.2,
     ) -> None:  # fmt: skip
         super().__init__()
         setting = _SETTING if inverted_residual_setting is None else inverted_residual_setting

@@ -10,7 +10,7 @@ from pyframe import nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import Classifier, builder, check_setting, make_divisible, start
-from pyframe.vision.ops.misc import Conv2dNormActivation, Kind, SqueezeExcitation
+from pyframe.vision.ops.misc import Conv2dNormActivation, SqueezeExcitation, Type
 
 __all__ = ["MobileNetV3", "mobilenet_v3_large", "mobilenet_v3_small"]
 
@@ -43,7 +43,7 @@ class InvertedResidual(nn.Module):
     """A convolution within each of many channels, which may be scaled, between few."""
 
     def __init__(
-        self, cnf: InvertedResidualConfig, norm_layer: Kind, se_layer: Kind = _scaled
+        self, cnf: InvertedResidualConfig, norm_layer: Type, se_layer: Type = _scaled
     ) -> None:
         super().__init__()
         if not 1 <= cnf.stride <= 2:
@@ -73,7 +73,7 @@ class MobileNetV3(Classifier):
 
     def __init__(
         self, inverted_residual_setting: Sequence[InvertedResidualConfig], last_channel: int,
-        num_classes: int = 1000, block: Kind | None = None, norm_layer: Kind | None = None,
+        num_classes: int = 1000, block: Type | None = None, norm_layer: Type | None = None,
         dropout: float = 0.2,
     ) -> None:  # fmt: skip
         super().__init__()

@@ -12,7 +12,7 @@ from pyframe import nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder, start
-from pyframe.vision.ops.misc import Kind
+from pyframe.vision.ops.misc import Type
 
 __all__ = [
     "ResNet", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
@@ -42,7 +42,7 @@ class _Block(nn.Module):
 
     def __init__(
         self, inplanes: int, planes: int, stride: int = 1, downsample: nn.Module | None = None,
-        groups: int = 1, base_width: int = 64, dilation: int = 1, norm_layer: Kind | None = None,
+        groups: int = 1, base_width: int = 64, dilation: int = 1, norm_layer: Type | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         norm = norm_layer or nn.BatchNorm2d
@@ -66,7 +66,7 @@ class BasicBlock(_Block):
 
     def _layers(
         self, inplanes: int, planes: int, stride: int, groups: int, base_width: int,
-        dilation: int, norm: Kind,
+        dilation: int, norm: Type,
     ) -> None:  # fmt: skip
         if groups != 1 or base_width != 64:
             raise ValueError(
@@ -92,7 +92,7 @@ class Bottleneck(_Block):
 
     def _layers(
         self, inplanes: int, planes: int, stride: int, groups: int, base_width: int,
-        dilation: int, norm: Kind,
+        dilation: int, norm: Type,
     ) -> None:  # fmt: skip
         width = int(planes * (base_width / 64.0)) * groups
         self.conv1 = conv1x1(inplanes, width)
@@ -119,7 +119,7 @@ class ResNet(nn.Module):
     def __init__(
         self, block: type[BasicBlock | Bottleneck], layers: Sequence[int], num_classes: int = 1000,
         zero_init_residual: bool = False, groups: int = 1, width_per_group: int = 64,
-        replace_stride_with_dilation: Sequence[bool] | None = None, norm_layer: Kind | None = None,
+        replace_stride_with_dilation: Sequence[bool] | None = None, norm_layer: Type | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self._norm_layer: Any = norm_layer or nn.BatchNorm2d

@@ -13,7 +13,7 @@ from pyframe import cat, empty, nn, zeros
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder
-from pyframe.vision.ops.misc import MLP, Conv2dNormActivation, Kind
+from pyframe.vision.ops.misc import MLP, Conv2dNormActivation, Type
 
 __all__ = ["VisionTransformer", "vit_b_16", "vit_b_32", "vit_h_14", "vit_l_16", "vit_l_32"]
 
@@ -26,8 +26,8 @@ class ConvStemConfig(NamedTuple):
     out_channels: int
     kernel_size: int
     stride: int
-    norm_layer: Kind = nn.BatchNorm2d
-    activation_layer: Kind = nn.ReLU
+    norm_layer: Type = nn.BatchNorm2d
+    activation_layer: Type = nn.ReLU
 
 
 class MLPBlock(MLP):
@@ -56,7 +56,7 @@ class EncoderBlock(nn.Module):
 
     def __init__(
         self, num_heads: int, hidden_dim: int, mlp_dim: int, dropout: float,
-        attention_dropout: float, norm_layer: Kind = _layer_norm,
+        attention_dropout: float, norm_layer: Type = _layer_norm,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_heads = num_heads
@@ -80,7 +80,7 @@ class Encoder(nn.Module):
 
     def __init__(
         self, seq_length: int, num_layers: int, num_heads: int, hidden_dim: int, mlp_dim: int,
-        dropout: float, attention_dropout: float, norm_layer: Kind = _layer_norm,
+        dropout: float, attention_dropout: float, norm_layer: Type = _layer_norm,
     ) -> None:  # fmt: skip
         super().__init__()
         positions = init.normal_(empty(1, seq_length, hidden_dim), std=0.02)
@@ -107,7 +107,7 @@ class VisionTransformer(nn.Module):
     def __init__(
         self, image_size: int, patch_size: int, num_layers: int, num_heads: int, hidden_dim: int,
         mlp_dim: int, dropout: float = 0.0, attention_dropout: float = 0.0, num_classes: int = 1000,
-        representation_size: int | None = None, norm_layer: Kind = _layer_norm,
+        representation_size: int | None = None, norm_layer: Type = _layer_norm,
         conv_stem_configs: Sequence[ConvStemConfig] | None = None,
     ) -> None:  # fmt: skip
         super().__init__()

@@ -14,7 +14,7 @@ __all__ = [
     "SqueezeExcitation", "StochasticDepth", "stochastic_depth",
 ]  # fmt: skip
 
-Kind = Callable[..., nn.Module]  # of a module: its class, or one with some arguments
+Type = Callable[..., nn.Module]  # of a module: its class, or one with some arguments
 
 
 def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) -> Tensor:
@@ -80,9 +80,9 @@ class ConvNormActivation(nn.Sequential):
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any = 3, stride: Any = 1,
-        padding: Any = None, groups: int = 1, norm_layer: Kind | None = nn.BatchNorm2d,
-        activation_layer: Kind | None = nn.ReLU, dilation: Any = 1, inplace: bool | None = True,
-        bias: bool | None = None, conv_layer: Kind = nn.Conv2d,
+        padding: Any = None, groups: int = 1, norm_layer: Type | None = nn.BatchNorm2d,
+        activation_layer: Type | None = nn.ReLU, dilation: Any = 1, inplace: bool | None = True,
+        bias: bool | None = None, conv_layer: Type = nn.Conv2d,
     ) -> None:  # fmt: skip
         if padding is None:
             padding = _same(kernel_size, dilation)
@@ -124,8 +124,8 @@ class Conv3dNormActivation(ConvNormActivation):
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any = 3, stride: Any = 1,
-        padding: Any = None, groups: int = 1, norm_layer: Kind | None = nn.BatchNorm3d,
-        activation_layer: Kind | None = nn.ReLU, dilation: Any = 1, inplace: bool | None = True,
+        padding: Any = None, groups: int = 1, norm_layer: Type | None = nn.BatchNorm3d,
+        activation_layer: Type | None = nn.ReLU, dilation: Any = 1, inplace: bool | None = True,
         bias: bool | None = None,
     ) -> None:  # fmt: skip
         super().__init__(
@@ -138,8 +138,8 @@ class SqueezeExcitation(nn.Module):
     """Channels scaled by what a small net makes of their means (arXiv 1709.01507, fig. 1)."""
 
     def __init__(
-        self, input_channels: int, squeeze_channels: int, activation: Kind = nn.ReLU,
-        scale_activation: Kind = nn.Sigmoid,
+        self, input_channels: int, squeeze_channels: int, activation: Type = nn.ReLU,
+        scale_activation: Type = nn.Sigmoid,
     ) -> None:  # fmt: skip
         super().__init__()
         self.avgpool = nn.AdaptiveAvgPool2d(1)
@@ -158,8 +158,8 @@ class MLP(nn.Sequential):
     """Linear layers of `hidden_channels`, each but the last with norm, activation and dropout."""
 
     def __init__(
-        self, in_channels: int, hidden_channels: Sequence[int], norm_layer: Kind | None = None,
-        activation_layer: Kind = nn.ReLU, inplace: bool | None = None, bias: bool = True,
+        self, in_channels: int, hidden_channels: Sequence[int], norm_layer: Type | None = None,
+        activation_layer: Type = nn.ReLU, inplace: bool | None = None, bias: bool = True,
         dropout: float = 0.0,
     ) -> None:  # fmt: skip
         options = _inplace(inplace)
