@@ -85,86 +85,73 @@ def same(got: Any, want: Any, levels: int = 0, apart: float = 0.0) -> None:
 
 START = [[0, 0], [17, 0], [17, 12], [0, 12]]
 END = [[2, 1], [15, 3], [16, 11], [1, 9]]
-NEAR, LINEAR, CUBIC = "nearest", "bilinear", "bicubic"
+BOTH = TENSORS + PILS
+MODES = {
+    "NEAR": "nearest", "LINEAR": "bilinear", "CUBIC": "bicubic", "EXACT": "nearest-exact",
+    "LANCZOS": "lanczos",
+}  # fmt: skip
 
-# name, arguments, images, and where levels of uint8 may be one off: interpolation rounds sums of
-# float32 that were added in another order, and hue goes by another formula of the same function.
-FUNCTIONS: list[tuple[str, dict[str, Any], tuple[str, ...], int]] = [
-    ("hflip", {}, TENSORS + PILS, 0),
-    ("vflip", {}, TENSORS + PILS, 0),
-    ("crop", {"top": 2, "left": 3, "height": 5, "width": 7}, TENSORS + PILS, 0),
-    ("crop", {"top": -2, "left": 12, "height": 9, "width": 11}, TENSORS + PILS, 0),
-    ("crop", {"top": 10, "left": -3, "height": 9, "width": 30}, TENSORS + PILS, 0),
-    ("center_crop", {"output_size": 7}, TENSORS + PILS, 0),
-    ("center_crop", {"output_size": [16, 9]}, TENSORS + PILS, 0),
-    ("center_crop", {"output_size": (16, 23)}, TENSORS + PILS, 0),
-    ("five_crop", {"size": 6}, TENSORS + PILS, 0),
-    ("ten_crop", {"size": (6, 5)}, TENSORS + PILS, 0),
-    ("ten_crop", {"size": [4], "vertical_flip": True}, TENSORS + PILS, 0),
-    ("pad", {"padding": 3}, TENSORS + PILS, 0),
-    ("pad", {"padding": [1, 2], "fill": 7}, TENSORS + PILS, 0),
-    ("pad", {"padding": (1, 2, 3, 4), "padding_mode": "edge"}, TENSORS + PILS, 0),
-    ("pad", {"padding": (1, 2, 3, 4), "padding_mode": "reflect"}, TENSORS + PILS, 0),
-    ("pad", {"padding": (1, 2, 3, 4), "padding_mode": "symmetric"}, TENSORS + PILS, 0),
-    ("pad", {"padding": (-2, 3, 4, -1), "padding_mode": "symmetric"}, TENSORS + PILS, 0),
-    ("pad", {"padding": [5], "fill": (1, 2, 3)}, ("pil",), 0),
-    ("resize", {"size": 9}, TENSORS + PILS, 1),
-    ("resize", {"size": (20, 31)}, TENSORS + PILS, 1),
-    ("resize", {"size": [9], "max_size": 10}, TENSORS + PILS, 1),
-    ("resize", {"size": (7, 9), "interpolation": CUBIC}, TENSORS + PILS, 1),
-    ("resize", {"size": (20, 9), "interpolation": NEAR}, TENSORS + PILS, 0),
-    ("resize", {"size": (20, 9), "interpolation": "nearest-exact"}, TENSORS + PILS, 0),
-    ("resize", {"size": (7, 9), "antialias": False}, TENSORS, 1),
-    ("resize", {"size": (7, 9), "interpolation": "lanczos"}, PILS, 0),
-    ("resized_crop", {"top": 1, "left": 2, "height": 8, "width": 9, "size": 6}, TENSORS + PILS, 1),
-    ("rotate", {"angle": 33.5}, TENSORS + PILS, 0),
-    ("rotate", {"angle": -21, "interpolation": LINEAR, "fill": [9.0]}, TENSORS + PILS, 1),
-    ("rotate", {"angle": 41, "expand": True, "fill": (3, 2, 1)}, ("uint8", "float", "pil"), 0),
-    ("rotate", {"angle": 10.5, "center": (3, 4), "fill": None}, TENSORS + PILS, 0),
-    ("affine", {"angle": 12, "translate": (2, -1), "scale": 0.8, "shear": 9.0}, TENSORS + PILS, 0),
-    (
-        "affine",
-        {"angle": -31, "translate": [1, 3], "scale": 1.3, "shear": (7.0, -12.0), "center": [4, 5],
-         "interpolation": LINEAR, "fill": (9, 8, 7)},
-        ("uint8", "float", "pil"), 1,
-    ),
-    ("perspective", {"startpoints": START, "endpoints": END}, TENSORS + PILS, 1),
-    (
-        "perspective",
-        {"startpoints": START, "endpoints": END, "interpolation": NEAR, "fill": [5.0]},
-        TENSORS + PILS, 0,
-    ),
-    ("gaussian_blur", {"kernel_size": 5}, TENSORS + PILS, 1),
-    ("gaussian_blur", {"kernel_size": [3, 7], "sigma": (0.7, 2.0)}, TENSORS + PILS, 1),
-    ("adjust_brightness", {"brightness_factor": 0.7}, TENSORS + PILS, 0),
-    ("adjust_brightness", {"brightness_factor": 1.6}, TENSORS + PILS, 0),
-    ("adjust_contrast", {"contrast_factor": 0.3}, TENSORS + PILS, 1),
-    ("adjust_contrast", {"contrast_factor": 1.7}, TENSORS + PILS, 1),
-    ("adjust_saturation", {"saturation_factor": 0.4}, TENSORS + PILS, 0),
-    ("adjust_saturation", {"saturation_factor": 1.9}, TENSORS + PILS, 0),
-    ("adjust_hue", {"hue_factor": 0.2}, TENSORS + PILS, 1),
-    ("adjust_hue", {"hue_factor": -0.45}, TENSORS + PILS, 1),
-    ("adjust_gamma", {"gamma": 0.6, "gain": 1.1}, TENSORS + PILS, 1),
-    ("adjust_sharpness", {"sharpness_factor": 0.2}, TENSORS + PILS, 1),
-    ("adjust_sharpness", {"sharpness_factor": 2.2}, TENSORS + PILS, 1),
-    ("rgb_to_grayscale", {}, TENSORS + PILS, 0),
-    ("rgb_to_grayscale", {"num_output_channels": 3}, ("uint8", "float", "batch", *PILS), 0),
-    ("to_grayscale", {"num_output_channels": 3}, PILS, 0),
-    ("invert", {}, TENSORS + PILS, 0),
-    ("posterize", {"bits": 3}, ("uint8", "gray", "batch", *PILS), 0),
-    ("posterize", {"bits": 0}, ("uint8",), 0),
-    ("solarize", {"threshold": 120}, ("uint8", "gray", "batch", *PILS), 0),
-    ("solarize", {"threshold": 0.4}, ("float",), 0),
-    ("autocontrast", {}, TENSORS + PILS, 0),
-    ("equalize", {}, ("uint8", "gray", "batch", *PILS), 0),
-    ("get_dimensions", {}, TENSORS + PILS, 0),
-    ("get_image_size", {}, TENSORS + PILS, 0),
-    ("get_image_num_channels", {}, TENSORS + PILS, 0),
-    ("normalize", {"mean": [0.1, 0.5, 0.3], "std": (0.2, 0.9, 2.0)}, ("float",), 0),
-    ("pil_to_tensor", {}, PILS, 0),
-    ("to_tensor", {}, PILS, 0),
-    ("to_pil_image", {}, ("uint8", "gray", "float"), 0),
+# Images X, by how much levels of uint8 may be off, and calls. Interpolation rounds sums of float32
+# that were added in another order, and hue goes by another formula of the same function.
+FUNCTIONS: list[tuple[tuple[str, ...], int, str]] = [
+    (BOTH, 0, """
+        hflip(X) | vflip(X) | crop(X, 2, 3, 5, 7) | crop(X, -2, 12, 9, 11) | crop(X, 10, -3, 9, 30)
+        center_crop(X, 7) | center_crop(X, [16, 9]) | center_crop(X, (16, 23)) | five_crop(X, 6)
+        ten_crop(X, (6, 5)) | ten_crop(X, [4], vertical_flip=True) | pad(X, 3) | pad(X, [1, 2], 7)
+        pad(X, (1, 2, 3, 4), padding_mode="edge") | pad(X, (1, 2, 3, 4), padding_mode="reflect")
+        pad(X, (1, 2, 3, 4), padding_mode="symmetric")
+        pad(X, (-2, 3, 4, -1), padding_mode="symmetric") | resize(X, (20, 9), NEAR)
+        resize(X, (20, 9), EXACT) | rotate(X, 33.5) | rotate(X, 10.5, center=(3, 4), fill=None)
+        affine(X, 12, (2, -1), 0.8, 9.0) | perspective(X, START, END, NEAR, [5.0])
+        adjust_brightness(X, 0.7) | adjust_brightness(X, 1.6) | adjust_saturation(X, 0.4)
+        adjust_saturation(X, 1.9) | rgb_to_grayscale(X) | invert(X) | autocontrast(X)
+        get_dimensions(X) | get_image_size(X) | get_image_num_channels(X)
+    """),
+    (BOTH, 1, """
+        resize(X, 9) | resize(X, (20, 31)) | resize(X, [9], max_size=10) | resize(X, (7, 9), CUBIC)
+        resized_crop(X, 1, 2, 8, 9, size=6) | rotate(X, -21, LINEAR, fill=[9.0])
+        perspective(X, START, END) | gaussian_blur(X, 5) | gaussian_blur(X, [3, 7], (0.7, 2.0))
+        adjust_contrast(X, 0.3) | adjust_contrast(X, 1.7) | adjust_hue(X, 0.2)
+        adjust_hue(X, -0.45) | adjust_gamma(X, 0.6, gain=1.1) | adjust_sharpness(X, 0.2)
+        adjust_sharpness(X, 2.2)
+    """),
+    (TENSORS, 1, "resize(X, (7, 9), antialias=False)"),
+    (PILS, 0, "resize(X, (7, 9), LANCZOS) | to_grayscale(X, 3) | pil_to_tensor(X) | to_tensor(X)"),
+    (("pil",), 0, "pad(X, [5], (1, 2, 3))"),
+    (("uint8", "float", "pil"), 0, "rotate(X, 41, expand=True, fill=(3, 2, 1))"),
+    (("uint8", "float", "pil"), 1,
+     "affine(X, -31, [1, 3], 1.3, (7.0, -12.0), LINEAR, fill=(9, 8, 7), center=[4, 5])"),
+    (("uint8", "float", "batch", *PILS), 0, "rgb_to_grayscale(X, 3)"),
+    (("uint8", "gray", "batch", *PILS), 0, "posterize(X, 3) | solarize(X, 120) | equalize(X)"),
+    (("uint8",), 0, "posterize(X, 0)"),
+    (("float",), 0, "solarize(X, 0.4) | normalize(X, [0.1, 0.5, 0.3], (0.2, 0.9, 2.0))"),
+    (("uint8", "gray", "float"), 0, "to_pil_image(X)"),
 ]  # fmt: skip
+
+# what v2 has beyond
+MORE: list[tuple[tuple[str, ...], int, str]] = [
+    (BOTH, 0, "horizontal_flip(X) | get_size(X) | get_num_channels(X) | grayscale_to_rgb(X)"),
+    (PILS, 0, "resize(X, None, max_size=10) | jpeg(X, 60)"),
+    (("uint8", *PILS), 0, "to_image(X)"),
+    (("uint8", "float", "batch", "pil"), 0, "permute_channels(X, [2, 0, 1])"),
+    (("uint8", "batch"), 0, "pad(X, 2, [9, 8, 7]) | to_dtype(X, float32, scale=True)"),
+    (("uint8", "float"), 0, "to_dtype(X, int16, scale=True)"),
+    (("uint8",), 0, "to_dtype(X, float32)"),
+    (("float",), 0, "posterize(X, 2) | equalize(X) | to_dtype(X, uint8, scale=True)"),
+    (("batch",), 0, "uniform_temporal_subsample(X, 2)"),
+]
+
+
+def calls(text: str) -> list[str]:
+    """What stands between lines and bars."""
+    return [call for call in map(str.strip, text.replace("\n", "|").split("|")) if call]
+
+
+def called(call: str, lib: Any, module: Any, **names: Any) -> Any:
+    """What a call gives, with the modes and dtypes of a library."""
+    names |= {name: module.InterpolationMode(mode) for name, mode in MODES.items()}
+    names |= {name: getattr(lib, name) for name in ("uint8", "int16", "float32")}
+    return eval(call, names | {"START": START, "END": END})
 
 
 @pytest.fixture
@@ -175,56 +162,30 @@ def tv(torchvision: Any) -> Any:
     return torchvision.transforms
 
 
-# what v2 has beyond: name, arguments, images
-MORE: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
-    ("horizontal_flip", {}, TENSORS + PILS),
-    ("get_size", {}, TENSORS + PILS),
-    ("get_num_channels", {}, TENSORS + PILS),
-    ("to_image", {}, ("uint8", *PILS)),
-    ("grayscale_to_rgb", {}, TENSORS + PILS),
-    ("permute_channels", {"permutation": [2, 0, 1]}, ("uint8", "float", "batch", "pil")),
-    ("posterize", {"bits": 2}, ("float",)),
-    ("equalize", {}, ("float",)),
-    ("uniform_temporal_subsample", {"num_samples": 2}, ("batch",)),
-    ("resize", {"size": None, "max_size": 10}, PILS),
-    ("pad", {"padding": 2, "fill": [9, 8, 7]}, ("uint8", "batch")),
-    ("jpeg", {"quality": 60}, PILS),
-    ("to_dtype", {"dtype": "float32", "scale": True}, ("uint8", "batch")),
-    ("to_dtype", {"dtype": "float32"}, ("uint8",)),
-    ("to_dtype", {"dtype": "int16", "scale": True}, ("uint8", "float")),
-    ("to_dtype", {"dtype": "uint8", "scale": True}, ("float",)),
+ALL = [
+    (where, call, kinds, levels)
+    for where, table in (("functional", FUNCTIONS), ("v2.functional", MORE))
+    for kinds, levels, text in table
+    for call in calls(text)
 ]
 
 
-def _with_modes(arguments: dict[str, Any], lib: Any, module: Any) -> dict[str, Any]:
-    """Arguments whose modes and dtypes are those of a library."""
-    found = dict(arguments)
-    if "interpolation" in arguments:
-        found["interpolation"] = module.InterpolationMode(arguments["interpolation"])
-    if "dtype" in arguments:
-        found["dtype"] = getattr(lib, arguments["dtype"])
-    return found
-
-
-ALL = [*(("functional", *row) for row in FUNCTIONS), *(("v2", *row, 0) for row in MORE)]
-
-
 @pytest.mark.parametrize(
-    ("where", "name", "arguments", "kinds", "levels"), ALL,
-    ids=[f"{name}-{i}" for i, (_, name, *_) in enumerate(ALL)],
-)  # fmt: skip
+    ("where", "call", "kinds", "levels"),
+    ALL,
+    ids=[f"{call}-{i}" for i, (_, call, *_) in enumerate(ALL)],
+)
 def test_functions(
-    where: str, name: str, arguments: dict[str, Any], kinds: tuple[str, ...], levels: int,
-    torch: Any, tv: Any,
-) -> None:  # fmt: skip
-    mine, other = (F, tv.functional) if where == "functional" else (v2.functional, tv.v2.functional)
+    where: str, call: str, kinds: tuple[str, ...], levels: int, torch: Any, tv: Any
+) -> None:
     for kind in kinds:
-        want = getattr(other, name)(theirs(kind, torch), **_with_modes(arguments, torch, tv))
-        got = getattr(mine, name)(ours(kind), **_with_modes(arguments, pf, T))
-        if name.startswith("get_"):
+        want = called(f"L.{where}.{call}", torch, tv, L=tv, X=theirs(kind, torch))
+        got = called(f"L.{where}.{call}", pf, T, L=T, X=ours(kind))
+        if call.startswith("get_"):
             assert got == want, kind
         else:
-            same(got, want, 0 if kind.startswith("pil") and name != "gaussian_blur" else levels)
+            exact = kind.startswith("pil") and not call.startswith("gaussian_blur")
+            same(got, want, 0 if exact else levels)
 
 
 def test_conversions(torch: Any, tv: Any) -> None:
@@ -275,63 +236,51 @@ def test_erase_and_elastic(torch: Any, tv: Any) -> None:
     assert F.erase(kept, 2, 3, 4, 5, pf.tensor(v), inplace=True) is kept
     same(kept, want)
     moved = np.random.normal(0, 0.1, (1, H, W, 2)).astype(np.float32)
-    for kind in TENSORS + PILS:
-        for mode, fill in ((LINEAR, [3.0]), (NEAR, None)):
-            same(
-                F.elastic_transform(ours(kind), pf.tensor(moved), T.InterpolationMode(mode), fill),
-                tv.functional.elastic_transform(
-                    theirs(kind, torch), torch.tensor(moved), tv.InterpolationMode(mode), fill
-                ),
-                1,
-            )
+    for kind in BOTH:
+        for given in ("LINEAR, [3.0]", "NEAR, None"):
+            call = f"L.functional.elastic_transform(X, M, {given})"
+            got = called(call, pf, T, L=T, X=ours(kind), M=pf.tensor(moved))
+            want = called(call, torch, tv, L=tv, X=theirs(kind, torch), M=torch.tensor(moved))
+            same(got, want, 1)
 
 
-# class, arguments, what get_params gives (None: it has none), images
-OF_CLASSES: list[tuple[str, dict[str, Any], Any, tuple[str, ...]]] = [
-    ("Resize", {"size": (8, 9)}, None, TENSORS + PILS),
-    ("CenterCrop", {"size": 8}, None, TENSORS + PILS),
-    ("FiveCrop", {"size": [5]}, None, TENSORS + PILS),
-    ("TenCrop", {"size": (5, 4), "vertical_flip": True}, None, TENSORS + PILS),
-    ("Pad", {"padding": (2, 1), "fill": 3, "padding_mode": "constant"}, None, TENSORS + PILS),
-    ("RandomCrop", {"size": 10, "padding": 2}, (1, 3, 10, 10), TENSORS + PILS),
-    ("RandomCrop", {"size": (20, 25), "pad_if_needed": True, "padding_mode": "reflect", "fill": 1},
-     (0, 1, 20, 25), TENSORS + PILS),
-    ("RandomResizedCrop", {"size": 7}, (1, 2, 9, 6), TENSORS + PILS),
-    ("RandomHorizontalFlip", {"p": 1.0}, None, TENSORS + PILS),
-    ("RandomVerticalFlip", {"p": 0.0}, None, TENSORS + PILS),
-    ("RandomRotation", {"degrees": 30, "fill": 7}, 17.3, TENSORS + PILS),
-    ("RandomRotation", {"degrees": (3, 9), "interpolation": LINEAR, "expand": True}, 8.1, TENSORS),
-    ("RandomAffine", {"degrees": 9, "shear": [3, 4], "fill": [2]}, (8.5, (1, -2), 0.9, (3.0, 0.0)),
+# what makes a transform, what its get_params gives (None: it has none), images
+OF_CLASSES: list[tuple[str, Any, tuple[str, ...]]] = [
+    ("RandomCrop(10, padding=2)", (1, 3, 10, 10), BOTH),
+    ('RandomCrop((20, 25), pad_if_needed=True, fill=1, padding_mode="reflect")', (0, 1, 20, 25),
+     BOTH),
+    ("RandomResizedCrop(7)", (1, 2, 9, 6), BOTH),
+    ("RandomRotation(30, fill=7)", 17.3, BOTH),
+    ("RandomRotation((3, 9), LINEAR, expand=True)", 8.1, TENSORS),
+    ("RandomAffine(9, shear=[3, 4], fill=[2])", (8.5, (1, -2), 0.9, (3.0, 0.0)),
      ("uint8", "float", "pil")),
-    ("RandomPerspective", {"p": 1}, (START, END), TENSORS + PILS),
-    ("ColorJitter", {"brightness": 0.3}, ([3, 1, 0, 2], 1.2, 0.7, 1.4, -0.1), TENSORS + PILS),
-    ("ColorJitter", {"hue": 0.3}, ([0, 1, 2, 3], None, None, None, 0.1), TENSORS),
-    ("Grayscale", {}, None, TENSORS + PILS),
-    ("RandomGrayscale", {"p": 1}, None, TENSORS + PILS),
-    ("GaussianBlur", {"kernel_size": 5}, 1.3, TENSORS + PILS),
-    ("RandomInvert", {"p": 1}, None, TENSORS + PILS),
-    ("RandomPosterize", {"bits": 3, "p": 1}, None, ("uint8", "pil")),
-    ("RandomSolarize", {"threshold": 100, "p": 1}, None, ("uint8", "pil")),
-    ("RandomAdjustSharpness", {"sharpness_factor": 2, "p": 1}, None, TENSORS + PILS),
-    ("RandomAutocontrast", {"p": 1}, None, TENSORS + PILS),
-    ("RandomEqualize", {"p": 1}, None, ("uint8", "pil")),
-    ("Normalize", {"mean": (0.5, 0.4, 0.3), "std": [0.1, 0.2, 0.3]}, None, ("float",)),
-    ("ToTensor", {}, None, PILS),
-    ("PILToTensor", {}, None, PILS),
-    ("ToPILImage", {}, None, ("uint8", "gray", "float")),
+    ("RandomPerspective(p=1)", (START, END), BOTH),
+    ("ColorJitter(brightness=0.3)", ([3, 1, 0, 2], 1.2, 0.7, 1.4, -0.1), BOTH),
+    ("ColorJitter(hue=0.3)", ([0, 1, 2, 3], None, None, None, 0.1), TENSORS),
+    ("GaussianBlur(5)", 1.3, BOTH),
+    *((call, None, BOTH) for call in calls("""
+        Resize((8, 9)) | CenterCrop(8) | FiveCrop([5]) | TenCrop((5, 4), vertical_flip=True)
+        Pad((2, 1), 3, "constant") | RandomHorizontalFlip(1.0) | RandomVerticalFlip(0.0)
+        Grayscale() | RandomGrayscale(1) | RandomInvert(1) | RandomAdjustSharpness(2, 1)
+        RandomAutocontrast(1)
+    """)),
+    *((call, None, ("uint8", "pil")) for call in calls(
+        "RandomPosterize(3, 1) | RandomSolarize(100, 1) | RandomEqualize(1)")),
+    *((call, None, PILS) for call in calls("ToTensor() | PILToTensor()")),
+    ("Normalize((0.5, 0.4, 0.3), [0.1, 0.2, 0.3])", None, ("float",)),
+    ("ToPILImage()", None, ("uint8", "gray", "float")),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "params", "kinds"), OF_CLASSES,
-    ids=[f"{name}-{i}" for i, (name, *_) in enumerate(OF_CLASSES)],
-)  # fmt: skip
+@pytest.mark.parametrize(("call", "params", "kinds"), OF_CLASSES, ids=[c for c, *_ in OF_CLASSES])
 def test_classes(
-    name: str, arguments: dict[str, Any], params: Any, kinds: tuple[str, ...], torch: Any, tv: Any,
+    call: str, params: Any, kinds: tuple[str, ...], torch: Any, tv: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """What comes of the same draw, of an image alone and within a sample."""
-    mine, other = (getattr(lib, name)(**_with_modes(arguments, None, lib)) for lib in (T, tv))
+    mine = called(f"L.{call}", pf, T, L=T)
+    other = called(f"L.{call}", torch, tv, L=tv)
+    name = call.partition("(")[0]
     if params is not None:
         for t in (mine, other):
             monkeypatch.setattr(t, "get_params", lambda *args, **kwargs: params)
@@ -387,10 +336,9 @@ REPRS = """
 
 
 def test_reprs(tv: Any) -> None:
-    for text in REPRS.replace("\n", "|").split("|"):
-        if text.strip():
-            mine, other = (eval("L." + text.strip(), {"L": lib}) for lib in (T, tv))
-            assert repr(mine) == repr(other)
+    for text in calls(REPRS):
+        mine, other = (eval(f"L.{text}", {"L": lib}) for lib in (T, tv))
+        assert repr(mine) == repr(other)
 
 
 # both raise an error of the same type
@@ -463,7 +411,7 @@ def test_errors(torch: Any, tv: Any) -> None:
         for lib, module in ((pf, T), (torch, tv))
     ]
     wrong = []
-    for text in filter(None, map(str.strip, ERRORS.replace("\n", "|").split("|"))):
+    for text in calls(ERRORS):
         raised: list[Any] = []
         for scope in names:
             try:
