@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -90,44 +89,37 @@ def test_options_that_are_fixed() -> None:
         models.resnext50_32x4d(groups=16)
 
 
-def small(models: Any, nn: Any) -> dict[str, tuple[Callable[[], Any], tuple[int, ...]]]:
-    """A little member of each family, in either framework, and the shape of its input."""
-    r, e, c, v = models.resnet, models.efficientnet, models.convnext, models.vision_transformer
-    fused, mb = e.FusedMBConvConfig, e.MBConvConfig
-    stages = [fused(1, 3, 1, 8, 8, 2), fused(4, 3, 2, 8, 16, 1), mb(4, 5, 2, 16, 24, 2, 1.0, 1.5)]
-    blocks = [c.CNBlockConfig(8, 16, 1), c.CNBlockConfig(16, None, 2)]
-    stem = [v.ConvStemConfig(8, 3, 2), v.ConvStemConfig(12, 3, 4)]
-    vit = {"image_size": 16, "patch_size": 8, "num_layers": 2, "num_heads": 2}
-    vit |= {"hidden_dim": 12, "mlp_dim": 20, "num_classes": 3}
-    wide = {"groups": 2, "width_per_group": 32, "replace_stride_with_dilation": (False, True, True)}
-    image = (2, 3, 32, 32)
-    return {
-        "resnet": (lambda: r.ResNet(r.BasicBlock, [1, 2, 1, 1], 3), image),
-        "bottleneck": (lambda: r.ResNet(r.Bottleneck, [1, 1, 1, 2], 3, **wide), image),
-        "group norm": (
-            lambda: r.ResNet(r.BasicBlock, [1] * 4, 3, norm_layer=lambda n: nn.GroupNorm(8, n)),
-            image,
-        ),
-        "densenet": (lambda: models.DenseNet(8, (2, 3), 16, num_classes=3), image),
-        "squeezenet": (lambda: models.squeezenet1_1(num_classes=3), image),
-        "squeezenet 1.0": (lambda: models.squeezenet1_0(num_classes=3), image),
-        "mobilenet v2": (lambda: models.MobileNetV2(3, 0.25), image),
-        "mobilenet v3": (
-            lambda: models.mobilenet_v3_small(num_classes=3, width_mult=0.5, reduced_tail=True),
-            image,
-        ),
-        "dilated mobilenet v3": (
-            lambda: models.mobilenet_v3_large(num_classes=3, width_mult=0.25, dilated=True),
-            image,
-        ),
-        "efficientnet": (lambda: e.EfficientNet(stages, 0.2, 0.0, 3), image),
-        "convnext": (lambda: c.ConvNeXt(blocks, layer_scale=0.5, num_classes=3), image),
-        "vit": (lambda: v.VisionTransformer(**vit, representation_size=5), (2, 3, 16, 16)),
-        "vit with a stem": (
-            lambda: v.VisionTransformer(**vit, conv_stem_configs=stem),
-            (2, 3, 16, 16),
-        ),
-    }  # fmt: skip
+VIT = """image_size=16, patch_size=8, num_layers=2, num_heads=2, hidden_dim=12, mlp_dim=20,
+    num_classes=3"""
+# A little member of each family, as either framework makes it.
+SMALL = {
+    "resnet": "r.ResNet(r.BasicBlock, [1, 2, 1, 1], 3)",
+    "bottleneck": """r.ResNet(r.Bottleneck, [1, 1, 1, 2], 3, groups=2, width_per_group=32,
+        replace_stride_with_dilation=(False, True, True))""",
+    "group norm": "r.ResNet(r.BasicBlock, [1] * 4, 3, norm_layer=lambda n: nn.GroupNorm(8, n))",
+    "densenet": "models.DenseNet(8, (2, 3), 16, num_classes=3)",
+    "squeezenet": "models.squeezenet1_1(num_classes=3)",
+    "squeezenet 1.0": "models.squeezenet1_0(num_classes=3)",
+    "mobilenet v2": "models.MobileNetV2(3, 0.25)",
+    "mobilenet v3": "models.mobilenet_v3_small(num_classes=3, width_mult=0.5, reduced_tail=True)",
+    "dilated mobilenet v3":
+        "models.mobilenet_v3_large(num_classes=3, width_mult=0.25, dilated=True)",
+    "efficientnet": """e.EfficientNet([e.FusedMBConvConfig(1, 3, 1, 8, 8, 2),
+        e.FusedMBConvConfig(4, 3, 2, 8, 16, 1), e.MBConvConfig(4, 5, 2, 16, 24, 2, 1.0, 1.5)],
+        0.2, 0.0, 3)""",
+    "convnext": """c.ConvNeXt([c.CNBlockConfig(8, 16, 1), c.CNBlockConfig(16, None, 2)],
+        layer_scale=0.5, num_classes=3)""",
+    "vit": f"v.VisionTransformer({VIT}, representation_size=5)",
+    "vit with a stem": f"""v.VisionTransformer({VIT},
+        conv_stem_configs=[v.ConvStemConfig(8, 3, 2), v.ConvStemConfig(12, 3, 4)])""",
+}  # fmt: skip
+
+
+def small(family: str, models: Any, nn: Any) -> Any:
+    """One of SMALL in either framework."""
+    files = {"r": "resnet", "e": "efficientnet", "c": "convnext", "v": "vision_transformer"}
+    files = {name: getattr(models, file) for name, file in files.items()}
+    return eval(SMALL[family], {"models": models, "nn": nn, **files})
 
 
 def both(torch: Any, theirs: Any, ours: Any) -> tuple[Any, Any]:
@@ -154,9 +146,9 @@ def both(torch: Any, theirs: Any, ours: Any) -> tuple[Any, Any]:
 def little(family: str, torch: Any, torchvision: Any) -> tuple[Any, Any, tuple[int, ...]]:
     """(theirs, ours, the shape of the input) of one of `small`."""
     with torch.device("meta"):
-        make, shape = small(torchvision.models, torch.nn)[family]
-        theirs = make()
-    return *both(torch, theirs, small(models, nn)[family][0]()), shape
+        theirs = small(family, torchvision.models, torch.nn)
+    size = 16 if family.startswith("vit") else 32
+    return *both(torch, theirs, small(family, models, nn)), (2, 3, size, size)
 
 
 def close(ours: Any, theirs: Any, tolerance: float = 1e-4) -> None:
@@ -165,7 +157,7 @@ def close(ours: Any, theirs: Any, tolerance: float = 1e-4) -> None:
     np.testing.assert_allclose(ours.detach().cpu().numpy(), expected, atol=tolerance * scale)
 
 
-@pytest.mark.parametrize("family", small(models, nn))
+@pytest.mark.parametrize("family", SMALL)
 def test_numbers(family: str, torch: Any, torchvision: Any, undrawn: None) -> None:
     theirs, ours, shape = little(family, torch, torchvision)
     x = torch.rand(shape) - 0.5
@@ -240,7 +232,7 @@ def test_on_the_gpu_and_compiled(gpu: str) -> None:
 def test_compiled_in_training(family: str) -> None:
     """What a compiled net gives has a backward pass: that of its weights as they are now."""
     # float64: norms over two images make much of the last digits of float32
-    nets = [small(models, nn)[family][0]().double() for _ in range(2)]
+    nets = [small(family, models, nn).double() for _ in range(2)]
     nets[1].load_state_dict(nets[0].state_dict())
     compiled = pf.compile(nets[1])
     for _ in range(3):
@@ -359,23 +351,16 @@ def test_positions_of_another_image_size(torch: Any, torchvision: Any) -> None:
 
 def test_older_files_of_vit_and_densenet() -> None:
     """Files that torchvision hosts have names of before 2022."""
-    net = models.VisionTransformer(16, 8, 1, 2, 4, 6, num_classes=2)
-    state = {
-        re.sub(r"mlp\.(\d)", lambda m: f"mlp.linear_{int(m[1]) // 3 + 1}", k): v + 1
-        for k, v in net.state_dict().items()
-    }
-    assert "encoder.layers.encoder_layer_0.mlp.linear_2.bias" in state
-    net.load_state_dict(state)
-    assert all(
-        (v == s).all() for v, s in zip(net.state_dict().values(), state.values(), strict=True)
-    )
-    net = models.DenseNet(2, (1, 1), 4, num_classes=2)
-    state = {
-        re.sub(r"(layer\d+\.(?:norm|conv))(\d)", r"\1.\2", k): v + 1
-        for k, v in net.state_dict().items()
-    }
-    assert "features.denseblock1.denselayer1.norm.1.weight" in state
-    net.load_state_dict(state)
-    assert all(
-        (v == s).all() for v, s in zip(net.state_dict().values(), state.values(), strict=True)
-    )
+    v = models.VisionTransformer
+    for net, new, old, known in (
+        (v(16, 8, 1, 2, 4, 6, num_classes=2), r"mlp\.(\d)",
+         lambda m: f"mlp.linear_{int(m[1]) // 3 + 1}",
+         "encoder.layers.encoder_layer_0.mlp.linear_2.bias"),
+        (models.DenseNet(2, (1, 1), 4, num_classes=2), r"(layer\d+\.(?:norm|conv))(\d)", r"\1.\2",
+         "features.denseblock1.denselayer1.norm.1.weight"),
+    ):  # fmt: skip
+        state = {re.sub(new, old, k): value + 1 for k, value in net.state_dict().items()}
+        assert known in state
+        net.load_state_dict(state)
+        loaded = zip(net.state_dict().values(), state.values(), strict=True)
+        assert all((now == given).all() for now, given in loaded)
