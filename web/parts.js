@@ -63,6 +63,16 @@ button:active:enabled { transform: translateY(1px); }
 button:disabled, select:disabled, input:disabled, .off { opacity: .5; cursor: default; }
 .tools { display: flex; flex-wrap: wrap; gap: .5em; align-items: center; }
 .quiet { color: var(--_muted); font-size: .875em; }
+.field { position: relative; }
+.field > [part=hint] {
+  position: absolute; inset: 0; display: grid; place-items: center; pointer-events: none;
+  color: var(--_muted); text-align: center;
+}
+[role=radiogroup] label { position: relative; cursor: pointer; }
+[role=radiogroup] input {
+  position: absolute; inset: 0; width: 100%; height: 100%; opacity: 0; cursor: inherit;
+}
+input:focus-visible + span { outline: 3px solid var(--_accent); outline-offset: 2px; }
 .said, .probe {
   position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%);
   white-space: nowrap; pointer-events: none;
@@ -116,6 +126,9 @@ export function act(part, text, click) {
 export function define(name, type) {
   if (!customElements.get(name)) customElements.define(name, type);
 }
+
+/** Where the arrow keys lead, across and down. */
+export const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 const QUIET = 600; // ms without news before a screen reader is told the last of them

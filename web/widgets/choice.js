@@ -18,10 +18,7 @@ option { background: var(--_surface); color: var(--_text); }
   display: flex; padding: 0 2px; gap: 2px; border: 1px solid var(--_border);
   border-radius: calc(var(--_radius) * .8); background: var(--_field);
 }
-[role=radiogroup] label { flex: 1 1 auto; position: relative; cursor: pointer; }
-[role=radiogroup] input {
-  position: absolute; inset: 0; width: 100%; height: 100%; opacity: 0; cursor: inherit;
-}
+[role=radiogroup] label { flex: 1 1 auto; }
 [role=radiogroup] span {
   display: grid; place-items: center; min-height: calc(var(--_target) - 6px); margin: 2px 0; padding: 0 .8em;
   border-radius: calc(var(--_radius) * .8 - 2px); white-space: nowrap;
@@ -30,7 +27,6 @@ input:checked + span {
   background: var(--_surface); box-shadow: 0 1px 2px rgb(0 0 0 / .18), 0 0 0 1px var(--_border);
   font-weight: 600; color: var(--_accent);
 }
-input:focus-visible + span { outline: 3px solid var(--_accent); outline-offset: 2px; }
 @media (forced-colors: active) {
   input:checked + span { background: Highlight; color: HighlightText; forced-color-adjust: none; }
 }

@@ -1,6 +1,6 @@
 // <pf-pad height="28" width="28">: a drawing pad. Its value is (1, height, width), ink 1 and paper 0.
 
-import { Part, act, clamp, define, image, make, sheet, unfit } from "../parts.js";
+import { ARROWS, Part, act, clamp, define, image, make, sheet, unfit } from "../parts.js";
 
 const PEN = 22 / 280; // of the shorter side
 const PAPER = 280; // pixels of the longer side, about, from which the value is made
@@ -8,15 +8,10 @@ const MOVE = 8 / 280; // of the width: how far an arrow key goes
 
 const css = sheet(`
 :host { max-width: 280px; }
-.field { position: relative; }
 [part=pad] {
   display: block; width: 100%; touch-action: none; cursor: crosshair; border-radius: var(--_radius);
   background: var(--_field); box-shadow: inset 0 0 0 1px var(--_border); -webkit-touch-callout: none;
   user-select: none; -webkit-user-select: none;
-}
-[part=hint] {
-  position: absolute; inset: 0; display: grid; place-items: center; pointer-events: none;
-  color: var(--_muted);
 }
 .tools { margin-top: .5em; }
 .tools button { flex: 1; }
@@ -221,7 +216,7 @@ export class Pad extends Part {
   }
 
   #key(event) {
-    const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    const move = ARROWS[event.key];
     const { height, width } = this.spec;
     if (move) {
       const edge = PEN / 2 * Math.min(1, height / width);

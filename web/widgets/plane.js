@@ -1,6 +1,6 @@
 // What <pf-points> and <pf-position> share: a square plane with axes from `low` to `high`, y upwards.
 
-import { Part, clamp, make, sheet, short } from "../parts.js";
+import { ARROWS, Part, clamp, make, sheet, short } from "../parts.js";
 
 const STEP = 40; // arrow keys cross the plane in so many steps, with Shift in ten times as many
 
@@ -13,7 +13,6 @@ const css = sheet(`
 .axis { display: flex; justify-content: space-between; line-height: 1; pointer-events: none; }
 .y { flex-direction: column; text-align: end; }
 .x { grid-column: 2; }
-.field { position: relative; }
 [part=plane] {
   width: 100%; aspect-ratio: 1; border-radius: calc(var(--_radius) * .6); background: var(--_field);
   cursor: crosshair; touch-action: none; user-select: none; -webkit-user-select: none;
@@ -95,7 +94,7 @@ export class Plane extends Part {
 
   /** Whether a key moved the cursor; Shift moves it finely. */
   arrow({ key, shiftKey }) {
-    const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
+    const move = ARROWS[key];
     if (!move) return false;
     const step = 1 / (shiftKey ? 10 * STEP : STEP);
     this.cursor = this.cursor.map((at, i) => clamp(at + step * move[i], 0, 1));

@@ -25,10 +25,6 @@ const SHAPES = [
 const css = sheet(`
 .tools { margin-top: .6em; justify-content: space-between; }
 [role=radiogroup] { display: flex; flex-wrap: wrap; gap: .35em; }
-[role=radiogroup] label { position: relative; cursor: pointer; }
-[role=radiogroup] input {
-  position: absolute; inset: 0; width: 100%; height: 100%; opacity: 0; cursor: inherit;
-}
 [role=radiogroup] span {
   display: flex; gap: .45em; align-items: center; justify-content: center; padding: 0 .6em;
   min-width: var(--_target); min-height: var(--_target); border: 1px solid var(--_border);
@@ -37,14 +33,9 @@ const css = sheet(`
 input:checked + span {
   background: var(--_tint); border-color: var(--_accent); box-shadow: inset 0 0 0 1px var(--_accent);
 }
-input:focus-visible + span { outline: 3px solid var(--_accent); outline-offset: 2px; }
 [role=radiogroup] svg { width: 16px; height: 16px; overflow: visible; }
 ${SHAPES.map((_, i) => `.c${i} { fill: var(--_class-${i}); }`).join(" ")}
 .acts { display: flex; gap: .35em; margin-inline-start: auto; }
-[part=hint] {
-  position: absolute; inset: 0; display: grid; place-items: center; pointer-events: none;
-  color: var(--_muted); text-align: center;
-}
 @media (forced-colors: active) {
   [role=radiogroup] svg { forced-color-adjust: none; }
   input:checked + span { outline: 3px solid Highlight; outline-offset: -3px; }

@@ -15,7 +15,6 @@ input { position: absolute; opacity: 0; width: 40px; height: 24px; cursor: inher
 }
 input:checked + [part=track] { background: var(--_accent); }
 input:checked + [part=track]::before { translate: 16px; }
-input:focus-visible + [part=track] { outline: 3px solid var(--_accent); outline-offset: 2px; }
 @media (prefers-reduced-motion: no-preference) {
   [part=track], [part=track]::before { transition: background-color .15s, translate .15s; }
 }
