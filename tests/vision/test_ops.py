@@ -249,31 +249,27 @@ def test_stochastic_depth_draws_anew_in_each_replay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "options"),
+    ("call", "shape"),
     [
-        ("Conv2dNormActivation", (3, 4), {}),
-        ("Conv2dNormActivation", (4, 8, 5, 2), {"groups": 2, "dilation": 2, "inplace": None}),
-        ("Conv2dNormActivation", (3, 4, (3, 5)), {"norm_layer": None, "bias": False}),
-        ("Conv2dNormActivation", (3, 4, 3), {"dilation": (1, 2), "activation_layer": None}),
-        ("Conv3dNormActivation", (2, 3), {}),
-        ("MLP", (3, [4, 5]), {"dropout": 0.1}),
-        ("MLP", (3, [4, 5, 6]), {"inplace": True, "bias": False}),
-        ("SqueezeExcitation", (8, 2), {}),
-        ("FrozenBatchNorm2d", (4,), {"eps": 1e-3}),
-        ("Permute", ([0, 2, 1],), {}),
+        ("Conv2dNormActivation(3, 4)", (3, 7, 7)),
+        ("Conv2dNormActivation(4, 8, 5, 2, groups=2, dilation=2, inplace=None)", (4, 7, 7)),
+        ("Conv2dNormActivation(3, 4, (3, 5), norm_layer=None, bias=False)", (3, 7, 7)),
+        ("Conv2dNormActivation(3, 4, 3, dilation=(1, 2), activation_layer=None)", (3, 7, 7)),
+        ("Conv3dNormActivation(2, 3)", (2, 7, 7, 7)),
+        ("MLP(3, [4, 5], dropout=0.1)", (3,)),
+        ("MLP(3, [4, 5, 6], inplace=True, bias=False)", (3,)),
+        ("SqueezeExcitation(8, 2)", (8, 7, 7)),
+        ("FrozenBatchNorm2d(4, eps=1e-3)", (4, 7, 7)),
+        ("Permute([0, 2, 1])", (3, 7)),
     ],
 )
-def test_blocks(
-    name: str, args: Any, options: dict[str, Any], torch: Any, torchvision: Any
-) -> None:
-    theirs = getattr(torchvision.ops, name)(*args, **options)
-    ours = getattr(ops, name)(*args, **options)
+def test_blocks(call: str, shape: tuple[int, ...], torch: Any, torchvision: Any) -> None:
+    theirs, ours = (eval(f"ops.{call}", {"ops": lib}) for lib in (torchvision.ops, ops))
     assert repr(ours) == repr(theirs)
     state = theirs.state_dict()
     assert list(ours.state_dict()) == list(state)
     ours.load_state_dict({k: pf.from_numpy(v.numpy().copy()) for k, v in state.items()})
-    dims = {"Conv3dNormActivation": 3, "MLP": 0, "Permute": 1}.get(name, 2)
-    x = torch.rand(2, args[0] if dims != 1 else 3, *[7] * dims)
+    x = torch.rand(2, *shape)
     np.testing.assert_allclose(
         ours.eval()(pf.from_numpy(x.numpy())).detach().numpy(),
         theirs.eval()(x).detach().numpy(),
