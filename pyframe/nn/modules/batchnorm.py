@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 from pyframe.core.dtypes import int64
 from pyframe.nn import functional as F
-from pyframe.nn.modules.lazy import LazyModuleMixin
+from pyframe.nn.modules.lazy import LazyLayer
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import Affine, check_sizes, shown
-from pyframe.nn.parameter import UninitializedBuffer, UninitializedParameter
+from pyframe.nn.parameter import UninitializedBuffer
 from pyframe.ops.random.creation import ones, zeros
 from pyframe.tensor import Tensor, tensor
 
@@ -159,8 +159,10 @@ class SyncBatchNorm(_BatchNorm):
 # --- with num_features taken from the first input
 
 
-class _LazyNormBase(LazyModuleMixin, _NormBase):
+class _LazyNormBase(LazyLayer, _NormBase):
     """A layer that learns num_features from its first input."""
+
+    _learned = "num_features"
 
     def __init__(
         self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
@@ -172,27 +174,17 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         kw = {"device": device, "dtype": dtype}
         self.affine, self.track_running_stats = affine, track_running_stats
         if affine:
-            self.weight = UninitializedParameter(**kw)
-            if bias:
-                self.bias = UninitializedParameter(**kw)
+            self._wait(device, dtype, bias)
         if track_running_stats:
             self.running_mean = UninitializedBuffer(**kw)
             self.running_var = UninitializedBuffer(**kw)
             self.num_batches_tracked = tensor(0, dtype=int64, device=device)
 
-    def reset_parameters(self) -> None:
-        """As the layer's that it becomes, once the shapes are known."""
-        if not self.has_uninitialized_params() and self.num_features != 0:
-            super().reset_parameters()
-
     def initialize_parameters(self, input: Tensor) -> None:
         """Shapes for inputs (N, num_features, *)."""
         if self.has_uninitialized_params():
             self.num_features = input.shape[1]
-            for x in (self.weight, self.bias, self.running_mean, self.running_var):
-                if x is not None:
-                    x.materialize((self.num_features,))
-            self.reset_parameters()
+            self._materialize((self.num_features,), self.num_features)
         elif self.num_features == 0:  # the statistics or the weight were loaded
             self.num_features = input.shape[1]
 

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 from pyframe.nn import functional as F
 from pyframe.nn.modules import utils
 from pyframe.nn.modules.fields import Kind
-from pyframe.nn.modules.lazy import LazyModuleMixin
+from pyframe.nn.modules.lazy import LazyLayer
 from pyframe.nn.modules.utils import as_int, check_sizes, each, shown, unusual
-from pyframe.nn.parameter import UninitializedParameter
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -20,6 +19,13 @@ __all__ = [
 ]  # fmt: skip
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+def _check_groups(layer: Any, groups: int, **channels: int) -> None:
+    for which, n in channels.items():
+        if n % groups:
+            name = type(layer).__name__
+            raise ValueError(f"{name}: {which} must be divisible by groups: {n} % {groups}")
 
 
 class _ConvNd(Kind, utils.Weighted):
@@ -38,9 +44,7 @@ class _ConvNd(Kind, utils.Weighted):
         )
         if as_int(self, "groups", groups) <= 0:
             raise ValueError(f"{name}: groups must be a positive integer, got {groups}")
-        for which, n in (("in_channels", in_channels), ("out_channels", out_channels)):
-            if n % groups:
-                raise ValueError(f"{name}: {which} must be divisible by groups: {n} % {groups}")
+        _check_groups(self, groups, in_channels=in_channels, out_channels=out_channels)
         if isinstance(padding, str) and padding not in ("same", "valid"):
             raise ValueError(
                 f"{name}: Invalid padding string {padding!r}, should be one of 'same', 'valid'"
@@ -192,24 +196,17 @@ class ConvTranspose3d(_ConvTransposeNd, k=3, function=F.conv_transpose3d):
 # --- with in_channels taken from the first input
 
 
-class _Lazy(LazyModuleMixin):
+class _Lazy(LazyLayer):
     """What lazy convolutions share."""
 
     _k: ClassVar[int]
+    _learned = "in_channels"
 
-    def _wait(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+    def _begin(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         me: Any = self
         dtype = check_sizes(me, dtype, out_channels=out_channels)
-        me.weight = UninitializedParameter(device=device, dtype=dtype)
         me.out_channels = out_channels
-        if bias:
-            me.bias = UninitializedParameter(device=device, dtype=dtype)
-
-    def reset_parameters(self) -> None:
-        """As the layer's that it becomes, once the shapes are known."""
-        me: Any = self
-        if not self.has_uninitialized_params() and me.in_channels != 0:
-            super().reset_parameters()  # type: ignore[misc]
+        self._wait(device, dtype, bias)
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Shapes for inputs (N, in_channels, *spatial) or (in_channels, *spatial)."""
@@ -220,17 +217,9 @@ class _Lazy(LazyModuleMixin):
                 f"{type(self).__name__}, but got input of size: {list(input.shape)}"
             )
         me.in_channels = input.shape[-self._k - 1]
-        for which in ("in_channels", "out_channels"):
-            if getattr(me, which) % me.groups:
-                raise ValueError(
-                    f"{type(self).__name__}: {which} must be divisible by groups: "
-                    f"{getattr(me, which)} % {me.groups}"
-                )
+        _check_groups(me, me.groups, in_channels=me.in_channels, out_channels=me.out_channels)
         if self.has_uninitialized_params():
-            me.weight.materialize(me._weight_shape())
-            if me.bias is not None:
-                me.bias.materialize((me.out_channels,))
-            self.reset_parameters()
+            self._materialize(me._weight_shape(), me.out_channels)
 
 
 class _LazyConv(_Lazy):
@@ -240,7 +229,7 @@ class _LazyConv(_Lazy):
         device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
-        self._wait(out_channels, bias, device, dtype)
+        self._begin(out_channels, bias, device, dtype)
 
 
 class _LazyConvTranspose(_Lazy):
@@ -253,7 +242,7 @@ class _LazyConvTranspose(_Lazy):
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,
             padding_mode,
         )  # fmt: skip
-        self._wait(out_channels, bias, device, dtype)
+        self._begin(out_channels, bias, device, dtype)
 
 
 class LazyConv1d(_LazyConv, Conv1d):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, ClassVar
 
 from pyframe.core.dispatch import outside
 from pyframe.core.modes import no_grad
-from pyframe.nn.parameter import is_lazy
+from pyframe.nn.parameter import UninitializedParameter, is_lazy
 
 __all__ = ["LazyModuleMixin"]
 
@@ -64,3 +64,26 @@ class LazyModuleMixin:
         del module._initialize_hook, module._load_hook
         if module.cls_to_become is not None:
             module.__class__ = module.cls_to_become
+
+
+class LazyLayer(LazyModuleMixin):
+    """A lazy layer whose size `_learned` is 0 until its first input tells it."""
+
+    _learned: ClassVar[str]
+
+    def _wait(self, device: Any, dtype: Any, bias: bool) -> None:
+        """Begin with a weight, and a bias if there is one, that have no shape yet."""
+        for name in ("weight", "bias") if bias else ("weight",):
+            setattr(self, name, UninitializedParameter(device=device, dtype=dtype))
+
+    def _materialize(self, weight: tuple[int, ...], others: int) -> None:
+        """Give what has no shape yet its shape, and all of it its start."""
+        for name, x in (*self._parameters.items(), *self._buffers.items()):
+            if is_lazy(x):
+                x.materialize(weight if name == "weight" else (others,))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As the layer's that it becomes, once the shapes are known."""
+        if not self.has_uninitialized_params() and getattr(self, self._learned) != 0:
+            super().reset_parameters()  # type: ignore[misc]

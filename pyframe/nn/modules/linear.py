@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 from pyframe.nn import functional as F, init
-from pyframe.nn.modules.lazy import LazyModuleMixin
+from pyframe.nn.modules.lazy import LazyLayer
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import Weighted, add_parameters, check_sizes, shown
-from pyframe.nn.parameter import UninitializedParameter
 from pyframe.tensor import Tensor
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
@@ -52,36 +51,24 @@ class NonDynamicallyQuantizableLinear(Linear):
     """A Linear under the name that attention's projection has in PyTorch's reprs."""
 
 
-class LazyLinear(LazyModuleMixin, Linear):
+class LazyLinear(LazyLayer, Linear):
     """A Linear that learns in_features from its first input."""
 
-    cls_to_become = Linear
+    cls_to_become, _learned = Linear, "in_features"
 
     def __init__(
         self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__(0, 0, False)
         dtype = check_sizes(self, dtype, out_features=out_features)
-        self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.out_features = out_features
-        if bias:
-            self.bias = UninitializedParameter(device=device, dtype=dtype)
-
-    def reset_parameters(self) -> None:
-        """As Linear's, once the shapes are known."""
-        if not self.has_uninitialized_params() and self.in_features != 0:
-            super().reset_parameters()
+        self._wait(device, dtype, bias)
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Shapes for inputs (*, in_features)."""
         if self.has_uninitialized_params():
             self.in_features = input.shape[-1]
-            weight: Any = self.weight
-            bias: Any = self.bias
-            weight.materialize((self.out_features, self.in_features))
-            if bias is not None:
-                bias.materialize((self.out_features,))
-            self.reset_parameters()
+            self._materialize((self.out_features, self.in_features), self.out_features)
         if self.in_features == 0:  # the weight was loaded
             expected, self.in_features = self.weight.shape[-1], input.shape[-1]
             if self.in_features != expected:
