@@ -807,9 +807,7 @@ class _Live(Mapping[str, Any]):
             out = [*map(type, map(get, numbers)), *map(get, flags)]
             for name in tuples:
                 out += [type(v) if _is_fed(v) else id(v) for v in get(name)]
-            for name in others:
-                out.append(id(get(name)))
-            return out
+            return [*out, *map(id, map(get, others))]
 
         return tell
 

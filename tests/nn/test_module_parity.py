@@ -404,17 +404,6 @@ def hooks_on_registration(t: Any, n: Any) -> Any:
 # --- hooks around backward
 
 
-class Parts:
-    """Modules with more than one argument or result."""
-
-    def __init__(self, t: Any, n: Any) -> None:
-        class Two(n.Module):  # type: ignore[misc]
-            def forward(self, a: Any, b: Any, i: Any = None) -> Any:
-                return a * 2, b * 3, a.detach() + 1, t.arange(2), None
-
-        self.two = Two
-
-
 @scenario
 def backward_hooks(t: Any, n: Any) -> Any:
     seen: list[Any] = []
@@ -432,8 +421,12 @@ def backward_hooks(t: Any, n: Any) -> Any:
 
 @scenario
 def backward_hooks_on_parts(t: Any, n: Any) -> Any:
+    class Two(n.Module):  # type: ignore[misc]
+        def forward(self, a: Any, b: Any, i: Any = None) -> Any:
+            return a * 2, b * 3, a.detach() + 1, t.arange(2), None
+
     seen: list[Any] = []
-    m = Parts(t, n).two()
+    m = Two()
     m.register_full_backward_hook(note(seen, "full"))
     m.register_full_backward_pre_hook(note(seen, "pre"))
     a, b = t.ones(2, requires_grad=True), t.ones(2)

@@ -263,15 +263,11 @@ class GLU(OneInput):
 
 
 @layer()
-class _OverDim(Layer):
+class _OverDim(OneInput):
     """A function over one dim."""
 
     dim: int | None = None
     _stacklevel = 5  # a warning about an implicit dim points to the user's line
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        raise NotImplementedError
 
 
 @layer(F.softmax)

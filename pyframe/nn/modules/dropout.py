@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pyframe.nn import functional as F
-from pyframe.nn.modules.fields import Layer, layer
+from pyframe.nn.modules.fields import OneInput, layer
 from pyframe.tensor import Tensor
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
 @layer()
-class _DropoutNd(Layer):
+class _DropoutNd(OneInput):
     """What drops with probability p in training. ValueError unless 0 <= p <= 1."""
 
     p: float = 0.5
@@ -24,10 +24,6 @@ class _DropoutNd(Layer):
             raise TypeError(f"{name}: p must be a number from 0 to 1, got {p!r}") from None
         if not fits:
             raise ValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        raise NotImplementedError
 
 
 @layer(F.dropout)

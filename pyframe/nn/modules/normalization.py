@@ -98,8 +98,12 @@ class GroupNorm(Affine):
         return f"{self.num_groups}, {self.num_channels}, " + shown(self, "eps", "affine", "bias")
 
 
+@layer()
 class _LRN(OneInput):
     size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
 
     def extra_repr(self) -> str:
         return f"{self.size}, " + shown(self, "alpha", "beta", "k")
@@ -108,11 +112,6 @@ class _LRN(OneInput):
 @layer(F.local_response_norm)
 class LocalResponseNorm(_LRN):
     """x / (k + alpha * mean of x^2 over `size` neighbouring channels)^beta: (N, C, *)."""
-
-    size: int
-    alpha: float = 1e-4
-    beta: float = 0.75
-    k: float = 1.0
 
 
 @layer()
@@ -123,9 +122,6 @@ class CrossMapLRN2d(_LRN):
     channel contain that one too; the gradient is that of the result.
     """
 
-    size: int
-    alpha: float = 1e-4
-    beta: float = 0.75
     k: float = 1
 
     def forward(self, input: Tensor) -> Tensor:

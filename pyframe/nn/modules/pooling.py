@@ -18,11 +18,13 @@ __all__ = [
 ]  # fmt: skip
 
 
+@layer()
 class _Windows(Layer, Kind):
     """A function of nn.functional over windows of the last dims, by default beside each other."""
 
     kernel_size: Any
-    stride: Any
+    stride: Any = None
+    padding: Any = 0
     __shown__: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "padding")
 
     def _check_fields(self) -> None:
@@ -41,9 +43,6 @@ class _Windows(Layer, Kind):
 class _MaxPoolNd(_Windows):
     """The largest element of each window."""
 
-    kernel_size: Any
-    stride: Any = None
-    padding: Any = 0
     dilation: Any = 1
     return_indices: bool = False
     ceil_mode: bool = False
@@ -69,13 +68,8 @@ class MaxPool3d(_MaxPoolNd):
     """The largest element of each window: (N, C, D, H, W) -> (N, C, D', H', W')."""
 
 
-@layer()
 class _MaxUnpoolNd(_Windows):
     """A max pooling undone: each element where its index says, zeros elsewhere."""
-
-    kernel_size: Any
-    stride: Any = None
-    padding: Any = 0
 
     def forward(  # type: ignore[override]
         self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
@@ -101,9 +95,6 @@ class MaxUnpool3d(_MaxUnpoolNd, k=3, function=F.max_unpool3d):
 class AvgPool1d(_Windows, k=1):
     """The mean of each window: (N, C, L) -> (N, C, L')."""
 
-    kernel_size: Any
-    stride: Any = None
-    padding: Any = 0
     ceil_mode: bool = False
     count_include_pad: bool = True
 
@@ -112,9 +103,6 @@ class AvgPool1d(_Windows, k=1):
 class _AvgPool(_Windows):
     """The mean of each window, or its sum divided by `divisor_override`."""
 
-    kernel_size: Any
-    stride: Any = None
-    padding: Any = 0
     ceil_mode: bool = False
     count_include_pad: bool = True
     divisor_override: int | None = None
