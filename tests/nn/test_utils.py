@@ -825,11 +825,9 @@ CHANGED: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def train(device: str, change: Any, clip: Any, compiled: bool) -> tuple[Any, Any, Any]:
-    """Five steps: the net, the losses and the step."""
-    pf.manual_seed(2)
-    net = nn.Sequential(change(nn.Linear(3, 3)), nn.Tanh(), nn.Linear(3, 2)).to(device)
-    opt = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+def step_of(net: Any, clip: Any, momentum: float = 0) -> Callable[[Any], Any]:
+    """A step of training that clips: (loss, what `clip` gives)."""
+    opt = optim.SGD(net.parameters(), lr=0.1, momentum=momentum)
 
     def step(x: Any) -> Any:
         opt.zero_grad()
@@ -839,6 +837,14 @@ def train(device: str, change: Any, clip: Any, compiled: bool) -> tuple[Any, Any
         opt.step()
         return loss.detach(), norm
 
+    return step
+
+
+def train(device: str, change: Any, clip: Any, compiled: bool) -> tuple[Any, Any, Any]:
+    """Five steps: the net, the losses and the step."""
+    pf.manual_seed(2)
+    net = nn.Sequential(change(nn.Linear(3, 3)), nn.Tanh(), nn.Linear(3, 2)).to(device)
+    step = step_of(net, clip, momentum=0.9)
     run, x = pf.compile(step) if compiled else step, pf.randn(4, 3).to(device)
     return net, [run(x) for _ in range(5)], run
 
@@ -950,17 +956,7 @@ def test_the_largest_norm_may_change() -> None:
 def test_clipping_costs_few_dispatches(gpu: str) -> None:
     def counted(clip: Any) -> tuple[float, float, float]:
         net = nn.Sequential(*[nn.Linear(4, 4) for _ in range(3)]).to(gpu)
-        opt = optim.SGD(net.parameters(), lr=0.1)
-
-        @pf.compile
-        def step(x: Any) -> Any:
-            opt.zero_grad()
-            loss = (net(x) ** 2).mean()
-            loss.backward()
-            norm = clip(net.parameters())
-            opt.step()
-            return loss.detach(), norm
-
+        step = pf.compile(step_of(net, clip))
         x, stats = pf.ones(2, 4, device=gpu), pf.device(gpu).backend.stats
         for _ in range(3):
             step(x)

@@ -68,11 +68,12 @@ class RNNBase(_Recurrent, Generic[State]):
         if mode not in _NETWORKS:
             raise ValueError(f"Unrecognized RNN mode: {mode}; expected one of {list(_NETWORKS)}")
         self.mode = mode
-        self._check(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
-        dtype = check_sizes(self, dtype)
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
+        self.bias, self.batch_first, self.dropout = bias, batch_first, dropout
         self.bidirectional, self.proj_size = bidirectional, proj_size
+        self._check_options()
+        self.dropout = float(dropout)
+        dtype = check_sizes(self, dtype)
         gates, width = _NETWORKS[mode][1] * hidden_size, proj_size or hidden_size
         self._all_weights: list[list[str]] = []
         for k in range(num_layers * self._directions):
@@ -91,44 +92,40 @@ class RNNBase(_Recurrent, Generic[State]):
             self._all_weights.append([*named])
         self.reset_parameters()
 
-    def _check(
-        self, input_size: Any, hidden_size: Any, num_layers: Any, bias: Any, batch_first: Any,
-        dropout: Any, proj_size: Any,
-    ) -> None:  # fmt: skip
+    def _check_options(self) -> None:
+        dropout, proj_size = self.dropout, self.proj_size
         number = isinstance(dropout, numbers.Real) and not isinstance(dropout, bool)
         if not number or not 0 <= dropout <= 1:
             raise ValueError(
                 "dropout should be a number in range [0, 1] representing the probability of an "
                 f"element being zeroed, got {dropout!r}"
             )
-        if dropout > 0 and num_layers == 1:
+        if dropout > 0 and self.num_layers == 1:
             warnings.warn(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero "
                 f"dropout expects num_layers greater than 1, but got dropout={dropout} and "
                 "num_layers=1",
                 stacklevel=4,
             )
-        for name, kind, value in [
-            ("bias", bool, bias), ("batch_first", bool, batch_first),
-            ("input_size", int, input_size), ("hidden_size", int, hidden_size),
-        ]:  # fmt: skip
+        kinds = {"bias": bool, "batch_first": bool, "input_size": int, "hidden_size": int}
+        for name, kind in kinds.items():
+            value = getattr(self, name)
             if not isinstance(value, kind):
                 raise TypeError(
                     f"{name} should be of type {kind.__name__}, got: {type(value).__name__}"
                 )
-        for name, value in [
-            ("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers),
-        ]:  # fmt: skip
-            if value <= 0:
-                raise ValueError(f"{name} must be greater than zero, got {value}")
+        for name in ("input_size", "hidden_size", "num_layers"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be greater than zero, got {getattr(self, name)}")
         if proj_size < 0:
             raise ValueError(
                 "proj_size should be a positive integer or zero to disable projections, got "
                 f"{proj_size}"
             )
-        if proj_size >= hidden_size:
+        if proj_size >= self.hidden_size:
             raise ValueError(
-                f"proj_size has to be smaller than hidden_size, got {proj_size} and {hidden_size}"
+                f"proj_size has to be smaller than hidden_size, got {proj_size} and "
+                f"{self.hidden_size}"
             )
 
     @property
