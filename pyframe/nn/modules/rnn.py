@@ -193,9 +193,7 @@ class RNNBase(_Recurrent, Generic[State]):
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
         """The states in the order that the sequences were sorted to, or back."""
-        if permutation is None:
-            return hx
-        return _of_each(hx, lambda state: index_select(state, 1, permutation))
+        return hx if permutation is None else _of_each(hx, index_select, 1, permutation)
 
     def _zeros(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
         """The state where none is given."""
@@ -236,7 +234,7 @@ class RNNBase(_Recurrent, Generic[State]):
         out, state = self._call(x, hx, None)
         if not batched:
             out = mv.squeeze(out, batch_dim)
-            state = _of_each(state, lambda x: mv.squeeze(x, 1))
+            state = _of_each(state, mv.squeeze, 1)
         return out, state
 
     def _of_packed(self, given: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
@@ -265,9 +263,9 @@ class RNNBase(_Recurrent, Generic[State]):
 _FORMS = ("unbatched 2-D", "batched 3-D")
 
 
-def _of_each(hx: Any, fn: Callable[[Tensor], Tensor]) -> Any:
-    """What a function makes of a state, or of each of an LSTM's."""
-    return fn(hx) if isinstance(hx, Tensor) else tuple(map(fn, hx))
+def _of_each(hx: Any, fn: Callable[..., Tensor], *args: Any) -> Any:
+    """fn(state, *args) of a state, or of each of an LSTM's."""
+    return fn(hx, *args) if isinstance(hx, Tensor) else tuple(fn(h, *args) for h in hx)
 
 
 def _no_projection(kwargs: dict[str, Any]) -> None:
@@ -324,9 +322,9 @@ class LSTM(RNNBase[tuple[Tensor, Tensor]]):
             self.check_hidden_size(hidden[i], shape, f"Expected hidden[{i}] size {{}}, got {{}}")
 
     def _zeros(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
-        shape = self.get_expected_cell_size(input, batch_sizes)
-        c = zeros(shape, dtype=input.dtype, device=input.device)
-        return super()._zeros(input, batch_sizes), c
+        *lead, width = self.get_expected_hidden_size(input, batch_sizes)
+        kw: dict[str, Any] = {"dtype": input.dtype, "device": input.device}
+        return zeros(*lead, width, **kw), zeros(*lead, self.hidden_size, **kw)
 
     def _with_batch(self, hx: Any, batched: bool) -> Any:
         dims = [x.ndim for x in hx]
@@ -335,7 +333,7 @@ class LSTM(RNNBase[tuple[Tensor, Tensor]]):
                 f"For {_FORMS[batched]} input, hx and cx should also be {2 + batched}-D but got "
                 f"({', '.join(f'{n}-D' for n in dims)}) tensors"
             )
-        return hx if batched else _of_each(hx, lambda x: mv.unsqueeze(x, 1))
+        return hx if batched else _of_each(hx, mv.unsqueeze, 1)
 
 
 class GRU(RNNBase[Tensor]):
@@ -389,9 +387,9 @@ class RNNCellBase(_Recurrent):
             h = zeros(x.shape[0], self.hidden_size, dtype=x.dtype, device=x.device)
             hx = (h, h) if pair else h
         elif not batched:
-            hx = _of_each(hx, lambda h: mv.unsqueeze(h, 0))
+            hx = _of_each(hx, mv.unsqueeze, 0)
         out = cell(x, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        return out if batched else _of_each(out, lambda h: mv.squeeze(h, 0))
+        return out if batched else _of_each(out, mv.squeeze, 0)
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
