@@ -13,23 +13,6 @@ from pyframe.core import dtypes
 from pyframe.ops.shape import join
 
 
-def test_making(device: str) -> None:
-    assert pf.tensor([[1, 2], [3, 4]], device=device).dtype is pf.int64
-    assert pf.tensor([1, 2.5], device=device).dtype is pf.float32
-    assert pf.tensor(True, device=device).dtype is pf.bool
-    assert pf.tensor(np.float32(2), device=device).dtype is pf.float32
-    assert pf.tensor([pf.tensor(1), pf.tensor(2)], device=device).tolist() == [1, 2]
-    assert pf.arange(1, 7, 2, device=device).tolist() == [1, 3, 5]
-    assert pf.arange(0, 1, 0.25, device=device).tolist() == [0, 0.25, 0.5, 0.75]
-    assert pf.linspace(0, 1, 3, device=device).tolist() == [0, 0.5, 1]
-    assert pf.eye(2, 3, device=device).tolist() == [[1, 0, 0], [0, 1, 0]]
-    assert pf.full((2,), 7, device=device).dtype is pf.int64
-    assert pf.zeros(0, 3, device=device).tolist() == []
-    assert pf.ones(2, 3, device=device).new_zeros(2).device == pf.device(device)
-    with pytest.raises(ValueError, match="nested"):
-        pf.tensor([[1, 2], [3]])
-
-
 def test_default_device_and_dtype(gpu: str) -> None:
     pf.set_default_device(gpu)
     assert str(pf.ones(2).device) == "gpu"

@@ -118,6 +118,10 @@ t.tensor([1], dtype=t.uint8).clamp_(max=300) -> ^value 300 cannot be converted t
 t.where(t.tensor([True]), t.tensor([1], dtype=t.uint8), 300) -> ^value 300 cannot be converted to
 F.hardtanh(t.tensor([1], dtype=t.uint8), 0, 300) -> ^value 300 cannot be converted to uint8 without
 F.threshold(t.tensor([1], dtype=t.uint8), 3, 300) -> ^value 300 cannot be converted to uint8 without
+t.mul(X, y=2) -> takes input, other
+t.tensor([1]).lgamma_() -> can't be cast
+t.tensor([[1, 2], [3]]) -> nested
+t.masked.sum(X, mask=X[None] > 0) -> mask
 t.ones(3, 4).T.view(12) -> view size is not compatible
 X[3] -> index 3 is out of bounds for dimension 0 with size 3; expected -3 to 2
 X[0, 0, 0] -> too many indices for tensor of dimension 2: got 3 for shape \[3, 4\]
@@ -144,6 +148,9 @@ t.linalg.cholesky(t.full((2, 2), NAN)) -> leading minor of order 1
 t.lu_unpack(t.eye(2), t.tensor([5, 1]).int())[0] -> between 1 and 2
 t.linalg.ldl_solve(t.eye(2), t.zeros(2).int(), t.eye(2)) -> Pivots
 t.searchsorted(t.ones(2), t.ones(1), sorter=t.tensor([0, 5])) -> out of range
+t.masked.median(INT, 1, mask=INT < 0) -> fully masked
+t.cov(t.ones(2, 2), aweights=t.tensor([1.0, -1.0])) -> cannot be negative
+t.quantile(t.ones(2), t.tensor([1.5])) -> range \[0, 1\]
 bool(t.ones(2)) -> Boolean value of Tensor
 """  # at once on the CPU, on the GPU when a value is next read
 INDEXING = r"""
@@ -363,6 +370,7 @@ t.linalg.lu_factor(t.zeros(2, 2)) -> LinAlgError: zero
 t.linalg.ldl_factor(t.zeros(2, 2)) -> LinAlgError: zero
 X[..., 0, ...] -> IndexError: a single ellipsis
 X["a"] -> IndexError: valid indices \(got str\)
+t.hash_tensor(X, mode=1) -> RuntimeError: mode
 t.frexp(INT) -> NotImplementedError: frexp
 t.maximum(C, C) -> NotImplementedError: complex64
 """  # of another type than PyTorch's, or what it takes: the type stands before the text
