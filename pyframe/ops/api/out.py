@@ -11,6 +11,7 @@ from typing import Any
 from pyframe.core.modes import mode
 from pyframe.ops.api import check
 from pyframe.tensor import Tensor
+from pyframe.tensor.tree import leaves
 
 # What the families declare with `public`
 EXACT: set[str] = set()  # whose out= must be of the result's dtype; the others convert
@@ -76,7 +77,7 @@ def _store(name: str, result: Any, out: Any, read: Any, stacklevel: int) -> Any:
             f"{name}: Expected out tensor to have dtype {result.dtype.name}, but got "
             f"{out.dtype.name} instead"
         )
-    check.no_overlap(name, out, *_tensors(read), same=name not in APART)
+    check.no_overlap(name, out, *leaves(read), same=name not in APART)
     if out.shape != result.shape:
         if out.numel():
             warnings.warn(
@@ -87,9 +88,3 @@ def _store(name: str, result: Any, out: Any, read: Any, stacklevel: int) -> Any:
             )
         out.data = out.new_empty(result.shape)
     return out._write(result)
-
-
-def _tensors(given: Any) -> list[Tensor]:
-    if isinstance(given, (list, tuple)):
-        return [x for part in given for x in _tensors(part)]
-    return [given] if isinstance(given, Tensor) else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -44,25 +45,23 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _best_product(xs: list[Tensor]) -> Tensor:
-    n = len(xs)
-    p = [x.shape[0] for x in xs] + [xs[-1].shape[1]]
-    cost = [[0] * n for _ in range(n)]
-    cut = [[0] * n for _ in range(n)]
-    for length in range(1, n):
-        for i in range(n - length):
-            j = i + length
-            options = [
-                cost[i][k] + cost[k + 1][j] + p[i] * p[k + 1] * p[j + 1] for k in range(i, j)
-            ]
-            cost[i][j] = min(options)
-            cut[i][j] = i + options.index(cost[i][j])
+    sizes = [x.shape[0] for x in xs] + [xs[-1].shape[1]]
+
+    @functools.cache
+    def best(i: int, j: int) -> tuple[int, int]:
+        """The fewest multiplications for xs[i] @ … @ xs[j], and the last of its left factors."""
+        if i == j:
+            return 0, i
+        return min(
+            (best(i, k)[0] + best(k + 1, j)[0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+            for k in range(i, j)
+        )
 
     def product(i: int, j: int) -> Tensor:
-        if i == j:
-            return xs[i]
-        return matmul(product(i, cut[i][j]), product(cut[i][j] + 1, j))
+        _, k = best(i, j)
+        return xs[i] if i == j else matmul(product(i, k), product(k + 1, j))
 
-    return product(0, n - 1)
+    return product(0, len(xs) - 1)
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:

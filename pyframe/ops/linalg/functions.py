@@ -154,16 +154,11 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
         A, n = inv(A), -n
     if n == 0:
         return zeros_of(A) + eye_like(A, A.shape[-1])
-    out = None
-    square = A
-    while True:
-        if n & 1:
-            out = square if out is None else matmul(out, square)
-        n >>= 1
-        if not n:
-            assert out is not None
-            return out if out is not A else A.clone()
-        square = matmul(square, square)
+    if n == 1:
+        return A.clone()
+    half = matrix_power(A, n // 2) if n > 3 else A
+    square = matmul(half, half)
+    return matmul(square, A) if n & 1 else square
 
 
 # --- the exponential
