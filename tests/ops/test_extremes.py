@@ -400,26 +400,33 @@ def test_rests_are_exact(device: str, torch: Any) -> None:
     agree((a // b).cpu().numpy()[near], [floor[near]])
 
 
-@pytest.mark.parametrize("name", ["elu", "selu", "celu", "relu", "leaky_relu", "softplus", "silu"])
-def test_gradients_at_the_edges(name: str, device: str, torch: Any) -> None:
-    grads = []
-    for lib, functional in ((pf, F), (torch, torch.nn.functional)):
-        x = lib.tensor([-80.0, -50, -20, -1, 0, 2, 80, nan], requires_grad=True)
-        leaf = x.to(device).detach().requires_grad_() if lib is pf else x
-        getattr(functional, name)(leaf).sum().backward()
-        grads.append(leaf.grad.cpu().numpy())
-    np.testing.assert_allclose(*grads, rtol=1e-5)
+# functions whose gradients are PyTorch's: of which numbers, and how near
+LEAVES = {
+    "at the edges": (np.float32([-80, -50, -20, -1, 0, 2, 80, nan]), 1e-5),
+    "in float64": (np.linspace(-4, 4, 33), 1e-12),  # with its constants; hardsigmoid has float32's
+    "complex": (np.exp(1j * np.arange(6)) * np.arange(1, 7) / 4, 1e-9),
+}
+SLOPES = {
+    "at the edges": "elu selu celu relu leaky_relu softplus silu",
+    "in float64": "hardsigmoid hardswish gelu softsign selu mish",
+    "complex": """exp log sqrt sin cosh tanh asin atanh abs sgn reciprocal square sigmoid
+    angle""",
+}
 
 
-@pytest.mark.parametrize("name", ["hardsigmoid", "hardswish", "gelu", "softsign", "selu", "mish"])
-def test_gradients_in_float64_have_its_constants(name: str, torch: Any) -> None:
-    """PyTorch's are of float32 in hardsigmoid."""
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in SLOPES.items() for name in names.split()]
+)
+def test_gradients(kind: str, name: str, device: str, torch: Any) -> None:
+    data, rtol = LEAVES[kind]
     grads = []
-    for lib, functional in ((pf, F), (torch, torch.nn.functional)):
-        x = lib.linspace(-4.0, 4.0, 33, dtype=lib.float64, requires_grad=True)
-        getattr(functional, name)(x).sum().backward()
-        grads.append(x.grad.numpy())
-    np.testing.assert_allclose(*grads, rtol=1e-12, atol=1e-14)
+    for lib, where in ((pf, device if kind == "at the edges" else "cpu"), (torch, "cpu")):
+        x = lib.from_numpy(data).to(where).detach().requires_grad_()
+        y = function(lib, name)(x)
+        y = lib.view_as_real(y) if y.is_complex() else y
+        (y * (lib.arange(y.numel()).to(where).reshape(y.shape) + 1)).sum().backward()
+        grads.append(x.grad.cpu().numpy())
+    np.testing.assert_allclose(*grads, rtol=rtol, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["sign", "floor", "ceil", "round", "trunc"])

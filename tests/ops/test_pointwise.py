@@ -104,22 +104,6 @@ def test_incomplete_gamma(torch: Any) -> None:
         np.testing.assert_allclose(got, want, rtol=1e-8)  # PyTorch's are off by 3e-10
 
 
-@pytest.mark.parametrize(
-    "name", "exp log sqrt sin cosh tanh asin atanh abs sgn reciprocal square sigmoid angle".split()
-)
-def test_complex_gradients(name: str, torch: Any) -> None:
-    rng = np.random.default_rng(1)
-    data = (rng.standard_normal(6) + 1j * rng.standard_normal(6)).astype(np.complex128)
-    grads = []
-    for lib in (pf, torch):
-        x = lib.from_numpy(data.copy()).requires_grad_()
-        y = getattr(lib, name)(x)
-        y = lib.view_as_real(y) if y.is_complex() else y
-        (y * lib.arange(y.numel()).reshape(y.shape)).sum().backward()
-        grads.append(x.grad.numpy())
-    np.testing.assert_allclose(*grads, rtol=1e-9)
-
-
 def test_complex_products_conjugate(torch: Any) -> None:
     grads = []
     for lib in (pf, torch):
