@@ -511,20 +511,19 @@ def cov(
         weights = w if weights is None else weights * w
     if observations == 0:
         return mv.squeeze(x @ x.conj().mT * math.nan)
+    total: Any = observations if weights is None else sum(weights)
+
+    def middle(y: Tensor) -> Tensor:
+        return mean(y, 1, True) if weights is None else sum(y * weights, 1, True) / total
+
+    centered = x - middle(x).detach()  # rounded if it is large: what is left of it
+    centered = centered - middle(centered)  # goes next
     if weights is None:
-        centered = x - mean(x, 1, True).detach()  # rounded if it is large: what is left of it
-        centered = centered - mean(centered, 1, True)  # goes next
-        left: Any = builtins.max(observations - correction, 0)
-        return mv.squeeze(centered @ centered.conj().mT / left)
-    total = sum(weights)
-    centered = x - (sum(x * weights, 1, True) / total).detach()
-    centered = centered - sum(centered * weights, 1, True) / total
-    left = total
-    if aweights is not None and correction:
-        left = total - correction * sum(weights * aweights) / total
-    elif correction:
-        left = total - correction
-    return mv.squeeze((centered * weights) @ centered.conj().mT / el.maximum(left, 0))
+        return mv.squeeze(centered @ centered.conj().mT / builtins.max(total - correction, 0))
+    if aweights is not None:
+        correction = correction * sum(weights * aweights) / total
+    left = el.maximum(total - correction, 0)
+    return mv.squeeze((centered * weights) @ centered.conj().mT / left)
 
 
 def corrcoef(input: Tensor) -> Tensor:
