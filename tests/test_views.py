@@ -14,21 +14,12 @@ import pyframe as pf
 
 def test_inplace_checks(device: str) -> None:
     x = pf.ones(3, device=device).requires_grad_()
-    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
-        x.add_(1)
-    with pytest.raises(RuntimeError, match="view of a leaf"):
-        x[0] = 1.0
     with pf.no_grad():
         x.add_(1)
     y = x.exp()
     y.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation.*exp"):
         y.sum().backward()
-    a = pf.ones(3, 1, device=device).expand(3, 4)
-    with pytest.raises(RuntimeError, match="single memory location"):
-        a.mul_(2)
-    with pytest.raises(RuntimeError, match="can't be cast to the desired output type int64"):
-        pf.ones(3, dtype=pf.int64, device=device).add_(0.5)
 
 
 def test_numpy_shares_memory() -> None:
@@ -124,18 +115,6 @@ def test_memory_that_overlaps(device: str) -> None:
     assert x.tolist() == [1, 6, 22, 37, 102, 166]
     once = pf.zeros(3, 1, device=device).expand(3, 2).fill_(7)  # one number may go anywhere
     assert once.tolist() == [[7, 7]] * 3
-
-
-def test_out_of_another_dtype() -> None:
-    x, wide = pf.arange(3.0), pf.zeros(3, dtype=pf.float64)
-    assert pf.add(x, 1, out=wide).dtype is pf.float64
-    for call in (
-        lambda: pf.gather(x, 0, pf.tensor([0]), out=wide), lambda: pf.abs(x, out=wide),
-        lambda: pf.aminmax(x, out=(wide, wide)), lambda: pf.multinomial(x, 1, out=wide),
-        lambda: pf.sort(x, out=(x.clone(), wide.int())),
-    ):  # fmt: skip
-        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
-            call()
 
 
 def test_order_in_memory() -> None:

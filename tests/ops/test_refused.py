@@ -2,8 +2,8 @@
 expected; the same on each device, and in what is compiled.
 
 A row is a call, `->`, and a regular expression that its text has; what is too long goes on in an
-indented line. `t` is pyframe, or PyTorch, which says of which type the error must be; F its
-nn.functional.
+indented line. `t` is pyframe, or PyTorch, which says of which type the error must be; F and D are
+its nn.functional and distributions.
 """
 
 from __future__ import annotations
@@ -223,6 +223,30 @@ X.clone().set_(3) -> expected a Tensor or a storage, got int
 X.clone().requires_grad_().apply_(abs) -> Can't call apply_\(\)
 X.clone().map_(I, max) -> expected a tensor of float32, got int64
 """
+WRITES = r"""
+t.gather(X[0], 0, I, out=X.double()) -> Expected out tensor to have dtype
+t.abs(X, out=X.double()) -> Expected out tensor to have dtype
+t.aminmax(X, out=(X.double(), X.double())) -> Expected out tensor to have dtype
+t.multinomial(X, 1, out=X.double()) -> Expected out tensor to have dtype
+t.sort(X, out=(X.clone(), X.int())) -> Expected out tensor to have dtype
+t.add(X, 0.5, out=X.long()) -> can't be cast
+t.add(X.clone().requires_grad_(), 1, out=X) -> automatic differentiation
+X.requires_grad_().add_(1) -> leaf Variable that requires grad
+X.requires_grad_().__setitem__(0, 1.0) -> view of a leaf
+X[:1].expand(3, 4).mul_(2) -> single memory location
+X.long().add_(0.5) -> can't be cast to the desired output type int64
+t.finfo(t.int8) -> use pf.iinfo
+t.iinfo(t.float32) -> use pf.finfo
+t.asarray([1, 2], copy=False) -> alias
+t.asarray(np.ones(2), dtype=t.float32, copy=False) -> alias
+t.frombuffer(bytearray(4), dtype=t.int32, offset=4) -> offset
+np.from_dlpack(X.requires_grad_()) -> require gradient
+X.bfloat16().numpy() -> BFloat16
+D.Normal(0.0, -1.0) -> scale to be greater than 0
+D.Categorical() -> not both
+D.Bernoulli(2.0) -> probs to be from 0 to 1
+D.Bernoulli(0.5).rsample() -> no gradient
+"""  # and what shares memory or a dtype with something else; distributions
 SORTING = r"""
 t.ones(2, 3).sort(2) -> Dimension out of range
 t.ones(2).sort(True) -> stable=
@@ -331,6 +355,8 @@ t.linalg.cholesky(INDEFINITE) -> minor of order 2
 t.linalg.inv(SINGULAR) -> singular
 t.linalg.solve(t.stack([A33[:2, :2], SINGULAR]), A33[:2]) -> Batch element 1
 t.linalg.svd(A33 * NAN) -> nan
+t.linalg.qr(A33[:, :2].requires_grad_(), "complete").R.sum().backward() -> nrows > ncols
+t.linalg.qr(A33[:, :2].requires_grad_(), "r").R.sum().backward() -> mode='r'
 """
 FOURIER = r"""
 t.fft.fft(t.ones(3), 0) -> data points
@@ -371,6 +397,7 @@ t.linalg.ldl_factor(t.zeros(2, 2)) -> LinAlgError: zero
 X[..., 0, ...] -> IndexError: a single ellipsis
 X["a"] -> IndexError: valid indices \(got str\)
 t.hash_tensor(X, mode=1) -> RuntimeError: mode
+D.kl_divergence(D.Normal(0.0, 1.0), D.Uniform(0.0, 1.0)) -> NotImplementedError: Normal and Uniform
 t.frexp(INT) -> NotImplementedError: frexp
 t.maximum(C, C) -> NotImplementedError: complex64
 """  # of another type than PyTorch's, or what it takes: the type stands before the text
@@ -383,14 +410,15 @@ def rows(table: str) -> list[tuple[str, str]]:
 
 
 CALLED, READ = [*rows(ARGUMENTS), *rows(SHAPES)], rows(VALUES)
-ON_THE_CPU = [row for table in (INDEXING, SORTING, LINALG, FOURIER) for row in rows(table)]
+ON_THE_CPU = [row for table in (INDEXING, WRITES, SORTING, LINALG, FOURIER) for row in rows(table)]
 
 
 def given(t: Any) -> dict[str, Any]:
     """What the rows speak of, on the default device."""
     rng = np.random.default_rng(5)
     return {
-        "t": t, "F": t.nn.functional, "nn": t.nn, "NAN": math.nan, "INF": INF,
+        "t": t, "F": t.nn.functional, "nn": t.nn, "D": t.distributions, "np": np,
+        "NAN": math.nan, "INF": INF,
         "A33": t.tensor(rng.standard_normal((3, 3)).tolist()),
         "A23": t.tensor(rng.standard_normal((2, 3)).tolist()),
         "FLOAT": t.ones(3), "INT": t.ones(3, 3, dtype=t.int64), "C": t.tensor([1j], device="cpu"),
