@@ -300,36 +300,6 @@ def shape_problem(ref, out, B, on_device=True):
     return None
 
 
-def compare(ref, out, B, truth=None, process=None, tol=TOL, on_device=True, pick=None):
-    """The first difference between a torch result and a target's: (category, message), or None."""
-    problem = shape_problem(ref, out, B, on_device)
-    if problem:
-        return problem
-    got = unflat(ref, flat(B.take(out)))
-    for r, o in zip(flat(ref), flat(got), strict=True):
-        if isinstance(r, torch.Tensor) and r.dtype != o.dtype:
-            return "wrong dtype-shape", f"dtype says {r.dtype}, the array is {o.dtype}"
-    a, b = (process(ref), process(got)) if process else (ref, got)
-    for i, (r, o) in enumerate(zip(flat(a), flat(b), strict=True)):
-        if pick is not None and not pick(i, r):
-            continue
-        if isinstance(r, torch.Tensor):
-            leaf = truth and (
-                lambda i=i: (lambda t: flat(process(t) if process else t)[i])(truth())
-            )
-            msg = differ(r, o, tol, leaf)
-        else:
-            same = (
-                r == o
-                or (r != r and o != o)
-                or (isinstance(r, (float, complex)) and abs(r - o) <= 1e-5 + 1e-4 * abs(r))
-            )
-            msg = None if same else f"expected {r!r}, got {o!r}"
-        if msg:
-            return "wrong value", (f"result {i}: " if i else "") + msg
-    return None
-
-
 # --- samples
 
 
