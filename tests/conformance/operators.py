@@ -129,35 +129,25 @@ def variants(op):
             return lambda B: B.rebind(f)
         return lambda B: method(B, f.__name__)
 
-    out = [("method", op.method_variant, False), ("inplace", op.inplace_variant, True)]
+    out = []
+    for name, o in [("", op), *[(f"{a.name} ", a) for a in op.aliases]]:
+        for what, f, inplace in (
+            ("method", o.method_variant, False), ("inplace", o.inplace_variant, True)
+        ):  # fmt: skip
+            if f is not None:
+                out.append((name + what, meth(f), inplace))
     for a in op.aliases:
-        out += [
-            (a.name + " method", a.method_variant, False),
-            (a.name + " inplace", a.inplace_variant, True),
-        ]
-    out = [(label, meth(f), ip) for label, f, ip in out if f is not None]
-    out += [
-        (a.name, lambda B, a=a: B.get(a.name.removeprefix("torch.")), False) for a in op.aliases
-    ]
-    out += [
-        (f.__name__, lambda B, f=f: f, ip)
-        for f, ip in ((op.operator_variant, False), (op.inplace_operator_variant, True))
-        if f is not None
-    ]
+        out.append((a.name, lambda B, a=a: B.get(a.name.removeprefix("torch.")), False))
+    for f, inplace in ((op.operator_variant, False), (op.inplace_operator_variant, True)):
+        if f is not None:
+            out.append((f.__name__, lambda B, f=f: f, inplace))
     return out
 
 
 def bind(B, sample, inplace=False):
     """(input, args, kwargs) of a sample for B; B.leaves are the inputs that require grad."""
-    memo = {}
-    x, args, kwargs = (
-        B.fresh().put(sample.input, memo),
-        B.put(sample.args, memo),
-        B.put(sample.kwargs, memo),
-    )
-    if inplace:
-        x = x.clone()
-    return x, args, kwargs
+    x, args, kwargs = B.fresh().put((sample.input, sample.args, sample.kwargs))
+    return x.clone() if inplace else x, args, kwargs
 
 
 def call(B, f, sample, inplace=False):
