@@ -226,10 +226,6 @@ def checked_index(
     name: str, index: Tensor, rows: int, wrap: bool = True, error: type[Exception] = IndexError
 ) -> Tensor:
     """`index` with negatives counted from the end (if `wrap`); `error` where it is out of range."""
-    if index.dtype.category != dt.INTEGER:
-        raise IndexError(
-            f"{name}: expected an integer index (int32 or int64), got {index.dtype.name}"
-        )
     least = -rows if wrap else 0
     if not values_known(index):
         check.later(

@@ -23,10 +23,7 @@ def _vector(name: str, x: Tensor, dim: int, index: Tensor, wrap: bool = False) -
     """(`x` with at least one dim, that dim, the index as a checked vector)."""
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector (or a 0-d tensor)")
-    if index.dtype not in (dt.int64, dt.int32):
-        raise RuntimeError(
-            f"{name}(): Expected dtype int32/int64 for index, got {index.dtype.name}"
-        )
+    check.index(name, index)
     d = normalize_dim(dim, x.ndim)
     x = x if x.ndim else mv.reshape(x, (1,))
     return x, d, checked_index(name, mv.ravel(index), x.shape[d], wrap)
@@ -121,8 +118,7 @@ def index_reduce(
 
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at flat positions, in the shape of `index`."""
-    if index.dtype not in (dt.int64, dt.int32):
-        raise RuntimeError("take(): Expected a long tensor for index")
+    check.index("take", index)
     if not input.numel() and index.numel():
         raise IndexError("take(): tried to take from an empty tensor")
     flat = checked_index("take", index, input.numel()).reshape(index.numel())
@@ -132,8 +128,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """`input` with source's elements at flat positions (added if `accumulate`)."""
-    if index.dtype not in (dt.int64, dt.int32):
-        raise RuntimeError("put_(): Expected a long tensor for index")
+    check.index("put_", index)
     if source.dtype is not input.dtype:
         raise RuntimeError(
             f"put_(): self and source expected to have the same dtype, but got self.dtype = "
