@@ -413,13 +413,9 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 1024
 
     def __init__(
-        self,
-        host: str,
-        port: int,
-        program: Program | None = None,
-        allow: Iterable[str] = (),
+        self, host: str, port: int, program: Program | None = None, allow: Iterable[str] = (),
         framed_by: str = "'self'",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.program = program
         self.framed_by = framed_by  # the pages that may show these in a frame
         self.package = Package()
@@ -507,13 +503,9 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def serve(
-    host: str,
-    port: int,
-    program: Program | None = None,
-    *,
-    allow: Iterable[str] = (),
+    host: str, port: int, program: Program | None = None, *, allow: Iterable[str] = (),
     open_browser: bool = False,
-) -> int:
+) -> int:  # fmt: skip
     """Serve until Ctrl+C; gives the exit status: 1 when the address can't be had."""
     try:
         server = Server(host, port, program, allow)

@@ -55,12 +55,9 @@ class RandomSampler(Sampler[int]):
     """
 
     def __init__(
-        self,
-        data_source: Sized,
-        replacement: bool = False,
-        num_samples: int | None = None,
+        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None,
         generator: Generator | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
@@ -115,12 +112,9 @@ class WeightedRandomSampler(Sampler[int]):
     """
 
     def __init__(
-        self,
-        weights: Sequence[float],
-        num_samples: int,
-        replacement: bool = True,
+        self, weights: Sequence[float], num_samples: int, replacement: bool = True,
         generator: Generator | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         _check_count("num_samples", num_samples)
         _check_flag("replacement", replacement)
         self.weights = as_tensor(weights, dtype=dt.float64, device="cpu")

@@ -83,14 +83,9 @@ class Raised:
 
 
 def work(
-    conn: Any,
-    fetching: Fetching,
-    init: Callable[[int], Any] | None,
-    base_seed: int,
-    worker: int,
-    workers: int,
-    ahead: int,
-) -> None:
+    conn: Any, fetching: Fetching, init: Callable[[int], Any] | None, base_seed: int, worker: int,
+    workers: int, ahead: int,
+) -> None:  # fmt: skip
     """Make batches until the main process has closed its end of the pipe."""
     from pyframe.data.share import Sender
 

@@ -98,11 +98,9 @@ class Description(NamedTuple):
 
 
 def save_file(
-    tensors: Mapping[str, Tensor],
-    path: str | os.PathLike[str],
-    metadata: Mapping[str, str] | None = None,
-    max_shard_size: int | str | None = None,
-) -> None:
+    tensors: Mapping[str, Tensor], path: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None = None, max_shard_size: int | str | None = None,
+) -> None:  # fmt: skip
     """Write tensors (a state dict) to `path`, which holds all of them or what it held before.
 
     Views and tied weights are written out in full. With `max_shard_size` (bytes, or "2GB") more
@@ -114,11 +112,9 @@ def save_file(
 
 
 async def save_file_async(
-    tensors: Mapping[str, Tensor],
-    path: str | os.PathLike[str],
-    metadata: Mapping[str, str] | None = None,
-    max_shard_size: int | str | None = None,
-) -> None:
+    tensors: Mapping[str, Tensor], path: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None = None, max_shard_size: int | str | None = None,
+) -> None:  # fmt: skip
     """`save_file` of the values of this moment that gives the thread back while it waits for the
     GPU."""
     _write_set(path, tensors, await _values_async(tensors), metadata, max_shard_size)
@@ -370,12 +366,9 @@ def _joined(chunks: Iterator[bytes]) -> bytes:
 
 
 def _write_set(
-    path: str | os.PathLike[str],
-    tensors: Mapping[str, Tensor],
-    values: _Values,
-    metadata: Mapping[str, str] | None,
-    max_shard_size: int | str | None,
-) -> None:
+    path: str | os.PathLike[str], tensors: Mapping[str, Tensor], values: _Values,
+    metadata: Mapping[str, str] | None, max_shard_size: int | str | None,
+) -> None:  # fmt: skip
     if max_shard_size is None:
         with replacing(path) as file:
             file.writelines(_chunks(tensors, values, metadata))

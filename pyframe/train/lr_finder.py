@@ -59,14 +59,9 @@ class LearningRateFinder(Callback):
     """
 
     def __init__(
-        self,
-        low: float = 1e-7,
-        high: float = 10.0,
-        steps: int = 100,
-        *,
-        diverged: float = 4.0,
+        self, low: float = 1e-7, high: float = 10.0, steps: int = 100, *, diverged: float = 4.0,
         batch_size: int = 64,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if not 0 < low < high:
             raise ValueError(
                 f"LearningRateFinder: expected 0 < low < high, got low={low} and high={high}"

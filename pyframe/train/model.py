@@ -611,14 +611,9 @@ class Model:
     @check.targets_too
     @puts_back
     async def evaluate_async(
-        self,
-        data: Any,
-        *,
-        batch_size: int = 256,
-        sample_weight: Any = None,
-        device: Any = None,
+        self, data: Any, *, batch_size: int = 256, sample_weight: Any = None, device: Any = None,
         compile: bool = True,
-    ) -> dict[str, float]:
+    ) -> dict[str, float]:  # fmt: skip
         """{"loss": …, "accuracy": …}: `evaluate` that gives the thread back while it waits.
 
         What is no single number, such as a matrix of confusions, is an array."""

@@ -74,16 +74,10 @@ def _again(
 
 
 def checkpoint(
-    function: Callable[..., Any],
-    *args: Any,
-    use_reentrant: bool | None = None,
-    context_fn: Callable[[], tuple[Any, Any]] | None = None,
-    determinism_check: str = "default",
-    debug: bool = False,
-    early_stop: bool = True,
-    preserve_rng_state: bool = True,
-    **kwargs: Any,
-) -> Any:
+    function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] | None = None, determinism_check: str = "default",
+    debug: bool = False, early_stop: bool = True, preserve_rng_state: bool = True, **kwargs: Any,
+) -> Any:  # fmt: skip
     """`function(*args, **kwargs)`, whose intermediate values are computed again in backward.
 
     `use_reentrant=False` is the better way: it works with `autograd.grad`, keyword arguments and

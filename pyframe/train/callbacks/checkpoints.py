@@ -35,17 +35,10 @@ class ModelCheckpoint(Callback):
     keeps = True
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        monitor: str | None = None,
-        mode: str = "auto",
-        *,
-        top_k: int | None = 1,
-        save_last: bool | None = None,
-        every_epochs: int = 1,
-        every_steps: int | None = None,
-        weights_only: bool | None = None,
-    ) -> None:
+        self, path: str | os.PathLike[str], monitor: str | None = None, mode: str = "auto", *,
+        top_k: int | None = 1, save_last: bool | None = None, every_epochs: int = 1,
+        every_steps: int | None = None, weights_only: bool | None = None,
+    ) -> None:  # fmt: skip
         what = "ModelCheckpoint"
         self.path = Path(check.path(what, path))
         self.one = self.path.suffix in (".pt", ".pth", ".ckpt", ".safetensors")

@@ -87,12 +87,9 @@ class TensorBoard(Callback):
     """
 
     def __init__(
-        self,
-        log_dir: str | os.PathLike[str] | None = None,
-        *,
-        histograms_every: int = 0,
+        self, log_dir: str | os.PathLike[str] | None = None, *, histograms_every: int = 0,
         graph: Any = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.log_dir = None if log_dir is None else str(check.path("TensorBoard", log_dir))
         self.histograms_every = check.count("TensorBoard", "histograms_every", histograms_every, 0)
         self.graph = graph

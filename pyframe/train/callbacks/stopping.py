@@ -22,16 +22,10 @@ class EarlyStopping(Callback):
     """
 
     def __init__(
-        self,
-        monitor: str | None = None,
-        patience: int = 5,
-        mode: str = "auto",
-        *,
-        min_delta: float = 0.0,
-        baseline: float | None = None,
-        restore_best: bool = True,
+        self, monitor: str | None = None, patience: int = 5, mode: str = "auto", *,
+        min_delta: float = 0.0, baseline: float | None = None, restore_best: bool = True,
         verbose: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.monitor = Monitor("EarlyStopping", monitor, mode)
         self.patience = check.count("EarlyStopping", "patience", patience, 1)
         self.min_delta, self.baseline, self.restore_best = abs(min_delta), baseline, restore_best
