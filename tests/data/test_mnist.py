@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import hashlib
-import http.server
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,13 +66,6 @@ def test_places_of_the_files(tmp_path: Path, place: str, zipped: bool) -> None:
     assert len(MNIST(tmp_path, train=False)) == 7
 
 
-def test_fashion_has_its_own_folder(tmp_path: Path) -> None:
-    write(tmp_path / "FashionMNIST" / "raw")
-    assert len(FashionMNIST(tmp_path)) == 7
-    with pytest.raises(RuntimeError, match="Dataset not found"):
-        MNIST(tmp_path)
-
-
 def test_transforms(tmp_path: Path) -> None:
     data = MNIST(write(tmp_path), transform=lambda x: x.sum(), target_transform=lambda y: y + 10)
     total, label = data[0]
@@ -117,6 +106,8 @@ def test_real_digits() -> None:
 
 def test_no_files(tmp_path: Path) -> None:
     write(tmp_path, "t10k")
+    write(tmp_path / "FashionMNIST" / "raw")
+    assert len(FashionMNIST(tmp_path)) == 7
     with pytest.raises(RuntimeError, match="download=True") as caught:
         MNIST(tmp_path)
     text = str(caught.value)
@@ -135,30 +126,12 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
     images.write_bytes(gzip.compress(idx(LABELS)))
     with pytest.raises(ValueError, match=r"images.*uint8 of shape \[7\], expected images"):
         MNIST(tmp_path)
-    images.write_bytes(gzip.compress(idx(IMAGES))[:-20])
-    with pytest.raises(ValueError, match="gzip data is truncated or corrupt"):
-        MNIST(tmp_path)
-    images.write_bytes(b"<html>")
-    with pytest.raises(ValueError, match="not a gzip file"):
-        MNIST(tmp_path)
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @pytest.fixture
-def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    folder = write(tmp_path / "mirror")
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-        server.shutdown()
-        thread.join()
+def mirror(tmp_path: Path) -> str:
+    """The address of a folder with both files."""
+    return f"{write(tmp_path / 'mirror').as_uri()}/"
 
 
 def test_download(mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
