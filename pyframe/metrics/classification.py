@@ -347,8 +347,3 @@ class Perplexity(RunningMean):
     def compute(self) -> Tensor:
         """(): nan where nothing was seen."""
         return super().compute().exp()
-
-
-__all__ = [
-    "F1", "Accuracy", "Classifying", "ConfusionMatrix", "IoU", "Perplexity", "Precision", "Recall",
-]  # fmt: skip

@@ -174,6 +174,3 @@ def _shares(output: Tensor) -> Tensor:
     sums = output.sum(1, keepdim=True)
     shares = (output.amin(1, keepdim=True) >= 0) & ((sums - 1).abs() < 1e-3)
     return output.where(shares, output.softmax(1))
-
-
-__all__ = ["AUROC", "AveragePrecision"]

@@ -123,6 +123,3 @@ class R2(Streaming):
         exact = (residual == 0).float()
         found = 1 - residual / deviation.masked_fill(deviation == 0, 1)
         return found.where(deviation != 0, exact).mean() + 0 / samples
-
-
-__all__ = ["MAE", "MSE", "R2", "RMSE", "CosineSimilarity"]
