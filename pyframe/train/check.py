@@ -200,20 +200,20 @@ def _not_a_net(value: Any) -> None:
     raise TypeError(told(f"Model: net must be an nn.Module, got {got}", fix))
 
 
-def optimizes(what: str, optimizer: Any, net: nn.Module, loss: Any) -> None:
+def optimizes(optimizer: Any, net: nn.Module, loss: Any) -> None:
     """ValueError where nothing that the optimizer holds belongs to the net (or to the loss)."""
     modules = [net, loss] if isinstance(loss, nn.Module) else [net]
     own = {id(p) for m in modules for p in m.parameters()}
     held = [p for group in optimizer.param_groups for p in group["params"]]
     if not any(id(p) in own for p in held):
         raise ValueError(
-            f"{what}: none of the {len(held)} parameters of the optimizer belongs to the net, so "
+            f"fit: none of the {len(held)} parameters of the optimizer belongs to the net, so "
             f"nothing would be trained; make it of the net's own: "
             f"optim.{type(optimizer).__name__}(net.parameters())"
         )
     if _misfit(inspect.signature(optimizer.step)):
         raise TypeError(
-            f"{what}: {type(optimizer).__name__} computes the loss several times in a step, by a "
+            f"fit: {type(optimizer).__name__} computes the loss several times in a step, by a "
             "closure, as steps of a Model do not; write a loop of your own with "
             "optimizer.step(closure), or take Adam"
         )
@@ -400,48 +400,47 @@ def path(what: str, value: Any) -> Any:
     return value
 
 
-def sample_shape(what: str, value: Any) -> Sequence[int]:
+def sample_shape(value: Any) -> Sequence[int]:
     """`value`, which is a shape; TypeError if not."""
     if not isinstance(value, tuple | list) or not all(hasattr(n, "__index__") for n in value):
-        raise must(f"{what}: input_size", "be the shape of one sample, such as (1, 28, 28)", value)
+        raise must("summary: input_size", "be the shape of one sample, such as (1, 28, 28)", value)
     return value
 
 
-def above_zero(what: str, name: str, value: Any) -> float | None:
-    """`value`, a number above 0 or None; TypeError or ValueError if not."""
+def above_zero(name: str, value: Any) -> None:
+    """TypeError or ValueError for what is neither a number above 0 nor None."""
     if value is None:
-        return None
+        return
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise must(f"{what}: {name}", "be a number above 0 or None", value)
+        raise must(f"fit: {name}", "be a number above 0 or None", value)
     if not value > 0:  # nor is NaN
         off = "None switches it off"
-        raise must(f"{what}: {name}", "be above 0", value, off, error=ValueError)
-    return float(value)
+        raise must(f"fit: {name}", "be above 0", value, off, error=ValueError)
 
 
 def fit_options(
-    what: str, *, patience: Any, monitor: Any, mode: Any, clip_norm: Any, clip_value: Any,
+    *, patience: Any, monitor: Any, mode: Any, clip_norm: Any, clip_value: Any,
     accumulate: Any, resume: Any, known: Sequence[str],
 ) -> None:  # fmt: skip
     """TypeError or ValueError for options of fit that are of the wrong type or out of range.
 
     `known`: the names that the logs will have; () where a custom step decides."""
     if patience is not None:
-        count(what, "patience", patience, 1)
-    quantity(what, monitor, mode)
+        count("fit", "patience", patience, 1)
+    quantity("fit", monitor, mode)
     if monitor is not None and known and monitor not in known:
         fix = near(monitor, known)
         if monitor.startswith("val_") and monitor.removeprefix("val_") in known:
             fix = "quantities of validation need validation_data"
-        raise no_quantity(what, monitor, known, fix)
-    above_zero(what, "clip_norm", clip_norm)
-    above_zero(what, "clip_value", clip_value)
-    count(what, "accumulate", accumulate, 1)
+        raise no_quantity("fit", monitor, known, fix)
+    above_zero("clip_norm", clip_norm)
+    above_zero("clip_value", clip_value)
+    count("fit", "accumulate", accumulate, 1)
     if not (resume is None or isinstance(resume, bool | str | os.PathLike)):
-        raise must(f"{what}: resume", "be the path of a checkpoint, True or None", resume)
+        raise must("fit: resume", "be the path of a checkpoint, True or None", resume)
 
 
-def class_weight(what: str, given: Any) -> np.ndarray | None:
+def class_weight(given: Any) -> np.ndarray | None:
     """The weights of classes as float32, by class number: of a dict {class: weight}, a list or an
     array. TypeError or ValueError for another thing."""
     if given is None:
@@ -450,7 +449,7 @@ def class_weight(what: str, given: Any) -> np.ndarray | None:
         keys = [k for k in given if isinstance(k, int | np.integer) and not isinstance(k, bool)]
         if len(keys) < len(given) or sorted(keys) != list(range(len(given))):
             raise ValueError(
-                f"{what}: class_weight must have a weight for each class from 0 on, got the keys "
+                "fit: class_weight must have a weight for each class from 0 on, got the keys "
                 f"{list(given)}; expected {list(range(max(len(given), 1)))}"
             )
         given = [given[k] for k in range(len(given))]
@@ -460,11 +459,11 @@ def class_weight(what: str, given: Any) -> np.ndarray | None:
         table = np.zeros(())
     if table.ndim != 1:
         rule = "be a dict such as {0: 1.0, 1: 5.0} or a list with a number for each class"
-        raise must(f"{what}: class_weight", rule, given)
+        raise must("fit: class_weight", rule, given)
     bad = bad_weight(table)
     if bad is not None:
         raise ValueError(
-            f"{what}: weights must be finite and not negative, class_weight has {table[bad]} for "
+            f"fit: weights must be finite and not negative, class_weight has {table[bad]} for "
             f"class {bad}"
         )
     return table
@@ -526,9 +525,9 @@ def state_dict(what: str, net: nn.Module, state: Any) -> None:
         )
 
 
-def _some(names: list[str], most: int = 8) -> str:
+def _some(names: list[str]) -> str:
     """Names in an error's text."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if names[8:] else "")
 
 
 # --- data
@@ -818,11 +817,11 @@ def no_quantity(what: str, name: str, known: Iterable[str], fix: str) -> ValueEr
     return ValueError(told(f"{what}: there is no {name!r} to monitor", there, fix))
 
 
-def monitored(what: str, name: str, found: Mapping[str, float]) -> float:
+def monitored(name: str, found: Mapping[str, float]) -> float:
     """A number of the logs; ValueError lists the known."""
     if name not in found:
         there = f"there is no {name!r} in the logs; they have {', '.join(map(repr, found))}"
-        raise ValueError(told(f"{what}: {there}", near(name, found)))
+        raise ValueError(told(f"ReduceLROnPlateau: {there}", near(name, found)))
     return found[name]
 
 

@@ -306,26 +306,26 @@ def _pair(what: str, data: Any, sample_weight: Any) -> Rows:
     return Rows([x, y, sample_weights(what, weights, n)], n)
 
 
-def split_off(what: str, data: Any, share: Any, given: Any, weight: Any) -> tuple[Any, Any]:
+def split_off(data: Any, share: Any, given: Any, weight: Any) -> tuple[Any, Any]:
     """What to train on and, of the last samples, what to validate with. ValueError for what has no
     last samples, and for a `share` that leaves one of them none."""
     if given is not None:
-        raise ValueError(f"{what}: give validation_data= or validation_split=, not both")
+        raise ValueError("fit: give validation_data= or validation_split=, not both")
     if not isinstance(share, int | float) or not 0 < share < 1:
         raise ValueError(
-            f"{what}: validation_split is a share of the samples, such as 0.2, got {share!r}"
+            f"fit: validation_split is a share of the samples, such as 0.2, got {share!r}"
         )
-    rows = _pair(what, data, weight) if _is_pair(data) else data
+    rows = _pair("fit", data, weight) if _is_pair(data) else data
     if not isinstance(rows, Dataset) or isinstance(rows, IterableDataset):
         raise ValueError(
-            f"{what}: validation_split splits (x, y) in memory or a Dataset, got "
+            "fit: validation_split splits (x, y) in memory or a Dataset, got "
             f"{seen(data)}; give validation_data="
         )
     n = len(rows)  # type: ignore[arg-type]
     cut = int(n * (1 - share))
     if not 0 < cut < n:
         raise ValueError(
-            f"{what}: validation_split={share} of {n} samples leaves {cut} to train on and "
+            f"fit: validation_split={share} of {n} samples leaves {cut} to train on and "
             f"{n - cut} to validate with"
         )
     return Subset(rows, range(cut)), Subset(rows, range(cut, n))
@@ -480,7 +480,7 @@ def to_device(what: str, tree: Any, device: Any, dtype: Any, *, images: bool = F
     return _like(tree, [to_device(what, v, device, dtype, images=images) for _, v in parts])
 
 
-def tell_conversions(what: str, inputs: Any, dtype: Any) -> None:
+def tell_conversions(inputs: Any, dtype: Any) -> None:
     """Say once in a process what `to_device` makes of inputs: float64 and images of uint8."""
     for name, x in leaves("inputs", inputs):
         kind = str(getattr(x, "dtype", "")).rpartition(".")[2]
@@ -488,11 +488,11 @@ def tell_conversions(what: str, inputs: Any, dtype: Any) -> None:
             continue
         to = str(dtype).rpartition(".")[2]
         if kind == "float64":
-            notice("float64", f"{what}: {name} is float64 and becomes {to}, as the network is")
+            notice("float64", f"fit: {name} is float64 and becomes {to}, as the network is")
         elif kind == "uint8" and len(x.shape) > 2:
             notice(
                 "uint8",
-                f"{what}: {name} is uint8 and becomes {to} from 0 to 255; networks learn better "
+                f"fit: {name} is uint8 and becomes {to} from 0 to 255; networks learn better "
                 "from 0 to 1: x / 255, or vision.transforms.ToTensor() in the data set",
             )
 

@@ -184,7 +184,7 @@ class FitLoop:
         logs.update({name: float(o.param_groups[0]["lr"]) for name, o in self._rates()})
         for scheduler in () if cut else self.by_epoch:
             if isinstance(scheduler, pf.optim.lr_scheduler.ReduceLROnPlateau):
-                scheduler.step(check.monitored("ReduceLROnPlateau", self.monitor, logs))
+                scheduler.step(check.monitored(self.monitor, logs))
             else:
                 scheduler.step()
         self.ended, model.cut_short = not cut, cut
@@ -208,7 +208,7 @@ class FitLoop:
         self.tells = False
         _, dtype = self.model._device_and_dtype()
         if self.pairs and dtype is not None and isinstance(batch, list | tuple) and batch:
-            data.tell_conversions("fit", batch[0], dtype)
+            data.tell_conversions(batch[0], dtype)
 
     def _rates(self) -> list[tuple[str, Any]]:
         """What the learning rates are called in the logs."""

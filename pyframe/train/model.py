@@ -503,11 +503,11 @@ class Model:
         read_every = check.count("fit", "read_every", read_every, 1)
         check.flags("fit", shuffle=shuffle, verbose=verbose, compile=compile)
         for optimizer in self.optimizers:
-            check.optimizes("fit", optimizer, self.net, self.loss)
+            check.optimizes(optimizer, self.net, self.loss)
         watchers: list[Callback] = check.callbacks(callbacks)
         if validation_split is not None:
             data, validation_data = _data.split_off(
-                "fit", data, validation_split, validation_data, sample_weight
+                data, validation_split, validation_data, sample_weight
             )
             sample_weight = None
         loader = _data.as_loader(
@@ -523,10 +523,10 @@ class Model:
         self.epochs, self.steps_per_epoch = epochs, check.length(loader)
         self.log_names = self._names(validation_data is not None)
         check.fit_options(
-            "fit", patience=patience, clip_norm=clip_norm, clip_value=clip_value,
+            patience=patience, clip_norm=clip_norm, clip_value=clip_value,
             accumulate=accumulate, monitor=monitor, mode=mode, resume=resume, known=self.log_names,
         )  # fmt: skip
-        classes = check.class_weight("fit", class_weight)
+        classes = check.class_weight(class_weight)
         self._safe = safe = Recovery(self, self._safe)
         if device is not None:
             await safe.move(self, pf.device(device))

@@ -175,7 +175,7 @@ def _zeros(size: Any, dtype: Any, floats: Any, device: Any) -> Any:
     if several and all(isinstance(s, tuple | list | Mapping) for s in size):
         kinds = dtype if isinstance(dtype, tuple | list) else [dtype] * len(size)
         return tuple(_zeros(s, k, floats, device) for s, k in zip(size, kinds, strict=True))
-    size = check.sample_shape("summary", size)
+    size = check.sample_shape(size)
     return pf.zeros(1, *size, dtype=dtype or floats, device=device)
 
 
