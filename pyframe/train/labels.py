@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyframe.nn.functional as F
 from pyframe import nn
 from pyframe.train.words import name_of
 
-_Check = Callable[[str, pf.Tensor, pf.Tensor], "str | None"]
+_Check = Callable[[pf.Tensor, pf.Tensor], "str | None"]
 
 
 def labels(loss: Any, output: Any, target: Any, key: Any = None) -> None:
@@ -24,16 +25,15 @@ def labels(loss: Any, output: Any, target: Any, key: Any = None) -> None:
         return
     if look is None or not isinstance(output, pf.Tensor) or not isinstance(target, pf.Tensor):
         return
-    name = name_of(loss)
-    wrong = look(name, output, target)
+    wrong = look(output, target)
     if wrong is not None:
-        name += "" if key is None else f" of output {key!r}"
+        name = name_of(loss) + ("" if key is None else f" of output {key!r}")
         outputs, targets = (f"{x.dtype.name} {list(x.shape)}" for x in (output, target))
         raise ValueError(f"{name}: got outputs {outputs} and targets {targets}; {wrong}")
 
 
-def _classes(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
-    """Class numbers, one for each sample; or, for cross entropy, probabilities of the classes."""
+def _classes(output: pf.Tensor, target: pf.Tensor, probabilities: bool = False) -> str | None:
+    """Class numbers, one for each sample, or `probabilities` of the classes."""
     shape, seen = tuple(output.shape), tuple(target.shape)
     if not shape:
         return "expected outputs (N, C, *), a number for each class"
@@ -45,7 +45,6 @@ def _classes(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
             "outputs, or take BCEWithLogitsLoss and targets.float() of the outputs' shape; for "
             "quantities take MSELoss"
         )
-    probabilities = "ross" in name  # cross_entropy, CrossEntropyLoss
     kind = f"class numbers, int64 {list(want)}"
     if probabilities:
         kind += f", or probabilities of the classes, floats {list(shape)}"
@@ -80,7 +79,7 @@ def _as_many(target: pf.Tensor, output: pf.Tensor) -> str | None:
     return None
 
 
-def _binary(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
+def _binary(output: pf.Tensor, target: pf.Tensor) -> str | None:
     """A float from 0 to 1 for each output."""
     shape, floats = tuple(output.shape), target.is_floating_point()
     kind = f"expected a float from 0 to 1 for each output, {list(shape)}"
@@ -98,7 +97,7 @@ def _binary(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
     return kind
 
 
-def _like(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
+def _like(output: pf.Tensor, target: pf.Tensor) -> str | None:
     """A float for each output: what would broadcast to more of them is refused."""
     shape, seen = tuple(output.shape), tuple(target.shape)
     kind, floats = f"expected a float for each output, {list(shape)}", target.is_floating_point()
@@ -117,7 +116,7 @@ def _like(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
     return kind
 
 
-def _divergence(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
+def _divergence(output: pf.Tensor, target: pf.Tensor) -> str | None:
     """Probabilities of all classes."""
     floats = target.is_floating_point()
     kind = f"expected probabilities, floats {list(output.shape)}"
@@ -130,10 +129,9 @@ def _divergence(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
 
 _LOOKS: dict[Any, _Check] = {
     **dict.fromkeys(
-        (nn.CrossEntropyLoss, nn.NLLLoss, nn.MultiMarginLoss,
-         F.cross_entropy, F.nll_loss, F.multi_margin_loss),
-        _classes,
+        (nn.CrossEntropyLoss, F.cross_entropy), functools.partial(_classes, probabilities=True)
     ),
+    **dict.fromkeys((nn.NLLLoss, nn.MultiMarginLoss, F.nll_loss, F.multi_margin_loss), _classes),
     **dict.fromkeys(
         (nn.BCELoss, nn.BCEWithLogitsLoss, nn.MultiLabelSoftMarginLoss, F.binary_cross_entropy,
          F.binary_cross_entropy_with_logits, F.multilabel_soft_margin_loss),
