@@ -81,7 +81,8 @@ class Combine(NamedTuple):
 
 def in_a_line(groups: int) -> Grid:
     """Workgroups one after the other: along x, and where those are too many in rows along y."""
-    return min(groups, 65535), -(-groups // 65535), 1
+    rows = max(-(-groups // 65535), 1)
+    return -(-groups // rows), rows, 1
 
 
 class Op:

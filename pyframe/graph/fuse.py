@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pyframe.core import view as views
-from pyframe.core.dtypes import bool_, dtype as DType
+from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node
 from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE, Op
@@ -116,11 +116,6 @@ def _loops(op: Op, operands: Iterable[DType], dtype: DType) -> bool:
         return False
     types = tuple([d.compute or "f32" for d in operands])
     return scalar.loops(op.scalar, types, dtype.compute or "f32")
-
-
-def _dtype(i: Any) -> DType:
-    found: DType = bool_ if isinstance(i, Valid) else i.dtype
-    return found
 
 
 def _is_long(shape: Sequence[int], result: Sequence[int]) -> bool:
@@ -549,7 +544,7 @@ class Grouping:
             return True
         return _is_long(fusion.space, [fusion.space[d] for d in fusion.kept]) and any(
             isinstance(i, Apply)
-            and _loops(REGISTRY[i.op], [_dtype(fusion.code[a]) for a in i.args], i.dtype)
+            and _loops(REGISTRY[i.op], [_program.dtype_of(fusion.code[a]) for a in i.args], i.dtype)
             for i in fusion.code
         )
 

@@ -34,12 +34,11 @@ def run_kernel(kernel: Kernel, arrays: list[np.ndarray], params: bytes, begin: i
         made = on_arrays(REGISTRY[name], values, [e.dtype for e in operands], attrs)
         result = _rounded(made, dtype).reshape(kernel.space)
     found = _evaluate(kernel.code, arrays, params, begin, kernel.space, result)
-    for binding, value, index_map, dtype in kernel.stores:
-        view = index_map[0]
-        shape = tuple(n if s else 1 for n, s in zip(view.shape, view.strides, strict=True))
+    for store in kernel.stores:
+        binding, value, (view,), dtype = store
         flat = arrays[binding].view(storage_dtype(dtype))
         target = np.lib.stride_tricks.as_strided(
-            flat[view.offset :], shape, tuple(s * flat.itemsize for s in view.strides)
+            flat[view.offset :], store.shape, tuple(s * flat.itemsize for s in view.strides)
         )
         data = np.asarray(found[value])
         if data.ndim:

@@ -17,10 +17,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pyframe.core.op import REGISTRY
 from pyframe.core.view import IndexMap, Shape, View, unravel
 from pyframe.graph import scalar as s
-from pyframe.graph.program import Apply, Kernel, Load, Reduce, Store, Valid
+from pyframe.graph.program import Apply, Kernel, Load, Reduce, Store, Valid, operands
 from pyframe.graph.scalar import Scalar
 
 INDEX = "index"  # the type of positions: an int that holds an address
@@ -85,11 +84,6 @@ def axes_of(index_map: IndexMap) -> set[int]:
         d for d, n in enumerate(v.shape)
         if n != 1 and (v.strides[d] or (v.mask is not None and v.mask[d] != (0, n)))
     }  # fmt: skip
-
-
-def operands(i: Any) -> tuple[int, ...]:
-    """The instructions that an instruction takes."""
-    return i.args if isinstance(i, Apply) else (i.arg,) if isinstance(i, Reduce) else ()
 
 
 def nest(kernel: Kernel) -> Nest:
@@ -189,16 +183,6 @@ class _Builder:
                 self.let(a, known, out)
             known.add(k)
             out.append(Let(k))
-
-
-def type_of(i: Any) -> Any:
-    """The dtype of an instruction's value; a Valid has none, it is a bool."""
-    return getattr(i, "dtype", None)
-
-
-def combine_of(i: Reduce) -> Any:
-    """How a Reduce combines two values."""
-    return REGISTRY[i.op].combine
 
 
 # --- positions

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pyframe.core.dtypes import dtype as DType
+from pyframe.core.dtypes import bool_, dtype as DType
+from pyframe.core.op import REGISTRY, Combine
 from pyframe.core.view import IndexMap
 
 Shape = tuple[int, ...]
@@ -85,6 +86,12 @@ class Store(NamedTuple):
     index_map: IndexMap
     dtype: DType
 
+    @property
+    def shape(self) -> Shape:
+        """Of what is written."""
+        view = self.index_map[0]
+        return tuple(n if s else 1 for n, s in zip(view.shape, view.strides, strict=True))
+
 
 class Routine(NamedTuple):
     """A kernel written by hand: op `name` on operands, each an Expr over its own index."""
@@ -93,6 +100,24 @@ class Routine(NamedTuple):
     attrs: tuple[Any, ...]
     operands: tuple[Expr, ...]
     dtype: DType
+
+
+def dtype_of(i: Any) -> DType:
+    """The dtype of an instruction's value; a Valid is a bool."""
+    found: DType = getattr(i, "dtype", bool_)
+    return found
+
+
+def operands(i: Any) -> tuple[int, ...]:
+    """The instructions that an instruction takes."""
+    return i.args if isinstance(i, Apply) else (i.arg,) if isinstance(i, Reduce) else ()
+
+
+def combine_of(i: Reduce) -> Combine:
+    """How a Reduce combines two values."""
+    found = REGISTRY[i.op].combine
+    assert found is not None
+    return found
 
 
 def index_map_of(i: Any) -> Any:

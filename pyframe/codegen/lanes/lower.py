@@ -30,8 +30,8 @@ from pyframe.codegen.lanes.reductions import Reduction
 from pyframe.codegen.lanes.values import NARROW, STORED, Scope, Value, Values, register
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.op import REGISTRY
-from pyframe.graph import scalar as s
-from pyframe.graph.loops import Let, Loop, Nest, Write, axes_of, combine_of, nest, position, type_of
+from pyframe.graph import program, scalar as s
+from pyframe.graph.loops import Let, Loop, Nest, Write, axes_of, nest, position
 from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, Valid
 from pyframe.graph.scalar import Scalar
 
@@ -62,7 +62,7 @@ class Lowering(Values):
     def __init__(
         self, nested: Nest, kernel: Kernel, width: Callable[[set[str]], int], label: str
     ) -> None:
-        types = {register(type_of(i)) for i in nested.code}
+        types = {register(program.dtype_of(i)) for i in nested.code}
         types |= {register(w.dtype) for w in kernel.stores}
         axis, self.width = lane_axis(nested, width(types))
         super().__init__(nested.space, axis)
@@ -109,7 +109,7 @@ class Lowering(Values):
         if isinstance(i, Apply):
             return self.applied(i)
         if isinstance(i, Reduce):  # over axes of size 1
-            if combine_of(i).arg:
+            if program.combine_of(i).arg:
                 return self.const(0, register(i.dtype))
             return self.converted(self.value(i.arg), i.dtype)
         raise UnsupportedKernelError(f"{i.__class__.__name__} has no form")

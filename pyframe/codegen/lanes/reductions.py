@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyframe.codegen.lanes.program import INDEX, Get, Rotate, Set, Var
 from pyframe.codegen.lanes.values import Value, register
 from pyframe.graph import scalar as s
-from pyframe.graph.loops import combine_of, type_of
+from pyframe.graph.program import combine_of, dtype_of
 from pyframe.graph.scalar import Scalar
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Reduction:
         self.to, self.k, self.across = lowering, k, across
         i = lowering.code[k]
         self.arg, self.dtype, self.how = i.arg, i.dtype, combine_of(i)
-        source = register(type_of(lowering.code[i.arg]))
+        source = register(dtype_of(lowering.code[i.arg]))
         self.type = source if self.how.arg else register(i.dtype)
         if self.how.arg:
             self.axes = axes

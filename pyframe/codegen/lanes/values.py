@@ -58,10 +58,8 @@ class Scope:
         self.values: dict[int, Value] = {}  # of the kernel's instructions
 
 
-def register(d: DType | None) -> str:
-    """The type that values of a dtype have in registers; that of a Valid, None, is bool."""
-    if d is None:
-        return "bool"
+def register(d: DType) -> str:
+    """The type that values of a dtype have in registers."""
     found = REGISTER.get(d.name)
     if found is None:
         raise UnsupportedKernelError(f"{d.name} has no form in registers")

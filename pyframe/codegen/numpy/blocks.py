@@ -14,15 +14,7 @@ import numpy as np
 
 from pyframe.codegen.numpy import elementwise
 from pyframe.codegen.numpy.elementwise import Call
-from pyframe.codegen.numpy.instructions import (
-    Cached,
-    acc_dtype,
-    combine_of,
-    copy_result,
-    dtype_of,
-    narrow,
-    op_calls,
-)
+from pyframe.codegen.numpy.instructions import Cached, acc_dtype, copy_result, narrow, op_calls
 from pyframe.codegen.numpy.memory import (
     Array,
     Ranges,
@@ -36,17 +28,8 @@ from pyframe.codegen.numpy.sums import sum_calls
 from pyframe.codegen.numpy.threads import Stage
 from pyframe.core import view as views
 from pyframe.core.op import REGISTRY
-from pyframe.graph.program import (
-    Apply,
-    Load,
-    Param,
-    Reduce,
-    Result,
-    Store,
-    Valid,
-    index_map_of,
-    with_index_maps,
-)
+from pyframe.graph import program
+from pyframe.graph.program import Apply, Load, Param, Reduce, Result, Store, Valid, combine_of
 
 if TYPE_CHECKING:
     from pyframe.codegen.numpy.kernels import Lowering
@@ -185,7 +168,7 @@ class Blocked:
                 self.builder.stages.append(Stage([tail]))
             for n in inner:
                 s = self.stores[n]
-                if s.dtype is dtype_of(self.code[s.value]):
+                if s.dtype is program.dtype_of(self.code[s.value]):
                     known[s.value] = self.targets[n]
             if once:
                 wanted = [self.stores[n].value for n in once]
@@ -224,9 +207,8 @@ class Blocked:
         """After how many passes each value is known."""
         out: list[int] = []
         for i in self.code:
-            args = [i.arg] if isinstance(i, Reduce) else getattr(i, "args", ())
-            if isinstance(i, Apply) and i.index is not None:
-                args = ()
+            indexed = isinstance(i, Apply) and i.index is not None
+            args = () if indexed else program.operands(i)
             out.append(max((out[a] for a in args), default=0) + self.crosses(i, cut))
         return out
 
@@ -283,8 +265,7 @@ class Share:
         body = self.body
         if n in self.known or n in body.values or n in body.sources:
             return ()
-        i = body.code[n]
-        return (i.arg,) if isinstance(i, Reduce) else i.args
+        return program.operands(body.code[n])
 
     def last_uses(self) -> dict[int, int]:
         """The last instruction that takes each value; what is stored is taken at the end."""
@@ -330,7 +311,7 @@ class Share:
                 elif same in self.held:  # one register, two names: neither gives it back
                     self.last[same] = len(body.code)
             else:
-                args = (i.arg,) if isinstance(i, Reduce) else i.args
+                args = program.operands(i)
                 xs = [values[a] for a in args]
                 shape = self.shape(body.shapes[n], ranges)
                 out = self.direct(n, i, shape, ranges, pending)
@@ -491,7 +472,7 @@ def collapsed(
     code: Sequence[Any], space: Shape, stores: Sequence[Store]
 ) -> tuple[list[Any], Shape, list[Store]]:
     """The same over as few axes as the index maps allow."""
-    index_maps = [m for m in map(index_map_of, code) if m is not None]
+    index_maps = [m for m in map(program.index_map_of, code) if m is not None]
     moved = len(index_maps)
     index_maps += [s.index_map for s in stores]
     if any(isinstance(i, Result) for i in code):
@@ -502,7 +483,7 @@ def collapsed(
     ]
     kinds = [sets.index(s) for s in sets]
     new, short, found = views.collapse(index_maps, space, kinds)
-    out = with_index_maps(code, new)
+    out = program.with_index_maps(code, new)
     for n, i in enumerate(out):
         if isinstance(i, Reduce):
             axes = tuple(d for d, kind in enumerate(found) if n in sets[kind])

@@ -10,25 +10,15 @@ import numpy as np
 
 from pyframe.codegen.numpy.elementwise import Call, ufunc_call
 from pyframe.core import dtypes as dt
-from pyframe.core.op import REGISTRY, Combine
-from pyframe.graph.program import Apply, Reduce, Valid
+from pyframe.core.op import REGISTRY
+from pyframe.graph.program import Apply, Reduce, combine_of
 
 Array: TypeAlias = np.ndarray
-
-
-def combine_of(i: Reduce) -> Combine:
-    found = REGISTRY[i.op].combine
-    assert found is not None
-    return found
 
 
 def acc_dtype(i: Reduce) -> np.dtype:
     """The dtype in which a reduction adds up."""
     return np.dtype(np.float32) if combine_of(i).sums and i.dtype is dt.float16 else i.dtype.numpy
-
-
-def dtype_of(i: Any) -> dt.dtype:
-    return dt.bool_ if isinstance(i, Valid) else i.dtype
 
 
 @functools.cache

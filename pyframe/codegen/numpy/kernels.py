@@ -13,7 +13,7 @@ from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.numpy.blocks import Blocked, collapsed
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.instructions import copy_result, narrow
-from pyframe.codegen.numpy.memory import Array, Shape, Source, kept_shape
+from pyframe.codegen.numpy.memory import Array, Shape, Source
 from pyframe.codegen.numpy.threads import CompiledStage, Stage
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.op import REGISTRY
@@ -73,7 +73,7 @@ class Lowering:
 
     def build(self) -> None:
         kernel = self.kernel
-        if not math.prod(kernel.space) and not any(math.prod(kept_shape(s)) for s in kernel.stores):
+        if not math.prod(kernel.space) and not any(math.prod(s.shape) for s in kernel.stores):
             return
         if kernel.routine is not None:
             self.routine(kernel)

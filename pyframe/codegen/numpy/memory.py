@@ -9,7 +9,6 @@ import numpy as np
 
 from pyframe.core import view as views
 from pyframe.core.host_memory import aligned
-from pyframe.graph.program import Store
 
 Array: TypeAlias = np.ndarray
 Shape = tuple[int, ...]
@@ -86,11 +85,6 @@ class Source:
 def within(shape: Shape, ranges: Ranges) -> Ranges:
     """The ranges of a block in an array that is 1 where it does not vary."""
     return tuple(slice(0, 1) if n == 1 else r for n, r in zip(shape, ranges, strict=True))
-
-
-def kept_shape(s: Store) -> Shape:
-    v = s.index_map[0]
-    return tuple(n if k else 1 for n, k in zip(v.shape, v.strides, strict=True))
 
 
 def extent(v: views.View) -> int:

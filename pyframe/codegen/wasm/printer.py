@@ -46,10 +46,9 @@ _LOADS = {
     "i32": "i32.load", "u32": "i32.load", "i64": "i64.load", "u64": "i64.load",
 }  # fmt: skip
 _STORES = {
-    "f16": "i32.store16", "f32": "f32.store", "f64": "f64.store", "bool": "i32.store8",
-    "i8": "i32.store8", "u8": "i32.store8", "i16": "i32.store16", "u16": "i32.store16",
-    "i32": "i32.store", "u32": "i32.store", "i64": "i64.store", "u64": "i64.store",
-}  # fmt: skip
+    memory: name.replace("load", "store").removesuffix("_s").removesuffix("_u")
+    for memory, name in _LOADS.items()
+}
 _FROM_BYTES = {
     "u8": OP["i16x8.extend_low_i8x16_u"] + OP["i32x4.extend_low_i16x8_u"],
     "i8": OP["i16x8.extend_low_i8x16_s"] + OP["i32x4.extend_low_i16x8_s"],

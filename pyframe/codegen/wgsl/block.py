@@ -9,8 +9,8 @@ from pyframe.codegen.wgsl import scalars
 from pyframe.core import dtypes as dt
 from pyframe.core.op import REGISTRY
 from pyframe.core.view import IndexMap, is_contiguous
-from pyframe.graph.loops import INDEX, Let, Nest, digit, operands, position
-from pyframe.graph.program import Apply, Load, Param, Reduce, Valid
+from pyframe.graph.loops import INDEX, Let, Nest, digit, position
+from pyframe.graph.program import Apply, Load, Param, Reduce, Valid, dtype_of, operands
 from pyframe.graph.scalar import Scalar
 
 THREADS = 256  # of a workgroup
@@ -47,7 +47,7 @@ class Block:
         if isinstance(i, Valid):
             return self.position(i.index_map)[1] or "true"
         if isinstance(i, Apply):
-            types = tuple([type_of(self.nest.code[a]).compute or "f32" for a in i.args])
+            types = tuple([dtype_of(self.nest.code[a]).compute or "f32" for a in i.args])
             if i.index is not None:
                 args = [*args, self.let(self.position(i.index)[0])]
             meaning = scalars.computed(REGISTRY[i.op], types, i.dtype)
@@ -128,12 +128,6 @@ def stored(value: str, dtype: dt.dtype) -> str:
     return value if dtype.compute == dtype.storage else f"{dtype.storage}({value})"
 
 
-def type_of(i: Any) -> dt.dtype:
-    """The dtype of an instruction's value."""
-    found: dt.dtype = getattr(i, "dtype", dt.bool_)  # a Valid is a bool
-    return found
-
-
 def indented(lines: Sequence[str]) -> str:
     """The lines of a function's body."""
     return "".join(f"  {line}\n" for line in lines)
@@ -147,11 +141,3 @@ GROUPS = """@compute @workgroup_size({n})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) t: u32) {{
 """
-
-
-def in_rows(groups: int) -> tuple[int, int, int]:
-    """Workgroups over x and y: at most 65535 in each."""
-    if groups <= 65535:
-        return groups, 1, 1
-    rows = -(-groups // 65535)
-    return -(-groups // rows), rows, 1

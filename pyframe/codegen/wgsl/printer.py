@@ -12,10 +12,10 @@ import re
 from typing import NamedTuple
 
 from pyframe.codegen.wgsl import library, scalars
-from pyframe.codegen.wgsl.block import FLAT, MAIN, THREADS, Block, in_rows, indented
+from pyframe.codegen.wgsl.block import FLAT, MAIN, THREADS, Block, indented
 from pyframe.codegen.wgsl.reduction import reduction_kernel
 from pyframe.core.limits import LEAST, Limits
-from pyframe.core.op import REGISTRY, Grid, KernelCall
+from pyframe.core.op import REGISTRY, Grid, KernelCall, in_a_line
 from pyframe.graph.loops import Let, Nest, Write, nest as loops_of
 from pyframe.graph.program import Apply, Expr, Kernel, Load, Reduce, Result
 
@@ -108,7 +108,7 @@ def _map(nest: Nest) -> tuple[str, Grid]:
     _statements(nest, block)
     begin = [FLAT.format(n=THREADS), f"if (flat >= {size}) {{ return; }}"]
     lines = [*begin, *block.indices("flat"), *block.lines]
-    return MAIN.format(n=THREADS) + indented(lines) + "}\n", in_rows(math.ceil(size / THREADS))
+    return MAIN.format(n=THREADS) + indented(lines) + "}\n", in_a_line(math.ceil(size / THREADS))
 
 
 # --- routines: a file of shaders/, with generated loads and an epilogue before its stores

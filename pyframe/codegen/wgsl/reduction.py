@@ -12,18 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pyframe.codegen.wgsl import scalars
-from pyframe.codegen.wgsl.block import (
-    FLAT,
-    GROUPS,
-    MAIN,
-    THREADS,
-    Block,
-    in_rows,
-    indented,
-    type_of,
-)
-from pyframe.core.op import Grid
-from pyframe.graph.loops import Let, Loop, Nest, Write, combine_of
+from pyframe.codegen.wgsl.block import FLAT, GROUPS, MAIN, THREADS, Block, indented
+from pyframe.core.op import Grid, in_a_line
+from pyframe.graph.loops import Let, Loop, Nest, Write
+from pyframe.graph.program import combine_of, dtype_of
 from pyframe.graph.scalar import Scalar, meaning_of
 
 ONE_THREAD = 32  # elements: fewer are reduced by one thread
@@ -171,7 +163,7 @@ class _Reductions:
 
     def combine(self, k: int) -> tuple[Any, str]:
         i = self.nest.code[k]
-        return combine_of(i), type_of(self.nest.code[i.arg]).compute or "f32"
+        return combine_of(i), dtype_of(self.nest.code[i.arg]).compute or "f32"
 
     def sums_floats(self, k: int) -> bool:
         how, kind = self.combine(k)
@@ -249,7 +241,7 @@ def reduction_kernel(nest: Nest) -> tuple[str, Grid]:
         main, groups = GROUPS, math.ceil(results / how.results)
     code = "".join(f"{text}\n" for _, text in sorted(made.globals.items(), key=_structs_first))
     body = indented([*begin, *block.indices("flat"), *block.lines])
-    return code + main.format(n=THREADS) + body + "}\n", in_rows(groups)
+    return code + main.format(n=THREADS) + body + "}\n", in_a_line(groups)
 
 
 def _shared_by_threads(how: Sharing, results: int) -> list[str]:
