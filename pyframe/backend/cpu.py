@@ -37,17 +37,17 @@ class Printed(NamedTuple):
     text: Callable[[], str]
 
 
-class Native:
+class Compiler:
     """The compiler of lane programs for this machine."""
 
     name = "llvm"
 
-    def __init__(self, compiler: llvm.Compiler, threads: int | None = None) -> None:
-        self.llvm = compiler
+    def __init__(self, jit: llvm.JIT, threads: int | None = None) -> None:
+        self.jit = jit
         self.threads = threads or default_threads()
-        version = compiler.llvm.llvm_version_info[0]
-        self.adapter = f"LLVM {version} on {cores(self.threads)}, {compiler.bits}-bit vectors"
-        self.machine = routines.machine(compiler.bits, self.threads, _products())
+        version = jit.llvm.llvm_version_info[0]
+        self.adapter = f"LLVM {version} on {cores(self.threads)}, {jit.bits}-bit vectors"
+        self.machine = routines.machine(jit.bits, self.threads, _products())
         self.known: dict[str, bytes] = {}  # what was printed, by the keys of identities
         self.new: dict[str, bytes] = {}  # the part that the cache does not have yet
 
@@ -55,8 +55,8 @@ class Native:
         """What `load` takes of a kernel."""
 
         def make() -> tuple[str, int, int]:
-            function = lower(kernel, self.llvm.lanes)
-            text = printer.generate(function, self.llvm.bits)
+            function = lower(kernel, self.jit.lanes)
+            text = printer.generate(function, self.jit.bits)
             return text, function.units, function.bindings
 
         return self.kept(identity_of(kernel), make)
@@ -71,14 +71,14 @@ class Native:
     def kept(self, identity: str | None, make: Callable[[], tuple[str, int, int]]) -> Printed:
         """What `make` gives, a text and two numbers. What was made for this identity before, by
         any process, is not made again: its text's key and the numbers stand in the cache."""
-        key = "" if identity is None else self.llvm.key(identity)
-        known = key and (self.known.get(key) or self.llvm.cache.read([key]).get(key))
+        key = "" if identity is None else self.jit.key(identity)
+        known = key and (self.known.get(key) or self.jit.cache.read([key]).get(key))
         if known:
             self.known[key] = known
             name, units, bindings = known.decode().split()
             return Printed(name, int(units), int(bindings), lambda: make()[0])
         text, units_, bindings_ = make()
-        made = Printed(self.llvm.key(text), units_, bindings_, functools.partial(str, text))
+        made = Printed(self.jit.key(text), units_, bindings_, functools.partial(str, text))
         if key:
             self.known[key] = self.new[key] = " ".join(map(str, made[:3])).encode()
         return made
@@ -93,31 +93,31 @@ class Native:
         """Compile the functions that are launched."""
         made = Code(self, functions, launches)
         new, self.new = self.new, {}
-        self.llvm.cache.write(new)
+        self.jit.cache.write(new)
         return made
 
 
 @functools.cache
-def compiler() -> Native | None:
+def compiler() -> Compiler | None:
     """The compiler of this machine, if it has one."""
-    found = llvm.compiler()
-    return None if found is None else Native(found)
+    found = llvm.jit()
+    return None if found is None else Compiler(found)
 
 
 class Code:
     """Launches, ready to run."""
 
     def __init__(
-        self, native: Native, functions: Sequence[Printed], launches: Sequence[Launch]
+        self, compiler: Compiler, functions: Sequence[Printed], launches: Sequence[Launch]
     ) -> None:
         used = sorted({launch.function for launch in launches if launch.function >= 0})
         kinds = sorted({launch.routine for launch in launches if launch.function < 0})
-        own = [native.library(kind) for kind in kinds]
+        own = [compiler.library(kind) for kind in kinds]
         texts = {one.key: one.text for one in (*own, *[functions[n] for n in used])}
-        loaded = native.llvm.load_keyed(texts, printer.NAME)
+        loaded = compiler.jit.load_keyed(texts, printer.NAME)
         self.compiled = {n: loaded[functions[n].key] for n in used}
         self.routines = {kind: loaded[one.key] for kind, one in zip(kinds, own, strict=True)}
-        self.threads = native.threads
+        self.threads = compiler.threads
         sizes = [
             functions[x.function].bindings + 1 if x.function >= 0 else x.words + 1 for x in launches
         ]
@@ -156,7 +156,7 @@ class Workers:
     then sleep until `run` wakes them."""
 
     def __init__(self, threads: int) -> None:
-        found: Any = llvm.compiler()
+        found: Any = llvm.jit()
         triple = found.llvm.get_process_triple()
         (run,) = found.load_texts([driver.text("run", triple)], "run")
         (work,) = found.load_texts([driver.text("work", triple)], "work")

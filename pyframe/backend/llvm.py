@@ -59,7 +59,7 @@ _PROTOTYPE = ctypes.CFUNCTYPE(
 
 
 @functools.cache
-def compiler() -> Compiler | None:
+def jit() -> JIT | None:
     """What compiles for this processor; None where llvmlite is not installed or can't be used,
     which is told once unless it is for lack of instructions."""
     if struct.calcsize("P") != 8:
@@ -78,7 +78,7 @@ def compiler() -> Compiler | None:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         binding.check_jit_execution()
-        found = Compiler(binding, llvmlite.__version__)
+        found = JIT(binding, llvmlite.__version__)
         with _COMPILING:
             _HELD[1:] = [binding.ffi.lib._lock]  # it is taken to free LLVM's objects too
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
@@ -94,7 +94,7 @@ def _notice(why: str) -> None:
     )
 
 
-class Compiler:
+class JIT:
     """LLVM for the processor of this machine."""
 
     def __init__(self, binding: Any, version: str) -> None:

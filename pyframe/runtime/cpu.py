@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -64,8 +64,7 @@ def accelerated(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     def run(a: np.ndarray, b: np.ndarray, *attrs: Any) -> Any:
         if 2 * a.size * b.size < WORTH:  # all pairs of elements would be too little
             return slow(a, b, *attrs)
-        specs = [_Spec(x.shape, x.dtype.type) for x in (a, b)]
-        shape, dtype = op.infer(*specs, *attrs)  # type: ignore[misc]
+        shape, dtype = op.infer(a, b, *attrs)  # type: ignore[misc]
         work = op.flops((a.shape, b.shape), shape)  # type: ignore[misc]
         if work >= WORTH:
             _done[0] += work
@@ -78,11 +77,6 @@ def accelerated(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _done = [0]  # FLOPs so far
-
-
-class _Spec(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: Any
 
 
 def _routine(op: Op, inputs: tuple[Any, Any], attrs: tuple[Any, ...], out: np.ndarray) -> bool:

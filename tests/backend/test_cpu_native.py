@@ -35,25 +35,25 @@ from pyframe.core.host_memory import aligned
 from pyframe.core.op import REGISTRY
 from pyframe.graph.program import Apply, Kernel
 
-found = llvm.compiler()
+found = llvm.jit()
 if found is None:
     pytest.skip("LLVM does not compile for this processor", allow_module_level=True)
 
 
 @pytest.fixture(params=[1, 2, 5])
-def native(request: Any, monkeypatch: pytest.MonkeyPatch) -> cpu.Native:
+def native(request: Any, monkeypatch: pytest.MonkeyPatch) -> cpu.Compiler:
     """The compiler with so many threads; small work takes all of them."""
     monkeypatch.setattr(blas, "PARTS", (1, 40, 300, 2000))
     monkeypatch.setattr(routines, "LEAST", 10)
     monkeypatch.setattr(gemm, "LEAST", 100)
     assert found is not None
-    made = cpu.Native(found, request.param)
+    made = cpu.Compiler(found, request.param)
     monkeypatch.setattr(chosen, "compiler", lambda: made)
     return made
 
 
 def test_the_device_is_named_after_what_computes(
-    native: cpu.Native, monkeypatch: pytest.MonkeyPatch
+    native: cpu.Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the extra missing, also how to get it."""
     cores = f"{native.threads} core{'s' * (native.threads > 1)}"
@@ -87,7 +87,7 @@ def strided(shape: tuple[int, ...], kind: str, dtype: Any) -> np.ndarray:
         ((6, 1, 9, 4), (1, 5, 4, 17)), ((130, 300), (300, 530)), ((9, 2, 11, 40), (2, 40, 66)),
     ],
 )  # fmt: skip
-def test_products(native: cpu.Native, a: Any, b: Any, kinds: str, dtype: Any) -> None:
+def test_products(native: cpu.Compiler, a: Any, b: Any, kinds: str, dtype: Any) -> None:
     first, second = kinds.split()
     x, y = strided(a, first, dtype), strided(b, second, dtype)
     want = np.matmul(x, y)
@@ -99,14 +99,14 @@ def test_products(native: cpu.Native, a: Any, b: Any, kinds: str, dtype: Any) ->
         np.testing.assert_allclose(out, want, 1e-3, 1e-4)
 
 
-def run(native: cpu.Native, op: Any, inputs: Any, attrs: Any, out: np.ndarray) -> None:
+def run(native: cpu.Compiler, op: Any, inputs: Any, attrs: Any, out: np.ndarray) -> None:
     """Compute an op by the routines that are there for it."""
     found = native.routine(op, inputs, attrs, out)
     assert found is not None
     launch(native, found)
 
 
-def launch(native: cpu.Native, found: planned.Launches) -> None:
+def launch(native: cpu.Compiler, found: planned.Launches) -> None:
     """Run launches."""
     code = native.load([], [Launch(-1, name, len(words)) for name, words in found])
     held, fault = [], np.zeros(1, np.int64)
@@ -130,7 +130,7 @@ def computed(
 ) -> np.ndarray:
     """The result of a routine of codegen/cpu, also of one that NumPy outruns."""
     assert found is not None
-    op, native = REGISTRY[name], cpu.Native(found, threads)
+    op, native = REGISTRY[name], cpu.Compiler(found, threads)
     specs = [pf.empty(0).new_empty(x.shape, dtype=getattr(pf, x.dtype.name))._node for x in inputs]
     shape, dtype = op.infer(*specs, *attrs)  # type: ignore[misc]
     out = np.full(shape, 99, dtype.numpy)
@@ -147,7 +147,7 @@ def test_a_tile_wants_vectors() -> None:
     assert not machine(128, 1, {}).tiles  # BLAS has what this processor is best at
 
 
-def test_products_of_operands_that_lie_anyhow(native: cpu.Native) -> None:
+def test_products_of_operands_that_lie_anyhow(native: cpu.Compiler) -> None:
     if not native.machine.tiles:
         pytest.skip("BLAS multiplies on this processor")
     x = strided((40, 33), "rows", np.float32)
@@ -164,7 +164,7 @@ def test_products_of_operands_that_lie_anyhow(native: cpu.Native) -> None:
     CONVOLUTIONS,
 )
 def test_convolutions(
-    native: cpu.Native, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+    native: cpu.Compiler, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int,
     dtype: Any,
 ) -> None:  # fmt: skip
     if not native.machine.tiles:
@@ -182,7 +182,7 @@ def test_convolutions(
     convolved(native, "conv", turned, weight[:, :, ::1], attrs)
 
 
-def convolved(native: cpu.Native, name: str, a: Any, b: Any, attrs: Any) -> np.ndarray:
+def convolved(native: cpu.Compiler, name: str, a: Any, b: Any, attrs: Any) -> np.ndarray:
     """What the routine of an op gives, which is compared with NumPy's."""
     op = REGISTRY[name]
     assert op.numpy is not None
@@ -194,7 +194,7 @@ def convolved(native: cpu.Native, name: str, a: Any, b: Any, attrs: Any) -> np.n
     return out
 
 
-def test_an_index_out_of_range_is_named(native: cpu.Native) -> None:
+def test_an_index_out_of_range_is_named(native: cpu.Compiler) -> None:
     take = REGISTRY["take_rows"]
     f = pf.compile(lambda x, at: apply(take, (x, at)) * 2)
     x = tensor(7, 40)
@@ -207,7 +207,7 @@ def test_an_index_out_of_range_is_named(native: cpu.Native) -> None:
         np.testing.assert_array_equal(f(x, at).numpy(), 2 * x.numpy()[[1, 3, 6]])
 
 
-def test_products_that_are_left_to_numpy(native: cpu.Native) -> None:
+def test_products_that_are_left_to_numpy(native: cpu.Compiler) -> None:
     x = np.ones((4, 6), np.float32)
     cases = [(x[:, ::2], x[:3]), (x.astype(np.float16),) * 2, (x[:, :0], x[:0])]
     for a, b in cases:
@@ -215,7 +215,7 @@ def test_products_that_are_left_to_numpy(native: cpu.Native) -> None:
         assert native.routine(pf.ops.matmul.matmul_op, [a, b], (), out) is None
 
 
-def test_a_training_step(native: cpu.Native) -> None:
+def test_a_training_step(native: cpu.Compiler) -> None:
     want, weights = train(4, lambda f: f)
     losses, got = train(4, pf.compile)
     np.testing.assert_allclose(losses, want, 1e-4, 1e-5)
@@ -229,7 +229,7 @@ def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> No
     x = tensor(700, 500)
     w = tensor(500, 300)
     for threads in (1, 2, 3, 7):
-        native = cpu.Native(found, threads)
+        native = cpu.Compiler(found, threads)
         monkeypatch.setattr(chosen, "compiler", lambda native=native: native)
         f = pf.compile(lambda x, w: ((x @ w).exp().sum(), (x * x).sum(0), x.softmax(1)))
         for _ in range(3):
@@ -239,7 +239,7 @@ def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> No
             np.testing.assert_array_equal(a, b)
 
 
-def test_threads_run_plans_at_the_same_time(native: cpu.Native) -> None:
+def test_threads_run_plans_at_the_same_time(native: cpu.Compiler) -> None:
     fs = [pf.compile(lambda x, n=n: (x * n).exp().sum(1)) for n in range(4)]
     x = tensor(300, 200) / 10
     want = [np.exp(x.numpy() * n).sum(1) for n in range(4)]
@@ -252,7 +252,7 @@ def test_threads_run_plans_at_the_same_time(native: cpu.Native) -> None:
     assert together(work, 4) == [True] * 4
 
 
-def test_threads_sleep_when_there_is_nothing_to_do(native: cpu.Native) -> None:
+def test_threads_sleep_when_there_is_nothing_to_do(native: cpu.Compiler) -> None:
     f = pf.compile(lambda x: x.exp() + 1)
     f(tensor(1000, 1000))
     workers = cpu.workers(native.threads)
@@ -265,7 +265,7 @@ def test_threads_sleep_when_there_is_nothing_to_do(native: cpu.Native) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_a_fork_has_threads_of_its_own(native: cpu.Native) -> None:
+def test_a_fork_has_threads_of_its_own(native: cpu.Compiler) -> None:
     x = tensor(1000, 1000)
     f = pf.compile(lambda x: x.exp() + 1)
     want = f(x).numpy().copy()
@@ -278,9 +278,9 @@ def test_a_fork_has_threads_of_its_own(native: cpu.Native) -> None:
 # --- what is known of kernels
 
 
-def compiled_by(made: llvm.Compiler, monkeypatch: pytest.MonkeyPatch) -> tuple[cpu.Native, Any]:
+def compiled_by(made: llvm.JIT, monkeypatch: pytest.MonkeyPatch) -> tuple[cpu.Compiler, Any]:
     """A new compiler, and what a step gives with it."""
-    native = cpu.Native(made, 1)
+    native = cpu.Compiler(made, 1)
     monkeypatch.setattr(chosen, "compiler", lambda: native)
     x = pf.arange(60.0).reshape(5, 12)
 
@@ -304,26 +304,26 @@ def test_a_kernel_is_printed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         patched.setattr(planned, "text", None)
         second, found = compiled_by(made(tmp_path), patched)
         assert found == expected
-        assert second.llvm.counts["compiled"] == 0
-        _, found = compiled_by(second.llvm, patched)
+        assert second.jit.counts["compiled"] == 0
+        _, found = compiled_by(second.jit, patched)
         assert found == expected
     for key in objects:
         (tmp_path / key).unlink()
     third, found = compiled_by(made(tmp_path), monkeypatch)
     assert found == expected
-    assert third.llvm.counts["compiled"] == len(objects)
+    assert third.jit.counts["compiled"] == len(objects)
 
 
 def test_identities(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels that differ have others, and what a user's op means has none."""
     kernels: list[Kernel] = []
-    printed = cpu.Native.printed
+    printed = cpu.Compiler.printed
 
-    def noted(self: cpu.Native, kernel: Kernel) -> cpu.Printed:
+    def noted(self: cpu.Compiler, kernel: Kernel) -> cpu.Printed:
         kernels.append(kernel)
         return printed(self, kernel)
 
-    monkeypatch.setattr(cpu.Native, "printed", noted)
+    monkeypatch.setattr(cpu.Compiler, "printed", noted)
     train(2, pf.compile)
     compiled_by(made(), monkeypatch)
     names = {repr(kernel): identity_of(kernel) for kernel in kernels}

@@ -28,10 +28,10 @@ TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
 
 
-def made(folder: Path | None = None, cpu: str = "") -> llvm.Compiler:
+def made(folder: Path | None = None, cpu: str = "") -> llvm.JIT:
     """A compiler of its own for this processor, or for an older one that this one is like."""
-    llvm.compiler()
-    out = llvm.Compiler(binding, "tests")
+    llvm.jit()
+    out = llvm.JIT(binding, "tests")
     out.cache = Cache(folder)
     if not out.bits:
         pytest.skip("this processor lacks what compiled kernels need")
@@ -270,21 +270,21 @@ def test_a_forked_process_compiles() -> None:
 
 @pytest.fixture
 def asked_anew() -> Iterator[None]:
-    llvm.compiler.cache_clear()
+    llvm.jit.cache_clear()
     yield
-    llvm.compiler.cache_clear()
+    llvm.jit.cache_clear()
 
 
 def test_another_version_is_told_once(monkeypatch: pytest.MonkeyPatch, asked_anew: None) -> None:
     import llvmlite
 
     for version in ("0.44.0", "0.51.0", "1.0.0"):
-        llvm.compiler.cache_clear()
+        llvm.jit.cache_clear()
         monkeypatch.setattr(llvmlite, "__version__", version)
         with pytest.warns(UserWarning, match=re.escape(llvm.SUPPORTED)) as told:
-            assert llvm.compiler() is None
+            assert llvm.jit() is None
         assert version in str(told[0].message)
-        assert llvm.compiler() is None
+        assert llvm.jit() is None
 
 
 def test_a_broken_llvmlite_is_told_once(monkeypatch: pytest.MonkeyPatch, asked_anew: None) -> None:
@@ -293,14 +293,14 @@ def test_a_broken_llvmlite_is_told_once(monkeypatch: pytest.MonkeyPatch, asked_a
 
     monkeypatch.setattr(binding, "check_jit_execution", forbidden)
     with pytest.warns(UserWarning, match="cannot allocate executable memory"):
-        assert llvm.compiler() is None
+        assert llvm.jit() is None
 
 
 def test_without_llvmlite_nothing_is_said(
     monkeypatch: pytest.MonkeyPatch, asked_anew: None
 ) -> None:
     monkeypatch.setitem(sys.modules, "llvmlite", None)
-    assert llvm.compiler() is None
+    assert llvm.jit() is None
 
 
 def test_older_processors_keep_numpy() -> None:

@@ -77,14 +77,13 @@ class Memory:
         self.memory.write(self.store, values.tobytes(), self.addresses[n])
 
 
-def run(
-    function: LaneProgram, buffers: Sequence[np.ndarray], params: bytes, relaxed: bool = False
-) -> Any:
-    code = module([printed(function, relaxed)], [Launch(0)])
-    words = np.zeros(len(buffers) + 1, np.uint32)
-    memory = Memory([*buffers, np.frombuffer(params or b"\0", np.uint8), words])
+def check(case: Case, relaxed: bool = False) -> None:
+    """That a program does here what the interpreter does."""
+    code = module([printed(case.function, relaxed)], [Launch(0)])
+    words = np.zeros(len(case.buffers) + 1, np.uint32)
+    memory = Memory([*case.buffers, np.frombuffer(case.params or b"\0", np.uint8), words])
     memory.write(-1, np.array(memory.addresses[:-1], np.uint32))
-    return memory.run(code, memory.addresses[-1], 0, 1)[: len(buffers)]
+    compare(case, memory.run(code, memory.addresses[-1], 0, 1)[: len(case.buffers)])
 
 
 def fits(case: Case) -> bool:
@@ -98,18 +97,17 @@ RELAXED = [c for c in cases(4) if fits(c) and c.name.startswith(("select", "mula
 
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: case.name)
 def test_table(case: Case) -> None:
-    compare(case, run(case.function, [x.copy() for x in case.buffers], case.params))
+    check(case)
 
 
 @pytest.mark.parametrize("case", RELAXED, ids=lambda case: case.name)
 def test_relaxed(case: Case) -> None:
-    compare(case, run(case.function, [x.copy() for x in case.buffers], case.params, relaxed=True))
+    check(case, relaxed=True)
 
 
 def both(function: LaneProgram, *buffers: np.ndarray) -> None:
     """That a function does here what the interpreter does."""
-    case = Case(function.label, function, list(buffers), list(range(len(buffers))))
-    compare(case, run(function, [x.copy() for x in buffers], b""))
+    check(Case(function.label, function, list(buffers), list(range(len(buffers)))))
 
 
 @pytest.mark.parametrize("op", INDEXED)
@@ -123,7 +121,7 @@ def test_index(op: str, lanes: int) -> None:
         op, ["i64", "i64"], lanes, columns,
         lambda b, x: b.op(op, *[b.op("cast", y, type=INDEX) for y in x]),
     )  # fmt: skip
-    compare(case, run(case.function, [x.copy() for x in case.buffers], b""))
+    check(case)
 
 
 @pytest.mark.parametrize("type", ["i8", "u8", "i16", "u16", "i32"])
@@ -138,7 +136,7 @@ def test_division_by_a_constant(op: str, type: str) -> None:
             f"{op}-{type}-{by}", [type], 4, [column],
             lambda b, x, by=by: b.op(op, x[0], b.const(by, type, 4)),
         )  # fmt: skip
-        compare(case, run(case.function, [x.copy() for x in case.buffers], b""))
+        check(case)
 
 
 @pytest.mark.parametrize("memory", ["f32", "f64", "f16", "bool", "u8"])
@@ -343,5 +341,4 @@ def test_kernels(name: str, lazy: Any, small: None) -> None:
         function = lower(kernel, lambda types: LANES)
         arrays, _ = memory(kernel)
         params = numbers(kernel, 8, lambda d: d.numpy)
-        case = Case(name, function, arrays, list(range(len(arrays))), params, loose_zeros=True)
-        compare(case, run(function, [x.copy() for x in arrays], params))
+        check(Case(name, function, arrays, list(range(len(arrays))), params, loose_zeros=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -94,8 +94,7 @@ class Lowering:
         name, attrs, operands, dtype = kernel.routine
         op = REGISTRY[name]
         inputs = [self.operand(e) for e in operands]
-        specs = [_Spec(e.shape, e.dtype) for e in operands]
-        shape, _ = op.infer(*specs, *attrs)  # type: ignore[misc]
+        shape, _ = op.infer(*operands, *attrs)  # type: ignore[misc]
         target = self.result_store(kernel, dtype)
         if target is None:
             result = self.whole((math.prod(shape),), dtype.numpy)
@@ -183,11 +182,6 @@ class Lowering:
                 self, e.code, e.shape, (store._replace(binding=-1),), None, out.reshape(-1)
             ).build()
         return out
-
-
-class _Spec(NamedTuple):
-    shape: Shape
-    dtype: dt.dtype
 
 
 def routine_stages(
