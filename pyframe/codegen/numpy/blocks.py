@@ -29,7 +29,7 @@ from pyframe.codegen.numpy.threads import Stage
 from pyframe.core import view as views
 from pyframe.core.op import REGISTRY
 from pyframe.graph import program
-from pyframe.graph.program import Apply, Load, Param, Reduce, Result, Store, Valid, combine_of
+from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, Valid, combine_of
 
 if TYPE_CHECKING:
     from pyframe.codegen.numpy.kernels import Lowering
@@ -46,31 +46,22 @@ class Blocked:
     from it takes another pass over the blocks.
     """
 
-    def __init__(
-        self,
-        builder: Lowering,
-        code: Sequence[Any],
-        space: Shape,
-        stores: Sequence[Store],
-        result: tuple[Array, Any] | None,
-        out: Array | None = None,  # the memory of binding -1
-    ) -> None:
+    def __init__(self, builder: Lowering, kernel: Kernel) -> None:
         self.builder, self.plan = builder, builder.plan
-        self.code, self.space, self.stores = collapsed(code, space, stores)
+        self.code, self.space, self.stores = collapsed(kernel.code, kernel.space, kernel.stores)
         self.sources: dict[int, Source] = {}
         self.values: dict[int, Array] = {}  # the same in all blocks
         self.homes: dict[int, Any] = {}  # of what is read where it lies: the key of that memory
         self.insides: dict[int, tuple[tuple[int, int], ...]] = {}  # where a Valid holds
         self.shapes: list[Shape] = []
         for n, i in enumerate(self.code):
-            self.shapes.append(self.prepare(n, i, result))
-        self.targets = []
-        for s in self.stores:
-            flat = builder.flat(s.binding, s.dtype) if out is None else out
-            self.targets.append(Source(flat, s.index_map[0]).array)
-        self.target_keys = [builder.keys[s.binding] if out is None else -1 for s in self.stores]
+            self.shapes.append(self.prepare(n, i))
+        self.targets = [
+            Source(builder.flat(s.binding, s.dtype), s.index_map[0]).array for s in self.stores
+        ]
+        self.target_keys = [builder.keys[s.binding] for s in self.stores]
 
-    def prepare(self, n: int, i: Any, result: Any) -> Shape:
+    def prepare(self, n: int, i: Any) -> Shape:
         """Bind what instruction n reads; the shape in which it varies."""
         builder = self.builder
         if isinstance(i, Load):
@@ -78,10 +69,6 @@ class Blocked:
             source = builder.source(builder.flat(i.binding, i.dtype), i.index_map, key)
             if len(i.index_map) == 1:
                 self.homes[n] = builder.keys[i.binding]
-        elif isinstance(i, Result):
-            array, home = result
-            source = Source(array, views.contiguous(self.space)[0])
-            self.homes[n] = home
         elif isinstance(i, Param):
             self.values[n] = builder.param(i)
             return ()
@@ -475,8 +462,6 @@ def collapsed(
     index_maps = [m for m in map(program.index_map_of, code) if m is not None]
     moved = len(index_maps)
     index_maps += [s.index_map for s in stores]
-    if any(isinstance(i, Result) for i in code):
-        index_maps.append(views.contiguous(space))
     sets = [
         tuple(n for n, i in enumerate(code) if isinstance(i, Reduce) and d in i.axes)
         for d in range(len(space))

@@ -29,21 +29,25 @@ class Lowering:
     def __init__(self, plan: Plan, step: Step, stages: list[Stage | CompiledStage]) -> None:
         self.plan, self.step, self.stages = plan, step, stages
         self.kernel: Kernel = plan.program.kernels[step.kernel]
-        self.keys = [  # equal for bindings that may share memory
+        self.keys: list[Any] = [  # equal for bindings that may share memory
             ("region", plan.program.slots[s].region) if plan.program.slots[s].region >= 0 else s
             for s in step.slots
         ]
+        self.keys.append("more")
+        self.more = np.empty(0, np.uint8)  # memory of the binding after those of the step
         self.wholes = 0
         self.read_views: dict[Any, Array] = {}
 
     def flat(self, binding: int, dtype: dt.dtype) -> Array:
         """The memory of a binding, for NumPy calls."""
-        slot = self.step.slots[binding]
-        self.plan.bound.add(slot)
-        memory = self.plan.arrays[slot]
-        n = memory.nbytes // dtype.itemsize * dtype.itemsize
+        memory = self.more.reshape(-1)
+        if binding < len(self.step.slots):
+            slot = self.step.slots[binding]
+            self.plan.bound.add(slot)
+            memory = self.plan.arrays[slot]
         if memory.dtype == dtype.numpy:
             return memory
+        n = memory.nbytes // dtype.itemsize * dtype.itemsize
         return memory.view(np.uint8)[:n].view(dtype.numpy)
 
     def param(self, i: Param) -> Array:
@@ -77,17 +81,29 @@ class Lowering:
             return
         if kernel.routine is not None:
             self.routine(kernel)
-        elif not self.launched(kernel, self.step.slots):
-            Blocked(self, kernel.code, kernel.space, kernel.stores, None).build()
+        else:
+            self.compute(kernel)
 
-    def launched(self, kernel: Kernel, buffers: Sequence[int | Array]) -> bool:
-        """A kernel without a routine as a launch of a compiled function, if it has a form."""
+    def compute(self, kernel: Kernel, more: Array | None = None) -> None:
+        """A kernel without a routine, by a compiled function if it has a form, else by NumPy.
+        `more` is the memory of a binding after those of the step."""
         function = self.plan.compiled(kernel)
-        if function < 0:
-            return False
-        first = self.plan.by_offset.get(self.step.param_offset, 0)
-        self.stages.append(CompiledStage(Launch(function), tuple(buffers), first))
-        return True
+        if function >= 0:
+            buffers = self.step.slots if more is None else (*self.step.slots, more)
+            first = self.plan.by_offset.get(self.step.param_offset, 0)
+            self.stages.append(CompiledStage(Launch(function), buffers, first))
+            return
+        if more is not None:
+            self.more = more
+        Blocked(self, kernel).build()
+
+    def part(
+        self, code: Sequence[Any], space: Shape, stores: Sequence[Store], more: Array | None
+    ) -> None:
+        """`compute` for a part of the step."""
+        code, space, stores = collapsed(code, space, stores)
+        bindings = len(self.step.slots) + (more is not None)
+        self.compute(Kernel(space, tuple(code), tuple(stores), bindings, self.kernel.params), more)
 
     def routine(self, kernel: Kernel) -> None:
         assert kernel.routine is not None
@@ -118,32 +134,15 @@ class Lowering:
 
     def epilogue(self, kernel: Kernel, target: Store | None, result: Array) -> None:
         """What follows on a routine's `result`, which lies where `target` belongs."""
-        buffers: list[int | Array] = [*self.step.slots]
-        if target is None:
-            index_map, binding = views.contiguous(kernel.space), len(buffers)
-            buffers.append(result)
-        else:
+        index_map, binding = views.contiguous(kernel.space), len(self.step.slots)
+        if target is not None:
             index_map, binding = target.index_map, target.binding
         code = [
             Load(binding, index_map, i.dtype) if isinstance(i, Result) else i for i in kernel.code
         ]
         # where the result is stored as it is, it lies there already
         stores = [w for w in kernel.stores if w is not target or w.value != 0]
-        if not self.computed(code, kernel.space, stores, buffers):
-            home = None if target is None else self.keys[target.binding]
-            Blocked(self, kernel.code, kernel.space, kernel.stores, (result, home)).build()
-
-    def computed(
-        self, code: Sequence[Any], space: Shape, stores: Sequence[Store],
-        buffers: Sequence[int | Array],
-    ) -> bool:  # fmt: skip
-        """`launched` for code of a part of the step."""
-        if self.plan.compiler is None:
-            return False
-        code, space, stores = collapsed(code, space, stores)
-        words = self.kernel.params
-        kernel = Kernel(space, tuple(code), tuple(stores), len(buffers), words)
-        return self.launched(kernel, buffers)
+        self.part(code, kernel.space, stores, result if target is None else None)
 
     def result_store(self, kernel: Kernel, dtype: dt.dtype) -> Store | None:
         """A store in whose place the routine's result can lie before the epilogue."""
@@ -175,12 +174,9 @@ class Lowering:
             if source.mask is None:
                 return np.broadcast_to(source.array, e.shape)
         out = self.whole(e.shape, e.dtype.numpy)
-        slots = self.step.slots
-        store = Store(len(slots), len(e.code) - 1, views.contiguous(e.shape), e.dtype)
-        if not self.computed(e.code, e.shape, (store,), (*slots, out)):
-            Blocked(
-                self, e.code, e.shape, (store._replace(binding=-1),), None, out.reshape(-1)
-            ).build()
+        place = views.contiguous(e.shape)
+        store = Store(len(self.step.slots), len(e.code) - 1, place, e.dtype)
+        self.part(e.code, e.shape, (store,), out)
         return out
 
 
