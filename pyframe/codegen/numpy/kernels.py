@@ -117,16 +117,16 @@ class Lowering:
         else:
             result = self.flat(target.binding, dtype)[target.index_map[0].offset :]
             result = result[: math.prod(shape)]
-        found = self.plan.compiler and self.plan.compiler.routine(
-            op, inputs, attrs, result.reshape(shape)
-        )
+        out = result.reshape(shape)
+        found = self.plan.compiler and self.plan.compiler.routine(op, inputs, attrs, out)
         if found and op.numpy is not None:
             check = functools.partial(op.numpy, *inputs, *attrs)
             self.stages += [
                 CompiledStage(Launch(-1, r, len(w)), words=tuple(w), check=check) for r, w in found
             ]
         else:
-            self.stages += routine_stages(self.plan, op, inputs, attrs, result.reshape(shape))
+            made = op.lower_routine and op.lower_routine(inputs, attrs, out, self.plan.threads)
+            self.stages += made or [Stage([[(copy_result, (op.numpy, out, *inputs, *attrs))]])]
         if dtype.narrow is not None:
             self.stages.append(Stage([[(narrow, (dtype.narrow, result))]]))
         if target is None or target.value != 0 or len(kernel.stores) > 1:
@@ -178,14 +178,3 @@ class Lowering:
         store = Store(len(self.step.slots), len(e.code) - 1, place, e.dtype)
         self.part(e.code, e.shape, (store,), out)
         return out
-
-
-def routine_stages(
-    plan: Plan, op: Any, inputs: list[Array], attrs: tuple[Any, ...], out: Array
-) -> list[Stage]:
-    """A routine as stages that write to `out`, which is contiguous."""
-    found = op.lower_routine and op.lower_routine(inputs, attrs, out, plan.threads)
-    if found is None:
-        found = [[[(copy_result, (op.numpy, out, *inputs, *attrs))]]]
-    wholes = [getattr(work, "whole", None) for work in found]
-    return [Stage(work, w, w is not None) for work, w in zip(found, wholes, strict=True)]

@@ -15,21 +15,16 @@ import numpy as np
 
 from pyframe.codegen.numpy.elementwise import Call, ufunc_call
 from pyframe.codegen.numpy.sums import sum_calls
+from pyframe.codegen.numpy.threads import Stage
 from pyframe.core.view import window_count
 
 Array: TypeAlias = np.ndarray
 Shape = tuple[int, ...]
-Work = list[list[list[Call]]]
-
-
-class Threaded(list):
-    """The work of a stage that `whole` does as well, with BLAS's own threads."""
-
-    whole: list[Call]
+Stages = list[Stage]
 
 
 def at_once(
-    stages: Callable[..., Work | None], inputs: int, infer: Any, slow: Callable[..., Any]
+    stages: Callable[..., Stages | None], inputs: int, infer: Any, slow: Callable[..., Any]
 ) -> Callable[..., Any]:
     """An op's NumPy function: the calls of its stages, made at once; `slow` where it has none."""
 
@@ -39,7 +34,7 @@ def at_once(
         if found is None:
             return slow(*args)
         for stage in found:
-            for calls in stage:
+            for calls in stage.work:
                 for fn, operands in calls:
                     fn(*operands)
         return out
@@ -58,35 +53,34 @@ def shares(n: int, workers: int) -> list[range]:
     return [range(n * w // k, n * (w + 1) // k) for w in range(k)]
 
 
-def matmul(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Work | None:
+def matmul(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Stages | None:
     a, b = xs
     if a.dtype == np.float16:  # adds up in float32
         wide = [np.empty(x.shape, np.float32) for x in (a, b, out)]
         calls = [(np.copyto, (w, x)) for w, x in zip(wide, (a, b), strict=False)]
-        return [[[*calls, (np.matmul, tuple(wide)), (np.copyto, (out, wide[2]))]]]
+        return [Stage([[*calls, (np.matmul, tuple(wide)), (np.copyto, (out, wide[2]))]])]
     if a.dtype == np.bool_:
         return None
     batch = math.prod(out.shape[:-2])
     worth = out.size * a.shape[-1] >= PRODUCT and workers > 1
     if batch == 1 and worth and a.dtype.kind == "f":
         m, n = out.shape[-2:]
-        split = Threaded(
+        work = [
             [(np.matmul, (a[..., s.start : s.stop, :], b, out[..., s.start : s.stop, :]))]
             if m >= n
             else [(np.matmul, (a, b[..., s.start : s.stop], out[..., s.start : s.stop]))]
             for s in shares(max(m, n), workers)
-        )
-        split.whole = [(np.matmul, (a, b, out))]
-        return [split]
+        ]
+        return [Stage(work, [(np.matmul, (a, b, out))], product=True)]
     if batch == 1 or not worth:
-        return [[[(np.matmul, (a, b, out))]]]
+        return [Stage([[(np.matmul, (a, b, out))]])]
     a, b = (np.broadcast_to(x, (*out.shape[:-2], *x.shape[-2:])) for x in (a, b))
     at = max(range(out.ndim - 2), key=lambda d: out.shape[d])
     work = []
     for share in shares(out.shape[at], workers):
         part = (slice(None),) * at + (slice(share.start, share.stop),)
         work.append([(np.matmul, (a[part], b[part], out[part]))])
-    return [work]
+    return [Stage(work)]
 
 
 # --- convolution
@@ -149,7 +143,7 @@ def _convolve(
     return work
 
 
-def conv(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Work | None:
+def conv(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Stages | None:
     x, w = xs
     stride, padding, dilation, groups = attrs
     if x.dtype.kind != "f" or x.dtype == np.float16 or not out.size or not w.size:
@@ -158,15 +152,13 @@ def conv(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Work | No
     rows = copied.reshape(groups, w.shape[0] // groups, -1)
     sizes = tuple(n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True))
     ones = (1,) * len(stride)
-    return [
-        [[(np.copyto, (copied, w))]],
-        _convolve(
-            x, rows, out, sizes, padding, ones, w.shape[2:], stride, dilation, groups, workers
-        ),
-    ]  # fmt: skip
+    work = _convolve(
+        x, rows, out, sizes, padding, ones, w.shape[2:], stride, dilation, groups, workers
+    )
+    return [Stage([[(np.copyto, (copied, w))]]), Stage(work)]
 
 
-def conv_input(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Work | None:
+def conv_input(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Stages | None:
     """A convolution of the dilated, padded gradient with the flipped, transposed weight."""
     g, w = xs
     spatial, stride, padding, dilation, groups = attrs
@@ -187,19 +179,17 @@ def conv_input(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Wor
     sizes = tuple(n + s for n, s in zip(spatial, spans, strict=True))
     before = tuple(s - p for s, p in zip(spans, padding, strict=True))
     ones = (1,) * len(kernel)
-    return [
-        [[(np.copyto, (copied, turned))]],
-        _convolve(
-            g, copied.reshape(groups, c, -1), out, sizes, before, stride, tuple(kernel), ones,
-            dilation, groups, workers,
-        ),
-    ]  # fmt: skip
+    work = _convolve(
+        g, copied.reshape(groups, c, -1), out, sizes, before, stride, tuple(kernel), ones,
+        dilation, groups, workers,
+    )  # fmt: skip
+    return [Stage([[(np.copyto, (copied, turned))]]), Stage(work)]
 
 
 def _spread(
     g: Array, w: Array, out: Array, stride: Shape, padding: Shape, dilation: Shape, groups: int,
     workers: int,
-) -> Work | None:  # fmt: skip
+) -> Stages | None:  # fmt: skip
     """conv_input as products that give columns, for some images at a time, whose windows add up."""
     n, o, *count = g.shape
     kernel, spatial = w.shape[2:], out.shape[2:]
@@ -226,10 +216,10 @@ def _spread(
                 calls.append((np.add, (into, taps[(slice(m), slice(None), *place)], into)))
             calls.append((np.copyto, (out[i : i + m], padded[(slice(m), slice(None), *inner)])))
         work.append(calls)
-    return [[[(np.copyto, (copied, w))]], work]
+    return [Stage([[(np.copyto, (copied, w))]]), Stage(work)]
 
 
-def conv_weight(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Work | None:
+def conv_weight(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Stages | None:
     """Each worker adds up the products of its images; these sums are added at the end."""
     g, x = xs
     kernel, stride, padding, dilation, groups = attrs
@@ -270,7 +260,8 @@ def conv_weight(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Wo
             if not first:
                 calls.append((np.add, (total, product, total)))
         work.append(calls)
-    return [work, [[(np.add.reduce, (sums, 0, g.dtype, out.reshape(sums.shape[1:])))]]]
+    total = (np.add.reduce, (sums, 0, g.dtype, out.reshape(sums.shape[1:])))
+    return [Stage(work), Stage([[total]])]
 
 
 # --- pooling
@@ -280,7 +271,7 @@ def _at(i: int, size: int, stride: int, dilation: int) -> slice:
     return slice(i * dilation, i * dilation + (size - 1) * stride + 1, stride)
 
 
-def max_pool(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Work | None:
+def max_pool(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Stages | None:
     """The maximum over one dim of the window after the other."""
     (x,) = xs
     kernel, stride, dilation = attrs
@@ -310,10 +301,10 @@ def max_pool(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Work 
             calls += [ufunc_call(np.maximum, (target, v), target) for v in views[2:]]
             source = target
         work.append(calls)
-    return [work]
+    return [Stage(work)]
 
 
-def max_pool_input(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Work | None:
+def max_pool_input(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Stages | None:
     """Each gradient goes to the first of the largest elements of its window."""
     g, x, y = xs
     kernel, stride, dilation = attrs
@@ -350,13 +341,13 @@ def max_pool_input(xs: Sequence[Array], attrs: Any, out: Array, workers: int) ->
                 (np.copyto, (into[(..., *at)], value)),
             ]
         work.append(calls)
-    return [work]
+    return [Stage(work)]
 
 
 # --- softmax
 
 
-def _softmax(xs: Sequence[Array], dim: int, out: Array, workers: int, log: bool) -> Work | None:
+def _softmax(xs: Sequence[Array], dim: int, out: Array, workers: int, log: bool) -> Stages | None:
     (x,) = xs
     if x.dtype.kind != "f" or x.dtype == np.float16 or not x.size:
         return None
@@ -390,12 +381,12 @@ def _softmax(xs: Sequence[Array], dim: int, out: Array, workers: int, log: bool)
                 (np.divide, (y, row, y))
             ]  # fmt: skip
         work.append(calls)
-    return [work]
+    return [Stage(work)]
 
 
-def softmax(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Work | None:
+def softmax(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Stages | None:
     return _softmax(xs, attrs[0], out, workers, False)
 
 
-def log_softmax(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Work | None:
+def log_softmax(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Stages | None:
     return _softmax(xs, attrs[0], out, workers, True)
