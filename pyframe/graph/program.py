@@ -6,10 +6,11 @@ Nothing in it belongs to a language or a device; `pyframe.graph.interpret` says 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pyframe.core import view as views
 from pyframe.core.dtypes import bool_, dtype as DType
 from pyframe.core.op import REGISTRY, Combine
 from pyframe.core.view import IndexMap
@@ -134,6 +135,28 @@ def with_index_maps(code: Iterable[Any], index_maps: Iterable[IndexMap]) -> list
         else i._replace(index_map=next(it))
         for i in code
     ]  # fmt: skip
+
+
+def collapsed(
+    code: Sequence[Any], space: Shape, stores: Sequence[Store]
+) -> tuple[list[Any], Shape, list[Store]]:
+    """The same over as few axes as the index maps allow, so that indices are cheap."""
+    index_maps = [m for m in map(index_map_of, code) if m is not None]
+    moved = len(index_maps)
+    index_maps += [s.index_map for s in stores]
+    sets = [
+        tuple(n for n, i in enumerate(code) if isinstance(i, Reduce) and d in i.axes)
+        for d in range(len(space))
+    ]
+    kinds = [sets.index(s) for s in sets]
+    new, short, found = views.collapse(index_maps, space, kinds)
+    out = with_index_maps(code, new)
+    for n, i in enumerate(out):
+        if isinstance(i, Reduce):
+            axes = tuple(d for d, kind in enumerate(found) if n in sets[kind])
+            out[n] = i._replace(axes=axes)
+    placed = zip(stores, new[moved:], strict=True)
+    return out, short, [s._replace(index_map=m) for s, m in placed]
 
 
 @dataclass(frozen=True)

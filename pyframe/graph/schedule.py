@@ -17,14 +17,13 @@ from pyframe.core.node import Node, toposort
 from pyframe.core.op import CONST, REDUCTION, REGISTRY
 from pyframe.graph import program as _program
 from pyframe.graph.fuse import (
-    FusionGroup,
     Group,
     Grouping,
     Order,
     same_positions,
     structure as structure,
 )
-from pyframe.graph.program import INPUT, OUTPUT, TEMP, Kernel, Load, Program, Routine, Shape, Store
+from pyframe.graph.program import INPUT, OUTPUT, TEMP, Kernel, Load, Program, Routine, Store
 
 PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows, of uniforms and slices
 SPLIT = 1 << 15  # elements a result: a longer reduction to few results is done in two kernels
@@ -52,15 +51,16 @@ class _Work:
                 value, index_map = fusion.values[k]
                 stores.append(Store(binding, value, index_map, fusion.order.nodes[k].dtype))
         routine = None
-        space, code = fusion.space, tuple(fusion.code)
+        code: Sequence[Any] = fusion.code
+        space = fusion.space
         if fusion.routine is not None:
             op = fusion.routine.op
             assert op is not None
             routine = Routine(op.name, fusion.routine.attrs, fusion.operands, fusion.routine.dtype)
         else:
-            space, code, stores = _collapsed(fusion, stores)
+            code, space, stores = _program.collapsed(code, space, stores)
         self.kernel = Kernel(
-            space, code, tuple(stores), len(self.nodes), len(self.scalars), routine
+            space, tuple(code), tuple(stores), len(self.nodes), len(self.scalars), routine
         )
 
     @property
@@ -70,26 +70,6 @@ class _Work:
             i.binding for i in self.kernel.code if isinstance(i, Load) and i.index_map[0].strides[0]
         }
         return sorted(loads | self.kernel.written)
-
-
-def _collapsed(
-    fusion: FusionGroup, stores: list[Store]
-) -> tuple[Shape, tuple[Any, ...], list[Store]]:
-    """The same over as few axes as the index maps allow, so that indices are cheap."""
-    code, axes, rest = fusion.code, fusion.axes, fusion.rest
-    levels = [1 if d in axes else 2 if d in rest else 0 for d, _ in enumerate(fusion.space)]
-    index_maps = [m for m in map(_program.index_map_of, code) if m is not None]
-    of_code = len(index_maps)
-    new, space, levels = views.collapse(
-        [*index_maps, *[s.index_map for s in stores]], fusion.space, levels
-    )
-    out = _program.with_index_maps(code, new)
-    for n, i in enumerate(out):
-        if isinstance(i, _program.Reduce) and i.axes:
-            level = 1 if i.axes == axes else 2
-            out[n] = i._replace(axes=tuple(d for d, at in enumerate(levels) if at == level))
-    placed = zip(stores, new[of_code:], strict=True)
-    return space, tuple(out), [s._replace(index_map=m) for s, m in placed]
 
 
 def _writes_in_place(grouping: Grouping, donor: int, k: int) -> bool:

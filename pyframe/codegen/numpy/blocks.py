@@ -26,10 +26,9 @@ from pyframe.codegen.numpy.memory import (
 )
 from pyframe.codegen.numpy.sums import sum_calls
 from pyframe.codegen.numpy.threads import Stage
-from pyframe.core import view as views
 from pyframe.core.op import REGISTRY
 from pyframe.graph import program
-from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, Valid, combine_of
+from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Valid, combine_of
 
 if TYPE_CHECKING:
     from pyframe.codegen.numpy.kernels import Lowering
@@ -48,7 +47,9 @@ class Blocked:
 
     def __init__(self, builder: Lowering, kernel: Kernel) -> None:
         self.builder, self.plan = builder, builder.plan
-        self.code, self.space, self.stores = collapsed(kernel.code, kernel.space, kernel.stores)
+        self.code, self.space, self.stores = program.collapsed(
+            kernel.code, kernel.space, kernel.stores
+        )
         self.sources: dict[int, Source] = {}
         self.values: dict[int, Array] = {}  # the same in all blocks
         self.homes: dict[int, Any] = {}  # of what is read where it lies: the key of that memory
@@ -453,25 +454,3 @@ class Share:
                 self.calls.append((np.copyto, (out, value)))
             else:
                 self.calls.append((np.copyto, (out, value, "unsafe")))
-
-
-def collapsed(
-    code: Sequence[Any], space: Shape, stores: Sequence[Store]
-) -> tuple[list[Any], Shape, list[Store]]:
-    """The same over as few axes as the index maps allow."""
-    index_maps = [m for m in map(program.index_map_of, code) if m is not None]
-    moved = len(index_maps)
-    index_maps += [s.index_map for s in stores]
-    sets = [
-        tuple(n for n, i in enumerate(code) if isinstance(i, Reduce) and d in i.axes)
-        for d in range(len(space))
-    ]
-    kinds = [sets.index(s) for s in sets]
-    new, short, found = views.collapse(index_maps, space, kinds)
-    out = program.with_index_maps(code, new)
-    for n, i in enumerate(out):
-        if isinstance(i, Reduce):
-            axes = tuple(d for d, kind in enumerate(found) if n in sets[kind])
-            out[n] = i._replace(axes=axes)
-    placed = zip(stores, new[moved:], strict=False)
-    return out, short, [s._replace(index_map=m) for s, m in placed]

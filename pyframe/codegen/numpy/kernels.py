@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyframe.codegen.lanes.compiler import Launch
-from pyframe.codegen.numpy.blocks import Blocked, collapsed
+from pyframe.codegen.numpy.blocks import Blocked
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.instructions import copy_result, narrow
 from pyframe.codegen.numpy.memory import Array, Shape, Source
 from pyframe.codegen.numpy.threads import CompiledStage, Stage
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.op import REGISTRY
-from pyframe.graph.program import Expr, Kernel, Load, Param, Result, Step, Store
+from pyframe.graph.program import Expr, Kernel, Load, Param, Result, Step, Store, collapsed
 
 if TYPE_CHECKING:
     from pyframe.codegen.numpy.plan import Plan
