@@ -14,7 +14,14 @@ import numpy as np
 
 from pyframe.codegen.numpy import elementwise
 from pyframe.codegen.numpy.elementwise import Call
-from pyframe.codegen.numpy.instructions import Cached, acc_dtype, copy_result, narrow, op_calls
+from pyframe.codegen.numpy.instructions import (
+    Cached,
+    acc_dtype,
+    copy_result,
+    is_plain,
+    narrow,
+    op_calls,
+)
 from pyframe.codegen.numpy.memory import (
     Array,
     Ranges,
@@ -303,6 +310,8 @@ class Share:
                 xs = [values[a] for a in args]
                 shape = self.shape(body.shapes[n], ranges)
                 out = self.direct(n, i, shape, ranges, pending)
+                if out is None and isinstance(i, Apply):
+                    out = self.in_place(n, i, args, xs, shape)
                 if out is None:
                     out = self.take(n, shape, i.dtype.numpy)
                 if isinstance(i, Reduce):
@@ -370,6 +379,22 @@ class Share:
     def unscratch(self) -> None:
         self.free += self.temporary
         self.temporary = []
+
+    def in_place(
+        self, n: int, i: Apply, args: tuple[int, ...], xs: list[Array], shape: Shape
+    ) -> Array | None:
+        """The register of an operand that ends here, if a ufunc can write over it: fewer registers
+        stay in cache."""
+        if not is_plain(i, xs):
+            return None
+        for a, x in zip(args, xs, strict=True):
+            if (
+                a in self.held and self.last[a] == n
+                and x.shape == shape and x.dtype == i.dtype.numpy
+            ):  # fmt: skip
+                self.held[n] = self.held.pop(a)
+                return x
+        return None
 
     # --- instructions
 
