@@ -307,13 +307,6 @@ class Assembler(cpu.Assembler):
         """Which lanes have a number below `count`."""
         return self.numbers(range(lanes), count.type) < count.splat(lanes)
 
-    def load_words(self, at: Value, words: str) -> dict[str, Value]:
-        """The words of a launch by their names; those with an @ are addresses."""
-        return {
-            word.lstrip("@"): self.load("ptr" if word[0] == "@" else "i64", at + 8 * i, align=8)
-            for i, word in enumerate(words.split())
-        }
-
     def load_some(self, type: str, at: Value, lanes: Value, align: int) -> Value:
         """A vector in memory, of which only these lanes are read; the others are 0."""
         type = _type(type)
@@ -406,6 +399,18 @@ class Assembler(cpu.Assembler):
         yield
         self.line(f"br i1 {condition().name}, label %{body}, label %{end}")
         self.line(f"{end}:")
+
+
+def launched(words: str, bits: int = 128) -> tuple[Assembler, dict[str, Value], Value, Value]:
+    """A function that is launched, its words by their names (those with an @ are addresses), and
+    which units it runs: from one on, before another."""
+    f = Assembler("kernel", "ptr ptr i64 i64", linkage="", bits=bits)
+    at, _, begin, end = f.params
+    found = {
+        word.lstrip("@"): f.load("ptr" if word[0] == "@" else "i64", at + 8 * i, align=8)
+        for i, word in enumerate(words.split())
+    }
+    return f, found, begin, end
 
 
 def cut(size: Value, part: Value, parts: Value, whole: int = 1) -> tuple[Value, Value]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pyframe.codegen.llvm.assembler import Assembler, cut, module
+from pyframe.codegen.llvm.assembler import cut, launched, module
 from pyframe.codegen.llvm.routines import Machine, Words, in_two_dims
 from pyframe.codegen.numpy.memory import address
 
@@ -67,9 +67,7 @@ def text(machine: Machine, name: str, dtype: np.dtype) -> str:
     """The module of the routine."""
     _, real, bits = machine.blas[dtype]
     size = 4 if real == "float" else 8
-    f = Assembler("kernel", "ptr ptr i64 i64", linkage="")
-    words, _, begin, end = f.params
-    w = f.load_words(words, PRODUCT)
+    f, w, begin, end = launched(PRODUCT)
     turned = {x: w[f"{x}_trans"].differs(0) for x in "ab"}
     orders = [f.value(112, "i32").where(turned[x], 111).name for x in "ab"]
     with f.count(begin, end) as u:

@@ -18,7 +18,7 @@ from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.routines import names_of
 from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm import gemm
-from pyframe.codegen.llvm.assembler import Assembler, Value, cut, module
+from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched, module
 from pyframe.codegen.llvm.routines import Launches, Machine
 from pyframe.codegen.numpy.memory import address
 
@@ -168,9 +168,7 @@ def text(m: Machine, name: str, dtype: np.dtype) -> str:
 
 def _take(t: Tile) -> Assembler:
     """The elements at a table of offsets, after one another."""
-    f = Assembler("kernel", "ptr ptr i64 i64", linkage="")
-    words, _, begin, end = f.params
-    w = f.load_words(words, TAKE)
+    f, w, begin, end = launched(TAKE)
     with f.count(begin * _TAKEN, (end * _TAKEN).min(w["n"])) as i:
         value = f.load(t.real, w["source"] + f.load("i64", w["at"] + i * 8))
         f.store(w["to"] + i * t.size, value)
@@ -224,9 +222,7 @@ def _conv(
 ) -> Assembler:
     """The products of some images; of the gradient of a weight, of all, for some of its rows and
     taps."""
-    f = Assembler("kernel", "ptr ptr i64 i64", linkage="")
-    words, _, begin, end = f.params
-    w = f.load_words(words, WORDS)
+    f, w, begin, end = launched(WORDS)
     with f.count(begin, end) as u:
         memory = w["memory"] + w["unit_bytes"] * u
         block_columns, apart = memory + w["columns"], memory + w["apart"]

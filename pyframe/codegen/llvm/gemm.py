@@ -12,7 +12,7 @@ from pyframe.codegen.cpu import gemm as shared
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm import blas
-from pyframe.codegen.llvm.assembler import Assembler, cut, module
+from pyframe.codegen.llvm.assembler import Assembler, cut, launched, module
 from pyframe.codegen.llvm.routines import Launches, Machine, Words, in_two_dims
 from pyframe.codegen.numpy.memory import address
 
@@ -140,9 +140,7 @@ def _tile(make: Callable[[str, str], Assembler], t: Tile) -> Assembler:
 
 def _units(t: Tile, gemm: Assembler) -> Assembler:
     """What is launched."""
-    f = Assembler("kernel", "ptr ptr i64 i64", linkage="")
-    words, _, begin, end = f.params
-    w = f.load_words(words, WORDS)
+    f, w, begin, end = launched(WORDS)
 
     with f.count(begin, end) as u:
         part, group = u // w["groups"], u % w["groups"]

@@ -23,7 +23,7 @@ from pyframe.codegen.cpu.library import BODIES, planner
 from pyframe.codegen.cpu.routines import SCRATCH, At, Body, Routine
 from pyframe.codegen.cpu.sort import BINS
 from pyframe.codegen.lanes.compiler import Fault, Memory
-from pyframe.codegen.llvm.assembler import Assembler, cut, module as module_of
+from pyframe.codegen.llvm.assembler import cut, launched, module as module_of
 from pyframe.codegen.numpy.memory import address
 
 FEW = 1 << 12  # keys and bins that a sort is worth of any keys
@@ -125,9 +125,7 @@ def text(m: Machine, name: str) -> str:
 
 def _shared(m: Machine, body: Body) -> str:
     """The module of a function of codegen/cpu."""
-    f = Assembler("kernel", "ptr ptr i64 i64", linkage="", bits=m.bits)
-    words, _, begin, end = f.params
-    w = f.load_words(words, f"units @fault {body.words}")
+    f, w, begin, end = launched(f"units @fault {body.words}", m.bits)
     f.fault = w["fault"].name
     with f.count(begin, end) as u:
         first, last = cut(w[body.shared], u, w["units"], body.grain)
