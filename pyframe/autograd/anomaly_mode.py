@@ -25,8 +25,7 @@ class set_detect_anomaly:  # noqa: N801
     manager, until its end. `check_nan` makes a NaN in a gradient an error (which reads values)."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self._before = enabled, _check()
-        _set(bool(mode), check_nan)
+        self._before = _set(bool(mode), check_nan)
 
     def __enter__(self) -> None:
         pass
@@ -35,12 +34,11 @@ class set_detect_anomaly:  # noqa: N801
         _set(*self._before)
 
 
-class detect_anomaly:  # noqa: N801
+class detect_anomaly(set_detect_anomaly):  # noqa: N801
     """`set_detect_anomaly(True)` as a context manager alone; it warns that it takes time."""
 
     def __init__(self, check_nan: bool = True) -> None:
         self._check_nan = check_nan
-        self._before = enabled, _check()
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should "
             "only be enabled for debugging.",
@@ -48,21 +46,16 @@ class detect_anomaly:  # noqa: N801
         )
 
     def __enter__(self) -> None:
-        self._before = enabled, _check()
-        _set(True, self._check_nan)
-
-    def __exit__(self, *exc: object) -> None:
-        _set(*self._before)
+        self._before = _set(True, self._check_nan)
 
 
-def _check() -> bool:
-    return check_nan
-
-
-def _set(on: bool, nan: bool) -> None:
+def _set(on: bool, nan: bool) -> tuple[bool, bool]:
+    """Switch both; returns what they were."""
     global enabled, check_nan
+    before = enabled, check_nan
     enabled, check_nan = on, nan
     watch_nodes(_note_where, on)
+    return before
 
 
 def _note_where(node: GradNode) -> None:

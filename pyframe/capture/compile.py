@@ -293,18 +293,19 @@ class CompiledFunction(Generic[P, R]):
             return observer.without_symbols(result)
         gc.collect(1)  # what only a cycle of dead objects of the run holds would be computed
         found = observer.finish(result)
+        run = CapturedRun(capture, observer, tensors, before, chains, result, found.effects)
         if found.refused or found.changed:
             capture.finish()
             self._refused(found)
             observer.settle(found.effects)
-            return observer.without_symbols(result)
-        if found.disturbed:  # the next call is captured
+        elif found.disturbed:  # the next call is captured
             capture.finish()
-            return observer.without_symbols(result)
-        self.unready = 0
-        observer.restore()
-        run = CapturedRun(capture, observer, tensors, before, chains, result, found.effects)
-        return self._plan(run, key, inputs, args, kwargs)
+        else:
+            self.unready = 0
+            observer.restore()
+            if not self._plan(run, key, inputs, args, kwargs):
+                return _EAGERLY
+        return observer.without_symbols(result)
 
     @contextlib.contextmanager
     def _recording(self, capture: Capture, observer: Observer, shares: bool) -> Iterator[None]:
@@ -332,8 +333,9 @@ class CompiledFunction(Generic[P, R]):
 
     # --- 4. the replay
 
-    def _plan(self, run: CapturedRun, key: Key, inputs: list[Any], args: Any, kwargs: Any) -> Any:
-        """Compute what was recorded, by a replay that is kept; the result of the call."""
+    def _plan(self, run: CapturedRun, key: Key, inputs: list[Any], args: Any, kwargs: Any) -> bool:
+        """Compute what was recorded, by a replay that is kept if there can be one; False if the
+        call is to run eagerly from its beginning."""
         capture, observer = run.capture, run.observer
         try:
             replay = replay_of(run)
@@ -341,17 +343,17 @@ class CompiledFunction(Generic[P, R]):
             capture.undo()
             observer.undo()
             run.effects.clear()
-            return _EAGERLY
+            return False
         except (HistoryError, RecursionError) as e:
             capture.finish()
             known = isinstance(e, HistoryError)
             what = str(e) if known else "returns or keeps an object that holds itself"
             self._give_up(f"{_defined(self.fn)} {what}")
-            return observer.without_symbols(run.result)
+            return True
         except FixedError as e:
             capture.finish()
             self._broken(f"{e} the value of a number that changes", inputs, key)
-            return observer.without_symbols(run.result)
+            return True
         except BaseException as e:
             capture.undo()
             if isinstance(e, IndexError) and capture.checks is not None:  # see `Replay._compute`
@@ -364,7 +366,7 @@ class CompiledFunction(Generic[P, R]):
             self.offsets_matter = True
             key = self._key(args, kwargs, [])
         self._keep(key, replay)
-        return observer.without_symbols(run.result)
+        return True
 
     def _keep(self, key: Key, replay: Replay) -> None:
         """Remember a capture, and forget the oldest ones."""

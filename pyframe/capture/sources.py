@@ -81,14 +81,10 @@ class Source:
                 return dict.get(x, key, MISSING) if isinstance(x, dict) else x[key]
             except (TypeError, IndexError, KeyError):
                 return MISSING
-        if self.how == GLOBAL:
-            return x.get(key, MISSING)
-        if self.how == ATTR:
-            return attributes(x).get(key, MISSING)
         if self.how == VAR:
             return x.get(MISSING)
-        if self.how in MEMBERS:
-            return attributes(x).get(self.how, {}).get(key, MISSING)
+        if self.how not in (CELL, SLOT):
+            return self._names(x).get(key, MISSING)
         try:
             if self.how == CELL:
                 return x.__closure__[key].cell_contents
@@ -116,13 +112,15 @@ class Source:
                 object.__delattr__(x, key)
             else:
                 object.__setattr__(x, key, value)
+        elif value is MISSING:
+            self._names(x).pop(key, None)
         else:
-            names = x if self.how == GLOBAL else attributes(x)
-            names = names[self.how] if self.how in MEMBERS else names
-            if value is MISSING:
-                names.pop(key, None)
-            else:
-                names[key] = value
+            self._names(x)[key] = value
+
+    def _names(self, x: Any) -> Any:
+        """The dict in which it lies, of an object or of globals."""
+        names = x if self.how == GLOBAL else attributes(x)
+        return names.get(self.how, {}) if self.how in MEMBERS else names
 
 
 def attributes(x: Any) -> Any:

@@ -63,30 +63,6 @@ class SymbolicScalar:
         get.question = fn, self, *args  # the same as data, for `formula`
         return mode.capture.watch(get, answer)
 
-    def __float__(self) -> float:
-        return float(self._concrete())
-
-    def __complex__(self) -> complex:
-        return complex(self._concrete())
-
-    def __int__(self) -> int:
-        return int(self._guarded(int))
-
-    def __index__(self) -> int:
-        return int(self._guarded(operator.index))
-
-    def __bool__(self) -> bool:
-        return bool(self._guarded(bool))
-
-    def __hash__(self) -> int:
-        return int(self._guarded(hash))
-
-    def __repr__(self) -> str:
-        return repr(self._concrete())
-
-    def __str__(self) -> str:
-        return str(self._concrete())
-
     def __format__(self, spec: str) -> str:
         return format(self._concrete(), spec)
 
@@ -104,15 +80,6 @@ class SymbolicScalar:
 
     def __round__(self, digits: Any = None) -> Any:
         return _made(round, self, digits)
-
-    def __floor__(self) -> Any:
-        return _made(math.floor, self)
-
-    def __ceil__(self) -> Any:
-        return _made(math.ceil, self)
-
-    def __trunc__(self) -> Any:
-        return _made(math.trunc, self)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -208,9 +175,15 @@ for _name in ("and", "or", "xor"):
     _operator(_name, getattr(operator, f"__{_name}__"))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     _comparison(_name, getattr(operator, _name))
-for _name in ("neg", "pos", "abs", "invert"):
-    _unary = functools.partialmethod(_calculated, getattr(operator, _name))
-    setattr(SymbolicScalar, f"__{_name}__", _unary)
+_fn: Any
+for _fn in (operator.neg, operator.pos, operator.abs, operator.invert, math.floor, math.ceil,
+            math.trunc):  # fmt: skip
+    _unary = functools.partialmethod(_calculated, _fn)
+    setattr(SymbolicScalar, f"__{_fn.__name__}__", _unary)
+for _fn in (int, bool, hash, operator.index):  # an answer that is relied on
+    setattr(SymbolicScalar, f"__{_fn.__name__}__", lambda self, fn=_fn: self._guarded(fn))
+for _fn in (float, complex, str, repr):  # the number itself
+    setattr(SymbolicScalar, f"__{_fn.__name__}__", lambda self, fn=_fn: fn(self._concrete()))
 
 
 class SymbolicArray:

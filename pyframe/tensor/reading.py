@@ -62,24 +62,25 @@ def gather_begin(tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.nd
 def gather(tensors: Sequence[Tensor]) -> list[np.ndarray]:
     """The values of several tensors, with one wait for those on the GPU; those of the CPU are
     their memory."""
-    lazy = [t for t in tensors if t.device.always_lazy]
-    if mode.capture is not None:
-        for t in lazy:
-            mode.capture.read(t)
+    lazy = _lazy(tensors)
     arrays = iter(lazy[0].device.executor.fetch(lazy) if lazy else ())
     return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
 
 
 async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:
     """The values of several tensors, with one wait for those on the GPU."""
+    lazy = _lazy(tensors)
+    arrays = iter(await lazy[0].device.executor.fetch_async(lazy) if lazy else ())
+    return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
+
+
+def _lazy(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Those of the tensors that are to be fetched, which ends a capture."""
     lazy = [t for t in tensors if t.device.always_lazy]
     for t in lazy:
         if mode.capture is not None:
             mode.capture.read(t)
-    if lazy:
-        arrays = iter(await lazy[0].device.executor.fetch_async(lazy))
-        return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
-    return [t._host() for t in tensors]
+    return lazy
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
