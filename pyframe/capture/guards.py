@@ -27,11 +27,11 @@ import numpy as np
 
 from pyframe.capture import sources as _sources
 from pyframe.capture.packages import HOOKS, MEMBERS
-from pyframe.capture.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Source, Words, entries, same
+from pyframe.capture.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Said, Source, entries, same
 from pyframe.tensor import Tensor
 
 Getter = Callable[[], Iterable[Any]]  # what some values are now
-Found = tuple[Source, Any]  # a source, and what lies there
+Reading = tuple[Source, Any]  # a source, and what lies there
 
 _NO_HOOKS = "no hooks"  # an attribute that is an empty dict of hooks: it is enough that it is
 
@@ -211,10 +211,10 @@ class Guard:
 
     # --- what to look at
 
-    def watch(self, found: Iterable[Found]) -> None:
+    def watch(self, found: Iterable[Reading]) -> None:
         """Rely on the values that lie at some sources."""
-        groups: dict[tuple[str, int], list[Found]] = {}  # by kind and holder
-        single: list[Found] = []  # that are read one by one
+        groups: dict[tuple[str, int], list[Reading]] = {}  # by kind and holder
+        single: list[Reading] = []  # that are read one by one
         absent: list[Source] = []
         for source, value in found:
             how = source.how
@@ -236,7 +236,7 @@ class Guard:
             self._expect(lambda: [p.get() for p in sources], single)
         self._watch_absent(absent)
 
-    def _watch_kind(self, kind: str, part: Any, make: Any, groups: list[list[Found]]) -> None:
+    def _watch_kind(self, kind: str, part: Any, make: Any, groups: list[list[Reading]]) -> None:
         """Rely on sources of one kind; each group has one holder."""
         if not groups:
             return
@@ -250,7 +250,7 @@ class Guard:
         else:
             self._expect(partial(_contents, get) if kind == CELL else get, chain(*groups))
 
-    def _expect(self, get: Getter, found: Iterable[Found]) -> None:
+    def _expect(self, get: Getter, found: Iterable[Reading]) -> None:
         """What `get` gives is, in this order, what was found."""
         self.getters.append(get)
         for source, value in found:
@@ -447,7 +447,7 @@ class Guard:
             with contextlib.suppress(Exception):
                 if not any(get()) if expected is None else list(get()) == expected:
                     continue
-            self.missed.append((p, Words("as it was"), Words("another")))
+            self.missed.append((p, Said("as it was"), Said("another")))
         found = self._compare_levels()
         if self.missed:
             return self._tell()
@@ -502,7 +502,7 @@ class Guard:
             now_keys = chain.from_iterable(level.plain_dicts(now))
             old, new = next(p for p in zip(level.keys, now_keys, strict=True) if p[0] != p[1])
             source = _source(level.sources[level.plain_dicts(range(len(now)))[0]])
-            self.missed.append((source, Words(f"with {old!r}"), Words(f"with {new!r}")))
+            self.missed.append((source, Said(f"with {old!r}"), Said(f"with {new!r}")))
 
     def _tell(self) -> bool:
         source, before, now = self.missed[0]
@@ -547,7 +547,7 @@ def _contents(cells: Getter) -> Iterable[Any]:
 _CELL = attrgetter("cell_contents")
 
 
-def _is_read_as_it_lies(group: list[Found]) -> bool:
+def _is_read_as_it_lies(group: list[Reading]) -> bool:
     """Whether what lies in the dict of an object (or class) is what reading it gives."""
     x = group[0][0].holder
     read: Any = type(x).__getattribute__

@@ -46,8 +46,8 @@ class Call:
 
 
 Maker = Callable[[Call], Any]
-Source = Callable[[Tensor], Maker]  # where replays take a tensor from
-Template = Callable[[Source], Maker]
+MakerOf = Callable[[Tensor], Maker]  # what makes a tensor of the run in each replay
+Template = Callable[[MakerOf], Maker]
 
 # --- where a tensor comes from
 
@@ -232,12 +232,12 @@ def template(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
     HistoryError if no replay can make it."""
     if isinstance(value, Tensor):
         tensors.append(value)
-        return lambda source: source(value)
+        return lambda maker_of: maker_of(value)
     if type(value) is SymbolicScalar:
-        return lambda source: lambda call: evaluate(value)
+        return lambda maker_of: lambda call: evaluate(value)
     if o.has(value) or o.is_constant(value):
         ref = o.reference(value)
-        return lambda source: lambda call: ref()
+        return lambda maker_of: lambda call: ref()
     if isinstance(value, (tuple, frozenset)) or type(value) in (list, set):
         return _sequence(value, o, tensors)
     if isinstance(value, (list, set, deque)):  # one with fields or options of its own
@@ -250,8 +250,8 @@ def _sequence(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
     inner = [template(v, o, tensors) for v in value]
     build: Any = (lambda parts: kind(*parts)) if hasattr(value, "_fields") else kind
 
-    def fill(source: Source) -> Maker:
-        makers = [t(source) for t in inner]
+    def fill(maker_of: MakerOf) -> Maker:
+        makers = [t(maker_of) for t in inner]
         return lambda call: build([make(call) for make in makers])
 
     return fill
@@ -262,8 +262,8 @@ def _refilled(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
     empty = copy.copy(value)
     empty.clear()
 
-    def fill(source: Source) -> Maker:
-        items = inner(source)
+    def fill(maker_of: MakerOf) -> Maker:
+        items = inner(maker_of)
 
         def make(call: Call) -> Any:
             out: Any = copy.copy(empty)
@@ -289,9 +289,9 @@ def _object(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
     for k in held:
         object.__setattr__(blank, k, None)
 
-    def fill(source: Source) -> Maker:
-        item_makers = {k: t(source) for k, t in items.items()}
-        slot_makers = {k: t(source) for k, t in held.items()}
+    def fill(maker_of: MakerOf) -> Maker:
+        item_makers = {k: t(maker_of) for k, t in items.items()}
+        slot_makers = {k: t(maker_of) for k, t in held.items()}
 
         def make(call: Call) -> Any:
             out = copy.copy(blank)
@@ -364,11 +364,11 @@ class History:
         """Which step of a replay `n` is; None if it is not one that replays make."""
         return self._number.get(id(n))
 
-    def makers(self, source: Tensors) -> list[Maker]:
-        """What makes each step, where tensors come from `source`."""
-        return [self._maker(k, n, source) for k, n in enumerate(self.steps)]
+    def makers(self, tensors: Tensors) -> list[Maker]:
+        """What makes each step, where tensors are made by `tensors`."""
+        return [self._maker(k, n, tensors) for k, n in enumerate(self.steps)]
 
-    def _edge(self, e: Any, source: Tensors) -> Maker:
+    def _edge(self, e: Any, tensors: Tensors) -> Maker:
         """Where a step leads: to a step before it, to an argument or what that was computed by, to
         a leaf, or to nothing."""
         k = self._number.get(id(e))
@@ -378,11 +378,11 @@ class History:
         if i is not None:
             return lambda call: call.args[i].grad_fn or call.args[i]
         if isinstance(e, Tensor):
-            return source(e)
+            return tensors(e)
         e = cleared(e)
         return lambda call: e
 
-    def _saved(self, k: int, e: Any, source: Tensors) -> Maker:
+    def _saved(self, k: int, e: Any, tensors: Tensors) -> Maker:
         """What step `k` has saved: a number, or a tensor with its version. One that was written to
         since is refused as in the run, whoever made it."""
         if type(e) is not tuple:
@@ -391,7 +391,7 @@ class History:
         step = None if behind else self.number(_step_of(x))
         if step is not None and step >= k:
             raise HistoryError("has saved a tensor for backward that it gave another history")
-        make = source.memory(x) if behind else source.saved(x)
+        make = tensors.memory(x) if behind else tensors.saved(x)
 
         def save(call: Call) -> Any:
             found = make(call)
@@ -399,15 +399,15 @@ class History:
 
         return save
 
-    def _maker(self, k: int, n: GradNode, source: Tensors) -> Maker:
+    def _maker(self, k: int, n: GradNode, tensors: Tensors) -> Maker:
         if is_freed(n):
             ends = _behind(n, self.first)  # but for leaves of the run's, which nobody has
-            kept = [e for e in ends if not (isinstance(e, Tensor) and id(e) in source.born)]
-            freed_edges, name = [self._edge(e, source) for e in kept], n.name()
+            kept = [e for e in ends if not (isinstance(e, Tensor) and id(e) in tensors.born)]
+            freed_edges, name = [self._edge(e, tensors) for e in kept], n.name()
             return lambda call: Freed(name, [e(call) for e in freed_edges], _grad_node.next_seq())
         extra = self.attached(n.extra)
         if isinstance(n, Port):
-            node, index = self._edge(n.edges[0], source), n.index
+            node, index = self._edge(n.edges[0], tensors), n.index
 
             def port(call: Call) -> GradNode:
                 out: GradNode = node(call).port(index)
@@ -418,8 +418,8 @@ class History:
         kind, op, specs = type(n), n.op, n.specs
         attrs = getattr(n, "attrs", ())
         context = {} if kind is GradNode else vars(n)  # of a Function: what its forward has set
-        edges = [self._edge(e, source) for e in n.edges]
-        saved, freed = [self._saved(k, e, source) for e in n.saved or ()], n.saved is None
+        edges = [self._edge(e, tensors) for e in n.edges]
+        saved, freed = [self._saved(k, e, tensors) for e in n.saved or ()], n.saved is None
 
         def make(call: Call) -> GradNode:
             out = kind.__new__(kind)

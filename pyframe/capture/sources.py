@@ -207,20 +207,20 @@ def described(parts: Any) -> Any:
     return parts and [p if isinstance(p, (bool, tuple)) else id(p) for p in parts]
 
 
-class Words(str):
+class Said(str):
     """What is said of a value, in the place of the value."""
 
     __slots__ = ()
 
 
-def entries(n: int) -> Words:
+def entries(n: int) -> Said:
     """How much a container holds."""
-    return Words(f"{n} {'entry' if n == 1 else 'entries'}")
+    return Said(f"{n} {'entry' if n == 1 else 'entries'}")
 
 
 def shown(x: Any) -> str:
     """A value in a message."""
-    if isinstance(x, Words):
+    if isinstance(x, Said):
         return str(x)
     if isinstance(x, Tensor):
         known = not hasattr(type(x), SHAPELESS)

@@ -85,7 +85,7 @@ class KnownArray(NamedTuple):
     source: Source
 
 
-class Generator(NamedTuple):
+class KnownGenerator(NamedTuple):
     """A generator of random numbers that lies outside."""
 
     state: Callable[[], Any]
@@ -116,7 +116,7 @@ class TrackedState:
         self.tensors: dict[int, tuple[Tensor, Any, bool]] = {}
         self.in_arguments = False  # while the arguments are looked at
         self.optimizers: list[Any] = []
-        self.random: list[Generator] = []
+        self.random: list[KnownGenerator] = []
         self.iterators: list[tuple[str, Any]] = []  # and files: their names and lines
         self.asked: list[tuple[Callable[[], Any], Any, str]] = []  # get, its answer, the line
         # of modules, classes, functions and tensors attributes are known by the names in the code
@@ -297,7 +297,7 @@ class TrackedState:
 
     def drawn_from(self, state: Callable[[], Any], name: str) -> None:
         """A generator of random numbers lies outside."""
-        self.random.append(Generator(state, pickle.dumps(state()), name, self.line))
+        self.random.append(KnownGenerator(state, pickle.dumps(state()), name, self.line))
 
     def _box(self, x: Any, name: str, source: Source | None) -> None:
         """A container: its contents are known from now on."""
