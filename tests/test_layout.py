@@ -19,33 +19,22 @@ ROOT = Path(pyframe.__file__).parent
 
 # From the lowest to the highest; modules of one line may import each other, in no circle.
 LAYERS = [
-    {"core"},
-    {"graph"},
-    {"codegen"},
-    {"backend"},
-    {"tensor"},
-    {"ops"},
-    {"autograd"},
-    {"methods"},
-    {"runtime"},
-    {"capture"},
-    {"random", "fft", "linalg", "special", "func"},
-    {
-        "io",
-        "utils",
-        "nn",
-        "optim",
-        "data",
-        "distributions",
-        "metrics",
-        "vision",
-        "tools",
-        "masked",
-        "signal",
-    },
-    {"amp", "gpu", "profiler", "plot"},
-    {"train"},
-    {"web", "serve", "torch", "cli", "__main__"},
+    {*line.split()}
+    for line in """core
+    graph
+    codegen
+    backend
+    tensor
+    ops
+    autograd
+    methods
+    runtime
+    capture
+    random fft linalg special func
+    io utils nn optim data distributions metrics vision tools masked signal
+    amp gpu profiler plot
+    train
+    web serve torch cli __main__""".splitlines()
 ]
 
 # (importer, imported): why it may

@@ -110,19 +110,11 @@ def wrong_gradients(t: Any, d: str) -> Any:
         return x.grad
 
     cases = [
-        lambda g: (g, None),
-        lambda g: (g, None, None),
-        lambda g: (g, None, g),
-        lambda g: g,
-        lambda g: (g, g),
-        lambda g: (3, None),
-        lambda g: (t.ones(4, device=d), None),
-        lambda g: (t.ones(2, 3, device=d), None),
-        lambda g: (g.sum(), None),
-        lambda g: (g.half(), None),
-        lambda g: (None, None),
-        lambda g: [g, None],
-    ]
+        lambda g: (g, None), lambda g: (g, None, None), lambda g: (g, None, g), lambda g: g,
+        lambda g: (g, g), lambda g: (3, None), lambda g: (t.ones(4, device=d), None),
+        lambda g: (t.ones(2, 3, device=d), None), lambda g: (g.sum(), None),
+        lambda g: (g.half(), None), lambda g: (None, None), lambda g: [g, None],
+    ]  # fmt: skip
     return [attempt(lambda c=c: of(c)) for c in cases]  # type: ignore[misc]
 
 
