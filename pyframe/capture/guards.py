@@ -173,11 +173,10 @@ class Guard:
         self.getters: list[Getter] = []  # what they give together is the first level
         self.levels = [_Level()]
 
-        # values that have to be equal: the memory of tensors, and whether they need gradients
-        self.tensors: list[tuple[Getter, list[Any], Source]] = []
-        # containers that have to be empty, and sources where nothing may lie
-        self.empty: list[tuple[Getter, Source]] = []
-        self.absent: list[Source] = []
+        # values that have to be equal: the memory of tensors, whether they need gradients, and
+        # dicts of hooks, which are empty
+        self.equal: list[tuple[Getter, list[Any], Source]] = []
+        self.absent: list[Source] = []  # where nothing may lie
         self.appeared: Callable[[], bool] = lambda: False  # whether something lies there now
 
         # how many attributes classes have; and how many of those are not a capture's
@@ -192,10 +191,9 @@ class Guard:
         self.no_grads: list[Any] = []  # weak references to leaves whose .grad was None
         self.grads: list[Any] = []  # and to those whose was not
 
-        # for the fast look: the getters of `tensors`, what they give together, those of `empty`
-        self.tensor_getters: list[Getter] = []
-        self.tensor_values: list[Any] = []
-        self.empty_getters: list[Getter] = []
+        # for the fast look: the getters of `equal`, and what they give together; those of `asked`
+        self.equal_getters: list[Getter] = []
+        self.equal_values: list[Any] = []
         self.asked_getters: list[Callable[[], Any]] = []
         self.asked_values: list[Any] = []
 
@@ -204,8 +202,7 @@ class Guard:
         """How many values are looked at."""
         # a getter of one key has it twice
         values = sum(len({*map(id, level.sources)}) + len(level.keys) for level in self.levels)
-        values += sum(len(list(get())) for get, _ in self.empty)
-        values += sum(len(values) for _, values, _ in self.tensors) + len(self.absent)
+        values += sum(len(values) for _, values, _ in self.equal) + len(self.absent)
         values += len(self.asked) + len(self.arrays) + len(self.spaces)
         return values + len(self.no_grads) + len(self.grads)
 
@@ -246,7 +243,8 @@ class Guard:
         refs = [_Strong(x) if kind == GLOBAL else self._refer(x) for x in holders]
         get: Getter = partial(_read, getters, refs, part)
         if kind == _NO_HOOKS:
-            self.empty.append((get, _named("the hooks of a module")))
+            empty: list[Any] = [{} for group in groups for _ in group]
+            self.equal.append((get, empty, _named("the hooks of a module")))
         else:
             self._expect(partial(_contents, get) if kind == CELL else get, chain(*groups))
 
@@ -306,7 +304,7 @@ class Guard:
         self._equal(tensors, f"{name}.state")
 
     def _equal(self, get: Getter, name: str) -> None:
-        self.tensors.append((get, list(get()), _named(name)))
+        self.equal.append((get, list(get()), _named(name)))
 
     def watch_grad(self, leaf: Tensor, grad: Tensor | None, used: bool) -> None:
         """Rely on whether `leaf.grad` is None; if it is `used`, on what it is."""
@@ -348,9 +346,8 @@ class Guard:
             level, above = below, around
         for p in self.absent:
             p.let_go()
-        self.empty_getters = [get for get, _ in self.empty]
-        self.tensor_getters = [get for get, _, _ in self.tensors]
-        self.tensor_values = [v for _, values, _ in self.tensors for v in values]
+        self.equal_getters = [get for get, _, _ in self.equal]
+        self.equal_values = [v for _, values, _ in self.equal for v in values]
 
     def _known(self, value: Any) -> Any:
         """What is known of a value, which is not kept alive if it can be done without."""
@@ -368,7 +365,7 @@ class Guard:
         def gone(_: Any, ending: Callable[[], bool] = sys.is_finalizing) -> None:
             g = guard()
             if g is not None and g.alive and not ending():
-                g.alive, g.tensors, g.tensor_values = False, [], []
+                g.alive, g.equal, g.equal_values = False, [], []
                 g.died()
 
         try:
@@ -388,12 +385,8 @@ class Guard:
         try:
             now = list(chain.from_iterable(map(call, self.getters)))
             flat = chain.from_iterable
-            fine = (
-                self.sizes() == self.known_sizes
-                and not self.appeared()
-                and not any(flat(map(call, self.empty_getters)))
-            )
-            fine = fine and list(flat(map(call, self.tensor_getters))) == self.tensor_values
+            fine = self.sizes() == self.known_sizes and not self.appeared()
+            fine = fine and list(flat(map(call, self.equal_getters))) == self.equal_values
             for level in self.levels if fine else ():
                 fine = list(map(id, now)) == level.ids
                 if not fine or not level.lengths:
@@ -443,9 +436,9 @@ class Guard:
             if size != n:
                 name = _named(f"the attributes of {_sources.shown(ref())}")
                 self.missed.append((name, entries(n), entries(size)))
-        for get, expected, p in [*self.tensors, *[(get, None, p) for get, p in self.empty]]:
+        for get, expected, p in self.equal:
             with contextlib.suppress(Exception):
-                if not any(get()) if expected is None else list(get()) == expected:
+                if list(get()) == expected:
                     continue
             self.missed.append((p, Said("as it was"), Said("another")))
         found = self._compare_levels()
@@ -515,7 +508,7 @@ class Guard:
         for level in self.levels:
             for p, known in zip(level.sources, level.expected, strict=True):
                 found.append(f"{_source(p)} is {_sources.shown(known())}")
-        found += [f"{p} is as it was" for _, _, p in self.tensors]
+        found += [f"{p} is as it was" for _, _, p in self.equal]
         found += [f"{p} is missing" for p in self.absent]
         found += [f"{p}: {len(before)} bytes" for _, before, p in self.arrays]
         found += [f"an answer in {line} is {value!r}" for _, value, line in self.asked]
