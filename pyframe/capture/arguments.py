@@ -3,11 +3,11 @@ for the other: the modes of the thread, and the arguments but for the values in 
 
 from __future__ import annotations
 
-import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyframe.capture.sources import reference
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, get_default_device
 from pyframe.core.modes import mode
@@ -76,11 +76,7 @@ class _Identity:
     __slots__ = ("hash", "ref")
 
     def __init__(self, value: Any) -> None:
-        self.hash = id(value)
-        try:
-            self.ref: Any = weakref.ref(value)
-        except TypeError:
-            self.ref = lambda: value
+        self.hash, self.ref = id(value), reference(value)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Identity):

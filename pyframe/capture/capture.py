@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.capture.origin import line_of
 from pyframe.core import dtypes as dt, grad_node as _grad_node, op as _op
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, recorded
@@ -282,12 +282,9 @@ def grads_seen() -> Iterator[None]:
 
 
 def user_line() -> str:
-    """The line outside of pyframe that runs now, as 'file.py:12'."""
-    here = os.path.dirname(os.path.dirname(user_line.__code__.co_filename)) + os.sep
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(here):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "a line"
+    """The line of the user's code that runs now, as 'file.py:12'."""
+    found = line_of(sys._getframe(1))
+    return f"{found[0]}:{found[1]}" if found else "a line"
 
 
 def run_eagerly(capture: Capture) -> None:

@@ -400,14 +400,6 @@ class Observer(TrackedState):
             x, (*ATOMS, types.ModuleType, type, types.BuiltinFunctionType)
         )
 
-    @staticmethod
-    def reference(x: Any) -> Callable[[], Any]:
-        """A function that gives `x` without keeping it alive, if it can do without."""
-        try:
-            return weakref.ref(x)
-        except TypeError:
-            return lambda: x
-
     # --- the end: what a replay relies on
 
     def guard(self, tensors: list[Tensor], args: set[int]) -> Guard:

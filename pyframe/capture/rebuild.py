@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.capture.observe import Observer
-from pyframe.capture.sources import attributes, is_plain, slots_of
+from pyframe.capture.sources import attributes, is_plain, reference, slots_of
 from pyframe.core import dispatch as _dispatch, grad_node as _grad_node
 from pyframe.core.grad_node import Attached, Freed, GradNode, Port, is_freed
 from pyframe.core.modes import no_grad
@@ -236,7 +236,7 @@ def template(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
     if type(value) is SymbolicScalar:
         return lambda maker_of: lambda call: evaluate(value)
     if o.has(value) or o.is_constant(value):
-        ref = o.reference(value)
+        ref = reference(value)
         return lambda maker_of: lambda call: ref()
     if isinstance(value, (tuple, frozenset)) or type(value) in (list, set):
         return _sequence(value, o, tensors)

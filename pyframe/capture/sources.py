@@ -7,6 +7,7 @@ import threading
 import types
 import weakref
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,14 @@ class Source:
         """The dict in which it lies, of an object or of globals."""
         names = x if self.how == GLOBAL else attributes(x)
         return names.get(self.how, {}) if self.how in MEMBERS else names
+
+
+def reference(x: Any) -> Callable[[], Any]:
+    """A function that gives `x` without keeping it alive, if it can do without."""
+    try:
+        return weakref.ref(x)
+    except TypeError:
+        return lambda: x
 
 
 def attributes(x: Any) -> Any:
