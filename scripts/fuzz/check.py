@@ -68,7 +68,7 @@ class Compared:
 
     def smaller(self) -> Iterator[Compared]:
         """The same of smaller programs."""
-        return map(Compared, self.program.smaller())
+        return map(type(self), self.program.smaller())
 
     def text(self, backend: Backend) -> str:
         """The program as a script."""

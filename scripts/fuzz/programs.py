@@ -19,9 +19,9 @@ import pyframe as pf
 
 from . import known
 from .backends import Backend, compiling
-from .check import Case, FailureError, NoProgramError, compared, expected
+from .check import Case, Compared, FailureError, NoProgramError, compared, expected
 from .families import Draw, family
-from .program import REAL, Arg, Outcome, Refused, outcome
+from .program import REAL, Arg, Outcome, Program, Refused, outcome
 
 SHAPES = ((4,), (2, 3), (3, 1), (4, 4), (1, 3), (2, 3, 2), (), (6,), (1,), (0, 3), (2, 2, 4),
           (5, 3))  # fmt: skip
@@ -116,10 +116,7 @@ class Story:
         """How many there are."""
         return len(self.after)
 
-    def arguments(self) -> str:
-        """The text of `arguments`, as of other programs."""
-        made = "".join(f"\n        {a.tensor()}," for a in self.args)
-        return f"def arguments(T, r, device, wide):\n    return [{made}\n    ]"
+    arguments = Program.arguments
 
     def step(self) -> str:
         """The text of `make`, which gives what does a call and gives all that can be seen then;
@@ -211,38 +208,29 @@ class Story:
 
 
 @dataclass(frozen=True)
-class Told:
+class Told(Compared):
     """A story that is to go as it does with PyTorch."""
 
-    story: Story
+    program: Any  # a Story
 
     def check(self, backend: Backend) -> bool:
         """Run it with both."""
         if backend.name.startswith("page"):
             return False
-        story = self.story
-        found = backend.run(story)  # type: ignore[arg-type]
-        right = expected(story)  # type: ignore[arg-type]
+        story = self.program
+        found, right = backend.run(story), expected(story)
         if isinstance(right.rough, Refused) and any(
             "Error" in n for n in right.rough.error.split()
         ):
             found = found if isinstance(found, Refused) else Refused("", "")
         try:
-            return compared(story, found, right)  # type: ignore[arg-type]
+            return compared(story, found, right)
         except NoProgramError:  # a later call finds no .grad, say
             return False
         except FailureError:
             if _lenient(story, backend, found, right.rough):
                 return False
             raise
-
-    def smaller(self) -> Iterator[Case]:
-        """The same of smaller stories."""
-        return map(Told, self.story.smaller())
-
-    def text(self, backend: Backend) -> str:
-        """The story as a script."""
-        return self.story.text(backend.device)
 
 
 def _lenient(story: Story, backend: Backend, found: Outcome, theirs: Outcome) -> bool:
