@@ -20,7 +20,7 @@ from hypothesis import given, settings, strategies as st
 from nn.test_layers import LAYERS
 from stale_patterns import PATTERNS, plain, run, same
 from stale_places import TABLE, again_and_again, check, check_steady, in_turns, one_by_one
-from together import together
+from together import Thread, together
 
 import pyframe as pf
 from pyframe import nn
@@ -598,9 +598,7 @@ def test_what_another_thread_sets_while_a_call_is_captured(
     original = getattr(Observer, when)
 
     def disturbed(*args: Any) -> Any:
-        thread = threading.Thread(target=setattr, args=(config, "t", 101.0))
-        thread.start()
-        thread.join()
+        Thread(lambda: setattr(config, "t", 101.0)).result()
         return original(*args)
 
     f, x = pf.compile(lambda x: x * config.t), pf.ones(3, device=device)
@@ -631,14 +629,13 @@ def test_another_thread_sees_its_own_values() -> None:
         while not stop.is_set():
             seen.append(type(config.t))
 
-    thread = threading.Thread(target=watch)
-    thread.start()
+    other = Thread(watch)
     f = pf.compile(lambda x: x * config.t)
     for i in range(12):
         config.t = 1.0 + i
         f(pf.ones(2))
     stop.set()
-    thread.join()
+    other.result()
     assert set(seen) == {float}
 
 
