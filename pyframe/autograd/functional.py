@@ -99,11 +99,7 @@ def vhp(
     strict: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
     """`func(*inputs)`, of one element, and the product of `v` with its Hessian."""
-    with enable_grad():
-        xs = _fresh("vhp", inputs, create_graph)
-        y, slopes, vs = _slopes("vhp", func, xs, v, strict)
-        found = pulled(slopes, xs, vs, create_graph, strict)
-    return _done(y, create_graph), _done(_as(found, inputs), create_graph)
+    return _of_hessian("vhp", pulled, func, inputs, v, create_graph, strict)
 
 
 def hvp(
@@ -112,10 +108,20 @@ def hvp(
 ) -> tuple[Any, Any]:  # fmt: skip
     """`func(*inputs)`, of one element, and the product of its Hessian with `v`; `vhp` takes less
     time, and is the same where second derivatives are continuous."""
+    return _of_hessian("hvp", push, func, inputs, v, create_graph, strict)
+
+
+def _of_hessian(
+    name: str, product: Callable[..., Tensors], func: Callable[..., Any], inputs: Any, v: Any,
+    create_graph: bool, strict: bool,
+) -> tuple[Any, Any]:  # fmt: skip
+    """`func(*inputs)`, and a product of `v` with the Jacobian of its gradient."""
     with enable_grad():
-        xs = _fresh("hvp", inputs, create_graph)
-        y, slopes, vs = _slopes("hvp", func, xs, v, strict)
-        found = push(slopes, xs, vs, create_graph, strict)
+        xs = _fresh(name, inputs, create_graph)
+        vs = _like(v, xs, name)
+        y = _scalar(_called(name, func, xs, strict)[0], name, squeeze=False)
+        slopes = pulled((y,), xs, (ones_like(y).detach(),), True, strict)
+        found = product(slopes, xs, vs, create_graph, strict)
     return _done(y, create_graph), _done(_as(found, inputs), create_graph)
 
 
@@ -155,15 +161,6 @@ def jacobian_of(
             g = zeros_like(x).detach().expand(n, *x.shape).clone()
         out.append(reshape(g, (*y.shape, *x.shape)))
     return tuple(out)
-
-
-def _slopes(
-    name: str, func: Callable[..., Any], xs: Tensors, v: Any, strict: bool
-) -> tuple[Tensor, Tensors, Tensors]:
-    vs = _like(v, xs, name)
-    y, _ = _called(name, func, xs, strict)
-    y = _scalar(y, name, squeeze=False)
-    return y, pulled((y,), xs, (ones_like(y).detach(),), True, strict), vs
 
 
 def _scalar(y: Any, name: str, squeeze: bool = True) -> Tensor:
