@@ -9,10 +9,12 @@ import { guard } from "./guard.js";
 import { gzip, isPacked } from "./tar.js";
 
 const HOME = "/home/pyodide/";
+const KEEPING = 5000; // ms that a first program waits at most for the snapshot: its visitor may leave at once
 
 let python;
 let host;
 let booting;
+let keeping = null; // promise of the snapshot for the next visit, while it is written
 const sources = new Map(); // app -> the program's URL, under which its kernels are kept
 const closed = new Set(); // apps that nobody waits for any more
 
@@ -34,7 +36,9 @@ self.onmessage = async ({ data: { id, app, call, args = {} } }) => {
 /** Python, loaded once. */
 function ready(options) {
   booting ??= (async () => {
-    ({ python } = await boot(options, post));
+    const booted = await boot(options, post);
+    python = booted.python;
+    keeping = booted.report.stored.catch(() => false).finally(() => { keeping = null; });
     if (self.pyframeRuntime) self.pyframeRuntime.oncompile = compiling;
     python.setStdout({ batched: (text) => console.log(text) }); // what a program prints is no error
     python.setStderr({ batched: (text) => console.log(text) });
@@ -70,6 +74,10 @@ async function open(app, { config, base, file, source, text: edited, files, pack
   self.pyframeTell = (to, event, details) => post(event, details, to);
   for (const [path, data] of [[file, text], ...found]) put(folder + path, data);
   const spec = await tell(app, "open", { file, device });
+  if (keeping) {
+    post("progress", { text: "Keeping Python for the next visit", fraction: 1 }, app);
+    await Promise.race([keeping, new Promise((done) => setTimeout(done, KEEPING))]);
+  }
   if (closed.delete(app)) tell(app, "close", {});
   else sources.set(app, source);
   return { ...spec, source: new TextDecoder().decode(text) };

@@ -240,6 +240,15 @@ def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Itera
         yield made
 
 
+# What writes the snapshot begins once a page says so.
+HELD = """
+const channel = new BroadcastChannel("keeper");
+self.Worker = class extends self.Worker {
+  postMessage(...given) { channel.onmessage = () => super.postMessage(...given); }
+};
+"""
+
+
 class Page(Tab):
     """A page with elements in it, and what went wrong: warnings too."""
 
@@ -298,13 +307,26 @@ def shared(browser: Any, site: Site) -> Iterator[Page]:
     """One page for most tests, whose first try to load Python failed: it was started by Retry."""
     page = Page(browser, site)
     page.page.route("**/pyodide.mjs", lambda route: route.abort())
+    page.add_to_worker(HELD)
     page.open()
     frame = page.add('src="points.py" files="helper.py" device="cpu"')
     page.failed = page.run("return el.errors")  # type: ignore[attr-defined]
     page.page.unroute("**/pyodide.mjs")
     page.errors.clear()
+    page.run(
+        """self.channel = new BroadcastChannel("keeper");
+        el.addEventListener("progress", ({ detail: { text } }) => {
+            if (text.startsWith("Keeping")) channel.postMessage("go");
+        });"""
+    )
     frame.get_by_role("button", name="Retry").click()
-    page.run("await el.ready")
+    page.kept = page.run(  # type: ignore[attr-defined]
+        """await el.ready;
+        const keys = await (await caches.open("pyframe-1")).keys();
+        channel.postMessage("go");
+        return keys.map(({ url }) => url.replace(/.*[/]|[?].*/g, ""));"""
+    )
+    page.page.unroute("**/worker.js")
     yield page
     page.close()
 
@@ -323,6 +345,11 @@ def test_retry(page: Page) -> None:
     assert "Python can't be had from" in told
     assert page.run("return el.spec.title") == "Two colours"
     assert page.page.locator("py-frame [part=error]").is_hidden()
+
+
+def test_python_is_kept_before_a_visitor_leaves(page: Page) -> None:
+    """Who leaves as soon as the program is there has the snapshot at the next visit."""
+    assert any(name.startswith("pyframe-snapshot") for name in page.kept)  # type: ignore[attr-defined]
 
 
 def test_a_program_trains_and_predicts(page: Page) -> None:
