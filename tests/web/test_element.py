@@ -731,11 +731,13 @@ def test_a_height_is_reserved(page: Page) -> None:
     page.add('src="points.py" files="helper.py" device="cpu" loading="click"', wait=False)
     assert tall() == 24 * 16
     waiting = []
-    for attributes in ('height="900"', 'style="--pf-height: 56.25rem"'):
-        page.add(f'src="points.py" files="helper.py" device="cpu" {attributes}', wait=False)
+    for attribute, variable in (('height="900"', ""), ("", "56.25rem")):
+        page.run("el.parentNode.style.setProperty('--pf-height', arg)", variable)
+        page.add(f'src="points.py" files="helper.py" device="cpu" {attribute}', wait=False)
         waiting.append(tall())
         page.run("await el.load()")
         waiting.append(tall())
+    page.run("el.parentNode.style.removeProperty('--pf-height')")
     assert waiting == [900, 900, 900, 900]
     page.add('src="points.py" height="tall"')
     (told,) = page.run("return el.errors")
