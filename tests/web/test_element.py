@@ -680,10 +680,11 @@ def test_removed_before_it_is_ready(page: Page, loading: str) -> None:
     """Who waits for it is told; put back, it loads as if it were new."""
     page.add(f'src="points.py" files="helper.py" device="cpu" loading="{loading}"', wait=False)
     told = page.run(
-        """const waits = el.ready.catch(({ name, message }) => [name, message]);
+        """let told = [];
+        el.ready.catch(({ name, message }) => { told = [name, message]; });
         const parent = el.parentNode;
         el.remove();
-        const told = await waits;
+        await new Promise(requestAnimationFrame);
         parent.append(el);
         return [...told, (await el.load()).title];"""
     )
