@@ -56,7 +56,7 @@ t.is_nonzero(I[:1])
 t.is_floating_point(X)
 t.is_signed(I.to(t.uint8))
 t.result_type(X, 1)
-t.add(X, 1, out=X.double())
+t.add(X.cpu(), 1, out=X.cpu().double())
 t.distributions.Normal(0.0, -1.0, validate_args=False).scale
 """
 ORDER = """
