@@ -36,7 +36,7 @@ export async function open(options, hear) {
   ];
   const file = decodeURIComponent(program.pathname.split("/").at(-1)) || "program.py";
   signal?.throwIfAborted();
-  const link = Link.take();
+  const link = Link.take(options.version === undefined ? null : base);
   const app = link.join(hear);
   const leave = () => link.leave(app);
   signal?.addEventListener("abort", leave, { once: true });
@@ -102,8 +102,8 @@ class Link {
   static #now = null;
   static #count = 0;
 
-  /** The worker that runs, or a new one. */
-  static take() { return Link.#now ??= new Link(); }
+  /** The worker that runs, or a new one: of the folder that the page names, if it does. */
+  static take(base) { return Link.#now ??= new Link(base); }
 
   #worker;
   #asked = 0;
@@ -113,10 +113,11 @@ class Link {
   #dead = null; // why the worker ended
   poor = self.origin === "null"; // an opaque origin has no module workers
 
-  constructor() {
-    const url = new URL("worker.js", HERE);
+  constructor(base) {
+    const url = new URL("worker.js", base ?? HERE);
     const other = this.poor || (url.origin !== self.origin && url.protocol !== "file:");
-    this.#worker = other ? elsewhere(url, this.poor) // bundlers follow no other form than this
+    this.#worker = other ? elsewhere(url, this.poor)
+      : base ? new Worker(url, { type: "module" }) // bundlers follow no other form than the next
       : new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
     this.#worker.onmessage = ({ data }) => this.#heard(data);
     this.#worker.onerror = (event) => {
