@@ -244,7 +244,12 @@ def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Itera
 HELD = """
 const channel = new BroadcastChannel("keeper");
 self.Worker = class extends self.Worker {
-  postMessage(...given) { channel.onmessage = () => super.postMessage(...given); }
+  postMessage(...given) {
+    channel.onmessage = () => {
+      channel.onmessage = null;
+      super.postMessage(...given);
+    };
+  }
 };
 """
 
