@@ -156,7 +156,6 @@ bool(t.ones(2)) -> Boolean value of Tensor
 INDEXING = r"""
 X.index_select(0, t.ones(1, 1, dtype=t.int64)) -> vector
 X.gather(0, X) -> int32/int64
-X.take(X) -> take\(\): Expected dtype int32/int64 for index, got float32
 X.gather(0, I) -> same number of dimensions
 X[:1].gather(1, t.zeros(2, 1, dtype=t.int64)) -> no larger than self
 X.scatter(0, I[None], t.ones(1, 1, dtype=t.int64)) -> self.dtype to be equal to src.dtype

@@ -68,12 +68,6 @@ def same_dtype(name: str, *xs: Any) -> None:
             )
 
 
-def index(name: str, x: Tensor) -> None:
-    """RuntimeError unless `x` is of int32 or int64."""
-    if x.dtype not in (dt.int64, dt.int32):
-        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, got {x.dtype.name}")
-
-
 def params_like(name: str, input: Tensor, **params: Tensor | None) -> None:
     """RuntimeError unless parameters are of the input's dtype, or float32 beside a half one."""
     for what, x in params.items():

@@ -12,7 +12,6 @@ from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply, values_known
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import along_dim
 from pyframe.ops.api.public import public
 from pyframe.ops.index.rows import checked_index, np_checked, take_rows
@@ -183,8 +182,10 @@ reduce_along = Op(  # base reduced with the sources that the index assigns to it
 
 def _index_along(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[Tensor, Tensor, int]:
     """Input and index with at least one dim, the dim; torch's checks of their shapes."""
-    if index.numel():
-        check.index(name, index)
+    if index.dtype not in (dt.int64, dt.int32) and index.numel():
+        raise RuntimeError(
+            f"{name}(): Expected dtype int32/int64 for index, got {index.dtype.name}"
+        )
     d = normalize_dim(dim, input.ndim)
     x = input if input.ndim else mv.reshape(input, (1,))
     i = index if index.ndim else mv.reshape(index, (1,))

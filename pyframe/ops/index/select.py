@@ -23,7 +23,10 @@ def _vector(name: str, x: Tensor, dim: int, index: Tensor, wrap: bool = False) -
     """(`x` with at least one dim, that dim, the index as a checked vector)."""
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector (or a 0-d tensor)")
-    check.index(name, index)
+    if index.dtype not in (dt.int64, dt.int32):
+        raise RuntimeError(
+            f"{name}(): Expected dtype int32/int64 for index, got {index.dtype.name}"
+        )
     d = normalize_dim(dim, x.ndim)
     x = x if x.ndim else mv.reshape(x, (1,))
     return x, d, checked_index(name, mv.ravel(index), x.shape[d], wrap)
@@ -118,7 +121,8 @@ def index_reduce(
 
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at flat positions, in the shape of `index`."""
-    check.index("take", index)
+    if index.dtype not in (dt.int64, dt.int32):
+        raise RuntimeError("take(): Expected a long tensor for index")
     if not input.numel() and index.numel():
         raise IndexError("take(): tried to take from an empty tensor")
     flat = checked_index("take", index, input.numel()).reshape(index.numel())
@@ -128,7 +132,8 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """`input` with source's elements at flat positions (added if `accumulate`)."""
-    check.index("put_", index)
+    if index.dtype not in (dt.int64, dt.int32):
+        raise RuntimeError("put_(): Expected a long tensor for index")
     if source.dtype is not input.dtype:
         raise RuntimeError(
             f"put_(): self and source expected to have the same dtype, but got self.dtype = "
