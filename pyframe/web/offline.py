@@ -12,9 +12,7 @@ from pyframe import serve
 from pyframe.web.late import integrity
 
 WORKER, MANIFEST, ICON = "offline.js", "manifest.webmanifest", "icon.svg"
-HEAD = (
-    f'  <link rel="manifest" href="{MANIFEST}">\n  <script src="{WORKER}" defer></script>\n</head>'
-)
+HEAD = f'<link rel="manifest" href="{MANIFEST}">\n<script src="{WORKER}" defer></script>'
 
 
 def keep(page: Path) -> None:
