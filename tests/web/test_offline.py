@@ -38,7 +38,11 @@ KEPT = """async (before) => {
         await new Promise((resolve) => setTimeout(resolve, 20));
     }
 }"""
-STEP = "async (el) => { await el.ready; return (await el.train({ steps: 1 })).loss; }"
+STEP = """async (el) => {
+    await customElements.whenDefined("py-frame");
+    await el.ready;
+    return (await el.train({ steps: 1 })).loss;
+}"""
 
 
 @pytest.fixture
@@ -87,8 +91,7 @@ def test_another_version_replaces_the_first(program: Path, tab: Tab, tmp_path: P
         page.evaluate(KEPT, first)
         page.reload()
         assert page.title() == "Two halves"
-        title = "async (el) => (await el.ready).title"
-        assert page.eval_on_selector("py-frame", title) == "Two halves"
+        page.wait_for_selector("py-frame[aria-label='Two halves']")
 
 
 def test_what_can_not_be_kept_is_refused(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
