@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from pyframe.backend import wasm
+from pyframe.web.cpu import NUMBER, PARAMS, SHARED, TABLE
 
 PAGE, LINE = 1 << 16, 64  # bytes
 
@@ -42,12 +44,17 @@ class Machine:
         found = self.copies.get(start)
         if found is None:
             flat = np.frombuffer((ctypes.c_uint8 * (end - start)).from_address(start), np.uint8)
-            found = self.copies[start] = Copied(flat, self.end, whole)
-            self.end += -(-flat.nbytes // LINE) * LINE
-            missing = -(-self.end // PAGE) - self.memory.size(self.store)
-            if missing > 0:
-                self.memory.grow(self.store, missing)
+            found = self.copies[start] = Copied(flat, self.take(flat.nbytes), whole)
         return found.at + _start(array) - start
+
+    def take(self, nbytes: int) -> int:
+        """New memory: its address."""
+        at = self.end
+        self.end += -(-nbytes // LINE) * LINE
+        missing = -(-self.end // PAGE) - self.memory.size(self.store)
+        if missing > 0:
+            self.memory.grow(self.store, missing)
+        return at
 
     def functions(self, code: bytes, library: dict[str, Any]) -> dict[str, Any]:
         """The functions of a module, which imports the memory and functions of `library`."""
@@ -92,6 +99,81 @@ class Natively(wasm.Compiler):
 
     def instance(self, code: bytes, lib: Any = None) -> Exports:
         return Exports(self.machine, self.machine.functions(code, lib.functions if lib else {}))
+
+
+class Part(NamedTuple):
+    """Memory of an exported program."""
+
+    handle: int  # its address
+
+
+class Exported:
+    """The module of an exported program in the place of a GPU: what web/cpu.js makes of it."""
+
+    def __init__(self, code: bytes) -> None:
+        self.backend, self.machine = self, Machine()
+        self.code = self.machine.functions(code, {})["run"]
+        own = sections(code)
+        self.words = np.frombuffer(own["words"], np.int32).reshape(-1, 2)
+        self.addresses = self.alloc(4 * len(self.words))
+        self.tables = self.alloc(len(own["tables"]))
+        self.write(self.tables, np.frombuffer(own["tables"], np.uint8))
+
+    def alloc(self, nbytes: int) -> Part:
+        return Part(self.machine.take(nbytes))
+
+    def slice(self, whole: Part, offset: int, nbytes: int) -> Part:
+        return Part(whole.handle + offset)
+
+    def write(self, part: Part, data: np.ndarray) -> None:
+        self.machine.memory.write(self.machine.store, data.tobytes(), part.handle)
+
+    def read(self, items: Sequence[tuple[Part, int]]) -> list[bytes]:
+        memory, store = self.machine.memory, self.machine.store
+        return [bytes(memory.read(store, part.handle, part.handle + n)) for part, n in items]
+
+    def copy(self, target: Part, source: Part, nbytes: int) -> None:
+        (raw,) = self.read([(source, nbytes)])
+        self.write(target, np.frombuffer(raw, np.uint8))
+
+    def run(self, cpu: Any, handles: Sequence[int], params: bytes) -> None:
+        """Run a program, of which program.json says `cpu`."""
+        scalars = self.alloc(8 * len(cpu["params"]))
+        words = np.zeros((len(cpu["params"]), 2), np.uint32)
+        words[:, 0] = np.frombuffer(params, np.uint32)[np.array(cpu["params"], np.int64) // 4]
+        self.write(scalars, words)
+        bases = {
+            **dict(enumerate(handles)), SHARED: self.alloc(cpu["shared"]).handle,
+            TABLE: self.tables.handle, PARAMS: scalars.handle, NUMBER: 0,
+        }  # fmt: skip
+        begin, end = cpu["words"]
+        found = [bases[base] + more for base, more in self.words[begin:end].tolist()]
+        at = self.addresses.handle
+        self.write(Part(at + 4 * begin), np.array(found, np.int64).astype(np.uint32))
+        self.code(self.machine.store, at, *cpu["launches"])
+        self.machine.end = bases[SHARED]  # what was taken for this run alone
+
+
+def sections(code: bytes) -> dict[str, bytes]:
+    """The sections of a module that engines don't read, by their names."""
+    found, at = {}, 8
+    while at < len(code):
+        kind, (size, at) = code[at], _uleb(code, at + 1)
+        if kind == 0:
+            length, start = _uleb(code, at)
+            found[code[start : start + length].decode()] = code[start + length : at + size]
+        at += size
+    return found
+
+
+def _uleb(code: bytes, at: int) -> tuple[int, int]:
+    """The unsigned number there, and where it ends."""
+    value = shift = 0
+    while True:
+        value |= (code[at] & 0x7F) << shift
+        if code[at] < 0x80:
+            return value, at + 1
+        at, shift = at + 1, shift + 7
 
 
 def _start(array: np.ndarray) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import natively
 import numpy as np
 import pytest
 from exported import batches, by_python, convolutional, gan, mlp, rate
@@ -50,11 +51,15 @@ def evaluate(x: Any, options: dict[str, float]) -> Any:
 
 
 class Played:
-    """What web/player.js does, on the native GPU."""
+    """What web/player.js does, on the native GPU or by the exported module."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, device: str = "gpu") -> None:
         self.document = d = written(folder)
-        self.executor = b = Device("gpu").executor
+        self.executor: Any = None
+        if device == "gpu":
+            self.executor = b = Device("gpu").executor
+        else:
+            self.executor = b = natively.Exported((folder / "cpu.wasm").read_bytes())
         values = pf.io.safetensors.load_file(folder / "state.safetensors")
         self.options = d["options"]
         self.regions = [b.alloc(n) for n in d["regions"]]
@@ -80,6 +85,9 @@ class Played:
             "temp": b.alloc, "part": lambda r, at, n: b.slice(self.regions[r], at, n),
         }  # fmt: skip
         buffers = [make[kind](*rest) for kind, *rest in p["slots"]]
+        if isinstance(b, natively.Exported):
+            self.loaded[name] = p, inputs, buffers, p["cpu"]
+            return self.loaded[name]
         codes, labels = ([d[what][k] for k in p["kernels"]] for what in ("codes", "labels"))
         code = ProgramCode(codes, labels, array("i", p["steps"]), len(buffers), p["paramBytes"])
         self.loaded[name] = p, inputs, buffers, b.backend.load(code)
@@ -121,9 +129,12 @@ def export(folder: Path, *what: Any, **options: Any) -> Any:
     return written(folder)
 
 
-def by_player(model: pf.Model, data: list[Any], steps: int, folder: Path) -> list[float]:
-    pf.web.export(model, tuple(map(pf.from_numpy, data[0])), to=folder, element=False)
-    played = Played(folder)
+def by_player(
+    model: pf.Model, data: list[Any], steps: int, folder: Path, device: str = "gpu"
+) -> list[float]:
+    done = pf.web.export(model, tuple(map(pf.from_numpy, data[0])), to=folder, element=False)
+    assert done.left_out == []
+    played = Played(folder, device)
     out = []
     for i in range(steps):
         played.options["0.lr"] = rate(i)
@@ -155,14 +166,24 @@ NETS: dict[str, tuple[Callable[[], pf.Model], tuple[int, ...], int]] = {
 }
 
 
+@pytest.fixture(params=["gpu", "wasm"])
+def played_on(request: pytest.FixtureRequest) -> str:
+    """Each device that a page may have, as Played takes it."""
+    if request.param == "gpu":
+        request.getfixturevalue("gpu")
+    else:
+        pytest.importorskip("wasmtime")
+    return str(request.param)
+
+
 @pytest.mark.parametrize("name", NETS)
-def test_losses_are_those_of_python(name: str, gpu: str, tmp_path: Path) -> None:
+def test_losses_are_those_of_python(name: str, played_on: str, tmp_path: Path) -> None:
     make, shape, classes = NETS[name]
     data, steps = batches(shape, classes), 100 if name in ("adam", "convolutional") else 30
-    exported = by_player(make(), data, steps, tmp_path)
+    exported = by_player(make(), data, steps, tmp_path, played_on)
     assert exported[-1] < exported[0]
-    np.testing.assert_allclose(exported, by_python(make(), data, gpu, steps), atol=1e-4)
-    np.testing.assert_allclose(exported, by_python(make(), data, "cpu", steps), atol=1e-4)
+    for device in ("cpu", "gpu") if played_on == "gpu" else ("cpu",):
+        np.testing.assert_allclose(exported, by_python(make(), data, device, steps), atol=1e-4)
 
 
 def test_an_exported_model_is_as_it_was(tmp_path: Path) -> None:
@@ -272,7 +293,7 @@ DISTANCES = "mae", "mse", "rmse", "r2", "cosine_similarity"
 
 
 @pytest.mark.parametrize("what", ["scores", "distances"])
-def test_metrics_are_computed_from_their_state(what: str, gpu: str, tmp_path: Path) -> None:
+def test_metrics_are_computed_from_their_state(what: str, played_on: str, tmp_path: Path) -> None:
     """Over batches of two sizes, of which no mean would be right; one without a single number
     stays behind."""
     rng = np.random.default_rng(0)
@@ -290,7 +311,7 @@ def test_metrics_are_computed_from_their_state(what: str, gpu: str, tmp_path: Pa
         assert want.pop("confusion_matrix").shape == (3, 3)
     else:
         pf.web.export(model, (x[:4], y[:4]), to=tmp_path, element=False)
-    played = Played(tmp_path)
+    played = Played(tmp_path, played_on)
     assert played.document["plan"]["evaluate"] == {
         "sizes": [4, 1], "metrics": ["loss"], "values": [name for name in want if name != "loss"],
     }  # fmt: skip
@@ -301,14 +322,14 @@ def test_metrics_are_computed_from_their_state(what: str, gpu: str, tmp_path: Pa
     assert {name: float(v) for name, v in found.items()} == pytest.approx(want, rel=1e-4)
 
 
-def test_a_step_of_ones_own_with_two_optimizers(gpu: str, tmp_path: Path) -> None:
+def test_a_step_of_ones_own_with_two_optimizers(played_on: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     data = [
         (rng.normal(size=(6, 3)).astype(np.float32), rng.normal(size=(6, 2)).astype(np.float32))
         for _ in range(5)
     ]
     pf.web.export(gan(), data[0], to=tmp_path, element=False)
-    played, model = Played(tmp_path), gan()
+    played, model = Played(tmp_path, played_on), gan()
     assert {"0.0.lr": 0.02, "1.0.lr": 0.1}.items() <= played.options.items()
     roles = {t["name"]: t["role"] for t in played.document["tensors"]}
     assert roles["moment:0.exp_avg.make.weight"] == "moment"

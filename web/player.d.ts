@@ -48,12 +48,17 @@ export class Player {
    */
   static open(program: string | URL, options?: {
     runtime?: Runtime | null;
+    /** "auto" is the GPU, or where there is none that fits, WebAssembly, if it was exported too. */
+    device?: "auto" | "gpu" | "cpu";
     signal?: AbortSignal | null;
     progress?: (detail: { text: string; fraction: number | null }) => void;
   }): Promise<Player>;
 
   readonly document: ProgramDocument;
   readonly runtime: Runtime;
+  /** Where it runs, and where it could. */
+  readonly device: "cpu" | "gpu";
+  readonly devices: ("cpu" | "gpu")[];
   /** The optimizer's options that programs ask for: "0.lr" is the learning rate of the first group. */
   readonly options: Record<string, number>;
   /** The names of the programs: "train", "predict.1", or those given to pf.web.export. */
@@ -83,6 +88,8 @@ export class Player {
   keep(): Promise<void>;
   /** Opens a lost device anew with the last copy; false where that is the exported state. */
   reopen(): Promise<boolean>;
+  /** Goes on with another device, with all that training has changed. */
+  move(device: "cpu" | "gpu"): Promise<void>;
   /** Gives back what it holds of the device. */
   close(): void;
 }

@@ -17,6 +17,7 @@ const WORDS = { // what formulas are made of; see pyframe/core/symbolic.py
   "==": (a, b) => a === b, "!=": (a, b) => a !== b, "<": (a, b) => a < b, "<=": (a, b) => a <= b,
   ">": (a, b) => a > b, ">=": (a, b) => a >= b, bool: Boolean,
 };
+const CPU_CODE = "cpu.wasm";
 const NUMBERS = ["Infinity", "-Infinity", "NaN"]; // which JSON has as text
 const CHANGING = ["parameter", "buffer", "moment", "step", "random"]; // roles of what training changes
 const OF_NETWORK = ["parameter", "buffer", "constant"]; // roles of what belongs to the network, not to its training
@@ -43,6 +44,26 @@ async function runtimeOfPage() {
   shared = null;
   throw named("NoGPUError", "This browser offers no WebGPU, which this program needs. Recent versions of " +
     "Chrome, Edge, Safari and Firefox have it, if the system's graphics driver does.");
+}
+
+/** What runs a program: the page's GPU, or for "cpu", and for "auto" where there is no fitting one, WebAssembly. */
+async function runtimeFor(device, about, files) {
+  const code = about.files[CPU_CODE];
+  if (device !== "cpu") {
+    try {
+      const rt = await runtimeOfPage();
+      check(about, rt);
+      return rt;
+    } catch (error) {
+      if (device !== "auto" || !code) throw error;
+    }
+  }
+  if (!code) {
+    throw named("NoGPUError", "This program was exported for WebGPU alone; for device cpu export it again, " +
+      "or give the program's Python file.");
+  }
+  const { createCpu } = await import("./cpu.js");
+  return createCpu(await files.read(CPU_CODE, code));
 }
 
 /** The Runtime in the place of one whose device was lost, maybe more than once; null where there is none. */
@@ -134,13 +155,13 @@ export class Player {
    * Opens what pf.web.export wrote to a folder (a URL), or into an element of the page ("#id").
    * Throws where files are missing or changed, or the device lacks what the program needs.
    */
-  static async open(program, { runtime = null, signal = null, progress = () => {} } = {}) {
+  static async open(program, { runtime = null, device = "auto", signal = null, progress = () => {} } = {}) {
     const files = new Files(program, signal);
     progress({ text: "Loading the program", fraction: 0 });
     const text = new TextDecoder().decode(await files.read("program.json"));
     const about = parse(text);
-    const rt = runtime ?? await runtimeOfPage();
-    check(about, rt);
+    if (runtime) check(about, runtime);
+    const rt = runtime ?? await runtimeFor(device, about, files);
     progress({ text: "Loading the weights", fraction: 0.1 });
     const state = await files.read("state.safetensors", about.files["state.safetensors"]);
     return new Player(rt, about, decode(state, "state.safetensors"), files);
@@ -159,6 +180,15 @@ export class Player {
 
   /** program.json. */
   get document() { return this.#document; }
+
+  /** Where it runs: "cpu" or "gpu". */
+  get device() { return this.#rt.kind ?? "gpu"; }
+
+  /** The devices that it can be moved to, and its own. */
+  get devices() {
+    const both = this.#document.files[CPU_CODE] && (this.device === "gpu" || globalThis.navigator?.gpu);
+    return both ? ["cpu", "gpu"] : [this.device];
+  }
 
   /** The Runtime that it runs on. */
   get runtime() { return this.#rt; }
@@ -342,7 +372,22 @@ export class Player {
       throw named("DeviceLostError", "The GPU was lost, and the browser gives none any more. " +
         "Load the page again.");
     }
-    this.#rt = next;
+    this.#goOn(next);
+    return this.#copy !== null;
+  }
+
+  /** Goes on with another device, "cpu" or "gpu", and all that training has changed. */
+  async move(device) {
+    if (device === this.device) return;
+    const next = await runtimeFor(device, this.#document, this.files);
+    await this.keep();
+    this.#leave();
+    this.#goOn(next);
+  }
+
+  /** Takes up a device, with the last copy. */
+  #goOn(rt) {
+    this.#rt = rt;
     this.#loaded.clear();
     this.#scratch.clear();
     this.#place();
@@ -350,13 +395,16 @@ export class Player {
     this.reset();
     this.#copy = copy;
     for (const [name, values] of copy ?? []) this.#fill(this.#number(name), values);
-    return copy !== null;
   }
 
   /** Gives back what it holds of the device. */
   close() {
     if (this.#closed) return;
     this.#closed = true;
+    this.#leave();
+  }
+
+  #leave() {
     if (this.#rt.lost) return;
     for (const { id, ids, own } of this.#loaded.values()) {
       this.#rt.unload(id);
@@ -416,8 +464,9 @@ export class Player {
     };
     const ids = Int32Array.from(about.slots, ([kind, ...rest]) => make[kind](...rest));
     const { codes, labels } = this.#document;
-    const id = this.#rt.load(about.kernels.map((k) => codes[k]), about.kernels.map((k) => labels[k]),
-      Int32Array.from(about.steps), ids.length, about.paramBytes);
+    const id = this.device === "cpu" ? this.#rt.load(about.cpu)
+      : this.#rt.load(about.kernels.map((k) => codes[k]), about.kernels.map((k) => labels[k]),
+        Int32Array.from(about.steps), ids.length, about.paramBytes);
     const program = { about, id, ids, inputs, own, params: null, changes: -1 };
     this.#loaded.set(name, program);
     return program;
@@ -516,7 +565,10 @@ function damage(about) {
       !(s[0] === "in" && s[1] >= p.inputs.length) && !(s[0] === "state" && s[1] >= tensors.length)) &&
     allOf(p.inputs, isShaped) && allOf(p.outputs, (o) => isShaped(o) && isText(o.name) && isWhole(o.slot) && o.slot < p.slots.length) &&
     allOf(p.back, (b) => allOf(b, isWhole) && b[0] < tensors.length && b[1] < p.slots.length) && isWhole(p.paramBytes) &&
-    allOf(p.params, (x) => Array.isArray(x) && isWhole(x[0]) && x[0] + 4 <= p.paramBytes && isFormula(x[2])) && steps(p);
+    allOf(p.params, (x) => Array.isArray(x) && isWhole(x[0]) && x[0] + 4 <= p.paramBytes && isFormula(x[2])) && steps(p) && onCpu(p);
+  const onCpu = ({ cpu, params, paramBytes }) => cpu === undefined || (isPlain(cpu) && isWhole(cpu.shared) &&
+    [cpu.launches, cpu.words].every((part) => allOf(part, isWhole) && part.length === 2) &&
+    allOf(cpu.params, (at) => isWhole(at) && at + 4 <= paramBytes) && cpu.params.length === params.length);
   const parts = {
     needs: () => isPlain(needs) && allOf(needs.features, isText) && eachOf(needs.limits, Number.isFinite),
     options: () => eachOf(options, (x) => Number.isFinite(x) || NUMBERS.includes(x)),
@@ -531,7 +583,7 @@ function damage(about) {
       counted(plan.train) && counted(plan.evaluate),
     settings: () => isPlain(spec) && allOf(spec.controls, isPlain) && isWhole(spec.epochs) && isPlain(data) &&
       Object.values(data).every((columns) => allOf(columns, (c) => c === null || (isText(c.tensor) && allOf(c.shape, isWhole)))),
-    files: () => eachOf(files, (f) => isPlain(f) && isWhole(f.bytes) && isText(f.sha256)) && Object.hasOwn(files, "state.safetensors"),
+    files: () => (!files[CPU_CODE] || Object.values(programs).every(({ cpu }) => cpu)) && eachOf(files, (f) => isPlain(f) && isWhole(f.bytes) && isText(f.sha256)) && Object.hasOwn(files, "state.safetensors"),
   };
   return Object.keys(parts).find((name) => !parts[name]()) ?? null;
 }
@@ -727,8 +779,7 @@ function renamed(given, rename) {
 export async function open(options, hear = () => {}) {
   const { program, weights = null, device = "auto", signal = null, runtime = null } = options;
   const progress = (detail) => hear("progress", detail);
-  if (device === "cpu") throw named("NoGPUError", noCpu());
-  const player = await Player.open(program, { runtime, signal, progress });
+  const player = await Player.open(program, { runtime, device, signal, progress });
   try {
     const engine = new Engine(player, hear);
     await engine.begin(weights && new URL(weights, document.baseURI).href, signal, options);
@@ -737,10 +788,6 @@ export async function open(options, hear = () => {}) {
     player.close();
     throw error;
   }
-}
-
-function noCpu() {
-  return "A program without Python runs on a GPU alone; for device cpu give the program's Python file.";
 }
 
 class Engine {
@@ -752,6 +799,8 @@ class Engine {
   #feed = null; // where training is in the data
   #training = false;
   #stopping = false;
+  #running = false; // whether steps are given out,
+  #pausing = false; // and whether they are to end for a while
   #step = 0; // of the model, in all trainings
   #epochs = 0;
   #mark = null; // what #step, #epochs and the feed were at the last copy
@@ -762,10 +811,9 @@ class Engine {
     this.#player = player;
     this.#hear = hear;
     this.#plan = player.document.plan;
-    const { info } = player.runtime;
     this.spec = {
       ...player.document.spec,
-      device: { kind: "gpu", name: nameOf(info), software: info.software, choices: ["gpu"] },
+      device: deviceOf(player),
       step: 0,
       engine: "program",
     };
@@ -785,7 +833,7 @@ class Engine {
     }
     const sizes = this.#plan.predict?.sizes ?? [];
     const first = sizes.length ? [`predict.${sizes[0]}`] : [];
-    const text = "Compiling for this GPU";
+    const text = `Compiling for this ${player.device.toUpperCase()}`;
     await player.compile(first, (share) => this.#hear("progress", { text, fraction: 0.2 + 0.8 * share }));
     this.#compile(first).catch(() => {}); // what is wrong is told where it is used
     await this.#keep(Boolean(bytes));
@@ -813,12 +861,16 @@ class Engine {
       this.spec.trained = true;
       let logs = {};
       for (let lost = 0; this.#step < end && !this.#stopping;) {
+        while (this.#pausing) await shortly();
         const { runtime } = this.#player; // which a look at the samples may have mended meanwhile
+        this.#running = true;
         try {
           logs = await this.#run(feed, end, steps === null, points === null) ?? logs;
         } catch (error) {
           if (!runtime.lost || ++lost > LOSSES) throw error;
           await this.#mend();
+        } finally {
+          this.#running = false;
         }
       }
       await this.#look();
@@ -830,7 +882,8 @@ class Engine {
     } catch (error) {
       if (error.name !== "OutOfMemoryError") throw error;
       const { size } = this.#plan.train;
-      throw named(error.name, `The GPU has no memory left to train with batches of ${size} samples: ` +
+      const who = this.#player.device === "cpu" ? "The browser" : "The GPU";
+      throw named(error.name, `${who} has no memory left to train with batches of ${size} samples: ` +
         `${error.message}. Export it with a smaller batch_size, such as ${Math.max(1, size >> 2)}.`);
     } finally {
       this.#training = false;
@@ -879,9 +932,17 @@ class Engine {
     return this.#told();
   }
 
-  /** A program without Python has a GPU alone. */
+  /** The same network on another device, also between two steps of training. */
   async move(device) {
-    if (device === "cpu") throw named("NoGPUError", noCpu());
+    this.#pausing = true;
+    try {
+      while (this.#running) await shortly();
+      if (device !== "auto") await this.#player.move(device);
+      await this.#keep(false);
+    } finally {
+      this.#pausing = false;
+    }
+    this.spec.device = deviceOf(this.#player);
     return this.#told();
   }
 
@@ -922,7 +983,7 @@ class Engine {
 
   async #still() {
     this.stop();
-    while (this.#training) await new Promise((done) => setTimeout(done, 5));
+    while (this.#training) await shortly();
   }
 
   /** Gives out steps until `end`; the losses are read a few steps later, while the device works. */
@@ -958,7 +1019,7 @@ class Engine {
       }
     };
     try {
-      while (this.#step < end && !this.#stopping) {
+      while (this.#step < end && !this.#stopping && !this.#pausing) {
         const number = this.#epochs;
         player.run("train", ...feed.next());
         this.#step++;
@@ -1188,9 +1249,15 @@ class Engine {
   }
 }
 
-/** What the device is called, for people. */
-function nameOf({ vendor, architecture, device, description }) {
-  return description || [vendor, architecture, device].filter(Boolean).join(" ") || "WebGPU";
+function shortly() {
+  return new Promise((done) => setTimeout(done, 5));
+}
+
+/** Of a spec: where a player runs, what that is called, and where else it could. */
+function deviceOf({ device, devices, runtime }) {
+  const { vendor, architecture, device: model, description, software } = runtime.info;
+  const name = description || [vendor, architecture, model].filter(Boolean).join(" ") || "WebGPU";
+  return { kind: device, name, software, choices: devices };
 }
 
 async function fetched(url, signal) {

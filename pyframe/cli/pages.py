@@ -83,7 +83,7 @@ def _add_export(commands: Any) -> None:
         commands, "export", _export,
         help="write a program as a page, by itself with no Python in it",
         description="Write a page in which a program predicts and trains with no Python at all, on "
-        "any device that has WebGPU; or, with --python, as it is on a computer.",
+        "any device that has WebGPU or WebAssembly; or, with --python, as it is on a computer.",
         examples={
             "pyframe export my_model.py --to site": "a page without Python",
             "pyframe export my_model.py --to my.html --single": "all of it in one file",
@@ -102,6 +102,8 @@ def _add_export(commands: Any) -> None:
             "--no-train": switch("a page that predicts alone (default: it trains too)"),
             "--no-data": switch("without the data that the program learns from (default: with "
                                 "them)"),
+            "--no-cpu": switch("for WebGPU alone (default: with WebAssembly, for browsers without "
+                               "it)"),
             "--single": switch("one HTML file, which needs no server (default: a folder)"),
             "--python": switch("the program as it is, with Python for the browser, all in one "
                                "folder (default: no Python)"),
@@ -131,7 +133,7 @@ def _export(args: argparse.Namespace) -> int:
             warnings.simplefilter("ignore", UserWarning)  # they are told below
             done = exporter.export(
                 demo, to=args.to, train=not args.no_train, data=not args.no_data,
-                weights=args.weights, single=args.single,
+                weights=args.weights, single=args.single, cpu=not args.no_cpu,
             )  # fmt: skip
     if args.offline:
         offline.keep(Path(done.path) / "index.html")
@@ -148,7 +150,7 @@ def _export_python(args: argparse.Namespace) -> int:
     from pyframe.web import offline, site
     from pyframe.web.source import Program, ProgramError
 
-    for name in ("no_train", "no_data", "single"):
+    for name in ("no_train", "no_data", "no_cpu", "single"):
         if getattr(args, name):
             raise CommandError(f"--{name.replace('_', '-')} is for an export without --python")
     if args.offline and (args.cdn or args.program is None):

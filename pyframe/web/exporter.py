@@ -47,12 +47,14 @@ from pyframe.train import Model
 from pyframe.train.steps import PLAIN, Steps, counted
 from pyframe.web import guess
 from pyframe.web.bundle import bundle, modules_of
+from pyframe.web.cpu import CpuCode
 from pyframe.web.demo import Demo, Image, Pad, Plane, Points, Slider, Text
 from pyframe.web.programs import Exporter, ExportError, offline
 from pyframe.web.session import Session, about, drawn, shown
 
-SCRIPTS = "runtime.js", "player.js", "player.d.ts"
+SCRIPTS = "runtime.js", "player.js", "cpu.js", "player.d.ts"
 ELEMENT = "pyframe.js"
+CPU_CODE = "cpu.wasm"
 PYTHON = "python.js"  # what the element takes only for programs in Python
 ENGINE = {"source": None, "engine": "program"}  # of the spec: no text that could be edited
 
@@ -72,6 +74,7 @@ def export(
     data: bool = True, weights: str | os.PathLike[str] | None = None, single: bool = False,
     element: bool = True, batch_size: int | None = None, sizes: Iterable[int] = (),
     state: Sequence[nn.Module | Optimizer] = (), limits: Limits | None = None,
+    cpu: bool = True,
 ) -> Export:  # fmt: skip
     """Write `program` to folder `to`, as a page runs it with no Python.
 
@@ -84,14 +87,17 @@ def export(
     Model.save wrote; `single`: one HTML file that needs no server; `element`: with the page's
     `<py-frame>`; `sizes`: of batches to predict, beside those that the page needs. `limits`: of the
     GPUs that it must run on, as pf.web.Limits(binding_bytes=512 << 20, buffer_bytes=512 << 20); by
-    default what WebGPU promises everywhere.
+    default what WebGPU promises everywhere. `cpu`: with WebAssembly, which runs it where
+    there is no WebGPU; that is left out, and why is told, where a part has no form in it.
 
     Raises ExportError with the reason for what can't run without Python.
     """
     job = _job(program, sample, train, data, weights, batch_size, state)
-    document, values = job.capture({int(n) for n in sizes}, limits)
+    document, values = job.capture({int(n) for n in sizes}, limits, cpu)
     tensors = {"state.safetensors": _halved(values), **job.files}
     files = {name: safetensors.save_arrays(arrays) for name, arrays in tensors.items()}
+    if job.cpu is not None:
+        files[CPU_CODE] = job.cpu.encode()
     document["files"] = {
         name: {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
         for name, raw in files.items()
@@ -164,11 +170,12 @@ class _Job:
     moving: dict[str, float] = field(default_factory=dict)  # options that must act, if 0 at first
     steps: dict[str, Steps] = field(default_factory=dict)  # what is captured, by "train" and "test"
     left_out: list[str] = field(default_factory=list)
+    cpu: CpuCode | None = None  # of what was captured, if all of it runs there
 
-    def capture(self, sizes: set[int], limits: Limits | None) -> Any:
+    def capture(self, sizes: set[int], limits: Limits | None, cpu: bool) -> Any:
         half = any(p.dtype is pf.float16 for m in self.modules.values() for p in m.parameters())
         with offline(
-            self.modules, self.optimizers, limits or (Limits(float16=True) if half else None)
+            self.modules, self.optimizers, limits or (Limits(float16=True) if half else None), cpu
         ) as run:
             self.steps = {}
             groups = [g for o in self.optimizers for g in o.param_groups]
@@ -228,6 +235,8 @@ class _Job:
                     self.spec["input"] = None
                     self.spec["description"] = _no_widget("output", "results", shape[1:])
         document, values = e.document()
+        self.cpu = e.cpu
+        self.left_out += e.left_out
         return {**document, "plan": plan, "spec": self.spec, "data": self.data}, values
 
     def _step(self, model: Model, kind: str) -> Callable[[pf.Tensor, pf.Tensor], None]:
@@ -294,7 +303,11 @@ def _training_mode(model: Model, optimizers: Sequence[Optimizer]) -> Iterator[No
 
 
 def _on_device(value: Any, device: pf.device) -> pf.Tensor:
-    x = value.detach().cpu() if isinstance(value, pf.Tensor) else pf.from_numpy(np.array(value))
+    # in memory of its own, in order: a page gives the elements one after the other
+    if isinstance(value, pf.Tensor):
+        x = value.detach().cpu().contiguous().clone()
+    else:
+        x = pf.from_numpy(np.array(value, order="C"))
     if x.dtype is pf.float64:
         x = x.float()
     return x.to(device)

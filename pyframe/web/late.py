@@ -26,7 +26,7 @@ MODULES = (
     "pyframe.train.callbacks.loggers", "pyframe.train.checkpoint", "pyframe.train.lr_finder",
     "pyframe.train.summary", "pyframe.utils.checkpoint", "pyframe.utils.tensorboard",
     "pyframe.vision.models", "pyframe.vision.ops", "pyframe.vision.transforms",
-    "pyframe.vision.utils", "pyframe.web.bundle", "pyframe.web.exporter",
+    "pyframe.vision.utils", "pyframe.web.bundle", "pyframe.web.cpu", "pyframe.web.exporter",
     "pyframe.web.notebook", "pyframe.web.offline", "pyframe.web.programs", "pyframe.web.site",
     "pyframe.web.source",
 )  # fmt: skip

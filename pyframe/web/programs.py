@@ -22,6 +22,7 @@ from pyframe.backend.base import dispatches
 from pyframe.capture.executable import DeviceExecutable
 from pyframe.capture.origin import FILES, OURS
 from pyframe.capture.packages import USER
+from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.core.devices import OutOfMemoryError
 from pyframe.core.dtypes import bool_, dtype as DType, storage_dtype
 from pyframe.core.limits import Limits
@@ -32,6 +33,7 @@ from pyframe.ops.math import elementwise as el
 from pyframe.ops.random import draws as random
 from pyframe.runtime.code import program_code
 from pyframe.runtime.offline import OfflineExecutor, offline_device
+from pyframe.web.cpu import CpuCode
 
 VERSION = 1  # of the format
 TRIES = 3  # captures of a function that makes something when it is first called
@@ -65,10 +67,12 @@ class Exporter:
 
     def __init__(
         self, device: pf.device, modules: Mapping[str, nn.Module],
-        optimizers: Sequence[pf.optim.Optimizer],
+        optimizers: Sequence[pf.optim.Optimizer], cpu: bool = True,
     ) -> None:  # fmt: skip
         self.device, self.modules, self.optimizers = device, modules, optimizers
         self.executor: OfflineExecutor = device.executor
+        self.cpu = CpuCode() if cpu else None  # all programs once more, where each has a form
+        self.left_out: list[str] = []
         self.metrics: dict[str, pf.Tensor] = {}  # the sums of what a step tells
         self.kernels: dict[tuple[str, str], int] = {}  # by WGSL and label
         self.states: dict[int, _State] = {}  # by the id of a storage, which they keep
@@ -215,6 +219,14 @@ class Exporter:
             for n, x, slot in zip(names, results, slots, strict=True)
         ]
         self._rely(replay)
+        if self.cpu is not None:
+            try:
+                entry["cpu"] = self.cpu.add(executables[0].program)
+            except UnsupportedKernelError as e:
+                self.cpu = None
+                self.left_out.append(
+                    f"the page needs WebGPU, as program {name!r} can't run on the CPU: {e}"
+                )
         self.programs[name] = entry
         return entry
 
@@ -378,7 +390,7 @@ def _described(name: str, x: pf.Tensor) -> dict[str, Any]:
 @contextmanager
 def offline(
     modules: Mapping[str, nn.Module], optimizers: Sequence[pf.optim.Optimizer] = (),
-    limits: Limits | None = None,
+    limits: Limits | None = None, cpu: bool = True,
 ) -> Iterator[Callable[[Callable[[Exporter], Any]], Any]]:  # fmt: skip
     """Within it modules (by the start of their tensors' names) and optimizers can be captured by
     what it gives, which calls a function with an Exporter. Afterwards all is as it was."""
@@ -388,7 +400,7 @@ def offline(
             for _ in range(TRIES):
                 try:
                     with _moved(modules, optimizers, device):
-                        return fn(Exporter(device, modules, optimizers))
+                        return fn(Exporter(device, modules, optimizers, cpu))
                 except _UnreadyError as e:
                     name, why = e.args
                 except OutOfMemoryError as e:

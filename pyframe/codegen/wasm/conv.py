@@ -15,6 +15,7 @@ from pyframe.codegen.wasm.assembler import F32, F32X4, I32, Assembler, Value, Va
 from pyframe.codegen.wasm.encoder import Module
 from pyframe.codegen.wasm.gemm import COLUMNS, KC, ROWS, TILE, tiles
 
+NAMES = {"conv", "conv_weight"}  # of the functions
 WIDTH = 128  # positions (of the gradient of a weight: taps) whose columns are packed at once
 
 

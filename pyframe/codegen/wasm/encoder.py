@@ -289,6 +289,7 @@ class Module:
         self._functions: list[Function | bytes] = []
         self._signatures: list[int] = []
         self._exports: list[bytes] = []
+        self.exported: dict[str, int] = {}  # the numbers of functions that others may call
         self._table: list[bytes] = []
 
     def type(self, params: str, results: str = "") -> int:
@@ -311,6 +312,7 @@ class Module:
         self._functions.append(made)
         if export:
             self._exports.append(_named(name) + b"\x00" + uleb(made.index))
+            self.exported[name] = made.index
         return made
 
     def encoded(self, params: str, body: bytes) -> int:
@@ -339,6 +341,12 @@ class Module:
         }
         parts = [_BYTES[n] + uleb(len(body)) + body for n, body in sections.items() if body]
         return b"\0asm\x01\0\0\0" + b"".join(parts)
+
+
+def section(name: str, data: bytes) -> bytes:
+    """A section of one's own, to follow on a module: engines give it out and run nothing of it."""
+    body = _named(name) + data
+    return b"\0" + uleb(len(body)) + body
 
 
 def call_indirect(type: int, slot: bytes) -> bytes:

@@ -4,7 +4,7 @@ call them."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from importlib import import_module
 from typing import Any
 
@@ -22,14 +22,23 @@ from pyframe.core.op import Op
 def library(relaxed: bool) -> bytes:
     """The module. `relaxed`: it uses relaxed SIMD, which may round a product and a sum at once."""
     module = Module()
-    gemm.build(module, relaxed)
-    conv.build(module)
-    for name, body in BODIES.items():
-        names = names_of(body.words)
-        f = Assembler(module, name, "i32 " * len(names), export=True)
-        w = dict(zip(names, f.params, strict=True))
-        body.write(f, w, as_value(0, I32), w[body.shared], as_value(0, I32))
+    add_routines(module, relaxed)
     return module.encode()
+
+
+def add_routines(module: Module, relaxed: bool, names: Set[str] | None = None) -> None:
+    """Make the routines of these names, or all, functions of a module."""
+    others = BODIES.keys() if names is None else names
+    if names is None or not names <= BODIES.keys():
+        gemm.build(module, relaxed)  # whose tiles convolutions need too
+    if names is None or not names.isdisjoint(conv.NAMES):
+        conv.build(module)
+    for name, body in BODIES.items():
+        if name in others:
+            words = names_of(body.words)
+            f = Assembler(module, name, "i32 " * len(words), export=True)
+            w = dict(zip(words, f.params, strict=True))
+            body.write(f, w, as_value(0, I32), w[body.shared], as_value(0, I32))
 
 
 def routine(

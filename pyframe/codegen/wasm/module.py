@@ -23,13 +23,20 @@ def starts(functions: Sequence[Printed], launches: Sequence[Launch]) -> list[int
     return [0, *accumulate(words)]
 
 
-def module(functions: Sequence[Printed], launches: Sequence[Launch]) -> bytes:
-    """The module's bytes. Routines are imported from `lib`; functions that are equal become one."""
-    made = Module()
-    words = {n.routine: n.words for n in launches if n.routine}
-    imported = {
-        name: made.imported("lib", name, " ".join(["i32"] * count)) for name, count in words.items()
-    }
+def module(
+    functions: Sequence[Printed], launches: Sequence[Launch], made: Module | None = None
+) -> bytes:
+    """The module's bytes. Routines are those of `made`, which grows, or imported from `lib`;
+    functions that are equal become one."""
+    if made is not None:
+        routines = made.exported
+    else:
+        made = Module()
+        words = {n.routine: n.words for n in launches if n.routine}
+        routines = {
+            name: made.imported("lib", name, " ".join(["i32"] * count))
+            for name, count in words.items()
+        }
     numbers: dict[bytes, int] = {}
     for function in functions:
         if function.body not in numbers:
@@ -39,7 +46,7 @@ def module(functions: Sequence[Printed], launches: Sequence[Launch]) -> bytes:
     for n, (launch, start) in enumerate(zip(launches, starts(functions, launches), strict=False)):
         if launch.routine:
             read = [load("i32.load", GET[table], 4 * (start + k)) for k in range(launch.words)]
-            call = b"".join(read) + CALL[imported[launch.routine]]
+            call = b"".join(read) + CALL[routines[launch.routine]]
         else:
             function = functions[launch.function]
             call = GET[table] + i32(4 * start) + OP["i32.add"] + i32(0) + i32(function.units)
