@@ -48,7 +48,7 @@ export class Player {
    */
   static open(program: string | URL, options?: {
     runtime?: Runtime | null;
-    /** "auto" is the GPU, or where there is none that fits, WebAssembly, if it was exported too. */
+    /** "auto" is the GPU; where none fits, or a CPU plays it, WebAssembly, if it was exported too. */
     device?: "auto" | "gpu" | "cpu";
     signal?: AbortSignal | null;
     progress?: (detail: { text: string; fraction: number | null }) => void;

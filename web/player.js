@@ -46,24 +46,29 @@ async function runtimeOfPage() {
     "Chrome, Edge, Safari and Firefox have it, if the system's graphics driver does.");
 }
 
-/** What runs a program: the page's GPU, or for "cpu", and for "auto" where there is no fitting one, WebAssembly. */
+/** What runs a program: the GPU or WebAssembly; for "auto" the GPU, if it fits and is no CPU that plays one. */
 async function runtimeFor(device, about, files) {
   const code = about.files[CPU_CODE];
-  if (device !== "cpu") {
-    try {
-      const rt = await runtimeOfPage();
-      check(about, rt);
-      return rt;
-    } catch (error) {
-      if (device !== "auto" || !code) throw error;
+  const gpu = async () => {
+    const rt = await runtimeOfPage();
+    check(about, rt);
+    return rt;
+  };
+  const cpu = async () => {
+    if (!code) {
+      throw named("NoGPUError", "This program was exported for WebGPU alone; for device cpu export it again, " +
+        "or give the program's Python file.");
     }
-  }
-  if (!code) {
-    throw named("NoGPUError", "This program was exported for WebGPU alone; for device cpu export it again, " +
-      "or give the program's Python file.");
-  }
-  const { createCpu } = await import("./cpu.js");
-  return createCpu(await files.read(CPU_CODE, code));
+    const { createCpu } = await import("./cpu.js");
+    return createCpu(await files.read(CPU_CODE, code));
+  };
+  if (device === "cpu") return cpu();
+  if (device === "gpu" || !code) return gpu();
+  const rt = await gpu().catch(() => null);
+  return rt?.info.software === false ? rt : cpu().catch((error) => {
+    if (rt) return rt;
+    throw error;
+  });
 }
 
 /** The Runtime in the place of one whose device was lost, maybe more than once; null where there is none. */

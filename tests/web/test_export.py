@@ -110,6 +110,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     pf.web.export(plain, (x, (x[:, :1] > 0).float()), to=folder / "plain")
     pf.web.export(LEAN, to=folder / "one.html", single=True)
     pf.web.export(DEMO, to=folder / "predicts", train=False, element=False)
+    for page in (*folder.glob("*/index.html"), folder / "one.html"):  # no adapter is a GPU here
+        text = page.read_text().replace("<py-frame ", '<py-frame device="gpu" ')
+        page.write_text(text)
     (folder / "blank").mkdir()
     (folder / "blank" / "index.html").write_text(BLANK)
     with files(folder, policy) as url:

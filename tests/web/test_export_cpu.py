@@ -111,11 +111,12 @@ def test_losses_are_those_of_python(name: str, plain: Tab, tmp_path: Path) -> No
     np.testing.assert_allclose(trained, model.predict(pf.from_numpy(x)).numpy(), atol=1e-3)
 
 
-ELEMENT = """async () => {
+ELEMENT = """async (device) => {
     await customElements.whenDefined("py-frame");
     const element = document.querySelector("py-frame");
     element.loading = "eager";
     await element.ready;
+    if (device !== "auto") await element.move(device);
     const done = await element.train({ steps: 5 });
     const shown = (part) => element.shadowRoot.querySelector(`[part~="${part}"]`)?.innerText ?? "";
     return { loss: done.loss, device: element.spec.device, text: shown("numbers") };
@@ -123,24 +124,27 @@ ELEMENT = """async () => {
 
 
 def test_the_element_says_where_it_runs(browser: Any, site: Site) -> None:
-    """A folder and one file train alike, and are the same as with WebGPU."""
+    """A folder and one file train alike, and are the same as with WebGPU. An adapter that is a CPU
+    is no GPU to them."""
     found = {}
     for name, url, script in (
         ("folder", f"{site.url}points/", WITHOUT),
         ("file", (site.folder / "one.html").as_uri(), WITHOUT),
         ("gpu", f"{site.url}points/", ""),
+        ("software", f"{site.url}points/", ""),
     ):
         tab = Tab(browser, site)
         tab.page.set_default_timeout(LONG)
         tab.page.add_init_script(script)
         tab.page.goto(url)
-        found[name] = tab.page.evaluate(ELEMENT)
+        found[name] = tab.page.evaluate(ELEMENT, "gpu" if name == "gpu" else "auto")
         tab.close()
     cpu = {"kind": "cpu", "name": "WebAssembly on 1 core", "software": False, "choices": ["cpu"]}
     for name in ("folder", "file"):
         assert found[name]["device"] == cpu
         assert "WebAssembly on 1 core" in found[name]["text"]
         assert found[name]["loss"] == pytest.approx(found["gpu"]["loss"], abs=1e-4)
+    assert found["software"]["device"] == {**cpu, "choices": ["cpu", "gpu"]}
     assert found["gpu"]["device"]["kind"] == "gpu"
     assert found["gpu"]["device"]["choices"] == ["cpu", "gpu"]
 
@@ -198,7 +202,7 @@ def test_devices(browser: Any, site: Site) -> None:
     # what has no form in WebAssembly still plays on WebGPU
     told = tab.page.evaluate(
         """async () => {
-            const player = await Player.open("gamma/");
+            const player = await Player.open("gamma/");  // with device "auto"
             player.run("predict.1", [1, 1]);
             const { y } = await player.results("predict.1");
             const refused = await message(() => Player.open("gamma/", { device: "cpu" }));
