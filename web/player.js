@@ -419,6 +419,7 @@ export class Player {
     for (const buffers of this.#scratch.values()) for (const id of buffers) this.#rt.free(id);
     this.#tensors.forEach((id) => this.#rt.free(id));
     this.#regions.forEach((id) => this.#rt.free(id));
+    this.#rt.close?.(); // a worker's; the GPU stays, for other players
   }
 
   #number(name) {

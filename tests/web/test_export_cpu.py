@@ -59,7 +59,7 @@ class Gamma(nn.Linear):
 
 
 def policy(path: str) -> dict[str, str]:
-    return {"Content-Security-Policy": STRICT} if path.endswith("?strict") else {}
+    return {"Content-Security-Policy": STRICT} if path.startswith("/strict") else {}
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
                              sizes=[len(data[0][0])])  # fmt: skip
         assert done.left_out == []
     pf.web.export(DEMO, to=folder / "points")
+    pf.web.export(DEMO, to=folder / "strict")
     pf.web.export(DEMO, to=folder / "one.html", single=True)
     pf.manual_seed(0)
     with pytest.warns(UserWarning, match="the page needs WebGPU, as program 'predict.1' can't run"):
@@ -224,11 +225,22 @@ def test_what_a_browser_lacks(plain: Tab) -> None:
             WebAssembly.validate = () => false;
             const simd = await message(() => open({ program: "points/" }));
             WebAssembly.validate = validate;
-            return { simd, gpu: await message(() => open({ program: "points/", device: "gpu" })),
-                     gamma: await message(() => Player.open("gamma/")) };
+            const { Worker } = self;
+            delete self.Worker;
+            const player = await Player.open("points/");
+            player.run("predict.1", [0, 0]);
+            const { y } = await player.results("predict.1");
+            player.close();
+            self.Worker = Worker;
+            return {
+                simd, sum: y.data[0] + y.data[1],
+                gpu: await message(() => open({ program: "points/", device: "gpu" })),
+                gamma: await message(() => Player.open("gamma/")),
+            };
         }"""
     )
     assert told["simd"].startswith("This browser has neither WebGPU nor SIMD in WebAssembly")
+    assert told["sum"] == pytest.approx(1)  # in the page itself
     assert told["gpu"].startswith("This browser offers no WebGPU")
     assert told["gamma"] == told["gpu"]
 
@@ -236,7 +248,7 @@ def test_what_a_browser_lacks(plain: Tab) -> None:
 def test_a_strict_policy(browser: Any, site: Site) -> None:
     tab = Tab(browser, site)
     tab.page.add_init_script(WITHOUT)
-    tab.open("points/?strict")
+    tab.open("strict/")
     told = tab.page.evaluate(
         """async () => {
             await customElements.whenDefined("py-frame");
