@@ -166,6 +166,14 @@ NETS: dict[str, tuple[Callable[[], pf.Model], tuple[int, ...], int]] = {
 }
 
 
+class Largest(nn.Linear):
+    """Scores in order, and where they came from."""
+
+    def forward(self, x: pf.Tensor) -> dict[str, pf.Tensor]:
+        values, indices = super().forward(x).topk(3)
+        return {"values": values, "indices": indices, "sorted": values.sort()[0].cumsum(1)}
+
+
 @pytest.fixture(params=["gpu", "wasm"])
 def played_on(request: pytest.FixtureRequest) -> str:
     """Each device that a page may have, as Played takes it."""
@@ -174,6 +182,19 @@ def played_on(request: pytest.FixtureRequest) -> str:
     else:
         pytest.importorskip("wasmtime")
     return str(request.param)
+
+
+@pytest.mark.parametrize("size", [9, 5000])
+def test_order(size: int, played_on: str, tmp_path: Path) -> None:
+    pf.manual_seed(0)
+    net, x = Largest(4, size), pf.randn(5, 4)
+    done = pf.web.export({"ask": net}, {"ask": (x,)}, to=tmp_path, state=[net], element=False)
+    assert done.left_out == []
+    found = Played(tmp_path, played_on).run("ask", x.numpy())
+    values, indices, ordered = net(x).values()
+    np.testing.assert_allclose(found[0], values.detach(), rtol=1e-5)
+    np.testing.assert_array_equal(found[1].view(np.int32), indices)
+    np.testing.assert_allclose(found[2], ordered.detach(), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", NETS)

@@ -126,6 +126,12 @@ def test_order(as_numpy: Any, dtype: str, n: int) -> None:
         if n:
             as_numpy("kth_index", key % 1000, attrs=(n // 2 + 1,))
             as_numpy("searchsorted", np.sort(key), key[:, :7])
+        if n and n % 4 == 0:
+            quarter = n // 4
+            runs = key.reshape(-1, quarter).argsort(1, kind="stable").reshape(-1, 4, quarter)
+            order = runs + quarter * np.arange(4)[:, None]
+            as_numpy("sort_runs", key)
+            as_numpy("merge_runs", key, order.reshape(-1, 2 * quarter))
     as_numpy("searchsorted", wide[:, :0], wide)
 
 

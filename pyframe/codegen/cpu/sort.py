@@ -108,8 +108,49 @@ def _search(type: str) -> Body:
     return Body("@to @keys @values rows n m key_row value_row key_step", "m", write)
 
 
+def _merge(type: str) -> Body:
+    """Of rows of indices those in the order of their keys, if those of each half are in order; a
+    row of keys belongs to `each` of them."""
+
+    def write(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
+        half = w["half"]
+        left, right, takes_left = (f.local(type=WORD) for _ in range(3))
+        at, middle = f.local(type=PTR), f.local(type=PTR)
+
+        with f.count(first, last) as row:
+            begin = f.local(w["order"] + row * half * 16)
+            keys = f.local(w["keys"] + row // w["each"] * w["key_row"])
+
+            def key(index: Any) -> Any:
+                return f.load(type, keys + f.load(I64, index).cast(WORD) * w["key_step"])
+
+            middle.set(begin + half * 8)
+            at.set(w["to"] + row * half * 16)
+            left.set(0)
+            right.set(0)
+            with f.count(0, half * 2):
+                takes_left.set(1)
+                with f.when(right < half):
+                    takes_left.set(0)
+                    with (
+                        f.when(left < half),
+                        f.when(key(begin + left * 8) <= key(middle + right * 8)),
+                    ):
+                        takes_left.set(1)
+                with f.when(takes_left.differs(0)):
+                    f.store(at, f.load(I64, begin + left * 8))
+                    left.add(1)
+                    f.otherwise()
+                    f.store(at, f.load(I64, middle + right * 8))
+                    right.add(1)
+                at.add(8)
+
+    return Body("@to @keys @order rows half each key_row key_step", "rows", write)
+
+
 BODIES = {f"argsort_{kind}": _argsort(type) for kind, type in TYPES.items()}
 BODIES |= {f"search_{kind}": _search(type) for kind, type in TYPES.items()}
+BODIES |= {f"merge_{kind}": _merge(type) for kind, type in TYPES.items()}
 
 
 def _order(key: np.ndarray, begin: int, end: int) -> Routine | None:
@@ -127,6 +168,26 @@ def argsort(
 ) -> Routine | None:
     """The routine of `argsort`, of keys of any strides."""
     return _order(inputs[0], 0, attrs[0])
+
+
+def sort_runs(
+    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Routine | None:
+    """The routine of `sort_runs`; exports run the Programs of GPUs, which sort so."""
+    return _order(inputs[0], 0, inputs[0].shape[1])
+
+
+def merge_runs(
+    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Routine | None:
+    """The routine of `merge_runs`, of keys of any strides."""
+    keys, order = inputs
+    kind = keys.dtype.str[1:]
+    if kind not in TYPES or order.dtype != np.int64 or not order.flags.c_contiguous:
+        return None
+    rows, n = order.shape
+    words = At(2), At(0), At(1), rows, n // 2, rows // keys.shape[0], *keys.strides
+    return Routine((Call(f"merge_{kind}", words, parts(rows, order.size)),))
 
 
 def kth_index(

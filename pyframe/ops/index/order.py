@@ -184,10 +184,12 @@ sort_runs = Op(  # the same as argsort, all of rows of at most RUN
     "sort_runs", ROUTINE, "key", infer=lambda key: (key.shape, dt.int64),
     numpy=lambda key: argsort_numpy(key, key.shape[1]),
     fallback=_by_rank, kernel=KernelFile("sort.wgsl", _runs_plan), batch=merged,
+    routine="sort.sort_runs",
 )  # fmt: skip
 merge_runs = Op(  # keys (rows, n), indices (runs, 2 l) in sorted halves: those of sorted runs
     "merge_runs", ROUTINE, "key order", infer=lambda key, order: (order.shape, order.dtype),
     numpy=_merge_numpy, fallback=_merge_by_rank, kernel=KernelFile("merge.wgsl", _merge_plan),
+    routine="sort.merge_runs",
 )  # fmt: skip
 
 
