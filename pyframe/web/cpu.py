@@ -1,7 +1,7 @@
 """An export's Programs for browsers without WebGPU: one WebAssembly module for all of them.
 
 They are the same Programs, on the same buffers, as on a GPU: of 32-bit words, which kernels turn
-into the dtypes that the CPU computes with. web/cpu.js loads it. It has all launches in a
+into the dtypes that the CPU computes with. web/cpu.js loads the module. It has all launches in a
 row, and two sections of its own: `words`, what each launch works on, as pairs of a base and a
 number of bytes past it, and `tables`, which routines read.
 """

@@ -2,7 +2,8 @@
 
 What is written: program.json (see programs.py), state.safetensors, the data to learn from, and the
 page's own scripts, which are copied as they are. No GPU is needed, and what is exported runs on any
-WebGPU: it is planned for the limits that WebGPU promises everywhere.
+WebGPU: it is planned for the limits that WebGPU promises everywhere. cpu.wasm runs the same where
+there is none (see cpu.py).
 
 A page's step is the Model's `training_step` in float32, one batch to an update, with all of its
 losses, optimizers and metrics. What is asked of `fit` is no part of it: clipping, accumulate, mixed
@@ -87,8 +88,8 @@ def export(
     Model.save wrote; `single`: one HTML file that needs no server; `element`: with the page's
     `<py-frame>`; `sizes`: of batches to predict, beside those that the page needs. `limits`: of the
     GPUs that it must run on, as pf.web.Limits(binding_bytes=512 << 20, buffer_bytes=512 << 20); by
-    default what WebGPU promises everywhere. `cpu`: with WebAssembly, which runs it where
-    there is no WebGPU; that is left out, and why is told, where a part has no form in it.
+    default what WebGPU promises everywhere. `cpu`: whether WebAssembly runs it where
+    there is no WebGPU; what has no form in it leaves it out, which is told.
 
     Raises ExportError with the reason for what can't run without Python.
     """
