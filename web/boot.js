@@ -16,7 +16,6 @@ const FORMAT = 2; // of what is kept; another one makes older ones void
 const IMPORT = 120_000; // ms for a script
 const EMPTY = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0); // the smallest WebAssembly module
 const PARTS = ["pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"]; // of Pyodide
-const SITE = "/lib/python3.12/site-packages";
 // What every start imports, and a snapshot has.
 const MODULES = ["numpy", "pyframe", "pyframe.nn", "pyframe.optim", "pyframe.data", "pyframe.vision", "pyframe.web.worker"];
 // What must not be the same at each visit, and what Python knows of the files' times.
@@ -112,7 +111,9 @@ class Start {
     const compiled = quiet(this.#compile(version));
     const [stdlib, lock] = PARTS.slice(1).map((name) => quiet(this.#part(name, version)));
 
-    const { file_name: wheel, sha256 } = JSON.parse(new TextDecoder().decode(await lock)).packages.numpy;
+    const { info, packages } = JSON.parse(new TextDecoder().decode(await lock));
+    const { file_name: wheel, sha256 } = packages.numpy;
+    const site = `/lib/python${info.python.split(".", 2).join(".")}/site-packages`;
     const mark = await this.#mark(version, sha256, await digest);
     const snapshot = mark && !this.#report.snapshot ? await this.#thawed(mark) : null;
     const numpy = snapshot ? null : quiet(this.#files.get(new URL(wheel, this.#index).href, { digest: fromHex(sha256) }));
@@ -126,8 +127,8 @@ class Start {
       await forget(this.#trial);
     } else {
       this.#say("Starting pyframe");
-      unpack(await files, python.FS, SITE);
-      python.unpackArchive(await numpy, "wheel", { extractDir: SITE });
+      unpack(await files, python.FS, site);
+      python.unpackArchive(await numpy, "wheel", { extractDir: site });
       for (const name of MODULES) python.pyimport(name).destroy();
       if (mark) this.#freeze(python, mark);
     }

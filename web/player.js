@@ -557,6 +557,7 @@ function damage(about) {
     part.sizes.length && part.sizes.every((n) => takes(`${name}.${n}`, n)));
   const counted = (part) => part === undefined || (allOf(part.metrics, isText) && allOf(part.values ?? [], isText));
   const trained = ({ train }) => train === undefined || (isPlain(train) && train.size > 0 && takes("train", train.size));
+  const fits = (columns, name) => !columns || !Object.hasOwn(programs, name) || columns.length === programs[name].inputs.length;
   const steps = ({ steps, kernels, slots }) => {
     for (let at = 0; at < steps.length;) { // kernel, grid, params, how many slots, which
       const n = steps[at + 6];
@@ -588,8 +589,10 @@ function damage(about) {
     batches: () => isPlain(plan) && trained(plan) && batches(plan.predict, "predict") && batches(plan.evaluate, "evaluate") &&
       counted(plan.train) && counted(plan.evaluate),
     settings: () => isPlain(spec) && allOf(spec.controls, isPlain) && isWhole(spec.epochs) && isPlain(data) &&
-      Object.values(data).every((columns) => allOf(columns, (c) => c === null || (isText(c.tensor) && allOf(c.shape, isWhole)))),
-    files: () => (!files[CPU_CODE] || Object.values(programs).every(({ cpu }) => cpu)) && eachOf(files, (f) => isPlain(f) && isWhole(f.bytes) && isText(f.sha256)) && Object.hasOwn(files, "state.safetensors"),
+      Object.values(data).every((columns) => allOf(columns, (c) => c === null || (isText(c.tensor) && allOf(c.shape, isWhole)))) &&
+      fits(data.train, "train") && fits(data.test, `evaluate.${plan.evaluate?.sizes[0]}`),
+    files: () => eachOf(files, (f) => isPlain(f) && isWhole(f.bytes) && isText(f.sha256)) &&
+      Object.hasOwn(files, "state.safetensors") && (!files[CPU_CODE] || Object.values(programs).every(({ cpu }) => cpu)),
   };
   return Object.keys(parts).find((name) => !parts[name]()) ?? null;
 }

@@ -61,6 +61,8 @@ def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Path:
 @pytest.fixture
 def pyscript(site: Path, tmp_path: Path) -> Iterator[str]:
     """The address of a page of PyScript's beside the site."""
+    if not any((site / "pyodide").glob("micropip*")):
+        pytest.skip("micropip is missing beside Pyodide: scripts/get_pyodide gets it from PyPI")
     npm = shutil.which("npm")
     pack = [npm or "npm", "pack", "--silent", PYSCRIPT]
     if npm is None or subprocess.run(pack, cwd=tmp_path, capture_output=True).returncode:
