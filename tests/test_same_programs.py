@@ -88,8 +88,7 @@ x=T.zeros(2,3,4).shape; [str(s).split('.')[1] for s in (x[1:], x+(1,), x*2)] + [
 def _run(program: str, T: Any) -> Any:
     *statements, result = program.split(";")
     scope: dict[str, Any] = {"T": T, "np": np, "copy": copy, "pickle": pickle}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             if "=" in result and "==" not in result and "(" not in result.split("=")[0]:
                 statements, result = [*statements, result], "None"

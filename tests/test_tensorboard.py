@@ -250,8 +250,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_signatures_are_pytorchs(torch: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         theirs = pytest.importorskip("torch.utils.tensorboard").SummaryWriter
     missing = {"add_onnx_graph"}  # there is no ONNX
     for name, method in inspect.getmembers(theirs, inspect.isfunction):

@@ -26,8 +26,7 @@ def same(device: str, torch: Any) -> Callable[[Callable[..., Any]], None]:
     import torch.utils.checkpoint
 
     def run(program: Callable[..., Any]) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             want = outcome(program, torch, "cpu")
         check(outcome(program, pf, device), want)
 

@@ -314,8 +314,7 @@ def compare(what: str, got: Any, want: Any) -> None:
 def check(seed: int, torch: Any, device: str) -> None:
     program = Program(seed, torch, device)
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             for _ in range(program.int(1, 3)):
                 program.leaf()
             for _ in range(program.int(3, 14)):

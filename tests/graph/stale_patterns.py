@@ -1292,8 +1292,7 @@ def run(name: str, device: str) -> None:
         return made[-1]
 
     want = [plain(v) for v in fn(lambda f: f, x if name in OWN_DEVICE else x.cpu())]
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as told:
         got = [plain(v) for v in fn(wrap, x)]
     for i, (a, b) in enumerate(zip(want, got, strict=True)):
         same(a, b, f"call {i}")

@@ -879,8 +879,7 @@ def run(row: Row, read: str, changes: list[str], wrap: Any, device: str) -> Ran:
         body = read if found[0] == "return " else f"{read}\nreturn x * number(v)"
     text = f"{PRELUDE}{row.setup}\n\ndef f(x):\n    " + body.replace("\n", "\n    ")
     x = pf.tensor([1.0, -2.0, 3.0], device=device)
-    with _as_before(), warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with _as_before(), warnings.catch_warnings(record=True, action="always") as told:
         exec(compile(text, __file__, "exec"), space)
         f = wrap(space["f"])
         for change in ("", *changes):

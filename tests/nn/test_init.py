@@ -169,8 +169,7 @@ SAID: list[Callable[[Any, Any], Any]] = [
 def test_it_does_what_pytorch_does(number: int, torch: Any) -> None:
     found = []
     for lib in (pf, torch):
-        with warnings.catch_warnings(record=True) as seen:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as seen:
             try:
                 result = repr(SAID[number](lib, lib.nn.init)).replace("pyframe", "torch")
             except Exception as e:

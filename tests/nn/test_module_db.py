@@ -52,8 +52,7 @@ LEFT_OUT: dict[str, str] = {}
 
 @functools.cache
 def database() -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             from torch.testing._internal.common_modules import module_db
         except ImportError as error:  # what PyTorch's own tests need may be missing

@@ -58,8 +58,10 @@ def caught(kind: type[Exception], call: Callable[[], Any]) -> bool:
 
 def outcome(name: str, lib: Any) -> tuple[Any, str, list[str]]:
     said = io.StringIO()
-    with warnings.catch_warnings(record=True) as seen, contextlib.redirect_stdout(said):
-        warnings.simplefilter("always")
+    with (
+        warnings.catch_warnings(record=True, action="always") as seen,
+        contextlib.redirect_stdout(said),
+    ):
         result = plain(SCENARIOS[name](lib, lib.nn))
     return result, said.getvalue().replace("pyframe", "torch"), [w.category.__name__ for w in seen]
 
@@ -440,8 +442,7 @@ def backward_hooks_on_parts(t: Any, n: Any) -> Any:
         m(a, c)
     table = n.Embedding(3, 2)
     table.register_full_backward_hook(note(seen, "of ints"))
-    with warnings.catch_warnings():  # PyTorch's, where no input requires grad
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):  # PyTorch's, where no input requires grad
         table(t.tensor([0, 2])).sum().backward()
     return [[o is not None and o.requires_grad for o in out], seen, a.grad, c.grad]
 
@@ -451,8 +452,7 @@ def backward_hooks_that_are_wrong(t: Any, n: Any) -> Any:
     def run(kind: str, answer: Any, needs: bool = True) -> Any:
         m = linear(t, n)
         getattr(m, f"register_full_backward_{kind}")(lambda *args: answer)
-        with warnings.catch_warnings():  # PyTorch's, where no input requires grad
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):  # PyTorch's, where no input requires grad
             m(t.ones(1, 2, requires_grad=needs)).sum().backward()
         return m.bias.grad
 

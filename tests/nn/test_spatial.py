@@ -1,5 +1,4 @@
-"""Bad inputs and special cases of convolution, pooling and resampling; values are in samples/, and
-what layers pass on to these functions is refused in test_layers.py."""
+"""Special cases of convolution, pooling and resampling; values are in samples/."""
 
 from __future__ import annotations
 
@@ -12,60 +11,6 @@ import pyframe as pf
 import pyframe.nn.functional as F
 
 nan, inf = float("nan"), float("inf")
-
-
-def zeros(*shape: int, **kw: Any) -> Any:
-    return pf.zeros(*shape, **kw)
-
-
-REFUSED: list[tuple[Any, type[Exception], str]] = [
-    (lambda: F.conv1d(zeros(1, 2, 5), zeros(3, 2, 2), stride=1.5), TypeError, "stride must be"),
-    (lambda: F.conv2d(zeros(1, 2, 5, 5), zeros(3, 2, 2, 2), stride=(1, 2, 3)), RuntimeError, "2 i"),
-    (lambda: F.conv2d(zeros(1, 2, 5, 5), zeros(3, 2, 2, 2), zeros(2)), RuntimeError, "bias"),
-    (lambda: F.conv_transpose1d(zeros(1, 2, 5), zeros(3, 2, 2)), RuntimeError, "3 channels"),
-    (lambda: F.conv_transpose1d(zeros(1, 2, 2), zeros(2, 3, 2), padding=3), RuntimeError,
-     "Output size is too small"),
-    (lambda: F.max_pool1d(zeros(1, 1, 4, dtype=pf.bool), 2), RuntimeError, "bool"),
-    (lambda: F.avg_pool3d(zeros(1, 1, 4, 4, 2), 3, padding=1), RuntimeError, "the kernel's size"),
-    (lambda: F.adaptive_max_pool1d(zeros(2, 4, dtype=pf.int64), 2), RuntimeError, "int64"),
-    (lambda: F.fractional_max_pool2d(zeros(1, 4, 4), 2), ValueError, "requires specifying"),
-    (lambda: F.fractional_max_pool2d(zeros(1, 4, 4), 2, 4), RuntimeError, "too large"),
-    (lambda: F.fractional_max_pool2d(zeros(1, 4, 4), 2, 2, _random_samples=zeros(1, 1, 3)),
-     RuntimeError, "_random_samples"),
-    (lambda: F.max_unpool1d(zeros(1, 2), zeros(1, 2, dtype=pf.int64), 2, output_size=(9,)),
-     ValueError, "invalid output_size"),
-    (lambda: F.unfold(zeros(1, 2, 3, 3), 0), RuntimeError, "greater than zero"),
-    (lambda: F.pad(zeros(2, 3), (1,)), RuntimeError, "divisible by 2"),
-    (lambda: F.pad(zeros(2, 3), (-2, -2)), RuntimeError, "negative output size"),
-    (lambda: F.pad(zeros(1, 2, 3), (4, 0), "circular"), RuntimeError, "at most 3"),
-    (lambda: F.pad(zeros(1, 3), (-3, 1), "circular"), RuntimeError, "an empty dimension"),
-    (lambda: F.pad(zeros(3), (1, 0), "replicate"), NotImplementedError, "last 1, 2 or 3 dims"),
-    (lambda: F.pad(zeros(2, 3), (1, 0), "mirror"), NotImplementedError, "mirror"),
-    (lambda: F.pad(zeros(2, 3), (1, 0), "reflect", 2.0), ValueError, "value argument"),
-    (lambda: F.interpolate(zeros(1, 1, 3), 2, 2), ValueError, "only one of"),
-    (lambda: F.interpolate(zeros(1, 1, 3), (2, 2)), ValueError, "same number of spatial"),
-    (lambda: F.interpolate(zeros(1, 1, 3), 2.5), TypeError, "ints"),
-    (lambda: F.interpolate(zeros(1, 1, 3), 2, mode="bilinear"), NotImplementedError, "4D"),
-    (lambda: F.interpolate(zeros(1, 1, 3), 2, mode="sinc"), NotImplementedError, "sinc"),
-    (lambda: F.interpolate(zeros(1, 1, 3), 2, align_corners=True), ValueError, "align_corners"),
-    (lambda: F.interpolate(zeros(1, 1, 3), 2, antialias=True), ValueError, "Anti-alias"),
-    (lambda: F.interpolate(zeros(1, 1, 3), scale_factor=0.1), RuntimeError, "greater than 0"),
-    (lambda: F.interpolate(zeros(1, 1, 3, dtype=pf.int8), 2, mode="linear"), RuntimeError, "int8"),
-    (lambda: F.grid_sample(zeros(1, 1, 2, 2), zeros(1, 2, 2, 3)), RuntimeError, "last of size 2"),
-    (lambda: F.grid_sample(zeros(1, 1, 2, 2), zeros(2, 2, 2, 2)), RuntimeError, "batch size"),
-    (lambda: F.grid_sample(zeros(1, 1, 2, 2), zeros(1, 2, 2, 2), "cubic"), ValueError, "bicubic"),
-    (lambda: pf.grid_sampler_3d(zeros(1, 1, 2, 2), zeros(1, 2, 2, 2), 0, 0, True), RuntimeError,
-     "5D"),
-    (lambda: F.affine_grid(zeros(1, 2, 3), (1, 1, 2, 2, 2)), ValueError, "1x3x4"),
-    (lambda: F.pixel_unshuffle(zeros(1, 3, 2), 2), RuntimeError, "divides height"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("case", REFUSED, ids=range(len(REFUSED)))
-def test_refused(case: Any) -> None:
-    call, error, words = case
-    with pytest.raises(error, match=words):
-        call()
 
 
 def test_functions_of_pyframe() -> None:

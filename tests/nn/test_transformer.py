@@ -18,7 +18,7 @@ from pyframe.nn import functional as F
 from pyframe.nn.attention import SDPBackend, sdpa_kernel
 from tests.graph.plans import bodies, plan, value
 from tests.nn.alike import alike, array
-from tests.nn.test_rnn import numbers, pair as made, recorder as recorder, refused_alike, weighted
+from tests.nn.test_rnn import numbers, pair as made, recorder as recorder, weighted
 
 WIDTH, HEADS = 8, 2
 
@@ -222,8 +222,7 @@ def test_activations(torch: Any) -> None:
 def encoder(lib: Any, n: int = 2, norm: bool = True, nested: bool = True, **kind: Any) -> Any:
     layer = lib.nn.TransformerEncoderLayer(WIDTH, HEADS, 16, 0.0, **kind)
     last = lib.nn.LayerNorm(WIDTH) if norm else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return lib.nn.TransformerEncoder(layer, n, last, nested).double()
 
 
@@ -255,8 +254,7 @@ def test_what_is_padded_is_0_in_evaluation(torch: Any) -> None:
         for padding in (PADDING, np.where(PADDING, -np.inf, 0.0), PADDING[:, ::-1].copy()):
             found = []
             for lib, layer in ((pf, ours), (torch, theirs)):
-                with lib.no_grad(), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
+                with lib.no_grad(), warnings.catch_warnings(action="ignore"):
                     mask = lib.tensor(padding)
                     found.append(layer(lib.tensor(x), src_key_padding_mask=mask))
             alike(*found, 1e-5, 1e-7)
@@ -361,48 +359,3 @@ def test_kernels_by_name() -> None:
     with pytest.raises(AssertionError, match="SDPBackend"), sdpa_kernel("math"):
         pass
     assert nn.attention.sdpa_kernel is sdpa_kernel
-
-
-# --- errors
-
-S = (5, 2, WIDTH)
-
-
-def attend(lib: Any, *shapes: Any, **kwargs: Any) -> Any:
-    layer = lib.nn.MultiheadAttention(WIDTH, HEADS)
-    return layer(*[lib.zeros(*s) for s in shapes], **kwargs)
-
-
-WRONG = {
-    "heads": lambda lib: lib.nn.MultiheadAttention(8, 3),
-    "no heads": lambda lib: lib.nn.MultiheadAttention(8, 0),
-    "no width": lambda lib: lib.nn.MultiheadAttention(0, 2),
-    "width": lambda lib: attend(lib, (5, 2, 7), (5, 2, 7), (5, 2, 7)),
-    "dims": lambda lib: attend(lib, S, (5, 8), (5, 8)),
-    "key and value": lambda lib: attend(lib, S, S, (4, 2, WIDTH)),
-    "padding mask": lambda lib: attend(lib, S, S, S, key_padding_mask=lib.zeros(2, 4)),
-    "mask": lambda lib: attend(lib, S, S, S, attn_mask=lib.zeros(4, 5)),
-    "mask of ints": lambda lib: attend(lib, S, S, S, attn_mask=lib.zeros(5, 5, dtype=lib.int64)),
-    "causal without mask": lambda lib: attend(lib, S, S, S, is_causal=True),
-    "activation": lambda lib: lib.nn.TransformerEncoderLayer(8, 2, activation="elu"),
-    "activation of decoder": lambda lib: lib.nn.TransformerDecoderLayer(8, 2, activation="elu"),
-    "layer": lambda lib: lib.nn.TransformerEncoderLayer(8, 2)(lib.zeros(5, 2, 7)),
-    "memory": lambda lib: lib.nn.TransformerDecoderLayer(8, 2)(lib.zeros(*S), lib.zeros(5, 2, 7)),
-    "src": lambda lib: transformer(lib)(lib.zeros(5, 2, 7), lib.zeros(*S)),
-    "tgt": lambda lib: transformer(lib)(lib.zeros(*S), lib.zeros(5, 2, 7)),
-    "batches": lambda lib: transformer(lib)(lib.zeros(*S), lib.zeros(5, 3, WIDTH)),
-    "batches first": lambda lib: transformer(lib, batch_first=True)(
-        lib.zeros(*S), lib.zeros(4, 2, WIDTH)
-    ),
-}
-
-
-def transformer(lib: Any, **kwargs: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return lib.nn.Transformer(WIDTH, HEADS, 1, 1, 4, **kwargs)
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_wrong_input(case: str, torch: Any) -> None:
-    refused_alike(WRONG[case], torch)

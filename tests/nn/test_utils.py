@@ -801,8 +801,7 @@ NEW, PRUNE = nn.utils.parametrizations, nn.utils.prune
 
 
 def without_warning(make: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return make()
 
 

@@ -538,8 +538,7 @@ def test_a_differentiable_step_with_a_state_runs_eagerly() -> None:
 
         run, seen = wrap(step), []
         for i in range(3):
-            with warnings.catch_warnings(record=True) as told:
-                warnings.simplefilter("always")
+            with warnings.catch_warnings(record=True, action="always") as told:
                 seen.append(run(pf.tensor([0.5 + i, 1.0]).requires_grad_()).tolist())
             if i == 0:
                 texts = [str(w.message) for w in told]

@@ -24,8 +24,7 @@ STEPS = {name: {"LBFGS": 2, "Muon": 4}.get(name, 6) for name in NAMES}  # of LBF
 
 @pytest.fixture(scope="module")
 def db(torch: Any) -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         module = pytest.importorskip("torch.testing._internal.common_optimizers")
     return {info.name: info for info in module.optim_db}
 

@@ -370,8 +370,7 @@ def test_data_that_ends_early() -> None:
 def test_warnings_are_told_each_time_and_where_fit_was_called() -> None:
     """Python tells the same text at one place only once: a second fit would be silent."""
     for _ in range(2):
-        with warnings.catch_warnings(record=True) as seen:
-            warnings.simplefilter("default")
+        with warnings.catch_warnings(record=True, action="default") as seen:
             fit((X / 0, Y))
         assert [(w.category, w.filename) for w in seen] == [(RuntimeWarning, __file__)]
 

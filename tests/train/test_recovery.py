@@ -101,8 +101,7 @@ def train(data: Any, model: pf.Model | None = None, **options: Any) -> Any:
     data = DataLoader(data, BATCH, shuffle=True) if isinstance(data, Dataset) else data
     options = {"device": "gpu", "epochs": EPOCHS, "read_every": 4, "verbose": 0, **options}
     options.setdefault("callbacks", [Decay()])
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as told:
         history = model.fit(data, **options).history
     weights = {k: v.cpu().numpy() for k, v in model.net.state_dict().items()}
     assert model.optimizer is not None
@@ -260,10 +259,11 @@ def test_what_is_no_part_of_the_copy_is_not_tried_forever(gpu: str) -> None:
 
     options: Any = {"batch_size": BATCH, "read_every": 2, "callbacks": [Losing()], "verbose": 0}
     model = make()
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        with pytest.raises(pf.DeviceLostError, match="a value is needed that is gone"):
-            model.fit((x, y), 2, device=gpu, **options)
+    with (
+        warnings.catch_warnings(record=True, action="always") as told,
+        pytest.raises(pf.DeviceLostError, match="a value is needed that is gone"),
+    ):
+        model.fit((x, y), 2, device=gpu, **options)
     assert len(told) == 1
 
 

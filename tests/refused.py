@@ -1,0 +1,51 @@
+"""Tables of what is refused, and how a row is checked.
+
+A row is a call, `->`, and a regular expression that the error's text has; what is too long goes on
+in an indented line. A type of error and `: ` may stand before it: other rows, and those that are a
+call alone, have the type that PyTorch's error has. Or the text is one to be found as it is, where
+` … ` stands for any other.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import pyframe as pf
+
+
+def rows(table: str) -> list[tuple[str, str]]:
+    """The call and the text of each row."""
+    joined = table.strip().replace("\n    ", " ")
+    return [(call, words) for call, _, words in (r.partition(" -> ") for r in joined.split("\n"))]
+
+
+def literal(table: str) -> list[tuple[str, str]]:
+    """The same of a table whose texts are to be found as they are."""
+    return [
+        (call, ".*".join(map(re.escape, words.split(" … "))).replace(r":\ ", ": ", 1))
+        for call, words in rows(table)
+    ]
+
+
+def error_name(error: type[BaseException]) -> str:
+    return error.__name__.removeprefix("_")
+
+
+def check_refused(
+    call: str, text: str, names: Callable[[Any], dict[str, Any]], torch: Any = None
+) -> None:
+    """`names(lib)` is what the call speaks of, in either library."""
+    found = re.match(r"(\w+(?:Error|Warning)|StopIteration): (.*)", text)
+    kind, words = found.groups() if found else (None, text or ".{20}")
+    if kind is None:
+        with warnings.catch_warnings(action="ignore"), pytest.raises(Exception) as theirs:
+            eval(call, names(torch))
+        kind = error_name(theirs.type)
+    with pytest.raises(Exception, match=f"(?s){words}") as ours:
+        eval(call, names(pf))
+    assert error_name(ours.type) == kind
