@@ -25,11 +25,12 @@ def rows(table: str) -> list[tuple[str, str]]:
 
 
 def literal(table: str) -> list[tuple[str, str]]:
-    """The same of a table whose texts are to be found as they are."""
-    return [
-        (call, ".*".join(map(re.escape, words.split(" … "))).replace(r":\ ", ": ", 1))
-        for call, words in rows(table)
-    ]
+    """The same of a table whose texts, each after a type, are to be found as they are."""
+    out = []
+    for call, text in rows(table):
+        kind, _, words = text.partition(": ")
+        out.append((call, f"{kind}: {'.*'.join(map(re.escape, words.split(' … ')))}"))
+    return out
 
 
 def error_name(error: type[BaseException]) -> str:
