@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from compared import check, plain
+from compared import alike, plain
 
 import pyframe as pf
 
@@ -28,6 +28,6 @@ def same(device: str, torch: Any) -> Callable[[Callable[..., Any]], None]:
     def run(program: Callable[..., Any]) -> None:
         with warnings.catch_warnings(action="ignore"):
             want = outcome(program, torch, "cpu")
-        check(outcome(program, pf, device), want)
+        alike(outcome(program, pf, device), want, 2e-5, 1e-5)
 
     return run

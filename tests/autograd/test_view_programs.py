@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from autograd_programs import attempt
+from compared import alike
 
 import pyframe as pf
 
@@ -65,10 +66,6 @@ def described(x: Any, layout: bool) -> dict[str, Any]:
     if layout:
         out.update(strides=strides(x), offset=x.storage_offset() if x.numel() else 0)
     return out
-
-
-def number(x: Any) -> Any:
-    return x.detach().cpu().numpy().copy()
 
 
 class Program:
@@ -280,7 +277,7 @@ class Program:
     def end(self) -> None:
         """All values, and the gradients of a sum that weighs those which have some."""
         for name in self.tensors:
-            compare(name, *(number(s[name]) for s in (self.got, self.want)))
+            alike(self.got[name], self.want[name], 1e-4, 1e-4, name)
         known = [x for x in self.tensors if attempt(lambda x=x: self.want[x].is_leaf) in (0, 1)]
         # of a view in between it says less in PyTorch once the memory was written to
         wanted = [
@@ -303,12 +300,7 @@ class Program:
         for x, a, b in zip(wanted, *grads, strict=False):
             assert (a is None) == (b is None), f"the gradient of {x}: {a} instead of {b}"
             if b is not None:
-                compare(f"the gradient of {x}", number(a), number(b))
-
-
-def compare(what: str, got: Any, want: Any) -> None:
-    assert (got.shape, got.dtype) == (want.shape, want.dtype), what
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=what)
+                alike(a, b, 1e-4, 1e-4, f"the gradient of {x}")
 
 
 def check(seed: int, torch: Any, device: str) -> None:

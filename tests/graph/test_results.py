@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from compared import check, plain
+from compared import alike, plain
 
 import pyframe as pf
 
@@ -385,7 +385,7 @@ def agree(pattern: Callable[[Side], None], torch: Any, device: str) -> None:
         for wrap in (lambda f: f, pf.compile):
             got = Side(pf, wrap, device, [])
             pattern(got)
-            check(got.shown, want.shown, rtol=1e-4)
+            alike(got.shown, want.shown, 1e-4, 5e-5)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.__name__)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import same_bits
 
 import pyframe as pf
 from pyframe.io import npz
@@ -25,20 +26,12 @@ def arrays() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def same(found: Any, expected: Any) -> None:
-    assert set(found) == set(expected)
-    for name, x in expected.items():
-        y = np.asarray(found[name])
-        assert (y.dtype, y.shape) == (x.dtype, x.shape)
-        assert y.tobytes() == x.tobytes()
-
-
 def test_both_ways(tmp_path: Path, device: str) -> None:
     path = tmp_path / "x.npz"
     pf.save({name: pf.from_numpy(x) for name, x in arrays().items()}, path)
     with np.load(path, allow_pickle=False) as found:
-        same({k: found[k] for k in found.files}, arrays())
-    same(pf.load(path), arrays())
+        same_bits({k: found[k] for k in found.files}, arrays())
+    same_bits(pf.load(path), arrays())
     x = pf.arange(6, device=device).float()[1::2]
     pf.save({"x": x, "an array": np.arange(3, dtype=">i4")}, path)
     found = pf.load(path, device)
@@ -53,7 +46,7 @@ def test_what_numpy_writes(tmp_path: Path, write: Any) -> None:
     big = {"big": np.arange(5).astype(">f4"), "turned": np.arange(6).reshape(2, 3).astype(">i2").T}
     write(tmp_path / "x.npz", **some, **big)
     native = {k: v.astype(v.dtype.newbyteorder("=")) for k, v in big.items()}
-    same(pf.load(tmp_path / "x.npz"), some | native)
+    same_bits(pf.load(tmp_path / "x.npz"), some | native)
 
 
 def packed(name: str = "x.npy", text: bytes | None = None, **info: Any) -> bytes:

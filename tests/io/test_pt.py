@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import alike, plain
 
 import pyframe as pf
 from pyframe import nn, optim
@@ -40,22 +41,15 @@ def checkpoint(t: Any, n: Any, o: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def plain(x: Any) -> Any:
-    """An object without its framework."""
-    if hasattr(x, "tolist"):
-        return str(x.dtype).split(".")[1], list(x.shape), x.requires_grad, x.tolist()
-    if isinstance(x, dict):
-        return {k: plain(v) for k, v in x.items()}
-    if isinstance(x, (list, tuple)):
-        return [plain(v) for v in x]
-    return str(x).split(".")[-1]
+def same(found: Any, expected: Any) -> None:
+    alike(plain(found), plain(expected), 0, 0)
 
 
 def test_what_torch_writes(torch: Any, tmp_path: Path) -> None:
     theirs = checkpoint(torch, torch.nn, torch.optim)
     torch.save(theirs, tmp_path / "x.pt")
     ours = pf.load(tmp_path / "x.pt")
-    assert plain(ours) == plain(theirs)
+    same(ours, theirs)
     assert ours["a"]._storage is ours["a.t"]._storage
     assert isinstance(ours["p"], nn.Parameter)
     net = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 3))
@@ -71,12 +65,12 @@ def test_what_torch_reads(torch: Any, device: str, tmp_path: Path) -> None:
     ours["a.t"] = ours["a"].t()[1:]
     pf.save(ours, tmp_path / "x.pt")
     theirs = torch.load(tmp_path / "x.pt", weights_only=True, map_location="cpu")
-    assert plain(theirs) == plain(ours)
+    same(theirs, ours)
     shared = {theirs[k].untyped_storage().data_ptr() for k in ("a", "a.t")}
     assert len(shared) == 1
     pf.save({k: ours[k] for k in ("a", "a.t", "net")}, tmp_path / "y.pt")
     again = pf.load(tmp_path / "y.pt", map_location=device)
-    assert plain(again) == {k: plain(ours[k]) for k in again}
+    same(again, {k: ours[k] for k in again})
     assert str(again["a"].device) == device
     again["a"].fill_(5)
     assert again["a.t"].unique().tolist() == [5], "what was tied stays so"
@@ -254,8 +248,8 @@ def test_each_way_of_torchs(torch: Any, tmp_path: Path) -> None:
     for way in WAYS:
         torch.save(theirs, path, **way)
         ours = pf.load(path)
-        assert plain(ours) == plain(theirs), way
-        assert plain(pf.load(path, weights_only=False)) == plain(theirs), way
+        same(ours, theirs)
+        same(pf.load(path, weights_only=False), theirs)
         assert ours["net"]._metadata == theirs["net"]._metadata
         assert ours["noted"].note == "mine"
         assert ours["buffer"].persistent is True
@@ -263,8 +257,8 @@ def test_each_way_of_torchs(torch: Any, tmp_path: Path) -> None:
         pf.load(path, mmap=True)
     pf.save(ours, path)
     for mmap in (False, True):
-        assert plain(torch.load(path, weights_only=True, mmap=mmap)) == plain(theirs)
-    assert plain(pf.load(path, mmap=True)) == plain(theirs)
+        same(torch.load(path, weights_only=True, mmap=mmap), theirs)
+    same(pf.load(path, mmap=True), theirs)
     lazily = {"lazily": torch.tensor([1 + 2j, 3j]).conj(), "device": torch.device("cuda", 1)}
     torch.save({**lazily, "layout": torch.strided}, path)
     ours = pf.load(path)
@@ -285,7 +279,7 @@ def test_big_endian_files(tmp_path: Path) -> None:
             new.writestr(name, np.frombuffer(data, f"V{width}").tobytes() if width == 1 else
                          np.frombuffer(data, f"<u{width}").byteswap().tobytes())  # fmt: skip
     for mmap in (False, True):
-        assert plain(pf.load(tmp_path / "y.pt", mmap=mmap)) == plain(some)
+        same(pf.load(tmp_path / "y.pt", mmap=mmap), some)
 
 
 def test_where_tensors_go(device: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import same_bits
 
 import pyframe as pf
 from pyframe.io import SafetensorError, safetensors as ours
@@ -42,14 +43,6 @@ def tensors() -> dict[str, pf.Tensor]:
     return {name: pf.from_numpy(a) for name, a in arrays().items()}
 
 
-def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert set(found) == set(expected)
-    for name, value in expected.items():
-        a, b = np.asarray(found[name]), np.asarray(value)
-        assert (a.dtype, a.shape) == (b.dtype, b.shape), name
-        assert a.tobytes() == b.tobytes(), name
-
-
 def packed(header: Any, data: bytes = b"") -> bytes:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + data
@@ -66,11 +59,11 @@ def entry(begin: int, end: int, shape: Any = None, dtype: Any = "U8") -> dict[st
 def test_a_file_and_its_bytes_are_read(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     pf.save(tensors(), path)
-    same(pf.load(path), arrays())
+    same_bits(pf.load(path), arrays())
     ours.save_file(tensors(), path, {"by": "a test"})
     data = ours.save(tensors(), {"by": "a test"})
     assert path.read_bytes() == data
-    same(ours.load(data), arrays())
+    same_bits(ours.load(data), arrays())
     assert ours.load_metadata(path) == {"by": "a test"}
     assert [p.name for p in tmp_path.iterdir()] == [path.name], "no other file is left"
     assert ours.load(ours.save({})) == {}

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import alike
 
 import pyframe as pf
 from pyframe import nn
-from tests.nn.alike import alike
 
 Make = Callable[[Any], Any]
 

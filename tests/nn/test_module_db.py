@@ -21,9 +21,8 @@ from pyframe import nn
 
 torch: Any = pytest.importorskip("torch", reason="the table is PyTorch's")
 
+from compared import array  # noqa: E402
 from conformance.bridge import Bridge, flat, tree_map  # noqa: E402
-
-from tests.nn.alike import array  # noqa: E402
 
 NAMES = [
     f"nn.{name}"

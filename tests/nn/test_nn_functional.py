@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import alike
 
 import pyframe as pf
 import pyframe.nn.functional as F
-from tests.nn.alike import alike
 
 
 def rng() -> np.random.Generator:

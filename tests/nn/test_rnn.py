@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import alike, array
 
 import pyframe as pf
 from pyframe import nn
 from pyframe.nn.utils import rnn as packs
 from tests.graph.plans import Recorder, plan, value
-from tests.nn.alike import alike, array
 
 KINDS = ["RNN", "GRU", "LSTM"]
 LENGTHS = [2, 5, 1, 5, 3]

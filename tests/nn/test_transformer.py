@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import alike, array
 
 import pyframe as pf
 from pyframe import nn
 from pyframe.nn import functional as F
 from pyframe.nn.attention import SDPBackend, sdpa_kernel
 from tests.graph.plans import bodies, plan, value
-from tests.nn.alike import alike, array
 from tests.nn.test_rnn import numbers, pair as made, recorder as recorder, weighted
 
 WIDTH, HEADS = 8, 2

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import alike
 
 import pyframe as pf
 from pyframe import nn, optim
-from tests.nn.alike import alike
 
 Lib = Any  # pyframe or torch
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import alike
 
 import pyframe as pf
 from pyframe import nn, optim
 from pyframe.optim.optimizer import required
-from tests.nn.alike import alike
 
 RICH: dict[str, dict[str, Any]] = {  # each formula with all that it can do
     "ASGD": {"lambd": 0.1, "t0": 2, "alpha": 0.6, "weight_decay": 0.1},

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import alike, array
 
 import pyframe as pf
 from pyframe import nn, optim
-from tests.nn.alike import alike, array
 
 HOW: dict[str, Callable[[Any], dict[str, Any]]] = {
     "swa": lambda u: {},

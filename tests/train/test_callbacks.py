@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import alike
 
 import pyframe as pf
 from pyframe import nn, optim
@@ -68,11 +69,6 @@ def weights(model: pf.Model) -> list[np.ndarray]:
     return [x.numpy(force=True).copy() for x in model.net.state_dict().values()]
 
 
-def same(some: list[np.ndarray], others: list[np.ndarray]) -> None:
-    for a, b in zip(some, others, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 # --- EarlyStopping
 
 # (values that the epochs have, options, epochs that run, the best one)
@@ -98,7 +94,7 @@ def test_stops_when_it_gets_no_better(
     assert stop.best_epoch == best + 1  # the first epoch is number 1
     assert stop.best == values[best]
     assert stop.stopped_epoch == (epochs if epochs < len(values) or best < epochs - 2 else None)
-    same(weights(model), says.weights[best])
+    alike(weights(model), says.weights[best], 0, 0)
 
 
 def test_a_fit_says_that_it_stopped(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +118,7 @@ def test_a_fit_says_that_it_stopped(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_last_weights_stay_where_the_best_are_not_wanted() -> None:
     says, model = Says("loss", 1, 2, 3), make()
     fit(says, EarlyStopping("loss", restore_best=False), model=model)
-    same(weights(model), says.weights[2])
+    alike(weights(model), says.weights[2], 0, 0)
 
 
 def test_the_best_weights_are_there_after_an_error() -> None:
@@ -587,7 +583,7 @@ def test_a_fit_goes_on_after_ctrl_c(accumulate: int, tmp_path: Path) -> None:
     again = train(resume=tmp_path)
     assert again.history.history == whole.history.history
     assert again.history.epoch == [1, 2, 3]
-    same(weights(again), weights(whole))
+    alike(weights(again), weights(whole), 0, 0)
 
 
 @pytest.mark.usefixtures("ctrl_c")
@@ -638,7 +634,7 @@ def test_learning_rates(device: str) -> None:
     assert found.suggestion is not None
     assert 1e-4 < found.suggestion < 10
     assert f"{found.suggestion:.3g} is suggested, of {len(found.rates)} learning" in repr(found)
-    same(weights(model), before[0])
+    alike(weights(model), before[0], 0, 0)
     after = model.optimizer.state_dict()
     assert after["param_groups"] == before[1]["param_groups"]
     assert [float(s["step"]) for s in after["state"].values()] == steps

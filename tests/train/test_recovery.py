@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared import alike
 
 import pyframe as pf
 from pyframe import nn
@@ -113,13 +114,7 @@ def train(data: Any, model: pf.Model | None = None, **options: Any) -> Any:
 
 def same(again: Any, want: Any) -> None:
     """The weights, the optimizer's state and the history of two fits."""
-    for name, w in want[0].items():
-        np.testing.assert_allclose(again[0][name], w, rtol=1e-5, atol=1e-6, err_msg=name)
-    for seen, wanted in zip(again[1], want[1], strict=True):
-        np.testing.assert_allclose(seen, wanted, rtol=1e-5, atol=1e-6)
-    assert again[2].keys() == want[2].keys()
-    for name, values in want[2].items():
-        np.testing.assert_allclose(again[2][name], values, rtol=1e-5)
+    alike(again[:3], want[:3], 1e-5, 1e-6)
 
 
 @pytest.fixture(scope="module")
