@@ -179,17 +179,11 @@ def test_several_inputs_and_outputs(form: str) -> None:
     assert found.flops == 64 + 40 + 400
 
 
-ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: summarize(nn.Linear(2, 2), (2,), input_data=pf.ones(1, 2)), ValueError, "not both"),
-    (lambda: summarize(nn.Linear(2, 2), input_data=pf.tensor(1.0)), ValueError, "batch of inputs"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("row", ERRORS, ids=lambda row: row[2][:20])
-def test_errors(row: Any) -> None:
-    call, kind, message = row
-    with pytest.raises(kind, match=message):
-        call()
+def test_inputs_that_are_none() -> None:
+    with pytest.raises(ValueError, match="not both"):
+        summarize(nn.Linear(2, 2), (2,), input_data=pf.ones(1, 2))
+    with pytest.raises(ValueError, match="batch of inputs"):
+        summarize(nn.Linear(2, 2), input_data=pf.tensor(1.0))
 
 
 def test_what_forward_raises_says_what_it_was_given() -> None:
