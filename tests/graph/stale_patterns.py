@@ -940,6 +940,33 @@ def change(o):
 yield from training(c, x, adam, change)
 == a parameter that leaves its group
 train sgd: g["params"].pop()
+== parameters whose data is replaced
+train adam: for p in o.net.parameters(): p.data = p.data * 0.5
+== weights that are loaded while it trains
+train sgd: o.net.load_state_dict({k: v * 0.5 for k, v in o.net.state_dict().items()})
+== state of an optimizer that is loaded
+def change(o):
+    state = o.opt.state_dict()
+    for s in state["state"].values():
+        s.update({k: v * 0 + 1 for k, v in s.items()})
+    o.opt.load_state_dict(state)
+yield from training(c, x, adam, change)
+yield from training(c, x, sgd, change)
+== parameters that are written to in part
+def change(o):
+    with pf.no_grad():
+        for p in o.net.parameters():
+            p[..., 0] += 1
+            p.mul_(0.5)
+yield from training(c, x, adam, change)
+== gradients that are set in between
+train sgd: for p in o.net.parameters(): p.grad = pf.ones_like(p)
+== gradients that are forgotten in between
+train adam: o.opt.zero_grad()
+== a parameter that is frozen while it trains
+train adam: next(o.net.parameters()).requires_grad_(False)
+== a net that is moved and comes back
+train adam: o.net.to("cpu").to(x.device)
 == an optimizer that is replaced
 train adam: o.opt = sgd(o.net.parameters())
 == state that is cleared
