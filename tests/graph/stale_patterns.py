@@ -967,6 +967,136 @@ train adam: o.opt.zero_grad()
 train adam: next(o.net.parameters()).requires_grad_(False)
 == a net that is moved and comes back
 train adam: o.net.to("cpu").to(x.device)
+== an error that a changing number leads to
+o = Plain(n=0)
+def f(x):
+    o.n += 1
+    if o.n == 4:
+        raise ValueError("four")
+    return x * o.n
+for i in range(6):
+    try:
+        yield f(x)
+    except ValueError:
+        yield o.n
+== zero and minus zero as arguments
+f = c(lambda x, n: x.abs() * n)
+each 0.0, -0.0, 0.0, -0.0 -> pf.signbit(f(x, i))
+== one True and 1.0 as arguments
+f = c(lambda x, n: x.int() * n)
+each 1, True, 1.0, 1, True, 1.0 -> f(x, i)
+== tensors that a call makes and writes to
+def f(x):
+    made = pf.tensor([1.0, 2.0, 3.0], device=x.device)
+    made += x[0]
+    full = pf.full((2,), 3.0, device=x.device)
+    full[0] = 5
+    return made, full, pf.arange(2, device=x.device)
+for i in range(3):
+    out = f(x + i)
+    yield out
+    for t in out:
+        t.zero_()
+== writes to arguments and to what lies outside
+a, base, outside = x.clone(), x * 2, pf.cat([x, x])
+row = outside[1]
+def f(a, v):
+    a.add_(1)
+    v[:, ::2] *= 2
+    row.sub_(a[0])
+    outside.T[0] += 1
+    return outside.sum() + v.sum(), row * 1
+each 3 -> f(a, base[1:]), a, base, outside
+== views of weights whose backward pass is outside
+"The handles that the run made of them are gone; the weights change between the calls."
+w = pf.tensor([1.0, 2.0], device=x.device, requires_grad=True)
+scale = pf.tensor([3.0, 5.0], device=x.device, requires_grad=True)
+? x * w.reshape(2, 1) * scale.reshape(2, 1)
+y = x.clone().requires_grad_()
+for i in range(3):
+    y.grad = w.grad = None
+    f(y).sum().backward()
+    yield y.grad, w.grad
+    with pf.no_grad():
+        w.add_(1)
+        scale.mul_(2)
+== copies of parameters that are stepped
+"load_state_dict shares values until one of the two is written to."
+net, twin = mlp(x), mlp(x)
+twin.load_state_dict(net.state_dict())
+opt = sgd(net.parameters())
+def step(x):
+    opt.zero_grad()
+    net(x).square().mean().backward()
+    opt.step()
+each 3: step(x) -> list(net.parameters()), list(twin.parameters())
+== a largest norm that changes
+o, net = Plain(most=0.0), mlp(x)
+opt = sgd(net.parameters())
+def step(x):
+    opt.zero_grad()
+    net(x).square().mean().backward()
+    nn.utils.clip_grad_norm_(net.parameters(), o.most)
+    opt.step()
+    return net[0].weight.sum()
+each 8: o.most = 0.01 * (i + 1) -> step(x)
+== a module that is parametrized and pruned
+class Symmetric(nn.Module):
+    def forward(self, x):
+        return x.triu() + x.triu(1).mT
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = nn.Parameter(pf.tensor(2.0, device=x.device))
+    def forward(self, w):
+        return w * self.factor
+pf.manual_seed(0)
+net, p, prune = nn.Linear(3, 3).to(x.device), nn.utils.parametrize, nn.utils.prune
+five = nn.Parameter(pf.tensor(5.0, device=x.device))
+? net(x) * 2
+for change in (
+    lambda: p.register_parametrization(net, "weight", Symmetric()),
+    lambda: p.register_parametrization(net, "weight", Scaled()),
+    lambda: setattr(net.parametrizations.weight[1], "factor", five),
+    lambda: p.remove_parametrizations(net, "weight"),
+    lambda: prune.l1_unstructured(net, "weight", 3),
+    lambda: prune.l1_unstructured(net, "weight", 3),
+    lambda: prune.remove(net, "weight"),
+    lambda: nn.utils.spectral_norm(net).eval(),
+    lambda: net.train(),
+    lambda: nn.utils.remove_spectral_norm(net),
+):
+    yield from (f(x), f(x))
+    change()
+calls
+== a rate that is a tensor and is written to
+rate = pf.tensor(0.1)
+for kind in optim.SGD, optim.Adam:
+    rate.fill_(0.1)
+    make = lambda params: kind(params, lr=rate)
+    yield from training(c, x, make, lambda o: rate.fill_(0.01))
+== hooks of an optimizer that come and go
+handles = []
+def clip(optimizer, args, kwargs):
+    for p in optimizer.param_groups[0]["params"]:
+        p.grad.clamp_(max=0.01)
+def change(o):
+    if handles:
+        handles.pop().remove()
+    else:
+        handles.append(o.opt.register_step_pre_hook(clip))
+yield from training(c, x, sgd, change, at=(2, 5))
+== a scheduler within a step (eager)
+net = mlp(x)
+opt = sgd(net.parameters())
+schedule = optim.lr_scheduler.CosineAnnealingLR(opt, 6)
+def step(x):
+    opt.zero_grad()
+    net(x).square().mean().backward()
+    opt.step()
+    schedule.step()
+    return net[0].weight.sum()
+each 8 -> step(x), schedule.last_epoch, schedule.get_last_lr()
 == an optimizer that is replaced
 train adam: o.opt = sgd(o.net.parameters())
 == state that is cleared

@@ -342,6 +342,7 @@ def test_random_programs(reads: list[str], write: str, changes: list[Any]) -> No
     "a_counter_on_an_object", "a_tensor_that_is_carried", "an_array_that_is_changed",
     "tensors_from_outside_that_change_each_time", "a_learning_rate",
     "an_optimizer_of_the_users", "updates_by_hand", "a_trainer_class", "a_loss_scale",
+    "a_largest_norm_that_changes",
 ])  # fmt: skip
 @pytest.mark.filterwarnings("ignore:pf.compile:RuntimeWarning")
 def test_what_changes_in_each_call_costs_three_captures(name: str) -> None:

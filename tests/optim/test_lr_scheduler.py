@@ -525,25 +525,3 @@ def test_fit_takes_one_capture() -> None:
     assert len(set(rates)) == 20
     (steps,) = model._free["train"]
     assert (steps.compiled.captured, steps.compiled.replayed) == (1, 19)
-
-
-def test_a_scheduler_within_a_compiled_step() -> None:
-    """It is Python that runs at each call: slower, and never stale."""
-    out = []
-    for compiled in (False, True):
-        w = nn.Parameter(pf.ones(3))
-        optimizer = optim.SGD([w], lr=0.1)
-        scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, 6)
-
-        def step(w: Any = w, optimizer: Any = optimizer, scheduler: Any = scheduler) -> None:
-            w.grad = pf.ones(3)
-            optimizer.step()
-            scheduler.step()
-
-        run = pf.compile(step) if compiled else step
-        with warnings.catch_warnings(action="ignore"):
-            for _ in range(8):
-                run()
-        out.append((w.tolist(), scheduler.last_epoch, scheduler.get_last_lr()))
-    assert out[0][1:] == out[1][1:]
-    assert out[0][0] == pytest.approx(out[1][0])

@@ -178,30 +178,6 @@ def test_errors() -> None:
         optim.Optimizer([p], {}).step()
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam"])
-def test_a_rate_that_is_a_tensor(name: str, device: str) -> None:
-    """As PyTorch has it: it may be written to, which a captured step sees too."""
-    runs = []
-    for wrap in (lambda f: f, pf.compile):
-        w, rate = pf.ones(3, device=device).requires_grad_(), pf.tensor(0.1)
-        optimizer = getattr(optim, name)([w], lr=rate)
-
-        def step(w: Any = w, optimizer: Any = optimizer) -> None:
-            optimizer.zero_grad()
-            (w * w).sum().backward()
-            optimizer.step()
-
-        run, seen = wrap(step), []
-        for i in range(6):
-            if i == 3:
-                rate.fill_(0.01)
-            run()
-            seen.append(w.tolist())
-        runs.append(seen)
-    np.testing.assert_allclose(runs[0], runs[1], rtol=1e-5)
-    assert runs[0][1] != runs[0][2] != runs[0][3]
-
-
 def test_an_update_that_reads_a_value(device: str) -> None:
     """Captured, it runs eagerly from there on, and its options are numbers still."""
 
@@ -471,34 +447,6 @@ def test_hooks(torch: Any) -> None:
     assert optimizer.step(lambda: 3) == 3
     assert w.tolist() == [-1, -1]
     assert len(log) == 1
-
-
-def test_hooks_of_a_compiled_step(device: str) -> None:
-    """Whichever come and go, and what they do, is done at each call."""
-    runs = []
-    for wrap in (lambda f: f, pf.compile):
-        w = pf.ones(2, device=device).requires_grad_()
-        optimizer, seen = optim.SGD([w], lr=0.1), []
-
-        def step(w: Any = w, optimizer: Any = optimizer) -> None:
-            w.grad = w.detach() * 0.5
-            optimizer.step()
-
-        def clip(optimizer: Any, args: Any, kwargs: Any) -> None:
-            for p in optimizer.param_groups[0]["params"]:
-                p.grad.clamp_(max=0.25)
-
-        run = wrap(step)
-        for i in range(7):
-            if i == 2:
-                handle = optimizer.register_step_pre_hook(clip)
-            if i == 5:
-                handle.remove()
-            run()
-            seen.append(w.tolist())
-        runs.append(seen)
-    np.testing.assert_allclose(runs[0], runs[1], rtol=1e-6)
-    assert runs[1][1][0] - runs[1][2][0] == pytest.approx(0.025)
 
 
 def test_an_optimizer_within_a_compiled_function(device: str) -> None:
