@@ -1,9 +1,8 @@
 """What ops refuse: PyTorch's type of error, and a text that says the op, what was seen and what is
 expected; the same on each device, and in what is compiled.
 
-A row is a call, `->`, and a regular expression that its text has; what is too long goes on in an
-indented line. `t` is pyframe, or PyTorch, which says of which type the error must be; F and D are
-its nn.functional and distributions.
+The rows are those of tests/refused.py. `t` is pyframe, or PyTorch, which says of which type the
+error must be; F and D are its nn.functional and distributions.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refused import check_refused, rows
 
 import pyframe as pf
 
@@ -403,14 +403,9 @@ t.maximum(C, C) -> NotImplementedError: complex64
 """  # of another type than PyTorch's, or what it takes: the type stands before the text
 
 
-def rows(table: str) -> list[tuple[str, str]]:
-    """The call and the text of each row."""
-    joined = table.strip().replace("\n    ", " ")
-    return [(call, words) for call, _, words in (r.partition(" -> ") for r in joined.split("\n"))]
-
-
 CALLED, READ = [*rows(ARGUMENTS), *rows(SHAPES)], rows(VALUES)
-ON_THE_CPU = [row for table in (INDEXING, WRITES, SORTING, LINALG, FOURIER) for row in rows(table)]
+TABLES = INDEXING, WRITES, SORTING, LINALG, FOURIER, OTHERWISE
+ON_THE_CPU = [row for table in TABLES for row in rows(table)]
 
 
 def given(t: Any) -> dict[str, Any]:
@@ -427,37 +422,19 @@ def given(t: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def read(call: str, t: Any) -> Any:
-    y = eval(call, given(t))
-    return y.tolist() if isinstance(y, t.Tensor) else y
-
-
 @pytest.mark.filterwarnings("ignore")  # PyTorch's
 @pytest.mark.parametrize(
-    ("call", "words", "device"),
+    ("call", "text", "device"),
     [(*row, "cpu") for row in [*CALLED, *READ, *ON_THE_CPU]]
     + [(*row, "gpu") for row in [*CALLED, *READ]],
 )
 def test_refused(
-    call: str, words: str, device: str, torch: Any, request: pytest.FixtureRequest
+    call: str, text: str, device: str, torch: Any, request: pytest.FixtureRequest
 ) -> None:
-    with pytest.raises(Exception) as theirs:
-        read(call, torch)
     if device == "gpu":
         pf.set_default_device(request.getfixturevalue("gpu"))
-    with pytest.raises(Exception, match=words) as ours:
-        read(call, pf)
-    names = {e.type.__name__.removeprefix("_") for e in (theirs, ours)}
-    assert len(names) == 1
+    check_refused(call, text, given, torch)
     assert pf.ones(2).tolist() == [1, 1]  # it is said once
-
-
-@pytest.mark.parametrize(("call", "text"), rows(OTHERWISE))
-def test_refused_with_an_error_of_our_own(call: str, text: str) -> None:
-    kind, _, words = text.partition(": ")
-    with pytest.raises(Exception, match=words) as ours:
-        read(call, pf)
-    assert ours.type.__name__.removeprefix("_") == kind
 
 
 @pytest.mark.parametrize(("call", "words"), CALLED)
