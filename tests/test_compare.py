@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
-import os
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import python
 
 import pyframe as pf
 from pyframe.train import callbacks
@@ -72,14 +70,10 @@ def test_it_learns(name: str, tmp_path: Path) -> None:
     for module in NEEDS[name]:
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed")
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg", "PYFRAME_DEVICE": "cpu"}
-    done = subprocess.run(
-        [sys.executable, str(SIDE["path"](name))], cwd=tmp_path, env=env, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    (found,) = re.findall(r"^\{.*'(?:val_)?accuracy': ([\d.]+)", done.stdout, re.M)
+    env = {"MPLBACKEND": "agg", "PYFRAME_DEVICE": "cpu"}
+    out, _ = python(SIDE["path"](name), folder=tmp_path, **env)
+    (found,) = re.findall(r"^\{.*'(?:val_)?accuracy': ([\d.]+)", out, re.M)
     assert 0.95 < float(found) < 1
-    read, labels = re.findall(r"\[([\d, ]+)\]", done.stdout.splitlines()[-1])
+    read, labels = re.findall(r"\[([\d, ]+)\]", out.splitlines()[-1])
     assert sum(a == b for a, b in zip(read.split(), labels.split(), strict=True)) >= 8
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from processes import python
 from refused import check_refused, literal
 
 import pyframe as pf
@@ -228,21 +227,13 @@ def test_a_wrong_call_is_explained(call: str, text: str) -> None:
     check_refused(call, text, lambda lib: NAMES)
 
 
-def python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
-    settings = {k: v for k, v in os.environ.items() if k != "PYFRAME_ADAPTER"} | env
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=settings, check=False
-    )
-
-
 def test_no_gpu_says_what_was_looked_for() -> None:
     """With no Vulkan driver to be found, 'gpu' is an error and 'auto' is the CPU."""
-    hidden = {"VK_DRIVER_FILES": os.devnull, "VK_ICD_FILENAMES": os.devnull}
-    done = python(
-        "import pyframe as pf\nprint(pf.device('auto'))\npf.ones(2, device='gpu')", **hidden
-    )
-    assert done.stdout == "cpu\n"
-    said, call = done.stderr.strip().splitlines()[-2:]
+    hidden = {"PYFRAME_ADAPTER": "", "VK_DRIVER_FILES": os.devnull, "VK_ICD_FILENAMES": os.devnull}
+    code = "import pyframe as pf\nprint(pf.device('auto'))\npf.ones(2, device='gpu')"
+    out, err = python("-c", code, status=1, **hidden)
+    assert out == "cpu\n"
+    said, call = err.strip().splitlines()[-2:]
     assert said.startswith("RuntimeError: device 'gpu': no such GPU; looked for Vulkan, Metal")
     assert "found none" in said
     assert "use device='cpu'" in said
@@ -252,9 +243,9 @@ def test_no_gpu_says_what_was_looked_for() -> None:
 def test_a_software_adapter_warns_once(gpu: str) -> None:
     code = "import pyframe as pf\nx = pf.ones(2, device='gpu') + 1\n"
     code += "print(x.tolist(), pf.device('auto'))"
-    done = python(code)
-    if "a software adapter" not in done.stderr:
+    out, err = python("-c", code, PYFRAME_ADAPTER="")
+    if "a software adapter" not in err:
         pytest.skip("this machine has a real GPU")
-    assert done.stdout == "[2.0, 2.0] cpu\n"
-    assert done.stderr.count("UserWarning") == 1
-    assert python(code, PYFRAME_ADAPTER="software").stderr.count("UserWarning") == 0
+    assert out == "[2.0, 2.0] cpu\n"
+    assert err.count("UserWarning") == 1
+    assert "UserWarning" not in python("-c", code, PYFRAME_ADAPTER="software")[1]

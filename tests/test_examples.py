@@ -5,15 +5,13 @@ from __future__ import annotations
 import gzip
 import inspect
 import json
-import os
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from processes import python
 
 import pyframe as pf
 
@@ -56,13 +54,7 @@ def test_digits_learns_in_one_epoch(digits: dict[str, Any], tmp_path: Path) -> N
 
 
 def run_example(folder: Path, name: str, *arguments: str, device: str = "cpu") -> str:
-    env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), "--device", device, *arguments], cwd=folder, env=env,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return python(EXAMPLES / name, "--device", device, *arguments, folder=folder)[0]
 
 
 def losses(said: str) -> list[float]:

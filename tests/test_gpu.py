@@ -6,8 +6,6 @@ import asyncio
 import os
 import pickle
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import python
 
 import pyframe as pf
 from pyframe.backend import native, vulkan
@@ -173,10 +172,7 @@ print("done")
 
 
 def test_without_a_gpu() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", NO_GPU], capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.stderr) == ("done\n", "")
+    assert python("-W", "error", "-c", NO_GPU) == ["done\n", ""]
 
 
 @pytest.mark.parametrize(
@@ -539,9 +535,4 @@ print("done")
 
 def test_torch_cuda(gpu: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(CUDA)
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
-    done = subprocess.run(
-        [sys.executable, "-m", "pyframe.torch", "program.py"], cwd=tmp_path, env=env,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("done\n", "")
+    assert python("-m", "pyframe.torch", "program.py", folder=tmp_path) == ["done\n", ""]

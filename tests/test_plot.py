@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from processes import python
 
 import pyframe as pf
 from pyframe import nn
@@ -241,7 +240,7 @@ def test_no_pyplot_no_window_no_extra() -> None:
         "import sys, pyframe as pf; pf.plot.lr_find([1, 2], [3, 4])._repr_png_();"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+    python("-W", "error", "-c", code)
     code = "import sys; sys.modules['matplotlib'] = None; import pyframe as pf; pf.plot.history"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "ImportError: pyframe.plot needs matplotlib: pip install -e '.[plot]'" in found.stderr
+    _, err = python("-c", code, status=1)
+    assert "ImportError: pyframe.plot needs matplotlib: pip install -e '.[plot]'" in err

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from processes import python
 
 import pyframe as pf
 from pyframe import serve
@@ -123,7 +124,7 @@ def test_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
         "print(pf.gpu.is_available() is (pf.gpu.device_count() > 0));"
         "from pyframe.core.extras import install; print(install('jit'))"
     )
-    out = run_python(code, tmp_path).splitlines()
+    out = python("-c", code, folder=tmp_path)[0].splitlines()
     there = " ".join(sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
     assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", there, "True",
                    "pip install 'pyframe-webgpu[jit]'"]  # fmt: skip
@@ -168,7 +169,7 @@ assert all(len(p["load_data"]()) == 2 for p in programs if "load_data" in p)
 Path("mine.py").write_text("def make_model(): ...")
 print(__main__.main(["export", "mine.py", "--python", "--cdn", "--to", "site"]))
 """
-    assert run_python(code, tmp_path).splitlines()[-1] == "0"
+    assert python("-c", code, folder=tmp_path)[0].splitlines()[-1] == "0"
     (folder,) = (tmp_path / "site").glob("pyframe-*")
     assert {"pyframe.js", "pyframe.tar.gz", "config.json"} <= {
         path.name for path in folder.iterdir()
@@ -180,46 +181,32 @@ def test_a_wheel_trains_the_digits(wheel: Path, data_wheel: Path, tmp_path: Path
     there, here = tmp_path / "there", tmp_path / "here"
     here.mkdir()
 
-    def train(name: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "pyframe", "train", name, "--epochs", "1", "--device", "cpu"],
-            cwd=here, env={**os.environ, "PYTHONPATH": str(there)}, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
+    def train(name: str, status: int = 0) -> list[str]:
+        words = ["-m", "pyframe", "train", name, "--epochs", "1", "--device", "cpu"]
+        return python(*words, folder=here, status=status, PYTHONPATH=str(there))
 
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(there)
     for name, missing in {"digits": "Dataset not found", "gpt": "tinyshakespeare.txt.gz"}.items():
-        refused = train(name)
-        assert refused.returncode == 1
-        assert missing in refused.stderr
-        assert refused.stderr.endswith("an extra: pip install 'pyframe-webgpu[examples]'\n")
+        _, err = train(name, status=1)
+        assert missing in err
+        assert err.endswith("an extra: pip install 'pyframe-webgpu[examples]'\n")
     with zipfile.ZipFile(data_wheel) as archive:
         archive.extractall(there)
-    done = train("digits")
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout.partition("%")[0]) > 90
+    assert float(train("digits")[0].partition("%")[0]) > 90
     assert [path.name for path in here.iterdir()] == ["digits.safetensors"]
 
 
-def run_python(code: str, cwd: Path = ROOT) -> str:
-    """What Python prints for `code`; the folder it runs in comes first on its path."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_import_loads_only_what_is_needed() -> None:
-    modules = set(run_python("import sys, pyframe; print(*sys.modules)").split())
+@pytest.mark.parametrize("module", ["pyframe", "pyframe.vision.transforms"])
+def test_import_loads_only_what_is_needed(module: str) -> None:
+    modules = set(python("-c", f"import sys, {module}; print(*sys.modules)")[0].split())
     assert "numpy" in modules
-    assert not modules & {"wgpu", "tqdm", "matplotlib", "cffi", "torch"}
+    assert not modules & {"wgpu", "tqdm", "matplotlib", "cffi", "torch", "llvmlite", "PIL"}
 
 
 def test_a_module_is_there_before_anything_else_has_loaded_it() -> None:
     code = "import pyframe as pf; print(pf.graph.show.__name__, pf.graph.table.__name__)"
-    assert run_python(code) == "show table\n"
+    assert python("-c", code)[0] == "show table\n"
 
 
 def test_cpu_needs_no_gpu_library() -> None:
@@ -227,7 +214,7 @@ def test_cpu_needs_no_gpu_library() -> None:
         "import sys; sys.modules['wgpu'] = None; import pyframe as pf;"
         "x = pf.ones(3, requires_grad=True); (x * x).sum().backward(); print(x.grad.tolist())"
     )
-    assert run_python(code) == "[2.0, 2.0, 2.0]\n"
+    assert python("-c", code)[0] == "[2.0, 2.0, 2.0]\n"
 
 
 @pytest.mark.parametrize("number", range(len(readme_blocks())))

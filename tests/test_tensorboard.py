@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import python
 
 import pyframe as pf
 from pyframe import nn
@@ -270,10 +270,9 @@ def test_programs_of_pytorchs(tmp_path: Path) -> None:
         "with SummaryWriter('logs') as w:\n    w.add_scalar('a', 1.5, 2)\n"
     )
     (tmp_path / "program.py").write_text(code)
-    run = [sys.executable, "-m", "pyframe.torch", "program.py"]
-    subprocess.run(run, cwd=tmp_path, check=True)
+    python("-m", "pyframe.torch", "program.py", folder=tmp_path)
     assert [(e.step, e.value) for e in read(tmp_path / "logs").Scalars("a")] == [(2, 1.5)]
     blocked = "import sys; sys.modules['tensorboardX'] = None; "
     code = f"{blocked}from pyframe.torch import install; install(); import torch.utils.tensorboard"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "ImportError: pyframe.utils.tensorboard needs tensorboardX: pip" in found.stderr
+    _, err = python("-c", code, status=1)
+    assert "ImportError: pyframe.utils.tensorboard needs tensorboardX: pip" in err

@@ -9,13 +9,13 @@ import io
 import os
 import re
 import runpy
-import subprocess
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import python
 
 TESTS = Path(__file__).parent
 PROGRAMS = [
@@ -26,14 +26,9 @@ NUMBER = re.compile(r"-?\d+\.\d+")
 
 
 def with_pyframe(folder: Path, *argv: str, adapter: str = "", status: int = 0) -> str:
-    env = {**os.environ, "PYTHONPATH": str(TESTS.parent), "PYFRAME_ADAPTER": adapter}
-    env.pop("PYFRAME_DEVICE", None)
-    done = subprocess.run(
-        [sys.executable, "-m", "pyframe.torch", *argv], cwd=folder, env=env, capture_output=True,
-        text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout + (done.stderr if status else "")
+    env = {"PYFRAME_ADAPTER": adapter, "PYFRAME_DEVICE": "cpu"}
+    out, err = python("-m", "pyframe.torch", *argv, folder=folder, status=status, **env)
+    return out + (err if status else "")
 
 
 def ran(folder: Path, text: str, *argv: str, status: int = 0) -> str:

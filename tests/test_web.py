@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import python
 
 import pyframe as pf
 from pyframe import nn, optim, web
@@ -155,7 +154,6 @@ def test_declarations_load_nothing_but_pyframe() -> None:
     code = (
         "import sys, pyframe as pf; pf.web.Demo; print(*[m for m in sys.modules if m[:3] == 'pyf'])"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(out.stdout.split())
+    loaded = set(python("-c", code)[0].split())
     assert "pyframe.web" in loaded
     assert not loaded & {"pyframe.nn", "pyframe.train", "pyframe.serve", "pyframe.vision"}

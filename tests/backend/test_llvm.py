@@ -320,8 +320,3 @@ def test_lanes_fill_a_vector() -> None:
 
 def test_the_extra_names_the_same_range() -> None:
     assert f'jit = ["{llvm.SUPPORTED}"]' in (ROOT / "pyproject.toml").read_text("utf-8")
-
-
-def test_llvmlite_is_imported_when_it_is_needed() -> None:
-    code = "import sys, pyframe; sys.exit('llvmlite' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import threading
 from array import array
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import python
 
 import pyframe as pf
 from pyframe import nn
@@ -488,10 +487,7 @@ else:
 def test_a_forked_process_is_told_and_goes_on_on_the_cpu(gpu: str, end: str) -> None:
     """Whichever locks another thread held; and its end waits for nobody either."""
     code = FORK.replace("END", end)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert python("-W", "ignore", "-c", code)[1] == ""
 
 
 def test_every_lock_is_free_after_a_fork() -> None:
@@ -570,8 +566,7 @@ def test_a_device_that_is_full(gpu: str) -> None:
     """The software driver's memory is the process's, which can be limited."""
     if not os.path.exists("/proc/self/status") or os.environ["PYFRAME_ADAPTER"] != "software":
         pytest.skip("needs Linux and the software adapter")
-    done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, timeout=300)
-    assert (done.stdout, done.stderr) == ("True\nTrue\n", "")
+    assert python("-c", FULL) == ["True\nTrue\n", ""]
 
 
 def test_a_program_may_end_while_the_gpu_works(gpu: str) -> None:
@@ -584,5 +579,4 @@ net(pf.ones(2, 3, device="gpu")).sum().backward()
 optimizer.step()
 """
     for _ in range(3):  # the driver's threads are still compiling
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr
+        python("-c", code)

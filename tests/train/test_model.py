@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import pickle
-import subprocess
-import sys
 import threading
 import zipfile
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import python
 
 import pyframe as pf
 from pyframe import nn, optim
@@ -91,8 +90,7 @@ def test_quiet_training_needs_no_tqdm() -> None:
         "model = pf.Model(net, nn.MSELoss(), opt);"
         "print(model.fit((pf.ones(4, 2), pf.ones(4, 1)), device='cpu', verbose=0).epoch)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("[1]\n", "")
+    assert python("-c", code) == ["[1]\n", ""]
 
 
 def test_moving_takes_the_optimizer_along(gpu: str) -> None:
