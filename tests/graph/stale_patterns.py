@@ -967,6 +967,87 @@ train adam: o.opt.zero_grad()
 train adam: next(o.net.parameters()).requires_grad_(False)
 == a net that is moved and comes back
 train adam: o.net.to("cpu").to(x.device)
+== arguments that share memory
+def f(a, b):
+    a.add_(1)
+    return b * 2
+for i in range(2):
+    a, b = pf.zeros(3, device=x.device), pf.zeros(3, device=x.device)
+    yield f(a, b), f(a, a), f(a[:2], a[1:])
+== arguments of all kinds
+Pair = collections.namedtuple("Pair", "first second")
+def f(x, n, how, *, shift=None, more=()):
+    out = x * n if how == "mul" else x + n
+    if shift is not None:
+        out = out + shift["by"][0]
+    for p in more:
+        out = out + p.first * p.second
+    return out
+for i in range(2):
+    y, z = x + i, x * i + 5
+    yield f(y, 2, "mul"), f(y, 2, "add"), f(y, 2.5, "mul"), f(y, y, "mul"), f(y, z, "mul")
+    yield f(y, 1, "mul", shift={"by": [z]}), f(y, 0, "add", more=[Pair(y, z), Pair(z, 2)])
+    yield f(y.int(), True, "mul")
+== a number of a constant
+def f(x):
+    table = pf.tensor([[2, 3], [4, 5]])
+    return x * int(table[1, 0]) + float(table.mT[1, 1:])
+each 3 -> f(x + i)
+== functions in functions methods and modules
+inner = c(lambda x: x * 2)
+outer, net = c(lambda x: inner(x) + inner(x + 1)), c(mlp(x))
+class Model:
+    def __init__(self, scale):
+        self.scale = scale
+    @c
+    def scaled(self, x):
+        return x * self.scale
+one, two = Model(1.0), Model(2.0)
+for i in range(3):
+    yield outer(x + i), inner(x + i), net(x + i), one.scaled(x + i), two.scaled(x + i)
+yield [name for name, _ in net.named_parameters()]
+== a loss that is read before the step (eager)
+net = mlp(x)
+opt = adam(net.parameters())
+def step(x):
+    loss = net(x).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    value = loss.item()
+    opt.step()
+    return value
+each 3: loss = step(x + i) -> round(loss, 4), list(net.parameters())
+== averages of weights
+functions = optim.swa_utils
+for kw in {}, {"multi_avg_fn": functions.get_ema_multi_avg_fn(0.75), "use_buffers": True}:
+    net = mlp(x, nn.BatchNorm1d(3).to(x.device))
+    opt, averaged = sgd(net.parameters()), functions.AveragedModel(net, **kw)
+    def step(x):
+        opt.zero_grad()
+        net(x).square().mean().backward()
+        opt.step()
+        averaged.update_parameters(net)
+    step = c(step)
+    for i in range(6):
+        if i == 5:
+            averaged.n_averaged.zero_()
+        step(x + i)
+        yield list(averaged.parameters()), averaged.n_averaged
+== an optimizer within the function
+def f(x):
+    w = pf.zeros(3, device=x.device).requires_grad_()
+    opt = adam([w])
+    for _ in range(3):
+        opt.zero_grad()
+        ((w - x.detach()) ** 2).sum().backward()
+        opt.step()
+    p = x * 0.5
+    inner = optim.SGD([p], lr=0.1, momentum=0.5, differentiable=True)
+    for _ in range(2):
+        p.grad = x * x
+        inner.step()
+    return w.detach(), pf.autograd.grad(p.sum(), x)[0]
+each 4 -> f((x + i).requires_grad_())
 == an error that a changing number leads to
 o = Plain(n=0)
 def f(x):

@@ -336,16 +336,21 @@ def test_random_programs(reads: list[str], write: str, changes: list[Any]) -> No
 # --- what it costs, and what it says
 
 
-@pytest.mark.parametrize("name", [
-    "a_temperature", "a_number_as_an_argument", "an_int_as_an_argument", "several_numbers_at_once",
-    "a_number_that_math_wants", "a_global_number",
-    "a_counter_on_an_object", "a_tensor_that_is_carried", "an_array_that_is_changed",
-    "tensors_from_outside_that_change_each_time", "a_learning_rate",
-    "an_optimizer_of_the_users", "updates_by_hand", "a_trainer_class", "a_loss_scale",
-    "a_largest_norm_that_changes",
-])  # fmt: skip
+CAPTURES = dict.fromkeys("""
+    a_temperature a_number_as_an_argument an_int_as_an_argument several_numbers_at_once
+    a_number_that_math_wants a_global_number a_counter_on_an_object a_tensor_that_is_carried
+    an_array_that_is_changed tensors_from_outside_that_change_each_time a_learning_rate
+    an_optimizer_of_the_users updates_by_hand a_trainer_class a_loss_scale
+    a_largest_norm_that_changes
+""".split(), 3) | {
+    "arguments_of_all_kinds": 8, "a_number_of_a_constant": 1, "averages_of_weights": 2,
+    "functions_in_functions_methods_and_modules": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CAPTURES)
 @pytest.mark.filterwarnings("ignore:pf.compile:RuntimeWarning")
-def test_what_changes_in_each_call_costs_three_captures(name: str) -> None:
+def test_what_changes_in_each_call_costs_few_captures(name: str) -> None:
     made: list[Any] = []
 
     def wrap(f: Any) -> Any:
@@ -356,7 +361,7 @@ def test_what_changes_in_each_call_costs_three_captures(name: str) -> None:
     for _ in PATTERNS[name][0](wrap, x):
         pass
     counts = [f.captured for f in made]
-    assert all(1 <= n <= 3 for n in counts), counts
+    assert all(1 <= n <= CAPTURES[name] for n in counts), counts
 
 
 def test_a_net_that_is_trained_as_before_is_captured_once() -> None:

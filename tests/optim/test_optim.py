@@ -449,30 +449,6 @@ def test_hooks(torch: Any) -> None:
     assert len(log) == 1
 
 
-def test_an_optimizer_within_a_compiled_function(device: str) -> None:
-    """It begins anew at each call, and its steps may be differentiated."""
-
-    def learn(x: Any) -> Any:
-        w = pf.zeros(3, device=device).requires_grad_()
-        optimizer = optim.Adam([w], lr=0.1)
-        for _ in range(3):
-            optimizer.zero_grad()
-            ((w - x.detach()) ** 2).sum().backward()
-            optimizer.step()
-        p = x * 0.5
-        inner = optim.SGD([p], lr=0.1, momentum=0.5, differentiable=True)
-        for _ in range(2):
-            p.grad = x * x
-            inner.step()
-        return w.detach(), pf.autograd.grad(p.sum(), x)[0]
-
-    compiled = pf.compile(learn)
-    for i in range(4):
-        x = pf.tensor([0.5, 1.0 + i, -2.0], device=device).requires_grad_()
-        alike(learn(x), compiled(x), 1e-5, 1e-6)
-    assert compiled.replayed >= 2
-
-
 def test_a_differentiable_step_with_a_state_runs_eagerly() -> None:
     runs = []
     for wrap in (lambda f: f, pf.compile):

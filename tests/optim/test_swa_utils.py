@@ -169,34 +169,6 @@ def test_misuse(torch: Any) -> None:
             u.AveragedModel(net, avg_fn=u.get_swa_avg_fn(), multi_avg_fn=u.get_swa_multi_avg_fn())
 
 
-@pytest.mark.parametrize("key", ["swa", "ema, buffers", "a user's"])
-def test_an_update_is_a_part_of_a_compiled_step(key: str) -> None:
-    """One capture from the first update on, and never another average than eagerly."""
-    out = []
-    for compiled in (False, True):
-        pf.manual_seed(1)
-        net = net_of(pf)
-        averaged = optim.swa_utils.AveragedModel(net, **HOW[key](optim.swa_utils))
-        opt = optim.SGD(net.parameters(), lr=0.1)
-
-        def step(x: Any, net: Any = net, averaged: Any = averaged, opt: Any = opt) -> None:
-            opt.zero_grad()
-            net(x).square().mean().backward()
-            opt.step()
-            averaged.update_parameters(net)
-
-        run, x = pf.compile(step) if compiled else step, pf.randn(6, 3)
-        for _ in range(5):
-            run(x)
-        if compiled:
-            assert (run.captured, run.replayed) == (1, 4)
-        averaged.n_averaged.zero_()  # begins anew
-        run(x)
-        assert averaged.n_averaged.item() == 1
-        out.append(averaged)
-    agree(out[1], out[0])
-
-
 def test_an_update_is_few_kernels(gpu: str) -> None:
     net = nn.Sequential(*[nn.Linear(4, 4) for _ in range(6)]).to(gpu)
     averaged = optim.swa_utils.AveragedModel(
