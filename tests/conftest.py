@@ -131,6 +131,24 @@ def gpu() -> str:
 
 
 @pytest.fixture
+def steady(gpu: str) -> Any:
+    """`steady(step, n)` is what the GPU does in n calls of a step, once it is captured."""
+    stats = pf.device(gpu).backend.stats
+
+    def run(step: Any, n: int = 4) -> Any:
+        for _ in range(3):
+            step()
+        pf.flush()
+        stats.reset()
+        for _ in range(n):
+            step()
+        pf.flush()
+        return stats
+
+    return run
+
+
+@pytest.fixture
 def lazy() -> Iterator[Any]:
     """A device that only records, whose schedules can be looked at."""
     d = pf.device("gpu:77")

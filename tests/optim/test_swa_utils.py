@@ -169,19 +169,13 @@ def test_misuse(torch: Any) -> None:
             u.AveragedModel(net, avg_fn=u.get_swa_avg_fn(), multi_avg_fn=u.get_swa_multi_avg_fn())
 
 
-def test_an_update_is_few_kernels(gpu: str) -> None:
+def test_an_update_is_few_kernels(gpu: str, steady: Any) -> None:
     net = nn.Sequential(*[nn.Linear(4, 4) for _ in range(6)]).to(gpu)
     averaged = optim.swa_utils.AveragedModel(
         net, multi_avg_fn=optim.swa_utils.get_ema_multi_avg_fn()
     )
     update = pf.compile(lambda: averaged.update_parameters(net))
-    stats = pf.device(gpu).backend.stats
-    for _ in range(3):
-        update()
-    averaged.n_averaged.item()
-    stats.reset()
-    for _ in range(4):
-        update()
+    stats = steady(update)
     assert update.captured == 1
     assert stats.dispatches / 4 <= 4, "of twelve parameters"
     assert stats.bytes_uploaded == 0
