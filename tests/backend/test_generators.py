@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from interpreted import Interpreted
-from samples import ROWS, Row, make
+from samples import ROWS, Row
+from samples.row import weights
 
 import pyframe as pf
 import pyframe.nn.functional as F
@@ -63,36 +64,17 @@ def generator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return str(request.param)
 
 
-def arguments(row: Row) -> list[np.ndarray]:
-    rng = np.random.default_rng(sum(map(ord, row.name)))
-    return [make(s, rng) for s in row.specs]
-
-
-def seed_like(y: Any) -> np.ndarray:
-    return np.cos(np.arange(y.size, dtype=np.float32)).reshape(y.shape).astype(y.dtype)
-
-
 @functools.cache
 def expected(row: Row) -> tuple[Any, ...]:
     """PyTorch's value of a row, and its gradients."""
     import torch
 
-    xs = [torch.from_numpy(a) for a in arguments(row)]
-    for x in xs:
-        x.requires_grad_(row.grad and x.is_floating_point())
-    y = row.call(torch, torch.nn.functional, *xs)
-    grads: Any = ()
-    if row.grad:
-        seed = torch.from_numpy(seed_like(y.detach().resolve_neg().numpy()))
-        wanted = [x for x in xs if x.requires_grad]
-        grads = torch.autograd.grad(y, wanted, seed, allow_unused=True)
-    return tuple(None if t is None else t.detach().resolve_neg().numpy() for t in (y, *grads))
+    found = row.results(torch, *row.tensors(torch))
+    return tuple(None if t is None else t.detach().resolve_neg().numpy() for t in found)
 
 
 def computed(row: Row, seed: Any, *xs: Any) -> tuple[Any, ...]:
-    y = row.call(pf, F, *xs)
-    wanted = [x for x in xs if x.requires_grad]
-    return y, *(pf.autograd.grad(y, wanted, seed, allow_unused=True) if row.grad else ())
+    return row.results(pf, *xs, seed=seed)
 
 
 # What the interpreter gives the printers are compared with, too: here a spread of rows.
@@ -109,12 +91,9 @@ def test_row(row: Row, generator: str, torch: Any) -> None:
     step = pf.compile(functools.partial(computed, row))
     runs = []
     for _ in range(2):
-        xs = [pf.from_numpy(a) for a in arguments(row)]
-        for x in xs:
-            x.requires_grad_(row.grad and x.is_floating_point())
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # some rows can't be captured
-            got = step(pf.from_numpy(seed_like(want[0])), *xs)
+        seed = weights(pf, pf.from_numpy(want[0].copy()))
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of captures
+            got = step(seed, *row.tensors(pf))
         runs.append([None if t is None else t.detach().numpy() for t in got])
     for n, (first, second, right) in enumerate(zip(*runs, want, strict=True)):
         tol = row.tol * (5 if n else 1)

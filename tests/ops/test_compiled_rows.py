@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import ROWS, Row, make
+from samples import ROWS, Row
 
 import pyframe as pf
 import pyframe.nn.functional as F
@@ -33,14 +33,6 @@ def backward(row: Row, *xs: Any) -> Any:
     seed = pf.cos(count).reshape(y.shape).to(y.dtype)
     wanted = [x for x in xs if x.requires_grad]
     return y, *pf.autograd.grad(y, wanted, seed, allow_unused=True)
-
-
-def arguments(row: Row, device: str, call: int) -> list[Any]:
-    rng = np.random.default_rng(sum(map(ord, row.name)) + call)
-    xs = [pf.from_numpy(make(s, rng)).to(device) for s in row.specs]
-    for x in xs:
-        x.requires_grad_(row.grad and x.is_floating_point())
-    return xs
 
 
 @pytest.fixture
@@ -69,13 +61,12 @@ def test_compiled(device: str, row: Row, reads: list[str], request: pytest.Fixtu
     for step in steps + [forward] * (row.grad and device == "cpu" and row in BOTH_WAYS):
         compiled = pf.compile(step)
         for call in range(3):
-            args = arguments(row, device, call)
+            args = row.tensors(pf, device, call)
             reads.clear()
             want = step(row, *args)
             values_matter = bool(reads)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)
-                got = compiled(row, *arguments(row, device, call))
+            with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+                got = compiled(row, *row.tensors(pf, device, call))
             same(got, want, row.tol)
         if READS in compiled.eager:
             assert values_matter, compiled.eager
@@ -122,8 +113,7 @@ def test_turned_operand_of_no_plan() -> None:
     compiled = pf.compile(lambda x: x * 2 + x)
     x = pf.arange(12.0).reshape(4, 3).to(pf.complex64)[1:].T
     for _ in range(2):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
             y = compiled(x)
         assert y.tolist() == [[9.0 + 3 * i, 18 + 3 * i, 27 + 3 * i] for i in range(3)]
         assert y.stride() == (1, 3)

@@ -73,8 +73,7 @@ def check(row: Row, kind: str, device: str, torch: Any, runs: tuple[str, ...]) -
 
     try:
         xs = [laid_out(torch, a, kind, i, "cpu") for i, a in enumerate(arrays)]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTorch's own
+        with warnings.catch_warnings(action="ignore"):  # PyTorch's own
             want = strides(row.call(torch, torch.nn.functional, *xs))
     except (RuntimeError, ValueError):  # the values that are repeated are none that it takes
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import ROWS, Row, make
+from samples import ROWS, Row
 
 import pyframe as pf
 import pyframe.nn.functional as F
@@ -17,30 +17,6 @@ from pyframe.core.op import REGISTRY, Op
 BY_NAME = pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
 # What no row can call by itself
 INTERNAL = set("const put to_device iota random_bits uniform_from_bits normal_from_bits".split())
-
-
-def inputs(row: Row, dtype: Any = np.float32) -> list[np.ndarray]:
-    rng = np.random.default_rng(sum(map(ord, row.name)))
-    return [make(s, rng, dtype) for s in row.specs]
-
-
-def seed_like(y: np.ndarray) -> np.ndarray:
-    return np.cos(np.arange(y.size, dtype=np.float64)).reshape(y.shape).astype(y.dtype)
-
-
-def pyframe_run(row: Row, arrays: list[np.ndarray], device: str) -> tuple[Any, list[Any]]:
-    xs = [pf.from_numpy(a.copy()).to(device) for a in arrays]
-    for x in xs:
-        x.requires_grad_(row.grad and x.is_floating_point())
-    y = row.call(pf, F, *xs)
-    grads: list[Any] = []
-    if row.grad:
-        seed = pf.from_numpy(seed_like(y.detach().cpu().numpy())).to(device)
-        y.backward(seed)
-        grads = [x.grad for x in xs if x.requires_grad]
-        assert all(g is None or str(g.device) == device for g in grads)
-    assert str(y.device) == device
-    return y, grads
 
 
 # On a software GPU each second one of an op's further rows.
@@ -55,27 +31,17 @@ def test_against_pytorch(row: Row, device: str, torch: Any) -> None:
         pytest.skip("the GPU has no such dtype")
     if row.scipy:
         pytest.importorskip("scipy", reason="SciPy is missing (the extra `special`)")
-    arrays = inputs(row)
-    y, grads = pyframe_run(row, arrays, device)
-    xs = [torch.from_numpy(a.copy()) for a in arrays]
-    for x in xs:
-        x.requires_grad_(row.grad and x.is_floating_point())
-    want = row.call(torch, torch.nn.functional, *xs)
-    assert y.dtype.name == str(want.dtype).removeprefix("torch.")
-    assert tuple(y.shape) == tuple(want.shape)
-    close(y, want, row.tol)
-    if row.grad:
-        want.backward(torch.from_numpy(seed_like(want.detach().numpy())))
-        for g, x in zip(grads, [x for x in xs if x.requires_grad], strict=True):
-            assert (g is None) == (x.grad is None)
-            if g is not None:
-                close(g, x.grad, 5 * row.tol)
-
-
-def close(got: Any, want: Any, tol: float) -> None:
-    np.testing.assert_allclose(
-        got.detach().cpu().numpy(), want.detach().numpy(), rtol=1e-5 * tol, atol=2e-6 * tol
-    )
+    found = row.results(pf, *row.tensors(pf, device))
+    wanted = row.results(torch, *row.tensors(torch))
+    for n, (got, want) in enumerate(zip(found, wanted, strict=True)):
+        assert (got is None) == (want is None)
+        if got is not None:
+            assert str(got.device) == device
+            assert got.dtype.name == str(want.dtype).removeprefix("torch.")
+            assert tuple(got.shape) == tuple(want.shape)
+            tol = row.tol * (5 if n else 1)
+            values = got.detach().cpu().numpy(), want.detach().resolve_neg().numpy()
+            np.testing.assert_allclose(*values, rtol=1e-5 * tol, atol=2e-6 * tol)
 
 
 def test_memory_is_shared_where_pytorch_shares_it(device: str, torch: Any) -> None:
@@ -88,7 +54,7 @@ def test_memory_is_shared_where_pytorch_shares_it(device: str, torch: Any) -> No
 
     for row in ROWS:
         if not row.scipy and not (row.cpu and device != "cpu"):
-            arrays = inputs(row)
+            arrays = row.arrays()
             want = shared(torch, lambda y: y.untyped_storage().data_ptr(), row, arrays, "cpu")
             assert shared(pf, lambda y: id(y._storage), row, arrays, device) == want, row.name
 
@@ -101,9 +67,7 @@ CHECKED = [r for r in ROWS if r.grad and r.size <= 400 and r.name != "cast:half"
 def test_gradcheck(row: Row) -> None:
     if row.scipy:
         pytest.importorskip("scipy", reason="SciPy is missing (the extra `special`)")
-    xs = [pf.from_numpy(a) for a in inputs(row, np.float64)]
-    for x in xs:
-        x.requires_grad_(x.is_floating_point())
+    xs = row.tensors(pf, dtype=np.float64)
 
     def fn(*args: Any) -> Any:
         return row.call(pf, F, *args)

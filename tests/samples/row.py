@@ -36,6 +36,32 @@ class Row:
         """The number of elements of all inputs."""
         return sum(math.prod(s[1]) for s in self.specs)
 
+    def arrays(self, call: int = 0, dtype: Any = np.float32) -> list[np.ndarray]:
+        """Its inputs; each call has others."""
+        rng = np.random.default_rng(sum(map(ord, self.name)) + call)
+        return [make(s, rng, dtype) for s in self.specs]
+
+    def tensors(
+        self, t: Any, device: str = "cpu", call: int = 0, dtype: Any = np.float32
+    ) -> list[Any]:
+        """The same as tensors of a module, which require the gradients that are compared."""
+        xs = [t.from_numpy(a).to(device) for a in self.arrays(call, dtype)]
+        return [x.requires_grad_(self.grad and x.is_floating_point()) for x in xs]
+
+    def results(self, t: Any, *xs: Any, seed: Any = None) -> tuple[Any, ...]:
+        """The value, and the gradients of its sum with the weights `seed`."""
+        y = self.call(t, t.nn.functional, *xs)
+        if not self.grad:
+            return (y,)
+        seed = weights(t, y) if seed is None else seed
+        wanted = [x for x in xs if x.requires_grad]
+        return y, *t.autograd.grad(y, wanted, seed, allow_unused=True)
+
+
+def weights(t: Any, y: Any) -> Any:
+    """Of a sum that treats no two elements of `y` alike."""
+    return t.from_numpy(np.cos(np.arange(y.numel())).reshape(y.shape)).to(y.dtype).to(y.device)
+
 
 def normal(*shape: int) -> Any:
     return ("normal", shape)

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import ROWS, core, extremes, make
+from samples import ROWS, core, extremes
 
-import pyframe as pf
-import pyframe.nn.functional as F
 from pyframe.core.op import REGISTRY
 
 # numbers at the edges, the first row of each primitive, and of what the first family composes
@@ -24,23 +22,13 @@ NAMES = [
 
 RUN = """
 import json
-import numpy as np
 import pyframe as pf
-import pyframe.nn.functional as F
-from samples import ROWS, make
+from samples import ROWS
 
 def results(row, device):
-    rng = np.random.default_rng(sum(map(ord, row.name)))
-    xs = [pf.from_numpy(make(s, rng)).to(device) for s in row.specs]
-    for x in xs:
-        x.requires_grad_(row.grad and x.is_floating_point())
-    y = row.call(pf, F, *xs)
-    out = [y.detach()]
-    if row.grad:
-        (y * y).sum().backward()
-        out += [x.grad for x in xs if x.grad is not None]
+    out = [t for t in row.results(pf, *row.tensors(pf, device)) if t is not None]
     assert all(str(t.device) == device for t in out)
-    return [t.cpu().numpy().astype(float).ravel().tolist() for t in out]
+    return [t.detach().cpu().numpy().astype(float).ravel().tolist() for t in out]
 """
 
 
@@ -61,8 +49,8 @@ def test_ops_in_the_page(page_with_samples: Any, device: str) -> None:
         )
     )
     assert list(found) == NAMES
-    scope: dict[str, Any] = {"ROWS": ROWS, "make": make, "np": np, "pf": pf, "F": F}
-    exec(RUN.replace("from samples import ROWS, make", ""), scope)
+    scope: dict[str, Any] = {}
+    exec(RUN, scope)
     wrong = []
     for row in ROWS:
         if row.name in found:
@@ -84,7 +72,7 @@ def test_an_index_out_of_range_raises_in_the_page(page_with_samples: Any) -> Non
     message = page_with_samples.run(
         "x = pf.ones(3, 2, device='gpu')\n"
         "try:\n"
-        "    F.embedding(pf.tensor([0, 3], device='gpu'), x).sum().item()\n"
+        "    pf.nn.functional.embedding(pf.tensor([0, 3], device='gpu'), x).sum().item()\n"
         "    message = 'nothing'\n"
         "except IndexError as error:\n"
         "    message = str(error)\n"
