@@ -18,8 +18,8 @@ from pyframe import nn
 
 pytest.importorskip("tensorboardX", reason="tensorboardX is missing (scripts/test)")
 pytest.importorskip("tensorboard", reason="tensorboard, which reads the files, is missing")
-with warnings.catch_warnings():  # its own modules use what protobuf will drop
-    warnings.simplefilter("ignore", DeprecationWarning)
+# its own modules use what protobuf will drop
+with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.plugins.hparams import plugin_data_pb2
     from tensorboard.util import tensor_util

@@ -43,11 +43,7 @@ def with_pytorch(program: str, monkeypatch: pytest.MonkeyPatch) -> str:
     text = io.StringIO()
     unlocked = getattr(importlib.import_module("torch.backends"), "__allow_nonbracketed_mutation")
     # PyTorch's own tests, where they were imported, have locked its flags
-    with (
-        contextlib.redirect_stdout(text),
-        warnings.catch_warnings(action="ignore"),
-        unlocked(),
-    ):  # PyTorch's own
+    with contextlib.redirect_stdout(text), warnings.catch_warnings(action="ignore"), unlocked():
         runpy.run_path(str(TESTS / "programs" / name), run_name="__main__")
     return text.getvalue()
 

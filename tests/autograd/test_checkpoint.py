@@ -149,32 +149,6 @@ def test_forward_keeps_nothing(reentrant: bool) -> None:
     assert len(kept) == 2
 
 
-@BOTH
-def test_in_a_capture(device: str, reentrant: bool) -> None:
-    net = pf.nn.Sequential(*[pf.nn.Linear(4, 4) for _ in range(3)]).to(device)
-    twin = pf.nn.Sequential(*[pf.nn.Linear(4, 4) for _ in range(3)]).to(device)
-    twin.load_state_dict(net.state_dict())
-    fast, slow = (pf.optim.SGD(m.parameters(), lr=0.1) for m in (net, twin))
-
-    def step(m: Any, opt: Any, x: pf.Tensor, again: bool) -> pf.Tensor:
-        opt.zero_grad()
-        if again:
-            y = checkpoint_sequential(m, 2, x * 1, use_reentrant=reentrant)
-        else:
-            y = m(x * 1)
-        loss: pf.Tensor = (y * y).sum()
-        loss.backward()
-        opt.step()
-        return loss
-
-    compiled = pf.compile(lambda x: step(net, fast, x, True))
-    for k in range(4):
-        x = pf.full((2, 4), k * 0.3 + 0.1, device=device).requires_grad_()
-        a, b = compiled(x), step(twin, slow, x.detach().requires_grad_(), False)
-        assert a.item() == pytest.approx(b.item(), rel=1e-5)
-    assert not compiled.eager
-
-
 def test_it_says_what_to_pass() -> None:
     x = pf.ones(2).requires_grad_()
     with pytest.warns(UserWarning, match="use_reentrant parameter should be passed"):

@@ -1033,6 +1033,20 @@ for kw in {}, {"multi_avg_fn": functions.get_ema_multi_avg_fn(0.75), "use_buffer
             averaged.n_averaged.zero_()
         step(x + i)
         yield list(averaged.parameters()), averaged.n_averaged
+== segments that are checkpointed
+from pyframe.utils.checkpoint import checkpoint_sequential
+for again in True, False:
+    net = mlp(x)
+    opt = sgd(net.parameters())
+    def step(x):
+        opt.zero_grad()
+        loss = checkpoint_sequential(net, 2, x * 1, use_reentrant=again).square().mean()
+        loss.backward()
+        opt.step()
+        return loss.detach()
+    step = c(step)
+    for i in range(4):
+        yield step((x + i).requires_grad_()), list(net.parameters())
 == an optimizer within the function
 def f(x):
     w = pf.zeros(3, device=x.device).requires_grad_()

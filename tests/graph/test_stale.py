@@ -326,8 +326,7 @@ change = st.tuples(st.sampled_from(list(CHANGES)), numbers)
 )
 def test_random_programs(reads: list[str], write: str, changes: list[Any]) -> None:
     want = run_program(lambda f: f, reads, write, changes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         got = run_program(pf.compile, reads, write, changes)
     for i, (a, b) in enumerate(zip(want, got, strict=True)):
         same(a, b, f"call {i}")

@@ -78,8 +78,8 @@ def check(row: Row, kind: str, device: str, torch: Any, runs: tuple[str, ...]) -
     except (RuntimeError, ValueError):  # the values that are repeated are none that it takes
         return
     compiled = pf.compile(call)
-    with warnings.catch_warnings(), pf.no_grad():
-        warnings.simplefilter("ignore")  # of captures that give up, and of rows that are to warn
+    # of captures that give up, and of rows that are to warn
+    with warnings.catch_warnings(action="ignore"), pf.no_grad():
         for run in runs:
             ys = [laid_out(pf, a, kind, i, device) for i, a in enumerate(arrays)]
             got = strides((call if run == "eager" else compiled)(*ys))

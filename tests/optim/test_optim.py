@@ -584,8 +584,7 @@ def test_complex_parameters_within_a_compiled_step() -> None:
         z = pf.tensor([1 + 2j, -0.5j]).requires_grad_()
         optimizer = optim.Adam([z], lr=0.1, betas=(0.8, 0.9), amsgrad=True)
         step = wrap(lambda optimizer=optimizer: optimizer.step())
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
             for i in range(3):
                 z.grad = z.detach() * (1 - 1j * i)
                 step()
