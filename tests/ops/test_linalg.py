@@ -11,10 +11,8 @@ import pyframe as pf
 
 rng = np.random.default_rng(5)
 A33 = rng.standard_normal((3, 3)).astype(np.float32)
-A23 = rng.standard_normal((2, 3)).astype(np.float32)
 SINGULAR = np.array([[1, 2], [2, 4]], np.float32)
 INDEFINITE = np.array([[1, 2], [2, 1]], np.float32)
-FLOAT, INT = np.ones(3, np.float32), np.ones((3, 3), np.int64)
 
 
 @pytest.mark.parametrize("driver", [None, "gels", "gelsy", "gelsd", "gelss"])
