@@ -1,5 +1,6 @@
 """What layers and functions of nn refuse: PyTorch's type of error, and a text that says the op or
-layer, what was seen and what is expected. The rows are those of tests/refused.py."""
+layer, what was seen and what is expected. The rows are those of tests/refused.py, in which X, O and
+I make ones, zeros and zeros of int64."""
 
 from __future__ import annotations
 

@@ -191,33 +191,38 @@ def test_examples_of_vmap() -> None:
         alike(each[key].sum(0), p.grad, 1e-4, 1e-5)
 
 
-def steps_are_alike(torch: Any, name: str, device: str, **options: Any) -> None:
-    """Three compiled steps, one captured and two replayed, as PyTorch's."""
-    ours, theirs = pair(torch, name, 3, 4, **options)
-    ours, theirs = ours.float().to(device), theirs.float()
+def steps_are_alike(torch: Any, pair: tuple[Any, Any], run: Any, width: int, device: str) -> None:
+    """Three compiled steps, one captured and two replayed, as PyTorch's; `run(layer, x)` gives the
+    loss and a result."""
+    ours, theirs = pair[0].float().to(device), pair[1].float()
     optimizers = [
         lib.optim.SGD(layer.parameters(), lr=0.1) for lib, layer in ((pf, ours), (torch, theirs))
     ]
 
     def step(layer: Any, opt: Any, x: Any) -> Any:
         opt.zero_grad()
-        out, state = layer(x)
-        loss = out.square().mean() + flat(state)[-1].sum()
+        loss, out = run(layer, x)
         loss.backward()
         opt.step()
         return loss.detach(), out.detach()
 
     compiled = pf.compile(lambda x: step(ours, optimizers[0], x))
     for i in range(3):
-        x = numbers(3, 2, 3, seed=i).astype(np.float32)
+        x = numbers(3, 2, width, seed=i).astype(np.float32)
         got = compiled(pf.tensor(x, device=device))
         alike(got, step(theirs, optimizers[1], torch.tensor(x)), 1e-4, 1e-5)
     alike(list(ours.parameters()), list(theirs.parameters()), 1e-4, 1e-5)
 
 
+def recurrent(layer: Any, x: Any) -> Any:
+    out, state = layer(x)
+    return out.square().mean() + flat(state)[-1].sum(), out
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_compiled(name: str, torch: Any) -> None:
-    steps_are_alike(torch, name, "cpu", num_layers=2, bidirectional=True)
+    layers = pair(torch, name, 3, 4, num_layers=2, bidirectional=True)
+    steps_are_alike(torch, layers, recurrent, 3, "cpu")
 
 
 def test_a_compiled_layer_gives_its_history(torch: Any) -> None:
@@ -237,7 +242,7 @@ def test_a_compiled_layer_gives_its_history(torch: Any) -> None:
 
 
 def test_compiled_on_gpu(torch: Any, gpu: str) -> None:
-    steps_are_alike(torch, "LSTM", gpu)
+    steps_are_alike(torch, pair(torch, "LSTM", 3, 4), recurrent, 3, gpu)
 
 
 def test_dropout_compiled(torch: Any) -> None:
