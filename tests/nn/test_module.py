@@ -198,12 +198,6 @@ def test_what_is_not_there() -> None:
         Early()
 
 
-def test_what_is_no_tensor() -> None:
-    for make in (nn.Parameter, nn.Buffer):
-        with pytest.raises(TypeError, match=f"{make.__name__}: expected a Tensor, got list"):
-            make([1.0])  # type: ignore[arg-type]
-
-
 def test_regular_backward_hooks_on_all_modules() -> None:
     of = nn.modules.module
     seen: list[Any] = []

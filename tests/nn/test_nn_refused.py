@@ -152,6 +152,21 @@ nn.AdaptiveLogSoftmaxWithLoss(4, 5, [2])(X(3, 4), I(2)) -> batch dimension
 nn.AdaptiveLogSoftmaxWithLoss(4, 5, [2])(X(4), I(2)) -> expected input
 nn.AdaptiveLogSoftmaxWithLoss(4, 5, [2])(X(2, 4), I(2) + 5) -> in \[0, 4\]
 """
+OTHERS = r"""
+nn.Parameter([1.0]) -> TypeError: Parameter: expected a Tensor, got list
+nn.Buffer([1.0]) -> TypeError: Buffer: expected a Tensor, got list
+nn.init.calculate_gain("leaky_relu", "steep") -> negative_slope steep not a valid number
+nn.init.kaiming_uniform_(O(2, 2), mode="fan") -> Mode fan not supported
+nn.init.calculate_gain("swoosh") -> Unsupported nonlinearity swoosh
+nn.init.xavier_uniform_(O(3)) -> fewer than 2 dimensions
+nn.utils.fuse_conv_bn_eval(nn.Conv1d(2, 3, 1), nn.BatchNorm1d(3).eval())
+nn.utils.fuse_linear_bn_eval(nn.Linear(2, 3).eval(), nn.BatchNorm1d(3))
+nn.utils.fuse_linear_bn_eval(nn.Linear(2, 3).eval(), nn.BatchNorm1d(4).eval())
+nn.utils.fuse_conv_bn_eval(nn.Conv1d(2, 3, 1).eval(), nn.BatchNorm1d(3, 1e-5, 0.1, 1, 0).eval())
+nn.utils.parametrizations.orthogonal(nn.Linear(3, 3), "bias")
+nn.utils.parametrizations.orthogonal(nn.Linear(3, 3), "weights")
+nn.utils.parametrizations.orthogonal(nn.Linear(3, 3), orthogonal_map="qr")
+"""  # parameters, how they begin, and what is done to them
 RECURRENT = r"""
 nn.GRU(3, 4)(O(3))
 nn.LSTM(3, 4)(O(1, 2, 2, 3))
@@ -208,7 +223,7 @@ transformer()(O(*S), O(5, 2, 7))
 transformer()(O(*S), O(5, 3, 8))
 transformer(batch_first=True)(O(*S), O(4, 2, 8))
 """
-ROWS = [row for t in (FUNCTIONS, SPATIAL, LAYERS, RECURRENT, ATTENTION) for row in rows(t)]
+ROWS = [row for t in (FUNCTIONS, SPATIAL, LAYERS, OTHERS, RECURRENT, ATTENTION) for row in rows(t)]
 
 
 def names(t: Any) -> dict[str, Any]:

@@ -196,22 +196,6 @@ def test_fusion(torch: Any, layer: str, norm: str, args: Any, dims: int, kw: Any
 
 
 @in_both
-def test_what_can_not_be_fused(lib: Lib, numbers: Numbers) -> Any:
-    u, n = lib.nn.utils, lib.nn
-    for call in (
-        lambda: u.fuse_conv_bn_eval(n.Conv1d(2, 3, 1), n.BatchNorm1d(3).eval()),
-        lambda: u.fuse_linear_bn_eval(n.Linear(2, 3).eval(), n.BatchNorm1d(3)),
-        lambda: u.fuse_linear_bn_eval(n.Linear(2, 3).eval(), n.BatchNorm1d(4).eval()),
-        lambda: u.fuse_conv_bn_eval(
-            n.Conv1d(2, 3, 1).eval(), n.BatchNorm1d(3, track_running_stats=False).eval()
-        ),
-    ):
-        with pytest.raises(AssertionError):
-            call()
-    return []
-
-
-@in_both
 def test_memory_formats(lib: Lib, numbers: Numbers) -> Any:
     utils = lib.nn.utils
     net = lib.nn.Sequential(lib.nn.Conv2d(2, 3, 2), lib.nn.Sequential(lib.nn.Conv3d(1, 2, 1)))
@@ -520,15 +504,6 @@ def test_orthogonal(lib: Lib, numbers: Numbers, shape: tuple[int, int], kw: dict
         with pytest.raises(NotImplementedError):
             net.weight = q
     return out
-
-
-@in_both
-def test_what_can_not_be_orthogonal(lib: Lib, numbers: Numbers) -> Any:
-    orthogonal = lib.nn.utils.parametrizations.orthogonal
-    for name, kw in (("bias", {}), ("weights", {}), ("weight", {"orthogonal_map": "qr"})):
-        with pytest.raises(ValueError):
-            orthogonal(lib.nn.Linear(3, 3), name, **kw)
-    return []
 
 
 LAYERS: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
