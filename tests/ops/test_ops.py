@@ -14,11 +14,8 @@ import pyframe.nn.functional as F
 from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY, Op
 
-BY_NAME = pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
 # What no row can call by itself
 INTERNAL = set("const put to_device iota random_bits uniform_from_bits normal_from_bits".split())
-
-
 # On a software GPU each second one of an op's further rows.
 SPARED = {r.name: [pytest.mark.sampled(2)] for r in ROWS if ":" in r.name}
 
