@@ -823,23 +823,24 @@ def train(device: str, change: Any, clip: Any, compiled: bool) -> tuple[Any, Any
     return net, [run(x) for _ in range(5)], run
 
 
-@pytest.mark.parametrize("key", CHANGED)
-def test_training_compiled(key: str) -> None:
-    runs = [train("cpu", CHANGED[key], lambda some: None, compiled) for compiled in (False, True)]
-    (a, losses, _), (b, compiled, step) = runs
+def trains_alike(device: str, change: Any = lambda m: m, clip: Any = lambda some: None) -> None:
+    """Compiled on a device as eagerly on the CPU, with one capture."""
+    a, losses, _ = train("cpu", change, clip, False)
+    b, compiled, step = train(device, change, clip, True)
     alike(compiled, losses)
     alike(b.state_dict(), a.state_dict())
-    x = pf.ones(2, 3)
-    alike(b(x), a(x))
+    alike(b(pf.ones(2, 3, device=device)), a(pf.ones(2, 3)))
     assert (step.captured, step.replayed) == (1, 4)
+
+
+@pytest.mark.parametrize("key", CHANGED)
+def test_training_compiled(key: str) -> None:
+    trains_alike("cpu", CHANGED[key])
 
 
 @pytest.mark.parametrize("key", ["spectral norm", "pruned"])
 def test_training_compiled_on_the_gpu(gpu: str, key: str) -> None:
-    _, losses, _ = train("cpu", CHANGED[key], lambda some: None, False)
-    _, compiled, step = train(gpu, CHANGED[key], lambda some: None, True)
-    alike(compiled, losses)
-    assert (step.captured, step.replayed) == (1, 4)
+    trains_alike(gpu, CHANGED[key])
 
 
 def test_caching_and_compiled_functions() -> None:
@@ -875,11 +876,7 @@ CLIPS: dict[str, tuple[Any, int]] = {  # and how many dispatches more than witho
 
 @pytest.mark.parametrize("key", CLIPS)
 def test_clipping_in_a_compiled_step(key: str) -> None:
-    clip, _ = CLIPS[key]
-    _, losses, _ = train("cpu", lambda m: m, clip, False)
-    _, compiled, step = train("cpu", lambda m: m, clip, True)
-    alike(compiled, losses)
-    assert (step.captured, step.replayed) == (1, 4)
+    trains_alike("cpu", clip=CLIPS[key][0])
 
 
 def test_clipping_costs_few_dispatches(gpu: str, steady: Any) -> None:
