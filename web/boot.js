@@ -58,7 +58,7 @@ export async function boot(options, hear = () => {}) {
     try {
       return await start.run();
     } catch (error) {
-      if (/^(Load|Integrity)Error$/.test(error.name) || !await start.forget()) throw error;
+      if (/^(Load|Integrity)Error$/.test(error.name) || !await start.forget()) throw start.told(error);
       without = `failed: ${error.message}`;
     }
   }
@@ -75,6 +75,7 @@ class Start {
   #trial; // that of a note that a start with it is under way
   #early; // promise of the snapshot that is there, which may be too old
   #told = -1;
+  #version = ""; // of Pyodide
   #report;
 
   /** `without` says why no snapshot is to be used. */
@@ -99,6 +100,14 @@ class Start {
     return used.length > 0;
   }
 
+  /** An error, which tells too where Pyodide is another than these pages are made for. */
+  told(error) {
+    if (this.#version && !VERSIONS.includes(this.#version)) {
+      error.message += ` This page is made for Pyodide ${VERSIONS.at(-1)}, and what lies there is ${this.#version}.`;
+    }
+    return error;
+  }
+
   async run() {
     this.#say("Loading Python", 0);
     for (const name of PARTS) this.#files.expect(this.#index + name);
@@ -108,6 +117,7 @@ class Start {
     digest = quiet(pyframe.then((found) => found.digest));
     const script = quiet(this.#import("pyodide.asm.js"));
     const { loadPyodide, version } = await this.#import("pyodide.mjs");
+    this.#version = version;
     const compiled = quiet(this.#compile(version));
     const [stdlib, lock] = PARTS.slice(1).map((name) => quiet(this.#part(name, version)));
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from collections.abc import Iterator
 from io import BytesIO
@@ -291,6 +292,22 @@ def test_no_storage_and_a_file_that_comes_at_the_second_try(visitor: Visitor) ->
     assert report["snapshot"] == "this page can't keep anything"
     assert report["kept"] == []
     assert visitor.python(WORKS)
+
+
+def test_another_pyodide(visitor: Visitor) -> None:
+    """One that lacks what this one has says which it is: 314 has no pyodide.asm.js."""
+    folder = serve.pyodide_folder()
+    assert folder is not None
+    script = (folder / "pyodide.mjs").read_text().replace(serve.PYODIDE_VERSION, "314.0.7")
+    page = visitor.visit()
+    kind = "text/javascript"
+    page.route("**/pyodide.mjs", lambda r: r.fulfill(body=script, content_type=kind))
+    page.route("**/pyodide.asm.js", lambda r: r.fulfill(status=404))
+    expected = (
+        f"made for Pyodide {re.escape(serve.PYODIDE_VERSION)}, and what lies there is 314.0.7"
+    )
+    with pytest.raises(Exception, match=rf"pyodide\.asm\.js is missing.*{expected}"):
+        page.evaluate(BOOT, visitor.config)
 
 
 def test_a_policy_without_wasm(visitor: Visitor) -> None:
