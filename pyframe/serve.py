@@ -203,8 +203,9 @@ def _about(files: Mapping[str, bytes]) -> dict[str, bytes]:
     about = {"WHEEL": kind, "METADATA": named}  # if it was not installed, but put on Python's path
     with contextlib.suppress(PackageNotFoundError):
         installed = distribution(DISTRIBUTION)
-        texts = {n: installed.read_text(n) for n in ("METADATA", "licenses/LICENSE")}
-        about |= {name: text for name, text in texts.items() if text}
+        if installed.version == pyframe.__version__:  # else a checkout went on since
+            texts = {n: installed.read_text(n) for n in ("METADATA", "licenses/LICENSE")}
+            about |= {name: text for name, text in texts.items() if text}
     made = {f"{_NAMED}.dist-info/{name}": text.encode() for name, text in about.items()}
     rows = []
     for name, data in {**files, **made}.items():

@@ -102,10 +102,9 @@ class Start {
 
   /** An error, which tells too where Pyodide is another than these pages are made for. */
   told(error) {
-    if (this.#version && !VERSIONS.includes(this.#version)) {
-      error.message += ` This page is made for Pyodide ${VERSIONS.at(-1)}, and what lies there is ${this.#version}.`;
-    }
-    return error;
+    if (!this.#version || VERSIONS.includes(this.#version)) return error;
+    const made = `This page is made for Pyodide ${VERSIONS.at(-1)}, and what lies there is ${this.#version}.`;
+    return Object.assign(new Error(`${error.message} ${made}`, { cause: error }), { name: error.name });
   }
 
   async run() {

@@ -136,7 +136,7 @@ def _export(args: argparse.Namespace) -> int:
                 weights=args.weights, single=args.single, cpu=not args.no_cpu,
             )  # fmt: skip
     if args.offline:
-        offline.keep(Path(done.path) / "index.html")
+        done.files.update(offline.keep(done.path / "index.html"))
     for why in done.left_out:
         print(f"pyframe export: {why}", file=sys.stderr)
     for name, size in done.files.items():

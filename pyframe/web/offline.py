@@ -15,9 +15,9 @@ WORKER, MANIFEST, ICON = "offline.js", "manifest.webmanifest", "icon.svg"
 HEAD = f'<link rel="manifest" href="{MANIFEST}">\n<script src="{WORKER}" defer></script>'
 
 
-def keep(page: Path) -> None:
+def keep(page: Path) -> dict[str, int]:
     """Add a service worker that keeps all files of the exported `page`, an index.html, and a
-    manifest, with which phones install it."""
+    manifest, with which phones install it; gives the bytes of the files that it wrote."""
     text, site = page.read_text("utf-8"), page.parent
     titled = re.search("<title>(.*?)</title>", text, re.DOTALL)
     title = html.unescape(titled[1]) if titled else site.name
@@ -36,3 +36,4 @@ def keep(page: Path) -> None:
     for start, value in {"const FILES = ": digests, "const VERSION = ": version}.items():
         worker = re.sub(f"^{start}[^;]*;", f"{start}{json.dumps(value)};", worker, flags=re.M)
     (site / WORKER).write_text(worker, "utf-8")
+    return {name: (site / name).stat().st_size for name in (page.name, ICON, MANIFEST, WORKER)}
