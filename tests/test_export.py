@@ -21,6 +21,8 @@ import natively
 import numpy as np
 import pytest
 from exported import batches, by_python, convolutional, gan, mlp, rate
+from samples import ROWS, Row
+from samples.row import weights
 
 import pyframe as pf
 from pyframe import nn, optim
@@ -182,6 +184,41 @@ def played_on(request: pytest.FixtureRequest) -> str:
     else:
         pytest.importorskip("wasmtime")
     return str(request.param)
+
+
+def test_sample_rows_on_the_cpu(tmp_path: Path) -> None:
+    """Ops and their gradients by the exported module are what Python computes."""
+    pytest.importorskip("wasmtime")
+    held = 0
+    for row in (r for r in ROWS[::6] if r.specs and not r.cpu and not r.scipy):
+        given = row.tensors(pf)
+        if row.grad:
+            given.append(weights(pf, row.call(pf, pf.nn.functional, *given)))
+
+        def fn(*xs: pf.Tensor, row: Row = row) -> list[pf.Tensor]:
+            xs, seed = (xs[:-1], xs[-1]) if row.grad else (xs, None)
+            xs = [x.detach().requires_grad_(row.grad and x.is_floating_point()) for x in xs]
+            return [y.detach() for y in row.results(pf, *xs, seed=seed) if y is not None]
+
+        given = [x.detach() for x in given]
+        try:
+            folder = tmp_path / row.name.replace(":", "-")
+            done = pf.web.export({"ask": fn}, {"ask": tuple(given)}, to=folder, element=False)
+        except (ExportError, UserWarning):
+            continue  # it reads values, or has no form without a GPU: told, which is tested above
+        assert "cpu.wasm" in done.files
+        found = Played(folder, "cpu").run("ask", *[x.numpy() for x in given])
+        for got, want in zip(found, fn(*given), strict=True):
+            expected = want.numpy()
+            if want.is_floating_point():
+                scale = max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0)))
+                np.testing.assert_allclose(
+                    got, expected, rtol=2e-4, atol=2e-5 * row.tol * scale, err_msg=row.name
+                )
+            else:
+                np.testing.assert_array_equal(got.view(np.int32), expected, err_msg=row.name)
+        held += 1
+    assert held > 80
 
 
 @pytest.mark.parametrize("size", [9, 5000])
