@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 import re
 import runpy
@@ -294,10 +295,12 @@ def get_pyodide() -> ModuleType:
 
 def lock_file(folder: Path, sha256: str) -> None:
     folder.mkdir()
-    (folder / "pyodide-lock.json").write_text(
-        f'{{"info": {{"version": "{serve.PYODIDE_VERSION}"}}, "packages": {{"numpy": '
-        f'{{"file_name": "numpy.whl", "sha256": "{sha256}"}}}}}}'
-    )
+    packages = {
+        name: {"file_name": f"{name}.whl", "sha256": sha256, "depends": depends}
+        for name, depends in {"numpy": [], "stack-data": ["Pure_Eval"], "pure-eval": []}.items()
+    }
+    text = json.dumps({"info": {"version": serve.PYODIDE_VERSION}, "packages": packages})
+    (folder / "pyodide-lock.json").write_text(text)
 
 
 def without_internet(get_pyodide: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +325,7 @@ def test_get_pyodide_takes_the_wheel_that_the_lock_names(
     (good / "numpy.whl").write_bytes(b"the wheel")
     lock_file(parts, hashlib.sha256(b"the wheel").hexdigest())
     monkeypatch.setenv("PYFRAME_WHEELS", str(good))
-    get_pyodide.get_numpy(parts)
+    get_pyodide.get_packages(parts, ["numpy"])
     assert (parts / "numpy.whl").read_bytes() == b"the wheel"
     assert not get_pyodide.complete(parts), "the runtime's own files are still missing"
     for name in get_pyodide.RUNTIME:
@@ -330,6 +333,24 @@ def test_get_pyodide_takes_the_wheel_that_the_lock_names(
     assert get_pyodide.complete(parts)
     (parts / "numpy.whl").write_bytes(b"half the whe")
     assert not get_pyodide.complete(parts)
+
+
+def test_get_pyodide_takes_what_a_package_depends_on(
+    get_pyodide: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_internet(get_pyodide, monkeypatch)
+    good, parts = tmp_path / "good", tmp_path / "parts"
+    good.mkdir()
+    for name in ("stack-data.whl", "pure-eval.whl"):
+        (good / name).write_bytes(b"the wheel")
+    lock_file(parts, hashlib.sha256(b"the wheel").hexdigest())
+    monkeypatch.setenv("PYFRAME_WHEELS", str(good))
+    get_pyodide.get_packages(parts, ["stack_data"])
+    shutil.rmtree(good)
+    get_pyodide.get_packages(parts, ["stack_data"])  # they are there
+    assert {path.name for path in parts.glob("*.whl")} == {"stack-data.whl", "pure-eval.whl"}
+    with pytest.raises(SystemExit, match=r"Pyodide 0\.27\.7 has no package nothing"):
+        get_pyodide.get_packages(parts, ["nothing"])
 
 
 def test_get_pyodide_refuses_a_wheel_with_another_hash(
@@ -343,6 +364,6 @@ def test_get_pyodide_refuses_a_wheel_with_another_hash(
     lock_file(parts, hashlib.sha256(b"the wheel").hexdigest())
     monkeypatch.setenv("PYFRAME_WHEELS", str(bad))
     with pytest.raises(SystemExit, match="no source has numpy.whl"):
-        get_pyodide.get_numpy(parts)
+        get_pyodide.get_packages(parts, ["numpy"])
     assert "refused from" in capsys.readouterr().err
     assert not (parts / "numpy.whl").exists()
