@@ -4,7 +4,8 @@
     await pf.web.notebook.connect()          # in a page: gives Python the GPU; natively nothing
     pf.web.notebook.frame("points.py")       # a cell that shows <py-frame>
 
-In JupyterLite `%pip install <address of pyframe's wheel>` comes first.
+In JupyterLite `%pip install <address of pyframe's wheel>` comes first, unless pyframe stands in the
+lock file of its Pyodide.
 """
 
 from __future__ import annotations
@@ -171,9 +172,15 @@ def _origin() -> str:
     """The folder of the site that pyframe's wheel was installed from, in which it lies beside
     NumPy."""
     try:
-        url = metadata.distribution(DISTRIBUTION).read_text("PYODIDE_URL")
+        package = metadata.distribution(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         url = None
+    else:
+        url = package.read_text("PYODIDE_URL")  # micropip's
+        if not url and package.read_text("PYODIDE_SOURCE") == "pyodide":  # by Pyodide's lock file
+            import pyodide_js
+
+            url = str(pyodide_js._api.config.indexURL)
     if not url:
         raise ValueError(
             "frame: expected base=, the address of the folder that pyframe.js lies in, such as "

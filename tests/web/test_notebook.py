@@ -122,13 +122,6 @@ def test_a_kernel_trains(kernel: Kernel) -> None:
 def test_a_cell_shows_a_program(kernel: Kernel, tab: Tab) -> None:
     """A program that is written in the kernel, in the element of the folder the wheel lies in."""
     kernel.run(f"open('points.py', 'w').write({POINTS!r})")
-    with pytest.raises(Exception, match="frame: expected base=, the address of the folder that"):
-        kernel.run("pf.web.notebook.frame('points.py')")
-    kernel.run(  # as micropip does
-        "from importlib import metadata\n"
-        "path = metadata.distribution('pyframe-webgpu')._path / 'PYODIDE_URL'\n"
-        f"path.write_text('{tab.url}{serve.WHEEL}')"
-    )
     shown = kernel.run(
         "pf.web.notebook.frame('points.py', device='cpu', loading='eager')._repr_html_()"
     )
@@ -139,6 +132,17 @@ def test_a_cell_shows_a_program(kernel: Kernel, tab: Tab) -> None:
     assert loss > 0
     assert frame.evaluate("el => el.source") == POINTS
     assert frame.evaluate("el => el.spec.title") == "Points </script>"
+    kernel.run(  # as micropip does
+        "from importlib import metadata\n"
+        "path = metadata.distribution('pyframe-webgpu')._path\n"
+        "path.joinpath('PYODIDE_URL').write_text('https://a.org/wheels/pyframe.whl')"
+    )
+    assert "https://a.org/wheels/pyframe.js" in kernel.run(
+        "pf.web.notebook.frame('points.py').page"
+    )
+    kernel.run("for name in 'URL', 'SOURCE': path.joinpath(f'PYODIDE_{name}').unlink()")
+    with pytest.raises(Exception, match="frame: expected base=, the address of the folder that"):
+        kernel.run("pf.web.notebook.frame('points.py')")
 
 
 def test_jupyter_serves_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
