@@ -1,22 +1,28 @@
-"""pyframe as a package of somebody else's Pyodide: PyScript in a page, and Node."""
+"""pyframe as a package of somebody else's Pyodide: PyScript in a page, JupyterLite, and Node."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import subprocess
+import sys
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from pyframe import serve
 from pyframe.web import site as sites
 
 from .conftest import Tab, files
 
 # The newest that runs on Pyodide 0.27: later ones import `jsnull`, which Pyodide 0.28 brought.
 PYSCRIPT = "@pyscript/core@0.6.66"
+JUPYTERLITE = ("jupyterlite-core==0.6.4", "jupyterlite-pyodide-kernel==0.6.1")
+KERNEL = ("ipython", "jedi", "ssl", "sqlite3")  # what its kernel takes of Pyodide's packages
 PROGRAM = """
 import pyframe as pf
 from pyframe import nn
@@ -27,17 +33,27 @@ y = (x[:, 0] > x[:, 1]).long()
 net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))
 model = pf.Model(net, nn.CrossEntropyLoss(), pf.optim.Adam(net.parameters(), lr=0.05))
 """
+TRAIN = """
+import json
+await pf.web.notebook.connect()
+losses = []
+for device in ("cpu", "gpu"):
+    history = await model.fit_async(x, y, epochs=3, device=device, verbose=0)
+    losses.append(history.history["loss"])
+"""
+SHOW = """
+from pathlib import Path
+Path("points.py").write_text("x = 1")
+pf.web.notebook.frame("points.py")
+"""
 PAGE = """<!doctype html>
 <meta charset="utf-8">
 <link rel="icon" href="data:,">
 <script type="module" src="pyscript/core.js"></script>
 <output></output>
 <script type="py" config='{"interpreter": "/pyodide/pyodide.mjs", "packages": ["pyframe"]}'>
-import json
 from pyscript import document
 %s
-await pf.web.notebook.connect()
-losses = [(await model.fit_async(x, y, epochs=3, device=d)).history["loss"] for d in ("cpu", "gpu")]
 document.querySelector("output").textContent = json.dumps(losses)
 </script>
 """
@@ -70,7 +86,7 @@ def pyscript(site: Path, tmp_path: Path) -> Iterator[str]:
     (archive,) = tmp_path.glob("*.tgz")
     shutil.unpack_archive(archive, tmp_path, "gztar", filter="data")
     (tmp_path / "package" / "dist").rename(site / "pyscript")
-    (site / "index.html").write_text(PAGE % PROGRAM)
+    (site / "index.html").write_text(PAGE % (PROGRAM + TRAIN))
     with files(site) as url:
         yield url
 
@@ -83,6 +99,61 @@ def test_pyscript_takes_the_package(pyscript: str, visited: Any, server: Any) ->
     losses = json.loads(page.wait_for_function(text, timeout=240_000).json_value())
     for found in losses:
         assert found[0] > found[-1]
+    tab.close()
+
+
+def install(*commands: list[Any]) -> None:
+    """Run what asks PyPI for something; skips where it has nothing."""
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"PyPI lacks something here: {done.stderr.strip().splitlines()[-1]}")
+
+
+@pytest.fixture
+def jupyterlite(
+    tmp_path: Path, pyodide_files: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """The address of a site of JupyterLite's with pyframe's export in it, as the README says."""
+    venv.create(tmp_path / "env", with_pip=True)
+    python, lite, site = tmp_path / "env/bin/python", tmp_path / "lite", tmp_path / "lite/_output"
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    checkout = tmp_path / "checkout"
+    (checkout / "scripts").mkdir(parents=True)
+    shutil.copy(serve.ROOT / "scripts" / "get_pyodide", checkout / "scripts")
+    shutil.copytree(serve.ROOT / "build" / "pyodide", checkout / "build" / "pyodide")
+    install(
+        [*pip, "install", *JUPYTERLITE],
+        [*pip, "download", "--no-deps", "--dest", lite / "pypi", "comm==0.2.2"],
+        [sys.executable, checkout / "scripts" / "get_pyodide", *KERNEL],
+    )
+    settings = {"@jupyterlite/pyodide-kernel-extension:kernel": {
+        "pyodideUrl": "./pyframe/pyodide/pyodide.js"}}  # fmt: skip
+    config = {"jupyter-lite-schema-version": 0,
+              "jupyter-config-data": {"litePluginSettings": settings}}  # fmt: skip
+    (lite / "jupyter-lite.json").write_text(json.dumps(config))
+    build = [python.with_name("jupyter-lite"), "build"]
+    subprocess.run(build, cwd=lite, check=True, capture_output=True)
+    for name, text in {"favicon.ico": "", "api/contents/all.json": '{"content": []}'}.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    monkeypatch.setattr(serve, "pyodide_folder", lambda: checkout / "build" / "pyodide")
+    sites.embed(site / "pyframe")
+    with files(site) as url:
+        yield url
+
+
+def test_jupyterlite_takes_the_package(jupyterlite: str, browser: Any, server: Any) -> None:
+    """A cell that imports it and no more than that before; then one that shows a program."""
+    tab = Tab(browser, server)
+    tab.url = jupyterlite
+    cell = f"{PROGRAM}{TRAIN}print(json.dumps(losses))\n{SHOW}"
+    page = tab.open(f"repl/index.html?kernel=python&code={quote(cell)}")
+    told = page.locator(".jp-OutputArea-output pre").first.text_content(timeout=240_000)
+    for found in json.loads(told):
+        assert found[0] > found[-1]
+    shown = page.locator("iframe[title='points.py']").get_attribute("srcdoc", timeout=20_000)
+    assert f"{jupyterlite}pyframe/pyframe.js" in shown
     tab.close()
 
 
