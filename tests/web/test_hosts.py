@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -115,24 +116,25 @@ def jupyterlite(
     tmp_path: Path, pyodide_files: None, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
     """The address of a site of JupyterLite's with pyframe's export in it, as the README says."""
+    readme = (serve.ROOT / "README.md").read_text()
+    for command in (("pip install", *JUPYTERLITE), ("scripts/get_pyodide", *KERNEL)):
+        assert " ".join(command) in readme
+    config = re.search(r'```json\n({"jupyter-lite.*?)```', readme, re.DOTALL)
+    assert config
     venv.create(tmp_path / "env", with_pip=True)
-    python, lite, site = tmp_path / "env/bin/python", tmp_path / "lite", tmp_path / "lite/_output"
+    python, lite, site = tmp_path / "env/bin/python", tmp_path / "lite", tmp_path / "site"
     pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     checkout = tmp_path / "checkout"
     (checkout / "scripts").mkdir(parents=True)
     shutil.copy(serve.ROOT / "scripts" / "get_pyodide", checkout / "scripts")
-    shutil.copytree(serve.ROOT / "build" / "pyodide", checkout / "build" / "pyodide")
+    shutil.copytree(str(serve.pyodide_folder()), checkout / "build" / "pyodide")
     install(
         [*pip, "install", *JUPYTERLITE],
         [*pip, "download", "--no-deps", "--dest", lite / "pypi", "comm==0.2.2"],
         [sys.executable, checkout / "scripts" / "get_pyodide", *KERNEL],
     )
-    settings = {"@jupyterlite/pyodide-kernel-extension:kernel": {
-        "pyodideUrl": "./pyframe/pyodide/pyodide.js"}}  # fmt: skip
-    config = {"jupyter-lite-schema-version": 0,
-              "jupyter-config-data": {"litePluginSettings": settings}}  # fmt: skip
-    (lite / "jupyter-lite.json").write_text(json.dumps(config))
-    build = [python.with_name("jupyter-lite"), "build"]
+    (lite / "jupyter-lite.json").write_text(config[1])
+    build = [python.with_name("jupyter-lite"), "build", "--output-dir", site]
     subprocess.run(build, cwd=lite, check=True, capture_output=True)
     for name, text in {"favicon.ico": "", "api/contents/all.json": '{"content": []}'}.items():
         (site / name).parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +146,7 @@ def jupyterlite(
 
 
 def test_jupyterlite_takes_the_package(jupyterlite: str, browser: Any, server: Any) -> None:
-    """A cell that imports it and no more than that before; then one that shows a program."""
+    """One cell, with nothing installed before: it imports, trains, and shows a program."""
     tab = Tab(browser, server)
     tab.url = jupyterlite
     cell = f"{PROGRAM}{TRAIN}print(json.dumps(losses))\n{SHOW}"
