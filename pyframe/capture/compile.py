@@ -45,6 +45,7 @@ from pyframe.capture.sources import shown
 from pyframe.core.devices import cpu, device as Device, flush, gone
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
+from pyframe.core.trace import recording, settle
 from pyframe.graph.program import Program
 from pyframe.tensor import Tensor
 
@@ -129,6 +130,8 @@ class CompiledFunction(Generic[P, R]):
         """Replay the call; or capture it, if none of its captures holds; or run it eagerly."""
         if self.eager or mode.capture is not None:
             return self.fn(*args, **kwargs)
+        if recording.open:
+            settle()
         # A replay on a GPU, and every capture, changes state that all threads share. That lock
         # comes first: what is captured may call a function that another thread replays.
         with _CAPTURING if self.on_device else self.lock, self.lock:

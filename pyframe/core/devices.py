@@ -327,7 +327,7 @@ def set_default_device(d: str | device | None) -> None:
 
 
 def flush() -> None:
-    """Run what the GPUs have recorded and not run yet; on the CPU there is nothing to wait for."""
-    for d in list(device._known.values()):  # each compiled step asks: no call but for GPUs in use
-        if d.type != "cpu" and "executor" in d.__dict__:
+    """Run what devices have recorded and not run yet."""
+    for d in list(device._known.values()):  # each compiled step asks: no call but for those in use
+        if "executor" in d.__dict__ and d.executor.pending:
             d.executor.flush()

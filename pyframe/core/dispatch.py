@@ -15,8 +15,9 @@ from pyframe.core import dtypes as dt, host_memory, op as _op
 from pyframe.core.devices import cpu, device as Device, flush
 from pyframe.core.grad_node import GradNode, split
 from pyframe.core.modes import mode, set_inference
-from pyframe.core.node import Node
+from pyframe.core.node import Node, Pending, is_array
 from pyframe.core.op import MOVEMENT, REGISTRY, ROUTINE, Op, Turned
+from pyframe.core.trace import HELD, MOST, recording, settle, trace
 from pyframe.core.view import inverse_order, memory_order
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def in_order(
     try:
         lying = inputs
         if mode.capture is None:
-            nodes = tuple([n if not n.shape else _lying(n, order, way is computed) for n in nodes])
+            nodes = tuple([n if not n.shape else _lying(n, order) for n in nodes])
         else:
             lying = tuple([x if type(x) is Node else permuted(x, order) for x in inputs])
             nodes = tuple([x if type(x) is Node else x._value() for x in lying])
@@ -97,27 +98,32 @@ def in_order(
     return out
 
 
-def _lying(n: Node, order: tuple[int, ...], now: bool) -> Node:
-    """`permuted` of a value; `now`: NumPy has it."""
+def _lying(n: Node, order: tuple[int, ...]) -> Node:
+    """`permuted` of a value."""
     shape: tuple[int, ...] = n.shape
-    if now:
-        data = n.data if len(shape) == len(order) else n.data[(None,) * (len(order) - len(shape))]
+    make = Pending.of if type(n) is Pending else Node
+    if make is Node and not n.device.always_lazy:
+        data = n.data
+        if len(shape) < len(order):
+            data = data[(None,) * (len(order) - len(shape))]
+            n = Node(None, (), (), data.shape, n.dtype, n.device, data)
         data = data.transpose(order)
-        return Node(None, (), (), data.shape, n.dtype, n.device, data)
-    if n.op is _op.PERMUTE and n.data is None and n.attrs == (inverse_order(order),):
+        return Node(_op.PERMUTE, (n,), (order,), data.shape, n.dtype, n.device, data)
+    back = n.op is _op.PERMUTE and n.attrs == (inverse_order(order),)
+    if back and (make is not Node or n.data is None):
         return n.inputs[0]
     shape = (1,) * (len(order) - len(shape)) + shape
     size = tuple([shape[d] for d in order])
     if shape != n.shape:
-        n = Node(REGISTRY["reshape"], (n,), (shape,), shape, n.dtype, n.device)
-    return Node(_op.PERMUTE, (n,), (order,), size, n.dtype, n.device)
+        n = make(REGISTRY["reshape"], (n,), (shape,), shape, n.dtype, n.device)
+    return make(_op.PERMUTE, (n,), (order,), size, n.dtype, n.device)
 
 
 def order_of(shape: tuple[int, ...], *operands: Tensor) -> tuple[int, ...] | None:
     """The order of the dims of an elementwise result in memory; None for row-major."""
     for x in operands:
         if type(x._view_chain) is Turned:
-            now = computes_now(x._node.device)  # any unit will do
+            now = all(map(at_hand, operands))  # any unit will do
             lie = [(x._node.shape, x._node.data.strides if now else x.stride()) for x in operands]
             return memory_order(shape, tuple(lie))
     return None
@@ -157,10 +163,12 @@ def seen_in(lying: Tensor, order: tuple[int, ...]) -> Tensor:
         return out
     n = out._node
     shape = tuple([n.shape[d] for d in back[0]])
-    if computes_now(n.device):
-        out._node = Node(None, (), (), shape, n.dtype, n.device, n.data.transpose(back[0]))
+    if at_hand(out):
+        data = n.data.transpose(back[0])
+        out._node = Node(_op.PERMUTE, (n,), back, shape, n.dtype, n.device, data)
     else:
-        out._node = Node(_op.PERMUTE, (n,), back, shape, n.dtype, n.device)
+        make = Pending.of if type(n) is Pending else Node
+        out._node = make(_op.PERMUTE, (n,), back, shape, n.dtype, n.device)
     out._view_chain, out._viewed_writes = Turned(((_op.PERMUTE, back),)), out._storage.writes
     out._touched()
     return out
@@ -168,9 +176,10 @@ def seen_in(lying: Tensor, order: tuple[int, ...]) -> Tensor:
 
 def _row_major(out: Tensor) -> Tensor:
     """A new result, whose memory is in row-major order, whatever NumPy made of its operands."""
-    data = out._node.data
-    if type(data) is np.ndarray and not data.flags.c_contiguous:
-        out._node.data = np.ascontiguousarray(data)
+    if type(out._node) is not Pending:
+        data = out._node.data
+        if type(data) is np.ndarray and not data.flags.c_contiguous:
+            out._node.data = np.ascontiguousarray(data)
     return out
 
 
@@ -186,30 +195,56 @@ def computed(
     op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
     shape: tuple[int, ...], dtype: dt.dtype, device: Device,
 ) -> Tensor:  # fmt: skip
-    """On the CPU: NumPy computes it now."""
+    """On the CPU: NumPy computes it now, or it is recorded, see `_later`."""
     fn = op.numpy
     if fn is None:
         return by_fallback(op, inputs, attrs)
+    for n in nodes:
+        if type(n) is Pending or n.data.size >= recording.least:
+            out = _later(op, inputs, attrs, nodes, shape, dtype, device)
+            if out is not None:
+                return out
+            break
+    data = on_numpy(op, [n.data for n in nodes], attrs, shape, dtype)
+    if op.alias:
+        out = new(Node(op, nodes, attrs, shape, dtype, device, data))
+        if not data.size or np.may_share_memory(data, inputs[0]._node.data):
+            out._share(inputs[0], op, attrs)
+        else:
+            out._node = out._storage.node = Node(None, (), (), shape, dtype, device, data)
+            if not data.flags.writeable:
+                out._node.data = data.copy()
+    else:
+        out = new(Node(None, (), (), shape, dtype, device, data))
+    if op.differentiable and mode.grad:
+        note_history(op, inputs, attrs, out)
+    return out
+
+
+def on_numpy(
+    op: Op, arrays: list[Any], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: dt.dtype
+) -> Any:
+    """What NumPy gives for an op: an array of this dtype, row-major unless it is a view."""
+    fn: Any = op.numpy
     try:
-        if len(nodes) == 2 and not attrs:
-            a, b = nodes
-            x, y = a.data, b.data
+        if len(arrays) == 2 and not attrs:
+            x, y = arrays
             if (
                 x.nbytes >= host_memory.LEAST
                 and type(fn) is np.ufunc
-                and a.dtype is b.dtype is dtype
+                and x.dtype == y.dtype == dtype.numpy
             ):
                 data = _quiet.run(fn, x, y, out=host_memory.empty(shape, dtype.numpy))
             else:
                 data = _quiet.run(fn, x, y)
         else:
-            data = _quiet.run(fn, *[n.data for n in nodes], *attrs)
+            data = _quiet.run(fn, *arrays, *attrs)
     except RuntimeError:
         if not _quiet.entered():
             raise
         # a finalizer calls this op within another one's NumPy
         with np.errstate(all="ignore"):
-            data = fn(*[n.data for n in nodes], *attrs)
+            data = fn(*arrays, *attrs)
     except ValueError:
         dt.check_room(*shape, itemsize=dtype.itemsize)
         raise
@@ -222,15 +257,69 @@ def computed(
             data = _quiet.run(data.astype, dtype.numpy)  # float16 may overflow
         if dtype.narrow is not None:
             data = dtype.narrow(data)
-    out = new(Node(None, (), (), shape, dtype, device, data))
+    return data
+
+
+def records(x: Tensor) -> bool:
+    """Whether an op on `x`, of the CPU, may be recorded."""
+    n = x._node
+    return mode.records and (
+        type(n) is Pending or (n.data.size >= recording.least and can_record())
+    )
+
+
+def _later(
+    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
+    shape: tuple[int, ...], dtype: dt.dtype, device: Device,
+) -> Tensor | None:  # fmt: skip
+    """Record an op of the CPU that has recorded operands or large ones, if that may be: where a
+    compiler is at hand, it runs with others in one Program, see runtime/host.py."""
+    if not mode.records or not can_record():
+        return None
+    some = exposed = False
+    for x, n in zip(inputs, nodes, strict=True):
+        if not n.dtype.on_plans:
+            return None
+        if type(n) is Pending:
+            some = True
+        elif type(x) is not Node and x._storage.exposed:
+            exposed = True
     if op.alias:
-        if not data.size or np.may_share_memory(data, inputs[0]._node.data):
+        if not some or op.view is None:
+            return None
+    elif not some and (dtype.category != dt.FLOAT or nodes[0].dtype.category != dt.FLOAT):
+        return None
+    elif op.kind == ROUTINE and op.lower_routine is None and op.routine is None:
+        return None  # NumPy's own, which may refuse values
+    if not dtype.on_plans or (shape and max(shape) > 1 << 40):  # there is no room
+        return None
+    if op.fuses:
+        return None if dtype.itemsize < 4 else by_fallback(op, inputs, attrs)
+    if exposed:  # what others write to it later must not be seen
+        if not some and op.kind != ROUTINE:
+            return None
+        nodes = tuple([_own(x, n) for x, n in zip(inputs, nodes, strict=True)])
+    node = Pending.of(op, nodes, attrs, shape, dtype, device)
+    out = new(node)
+    with device.executor.lock:
+        here = trace()
+        here.record(node)
+        if op.alias:
             out._share(inputs[0], op, attrs)
-        elif not data.flags.writeable:
-            out._node.data = data.copy()
+        else:
+            here.waiting.append(weakref.ref(out._storage))
+            if len(here.nodes) > MOST or here.held > HELD:
+                settle()
     if op.differentiable and mode.grad:
         note_history(op, inputs, attrs, out)
     return out
+
+
+def _own(x: Any, n: Node) -> Node:
+    """A copy of an operand, if others may write to its memory."""
+    if type(x) is Node or type(n) is Pending or not x._storage.exposed:
+        return n
+    return Node(None, (), (), n.shape, n.dtype, n.device, n.data.copy())
 
 
 def recorded(
@@ -366,8 +455,14 @@ def computes_now(device: Device) -> bool:
 
 
 def values_known(x: Tensor) -> bool:
-    """Whether the value of `x` may be looked at: it is there, and nobody has to be told."""
+    """Whether the value of `x` may be looked at, and nobody has to be told; where the CPU has only
+    recorded it, looking has it computed."""
     return mode.capture is None and not x._node.device.always_lazy
+
+
+def at_hand(x: Tensor) -> bool:
+    """Whether the value of `x` is there, in memory of the host."""
+    return mode.capture is None and is_array(x._node)
 
 
 def runs_kernel(op: Op, device: Device) -> bool:
@@ -390,13 +485,15 @@ def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:
 
 
 new: Callable[[Node], Tensor] = None  # type: ignore[assignment]  # see tensor/tensor.py
+can_record: Callable[[], bool] = None  # type: ignore[assignment]  # see runtime/host.py
 
 
 def provide(**declared: Any) -> None:
     """Take what core calls and a module above it declares: `new`, which makes a tensor of its own
-    for a node, and the names at the end of op.py. Nothing else in core is set from above."""
+    for a node, `can_record`, whether recorded work of the CPU can be compiled, and the names at the
+    end of op.py. Nothing else in core is set from above."""
     for name, value in declared.items():
-        home = globals() if name == "new" else vars(_op)
+        home = globals() if name in ("new", "can_record") else vars(_op)
         if home[name] is not None:
             raise ValueError(f"{name} is declared twice")
         home[name] = value

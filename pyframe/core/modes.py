@@ -112,10 +112,12 @@ class _State(threading.local):
     """What the ops of this thread do besides computing."""
 
     grad = True  # record gradients
+    records = True  # ops on large tensors of the CPU may be recorded, see core/dispatch.py
     inference = False  # what is made is an inference tensor
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack), the innermost last
     training: Any = None  # {id of a module: its mode} in this thread alone: nn's Evaluation
     autocast: Any = None  # within pf.autocast: the dtypes that it casts to, see ops/api/autocast.py
+    trace: Any = None  # what was recorded for the CPU, see core/trace.py
     capture: Recorder | None = None  # while there is one, every device is lazy
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
+import numpy as np
+
 from pyframe.core import dtypes as dt
 
 if TYPE_CHECKING:
@@ -73,18 +75,65 @@ class Node:
         return f"Node({name}, {list(self.shape)}, {self.dtype.name})"
 
 
+_data: Any = Node.__dict__["data"]  # the slot
+
+
+class Pending(Node):
+    """A value of the CPU that is recorded and not computed yet. Who asks for its `data` has it
+    computed; then it is a Node like others. Until then its slot holds the Trace that it is in, or
+    None for a view."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(
+        cls, op: Op | None, inputs: tuple[Node, ...], attrs: tuple[Any, ...],
+        shape: tuple[int, ...], dtype: DType, device: Device,
+    ) -> Node:  # fmt: skip
+        """What `op` gives."""
+        self = Node(op, inputs, attrs, shape, dtype, device)
+        self.__class__ = cls
+        return self
+
+    @property
+    def data(self) -> Any:
+        """The value, computed now; None for who computes it."""
+        found = _data.__get__(self)
+        if type(found) is not np.ndarray:
+            self.device.executor.force(self)
+            found = _data.__get__(self)
+        return found if type(found) is np.ndarray else None
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        _data.__set__(self, value)
+
+
+def recorded_in(node: Pending) -> Any:
+    """The Trace that a recorded node is in; None for a view."""
+    return _data.__get__(node)
+
+
+def is_array(node: Node) -> bool:
+    """Whether a write may change what the node holds: a NumPy array's, but no buffer's, and nothing
+    that is only recorded."""
+    return type(node) is not Pending and node.data is not None and not node.device.always_lazy
+
+
 class Storage:
     """What a tensor and its views share: the whole value, and how often it was written to.
 
     `writes` counts all writes: a view looks there whether its own node is out of date. `version`
     counts those that autograd minds: not those through `x.data`, and none (it is UNCOUNTED) to the
-    memory of inference tensors.
+    memory of inference tensors. `exposed` says that others than tensors may write to the memory: a
+    NumPy array that shares it, or who knows its address.
     """
 
-    __slots__ = ("__weakref__", "node", "version", "writes")
+    __slots__ = ("__weakref__", "exposed", "node", "version", "writes")
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self.exposed = False
         self.version = self.writes = 0
 
     def wrote(self, times: int = 1) -> None:

@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -33,12 +34,19 @@ def compiler() -> Compiler | None:
     return cpu.compiler()
 
 
+@functools.cache
+def can_record() -> bool:
+    """Whether what the CPU records can be compiled, and PYFRAME_EAGER=1 does not ask for each op to
+    be computed when it is called."""
+    if os.environ.get("PYFRAME_EAGER", "") == "1" or os.environ.get("PYFRAME_CPU", "") == "numpy":
+        return False
+    return sys.platform != "emscripten" and find_spec("llvmlite") is not None
+
+
 def adapter() -> str:
     """What computes on the CPU, for people: also how to have it compile, where it could."""
     if made := compiler():
         return made.adapter
-    from importlib.util import find_spec
-
     from pyframe.codegen.numpy.threads import cores
     from pyframe.core.extras import install
 

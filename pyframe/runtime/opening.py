@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from pyframe.core import devices
+from pyframe.core import devices, dispatch
 from pyframe.core.devices import Opener, device as Device
 from pyframe.runtime import cpu
 
@@ -38,8 +38,9 @@ def _over(backend: Any) -> Executor:
 class _CPU(Opener):
     def open(self, d: Device) -> Executor:
         from pyframe.backend.interpreter import COMPILED, HOST, HostBackend
+        from pyframe.runtime.host import HostExecutor
 
-        return _over(HostBackend(COMPILED if cpu.compiler() else HOST, cpu.adapter()))
+        return HostExecutor(HostBackend(COMPILED if cpu.compiler() else HOST, cpu.adapter()))
 
 
 class _GPU(Opener):
@@ -74,6 +75,7 @@ class _PageGPU(_GPU):
         await gpu_backend().reopen()
 
 
+dispatch.provide(can_record=cpu.can_record)
 devices.register("cpu", _CPU())
 devices.register("gpu", _PageGPU() if devices.in_browser() else _GPU())
 if devices.in_browser():

@@ -14,7 +14,6 @@ from pyframe.core.node import Storage
 from pyframe.tensor.construction import from_host, upload
 from pyframe.tensor.tensor import Tensor
 from pyframe.tensor.view_chain import cut, undone
-from pyframe.tensor.writing import is_array
 
 
 def _rebuild(
@@ -76,7 +75,7 @@ def deep_copy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 def own_storage(x: Tensor) -> Tensor:
     """A lazy tensor's value in a storage of its own: values never change, so nothing is copied."""
     part = undone(x._storage.node, x._view_chain) is None
-    if (part and not views.is_contiguous(x._index_map())) or is_array(x._value()):
+    if (part and not views.is_contiguous(x._index_map())) or not x.device.lazy:
         with no_grad():
             return x.clone()
     out = x._alias()

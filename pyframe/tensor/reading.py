@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyframe.core.modes import mode
+from pyframe.core.trace import settle
 from pyframe.tensor.view_chain import cut_array
 
 if TYPE_CHECKING:
@@ -23,6 +24,13 @@ def host(self: Tensor) -> np.ndarray:
     if not node.device.always_lazy:
         return _data(self, node)
     return node.device.executor.fetch([self])[0]
+
+
+def shown(self: Tensor) -> np.ndarray:
+    """`host` for who keeps the array: on the CPU others may write to this memory from now on."""
+    settle()
+    self._storage.exposed = True
+    return host(self)
 
 
 async def host_async(self: Tensor) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
 from pyframe.core.node import Storage
+from pyframe.core.trace import settle
 
 if TYPE_CHECKING:
     from pyframe.tensor.tensor import Tensor
@@ -83,6 +84,14 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 
 def data_ptr(self: Tensor) -> int:
     """The address of the first element; on the GPU a number that only tells places apart."""
+    if not self.device.always_lazy:
+        settle()
+        self._storage.exposed = True
+    return address(self)
+
+
+def address(self: Tensor) -> int:
+    """`data_ptr` for who writes nothing there."""
     node = self._value()
     if node.data is not None and not node.device.always_lazy:
         return int(node.data.ctypes.data) if node.data.size else 0
@@ -92,7 +101,7 @@ def data_ptr(self: Tensor) -> int:
 def is_set_to(self: Tensor, other: Tensor) -> bool:
     """Whether both are the same view of the same memory."""
     return (
-        data_ptr(self) == data_ptr(other)
+        address(self) == address(other)
         and self.shape == other.shape
         and self.stride() == other.stride()
     )

@@ -13,7 +13,7 @@ from pyframe.core import dispatch as _dispatch, dtypes as dt, modes as _grad_mod
 from pyframe.core.devices import device as Device
 from pyframe.core.grad_node import Attached, GradNode
 from pyframe.core.modes import enable_grad, mode
-from pyframe.core.node import UNCOUNTED, Node, Size, Storage
+from pyframe.core.node import UNCOUNTED, Node, Size, Storage, is_array
 from pyframe.tensor import reading, view_chain, writing
 from pyframe.tensor.memory_format import in_format
 from pyframe.tensor.printing import tensor_html, tensor_repr
@@ -165,7 +165,7 @@ class Tensor(TensorMethods):
     def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """The strides in elements, or that of one dim."""
-        if self._node.data is not None and not self.device.always_lazy:
+        if is_array(self._node):
             data = self._node.data
             strides = tuple(s // data.itemsize for s in data.strides)
         else:
@@ -370,10 +370,12 @@ class Tensor(TensorMethods):
                     f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() "
                     "to copy the tensor to host memory first."
                 )
-        return self._host()
+        return reading.shown(self)
 
     async def numpy_async(self) -> np.ndarray:
         """The value as a NumPy array, from any device."""
+        if not self.device.always_lazy:
+            return reading.shown(self)
         return await self._host_async()
 
     def _one(self, array: np.ndarray) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from pyframe.core import view as views
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
-from pyframe.core.node import Node
+from pyframe.core.node import Node, is_array
 from pyframe.core.op import Op, Turned
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def index_map(self: Tensor) -> views.IndexMap:
 
 def is_row_major(self: Tensor) -> bool:
     """Whether the elements lie one after the other in memory, in row-major order."""
-    if self._node.data is not None and not self.device.always_lazy:
+    if is_array(self._node):
         return bool(self._node.data.flags.c_contiguous)
     if not self._view_chain:
         return True

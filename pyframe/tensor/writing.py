@@ -5,6 +5,8 @@ The functions are methods of Tensor, which names them.
 
 from __future__ import annotations
 
+import sys
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,8 @@ import numpy as np
 from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import inference_mode, mode, no_grad
-from pyframe.core.node import UNCOUNTED, Node, Storage
+from pyframe.core.node import UNCOUNTED, Pending, Storage, is_array, recorded_in
+from pyframe.core.trace import settle, trace
 from pyframe.tensor.view_chain import restriction, undone
 
 if TYPE_CHECKING:
@@ -52,8 +55,8 @@ def overwrite(self: Tensor, value: Tensor, temporary: bool = False) -> Tensor:
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can "
             "make a clone to get a normal tensor before doing inplace update."
         )
-    data = node.data
-    if not one and (type(data) is not np.ndarray or 0 in data.strides) and _repeats(self):
+    plain = type(node) is not Pending and type(node.data) is np.ndarray
+    if not one and not (plain and 0 not in node.data.strides) and _repeats(self):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
@@ -72,10 +75,35 @@ def change(self: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
         mode.capture.write(self, value, temporary, records)
     elif node.device.always_lazy:
         change_node(self, value, temporary)
+    elif mode.trace is not None and mode.trace.open and _is_alone(self):
+        _change_later(self, value, temporary)
     else:
+        settle()
         if not node.data.flags.writeable:
             raise _read_only_error()
         np.copyto(node.data, value._node.data)
+
+
+def _is_alone(x: Tensor) -> bool:
+    """Whether nobody but this tensor of the CPU sees its memory."""
+    return not x._view_chain and not x._storage.exposed and sys.getrefcount(x._storage) == _ALONE
+
+
+def _change_later(self: Tensor, value: Tensor, temporary: bool) -> None:
+    """Record the write on the CPU: the memory holds the value once it is computed."""
+    storage, old, new = self._storage, self._node, value._node
+    with old.device.executor.lock:
+        here = trace()
+        if type(old) is not Pending or recorded_in(old) is not here:
+            if not old.data.flags.writeable:
+                raise _read_only_error()
+            here.writes(storage, old)
+        if not temporary or type(new) is not Pending or recorded_in(new) is not here:
+            copy = _op.REGISTRY["copy"]
+            new = Pending.of(copy, (new,), (), new.shape, new.dtype, new.device)
+            here.record(new)
+        self._node = storage.node = new
+        here.waiting.append(weakref.ref(storage))
 
 
 def change_node(self: Tensor, value: Tensor, temporary: bool) -> None:
@@ -110,11 +138,6 @@ def change_node(self: Tensor, value: Tensor, temporary: bool) -> None:
         storage.node = new
     self._pending()
     self._touched()
-
-
-def is_array(node: Node) -> bool:
-    """Whether a write may change what the node holds: a NumPy array's, but no buffer's."""
-    return node.data is not None and not node.device.always_lazy
 
 
 def wrote(self: Tensor) -> None:
@@ -181,6 +204,10 @@ def become_view(self: Tensor, see: Callable[[], Tensor]) -> Tensor:
     wrote(self)
     self._touched()
     return self
+
+
+_one = slice(object())  # what only one holds
+_ALONE = sys.getrefcount(_one.stop)  # as it is counted in `_is_alone`
 
 
 # --- what is refused

@@ -12,6 +12,7 @@ from pyframe.io.safetensors import (
     save as save,
     save_file as save_file,
 )
+from pyframe.tensor.storage import address
 
 __all__ = [
     "load", "load_file", "load_model", "save", "save_file", "save_model", "storage_ptr",
@@ -63,7 +64,7 @@ def _ties(model: pf.nn.Module) -> dict[str, str]:
     for name, x in sorted(model.state_dict().items()):
         if (
             x.numel()
-            and (kept := first.setdefault((data_ptr(x), x.shape, x.stride()), name)) != name
+            and (kept := first.setdefault((address(x), x.shape, x.stride()), name)) != name
         ):
             found[name] = kept
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple
 
 import pyframe as pf
 from pyframe.codegen.numpy import plan
-from pyframe.runtime import cpu
+from pyframe.core import trace
+from pyframe.runtime import cpu, host
 
 from .program import Outcome, Program, outcome
 
@@ -27,12 +29,13 @@ class Backend(NamedTuple):
     generator: Callable[[], Any] = lambda: None
     wrap: Callable[[Any], Any] = pf.compile
     others: tuple[tuple[str, str], ...] = ()  # dtypes that are others there
+    records: bool = False  # whether the CPU records all that is not compiled, and compiles it
 
     def run(self, program: Program) -> Outcome:
         """What the program gives."""
         if self.name.startswith("page"):
             return _page().run(program, self.device)
-        with compiling(self.generator):
+        with compiling(self.generator), recording(self.records):
             return outcome(pf, program, self.device, self.wrap)
 
     def suited(self, program: Program) -> Program:
@@ -58,6 +61,19 @@ def compiling(generator: Callable[[], Any]) -> Iterator[None]:
         cpu.compiler, plan.address = before  # type: ignore[attr-defined]
         with suppress(pf.DeviceLostError):
             pf.flush()
+
+
+@contextmanager
+def recording(all_of_it: bool) -> Iterator[None]:
+    """Let the CPU record also what is small, and compile it at once; or nothing."""
+    limit = trace.recording
+    before = limit.least, host.SEEN
+    limit.least, host.SEEN = (0, 0) if all_of_it else (math.inf, 0)
+    try:
+        yield
+    finally:
+        trace.settle()
+        limit.least, host.SEEN = before
 
 
 def _llvm() -> Any:
@@ -92,6 +108,7 @@ BACKENDS = {
         Backend("wasm", "cpu", _wasm),
         Backend("wgsl", "gpu", others=WIDE),
         Backend("eager", "cpu", wrap=lambda f: f),
+        Backend("recorded", "cpu", _llvm, wrap=lambda f: f, records=True),
         Backend("lazy", "gpu", wrap=lambda f: f, others=WIDE),
         Backend("page", "cpu"),
         Backend("page-gpu", "gpu", others=WIDE),

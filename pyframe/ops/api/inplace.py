@@ -11,14 +11,14 @@ from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.dispatch import computes_now
 from pyframe.core.grad_node import GradNode, next_seq
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.node import UNCOUNTED
+from pyframe.core.node import UNCOUNTED, is_array
 from pyframe.core.op import REGISTRY
 from pyframe.core.symbolic import hint
+from pyframe.core.trace import recording
 from pyframe.ops.api import check
 from pyframe.ops.api.public import as_public
 from pyframe.ops.math import promotion
 from pyframe.tensor import Tensor, own_storage
-from pyframe.tensor.writing import is_array
 
 
 def inplace_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -61,8 +61,8 @@ def _keep_saved(x: Tensor, last: Any, first: int) -> None:
                 z = entry[0]
                 with no_grad():  # a value that is there changes with its memory
                     node = z._value()
-                    there = node.data is not None
-                    changes = is_array(node) or (there and mode.capture is not None)
+                    there = mode.capture is not None and node.data is not None
+                    changes = is_array(node) or there
                     kept = z.clone() if changes else own_storage(z)
                 kept._grad_fn = z.grad_fn
                 step.saved[j] = (kept, kept._storage.version)
@@ -88,7 +88,7 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
     """Let NumPy write over a float CPU tensor, without a temporary, where nothing is recorded and
     no dtype or shape needs a word; False where the usual way must be taken."""
     node = x._node
-    if not computes_now(node.device):
+    if not computes_now(node.device) or recording.open or _dispatch.records(x):
         return False
     if node.dtype.category != dt.FLOAT or (mode.grad and x.requires_grad) or node.dtype.narrow:
         return False

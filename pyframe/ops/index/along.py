@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
-from pyframe.core.dispatch import apply, values_known
+from pyframe.core.dispatch import apply, at_hand
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.api.batching_rules import along_dim
@@ -220,7 +220,7 @@ def gathered(input: Tensor, d: int, index: Tensor) -> Tensor:
     if not input.ndim or not index.numel():
         return gather(input, d, index)
     # where it is recorded it becomes, with its gradient, a part of other kernels
-    if index.shape[d] == 1 and not values_known(input):
+    if index.shape[d] == 1 and not at_hand(input):
         return _take_by_rows(input, index, d)
     return apply(take_along, (input, index), (d,))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from pyframe.codegen.numpy import elementwise as lowering
 from pyframe.core import dispatch as _dispatch, dtypes as dt
-from pyframe.core.dispatch import apply, provide, values_known
+from pyframe.core.dispatch import apply, at_hand, provide
 from pyframe.core.modes import mode
 from pyframe.core.op import ELEMENTWISE, Op, const, no_flops
 from pyframe.graph import functions as f, mathematics as m, scalar as s
@@ -46,8 +46,8 @@ def _no_zero(op: Elementwise, a: Any, b: Any) -> None:
     if not isinstance(b, Tensor):
         if b == 0:
             raise RuntimeError(message)
-    elif not values_known(b):  # else NumPy looks
-        check.later(eq(b, 0), message, RuntimeError)
+    elif not at_hand(b):  # else NumPy looks
+        check.refuse(eq(b, 0), message)
 
 
 def _no_negative_power(op: Elementwise, a: Any, b: Any) -> None:

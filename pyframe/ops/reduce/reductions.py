@@ -11,7 +11,7 @@ import numpy as np
 from pyframe.codegen.numpy import routines, sums
 from pyframe.codegen.numpy.sums import ALONE, BLOCK, FEW, ONES, TERMS, sum_calls
 from pyframe.core import dtypes as dt, op as _op
-from pyframe.core.dispatch import apply, carry_out, computes_now, values_known
+from pyframe.core.dispatch import apply, at_hand, carry_out
 from pyframe.core.modes import mode
 from pyframe.core.op import REDUCTION, ROUTINE, Combine, Op
 from pyframe.graph import functions as f, scalar as s
@@ -195,7 +195,7 @@ def sum(
     """The sum over dims (all by default); ints and bools give int64."""
     dtype = dtype or wide(input)
     attrs = axes_of("sum", input, dim), keepdim
-    if dtype.category == dt.FLOAT > input.dtype.category and computes_now(input.device):
+    if dtype.category == dt.FLOAT > input.dtype.category and at_hand(input):
         return widening(sum_op, input, dt.int64, attrs).to(dtype)  # exact, and no copy of floats
     return widening(sum_op, input, dtype, attrs)
 
@@ -207,7 +207,7 @@ def widening(op: Op, x: Tensor, dtype: dt.dtype, attrs: tuple[Any, ...] = ()) ->
         free = dtype is dt.int64 and x.dtype.numpy.itemsize < 8
     else:
         free = x.dtype in HALVES and dtype is dt.float32 and not (mode.grad and x.requires_grad)
-    if not free or not computes_now(x.device):
+    if not free or not at_hand(x):
         return apply(op, (x.to(dtype),), attrs)
     node = x._value()
     shape, _ = op.infer(node, *attrs)  # type: ignore[misc]
@@ -363,7 +363,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 def _hits(name: str, hit: Tensor, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     """The number of hits over dims; unlike other reductions, dim=() reduces nothing."""
     axes = () if isinstance(dim, (tuple, list)) and not dim else axes_of(name, input, dim)
-    dtype = dt.int64 if computes_now(hit.device) else dt.int32
+    dtype = dt.int64 if at_hand(hit) else dt.int32
     return widening(sum_op, hit, dtype, (axes, keepdim))
 
 
@@ -420,7 +420,7 @@ def _deviation(
     variance, middle = _moments(name, input, dim, unbiased, keepdim, correction)
     if input.dtype not in (dt.float32, dt.bfloat16, dt.complex64) or not input.numel():
         return root(variance), middle
-    if values_known(variance):
+    if at_hand(variance):
         value = variance._node.data
         if ((value > 1e-28) & (value < 1e38)).all():
             return root(variance), middle

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply, computes_now, runs_kernel, values_known
+from pyframe.core.dispatch import apply, at_hand, runs_kernel
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
 from pyframe.ops.api import check
@@ -141,7 +141,7 @@ def _cumprod_grad(g: Tensor, y: Tensor, x: Tensor, zeros: int = 2) -> Tensor:
     """
     zero = el.eq(x, 0)
     y, x = y.conj(), x.conj()
-    if not zeros or (values_known(x) and not zero._node.data.any()):
+    if not zeros or (at_hand(x) and not zero._node.data.any()):
         return _from_the_end(cumsum_op, g * y) / el.where(zero, 1.0, x)
     seen = _run(cumsum_op, zero.to(dt.int32))
     first = el.logical_and(zero, el.eq(seen, 1))
@@ -196,7 +196,7 @@ def scan_along(op: Scan, x: Tensor, d: int, dtype: dt.dtype | None = None) -> Te
     n = shape[d] if shape else 1
     outer, inner = math.prod(shape[:d]), math.prod(shape[d + 1 :])
     x = x.reshape(outer, n, inner)
-    if computes_now(x.device):
+    if at_hand(x):
         return widening(op, x, dtype or x.dtype).reshape(shape)
     return _run(op, x if dtype is None else x.to(dtype)).reshape(shape)
 

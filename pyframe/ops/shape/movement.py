@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
-from pyframe.core.dispatch import apply, provide, values_known
+from pyframe.core.dispatch import apply, at_hand, provide
 from pyframe.core.modes import mode
 from pyframe.core.op import MOVEMENT, Op
 from pyframe.core.view import inverse_order
@@ -203,7 +203,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
             f"shape '{list(new)}' is invalid for input of size {n}: reshape of {list(old)} needs "
             f"sizes whose product is {n}"
         )
-    if not values_known(input) and input._view_chain:
+    if not at_hand(input) and input._view_chain:
         index_map = views.reshape(input._index_map(), new)
         if len(index_map) > 1:  # no strides can say it, so PyTorch copies
             input = copy(input)

@@ -11,7 +11,7 @@ from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply, new, outside
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.node import Node
+from pyframe.core.node import Node, is_array
 from pyframe.core.op import const
 from pyframe.ops.api.public import public
 from pyframe.ops.index.rows import add_rows, put_rows, take_rows
@@ -20,7 +20,6 @@ from pyframe.ops.math.complex import view_as_real
 from pyframe.ops.random import creation
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, upload, whole_of
-from pyframe.tensor.writing import is_array
 
 Shape = tuple[int, ...]
 

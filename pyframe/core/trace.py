@@ -1,0 +1,158 @@
+"""What the CPU has recorded and not computed yet."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from pyframe.core.devices import cpu
+from pyframe.core.modes import mode
+from pyframe.core.node import Node, Pending, Storage, recorded_in
+from pyframe.core.op import CONST, MOVEMENT
+
+MOST = 5000  # nodes of a trace
+HELD = 1 << 28  # bytes of what was there already that a trace holds
+
+
+class Trace:
+    """The ops that a thread has recorded since it last computed some, in their order."""
+
+    __slots__ = ("failed", "held", "index", "key", "moved", "nodes", "open", "waiting", "written")
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []  # operands first: results, and what was there already
+        self.index: dict[int, int] = {}  # where each stands, by id
+        self.key: list[int] = []  # what each is, as a number: together, what decides the Program
+        self.moved: list[int] = []  # those that are views of others
+        self.waiting: list[weakref.ref[Storage]] = []  # storages with recorded values
+        # by id, storages that are written to and hold a value, with what they hold
+        self.written: dict[int, tuple[weakref.ref[Storage], Node]] = {}
+        self.held = 0  # bytes of what was there already
+        self.open = True
+        self.failed = False
+
+    def add(self, n: Node, what: tuple[Any, ...]) -> int:
+        """Note a node, which is `what`; where it stands."""
+        number = _numbers.get(what)
+        if number is None:
+            if len(_numbers) >= 1 << 16:
+                _numbers.clear()  # what they were is forgotten, no number comes again
+            number = _numbers[what] = next(_count)
+        at = self.index[id(n)] = len(self.nodes)
+        self.nodes.append(n)
+        self.key.append(number)
+        return at
+
+    def operand(self, n: Node) -> int:
+        """Where an operand stands; of a view of all of a value, that is read where it lies."""
+        at = self.index.get(id(n))
+        if at is not None:
+            return at
+        if type(n) is Pending and recorded_in(n) is not None:
+            n.data  # noqa: B018  another thread's: it is computed
+        op = n.op
+        if op is CONST:
+            return self.add(n, (CONST, n.dtype))
+        if n.inputs and (type(n) is Pending or op.undo is not None):  # type: ignore[union-attr]
+            at = self.add(n, (op, n.attrs, n.shape, n.dtype, self.operand(n.inputs[0])))
+            self.moved.append(at)
+            return at
+        self.held += n.data.nbytes
+        return self.add(n, (n.shape, n.dtype))
+
+    def record(self, n: Node) -> None:
+        """Note a new node, the result of an op."""
+        operand = self.operand
+        what = (n.op, n.attrs, n.shape, n.dtype, *[operand(i) for i in n.inputs])
+        at = self.add(n, what)
+        if n.op.kind == MOVEMENT and n.op.alias:  # type: ignore[union-attr]
+            self.moved.append(at)
+        else:
+            n.data = self
+
+    @contextlib.contextmanager
+    def computing(self) -> Iterator[None]:
+        """Within it this thread computes the trace, which nothing is added to any more. Where an
+        op fails, each value is computed by itself when it is asked for."""
+        self.open = False
+        recording.open.pop(id(self), None)
+        records, mode.records, recording.owner = mode.records, False, threading.get_ident()
+        try:
+            yield
+            if not self.failed:
+                self.__init__()  # type: ignore[misc]  # lets go of all that it held
+                self.open = False
+        except Exception:
+            self.failed = True
+            raise
+        except BaseException:  # an interrupt
+            recording.open[id(self)] = self
+            raise
+        finally:
+            mode.records, recording.owner = records, 0
+
+    def roots(self, wanted: Node | None) -> tuple[dict[int, Node], dict[int, Node]]:
+        """What tensors hold and what is asked for, by where it stands; and by id what of these is
+        written over what."""
+        roots: dict[int, Node] = {}
+        homes: dict[int, Node] = {}
+        if wanted is not None:
+            roots[self.index[id(wanted)]] = wanted
+        for ref in self.waiting:
+            storage = ref()
+            n = None if storage is None else storage.node
+            if self.failed and n is not wanted:
+                continue
+            if type(n) is Pending and recorded_in(n) is self:
+                roots[self.index[id(n)]] = n
+                known = self.written.get(id(storage))
+                if known is not None and known[0]() is storage:
+                    homes[id(n)] = known[1]
+        return roots, homes
+
+    def writes(self, storage: Storage, old: Node) -> None:
+        """Note that the memory of a storage will be written over, which `old` is."""
+        known = self.written.get(id(storage))
+        if known is None or known[0]() is not storage:
+            self.written[id(storage)] = weakref.ref(storage), old
+
+
+_numbers: dict[tuple[Any, ...], int] = {}
+_count = itertools.count()
+
+
+class Recording:
+    """When the CPU records, and who computes what it has recorded."""
+
+    least: float = math.inf if os.environ.get("PYFRAME_EAGER", "") == "1" else 1 << 14
+    """Elements of an operand from which an op is worth it."""
+
+    owner = 0  # the thread that computes now
+    open: dict[int, Trace]
+
+    def __init__(self) -> None:
+        self.open = {}
+
+
+recording = Recording()
+
+
+def trace() -> Trace:
+    """The trace of this thread, which holds the executor's lock."""
+    found: Trace | None = mode.trace
+    if found is None or not found.open:
+        found = mode.trace = Trace()
+        recording.open[id(found)] = found
+    return found
+
+
+def settle() -> None:
+    """Compute what the CPU has recorded: its memory is about to be written to, or shown."""
+    if recording.open or recording.owner:
+        cpu.executor.flush()

@@ -1,0 +1,251 @@
+"""What runs the CPU's recorded work: see `_later` in core/dispatch.py.
+
+A structure that comes for the first time is computed by NumPy, op by op, as ops that are not
+recorded are; once it has been seen `SEEN` times it becomes a Program, compiled. A tensor keeps its
+memory: what was written to in place is written there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pyframe.core import host_memory
+from pyframe.core.dispatch import on_numpy
+from pyframe.core.limits import Limits
+from pyframe.core.node import Node, Pending, recorded_in
+from pyframe.core.trace import Trace, recording
+from pyframe.graph.program import OUTPUT
+from pyframe.graph.schedule import schedule
+from pyframe.runtime import cpu, debug
+from pyframe.runtime.executor import Executor
+
+SEEN = 2  # times that NumPy computes a structure before it is worth compiling
+KEPT = 64  # compiled Programs
+ROOM = 1 << 30  # bytes of their temporaries
+KNOWN = 4096  # structures that are counted
+
+
+class HostExecutor(Executor):
+    """Runs what was recorded on the CPU."""
+
+    def __init__(self, backend: Any) -> None:
+        super().__init__(backend)
+        self.pending = recording.open  # type: ignore[assignment]  # whether there is anything
+        self._counts: OrderedDict[Any, int] = OrderedDict()  # how often a structure was seen
+        self._kept: OrderedDict[Any, _Compiled] = OrderedDict()
+
+    def force(self, node: Node) -> None:
+        """Give a recorded node its value; nothing for who is computing it."""
+        if recording.owner == threading.get_ident():
+            return
+        with self.lock:
+            if type(node) is not Pending:  # another thread has computed it
+                return
+            trace = recorded_in(node)
+            if trace is not None:
+                self._flush_trace(trace, node)
+                return
+            (base,) = node.inputs
+            _settle(node, node.op.numpy(base.data, *node.attrs), node.inputs)  # type: ignore[union-attr, misc]
+
+    def flush(self, extra: Sequence[Node] = ()) -> None:
+        """Compute all that is recorded and still needed."""
+        if recording.owner == threading.get_ident():
+            return
+        with self.lock:
+            for trace in list(recording.open.values()):
+                self._flush_trace(trace)
+
+    def _flush_trace(self, trace: Trace, wanted: Node | None = None) -> None:
+        """Compute what tensors hold of a trace, and the node that is asked for."""
+        with trace.computing():
+            roots, homes = trace.roots(wanted)
+            if roots:
+                self._execute_trace(_Graph(trace, list(roots.values()), homes), tuple(roots))
+
+    def _execute_trace(self, graph: _Graph, roots: tuple[int, ...]) -> None:
+        index = graph.trace.index
+        over = tuple([(index[i], index.get(id(old))) for i, old in graph.homes.items()])
+        key = tuple(graph.trace.key), roots, over
+        found = self._kept.get(key)
+        if found is None:
+            seen = self._counts[key] = self._counts.get(key, 0) + 1
+            self._counts.move_to_end(key)
+            if len(self._counts) > KNOWN:
+                self._counts.popitem(last=False)
+            if seen <= SEEN:
+                _compute(graph)
+                return
+            found = self._kept[key] = _Compiled(graph, self.backend.limits)
+            while len(self._kept) > KEPT or (
+                len(self._kept) > 1 and sum([c.nbytes for c in self._kept.values()]) > ROOM
+            ):
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(key)
+        found.run(graph)
+
+
+class _Graph(NamedTuple):
+    """What is to be computed of a trace."""
+
+    trace: Trace
+    roots: list[Node]
+    homes: dict[int, Node]  # by id of a root: the value that it is written over
+
+
+def _settled(graph: _Graph, values: Sequence[Any]) -> None:
+    """Give the roots their values; what is written to a memory stays there."""
+    for n, data in zip(graph.roots, values, strict=True):
+        old = graph.homes.get(id(n))
+        if old is not None:
+            home = old.data
+            if home is not data:
+                np.copyto(home, data)
+            data = home
+        _settle(n, data)
+
+
+def _settle(n: Node, data: Any, inputs: tuple[Node, ...] = ()) -> None:
+    n.__class__ = Node
+    n.data, n.inputs = data, inputs
+
+
+def _needed(graph: _Graph) -> list[Node]:
+    """The nodes that the roots need, in their order."""
+    index, nodes = graph.trace.index, graph.trace.nodes
+    wanted = bytearray(len(nodes))
+    for n in graph.roots:
+        wanted[index[id(n)]] = 1
+    for at in range(len(nodes) - 1, -1, -1):
+        if wanted[at] and type(nodes[at]) is Pending:
+            for i in nodes[at].inputs:
+                wanted[index[id(i)]] = 1
+    return [n for at, n in enumerate(nodes) if wanted[at]]
+
+
+def _compute(graph: _Graph) -> None:
+    """Have NumPy compute it op by op; what is not needed any more is let go."""
+    order = _needed(graph)
+    uses = Counter([id(i) for n in order if type(n) is Pending for i in n.inputs])
+    uses.update(map(id, graph.roots))
+    values: dict[int, Any] = {}
+    for n in order:
+        if type(n) is not Pending:
+            values[id(n)] = n.data
+            continue
+        op: Any = n.op
+        values[id(n)] = on_numpy(op, [values[id(i)] for i in n.inputs], n.attrs, n.shape, n.dtype)
+        for i in n.inputs:
+            uses[id(i)] -= 1
+            if not uses[id(i)]:
+                del values[id(i)]
+    _settled(graph, [values[id(n)] for n in graph.roots])
+
+
+class _Compiled:
+    """A Program for graphs of one structure, and the memory that it is bound to."""
+
+    def __init__(self, graph: _Graph, limits: Limits) -> None:
+        from pyframe.codegen.numpy.plan import Plan  # which takes a while to import
+
+        number, roots = graph.trace.index, {id(n): n for n in graph.roots}
+        in_place = {id(old): roots[i] for i, old in graph.homes.items() if id(old) in number}
+        moved = map(graph.trace.nodes.__getitem__, graph.trace.moved)
+        shown = [(n, n.data) for n in moved if type(n) is Node]  # kernels read where it lies
+        try:
+            for n, _ in shown:
+                n.__class__, n.data = Pending, None
+            program, inputs, constants = schedule(_needed(graph), graph.roots, limits, in_place)
+            debug.graph(graph.roots, limits)
+        finally:
+            for n, data in shown:
+                _settle(n, data, n.inputs)
+        debug.kernels(program)
+        self.inputs = [number[id(n)] for n in inputs]
+        self.constants = [number.get(id(n), n) for n in constants]
+        self.values: list[Any] = []
+        self.outputs = program.outputs
+        self.plan = Plan(program, compiler=cpu.compiler())
+        self.arrays: list[Any] = [None] * len(program.slots)  # that the plan is bound to
+        self.fixed: set[int] = set()  # slots that are copied to and from these
+        self.last = [0] * len(program.slots)  # ids of the arrays of the last run
+        self.bound = False
+        self.nbytes = sum([a.nbytes for a in self.plan.own if a is not None])
+
+    def run(self, graph: _Graph) -> None:
+        """Compute the roots of a graph."""
+        order, slots = graph.trace.nodes, self.plan.program.slots
+        arrays: list[Any] = [None] * len(slots)
+        for slot, i in enumerate(self.inputs):
+            data = order[i].data
+            whole = data.flags.c_contiguous and data.flags.aligned
+            arrays[slot] = data if whole else data.copy()
+        for n, slot in zip(graph.roots, self.outputs, strict=True):
+            if slots[slot].kind == OUTPUT:
+                arrays[slot] = host_memory.empty(n.shape, n.dtype.numpy)
+        if not self.bound or not self._move(arrays):
+            self._bind(arrays)
+        values = [(order[c] if isinstance(c, int) else c).attrs[0] for c in self.constants]
+        if values != self.values or 0.0 in values:
+            self.plan.values = None  # it takes 0.0 and -0.0 for the same
+            self.values = values
+        try:
+            self.plan.run(values)
+        except BaseException:  # what was there is gone, so that it can't be computed again
+            for n, slot in zip(graph.roots, self.outputs, strict=True):
+                if slots[slot].kind != OUTPUT:
+                    _settle(n, arrays[slot])
+            raise
+        for slot in self.outputs:
+            if slot in self.fixed:
+                np.copyto(arrays[slot], self.arrays[slot])
+        _settled(graph, [arrays[slot] for slot in self.outputs])
+        for slot, a in enumerate(arrays):  # hold nothing that only this run had
+            if id(a) != self.last[slot] and self.plan.moves(slot):
+                self.arrays[slot] = None
+        self.last = list(map(id, arrays))
+
+    def _bind(self, arrays: list[Any]) -> None:
+        """Bind the plan to these arrays, but for slots that can't lie elsewhere in another run and
+        will."""
+        plan = self.plan
+        if self.bound:
+            moved = [s for s, a in enumerate(arrays) if a is not None and a is not self.arrays[s]]
+            self.fixed |= {s for s in moved if not plan.moves(s)}
+        own = [a if s not in self.fixed else np.empty_like(a) for s, a in enumerate(arrays)]
+        plan.bind(own)
+        debug.uncompiled(plan.unsupported.values())
+        if not self.bound:  # a result has new memory each time
+            self.bound = True
+            self.fixed = {
+                s
+                for s in self.outputs
+                if plan.program.slots[s].kind == OUTPUT and not plan.moves(s)
+            }
+            own = [np.empty_like(a) if s in self.fixed else a for s, a in enumerate(arrays)]
+            if self.fixed:
+                plan.bind(own)
+        self.arrays = own
+        self._move(arrays)
+
+    def _move(self, arrays: list[Any]) -> bool:
+        """Let the plan work on these arrays; False where it must be bound anew."""
+        plan, bound, fixed = self.plan, self.arrays, self.fixed
+        for s, a in enumerate(arrays):
+            if a is None or a is bound[s]:
+                continue
+            if s in fixed:
+                if plan.program.slots[s].kind != OUTPUT:
+                    np.copyto(bound[s], a)
+            elif plan.moves(s):
+                plan.move(s, a)
+                bound[s] = a
+            else:
+                return False
+        return True
