@@ -15,7 +15,7 @@ from pyframe.core import dtypes as dt, host_memory, op as _op
 from pyframe.core.devices import cpu, device as Device, flush
 from pyframe.core.grad_node import GradNode, split
 from pyframe.core.modes import mode, set_inference
-from pyframe.core.node import Node, Pending, is_array
+from pyframe.core.node import Node, Pending, is_array, pending
 from pyframe.core.op import MOVEMENT, REGISTRY, ROUTINE, Op, Turned
 from pyframe.core.trace import HELD, MOST, recording, settle, trace
 from pyframe.core.view import inverse_order, memory_order
@@ -101,7 +101,7 @@ def in_order(
 def _lying(n: Node, order: tuple[int, ...]) -> Node:
     """`permuted` of a value."""
     shape: tuple[int, ...] = n.shape
-    make = Pending.of if type(n) is Pending else Node
+    make = pending if type(n) is Pending else Node
     if make is Node and not n.device.always_lazy:
         data = n.data
         if len(shape) < len(order):
@@ -167,7 +167,7 @@ def seen_in(lying: Tensor, order: tuple[int, ...]) -> Tensor:
         data = n.data.transpose(back[0])
         out._node = Node(_op.PERMUTE, (n,), back, shape, n.dtype, n.device, data)
     else:
-        make = Pending.of if type(n) is Pending else Node
+        make = pending if type(n) is Pending else Node
         out._node = make(_op.PERMUTE, (n,), back, shape, n.dtype, n.device)
     out._view_chain, out._viewed_writes = Turned(((_op.PERMUTE, back),)), out._storage.writes
     out._touched()
@@ -299,10 +299,13 @@ def _later(
         if not some and op.kind != ROUTINE:
             return None
         nodes = tuple([_own(x, n) for x, n in zip(inputs, nodes, strict=True)])
-    node = Pending.of(op, nodes, attrs, shape, dtype, device)
+    node = Node(op, nodes, attrs, shape, dtype, device)
+    node.__class__ = Pending
     out = new(node)
     with device.executor.lock:
-        here = trace()
+        here = mode.trace
+        if here is None or not here.open:
+            here = trace()
         here.record(node)
         if op.alias:
             out._share(inputs[0], op, attrs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
@@ -85,16 +85,6 @@ class Pending(Node):
 
     __slots__ = ()
 
-    @classmethod
-    def of(
-        cls, op: Op | None, inputs: tuple[Node, ...], attrs: tuple[Any, ...],
-        shape: tuple[int, ...], dtype: DType, device: Device,
-    ) -> Node:  # fmt: skip
-        """What `op` gives."""
-        self = Node(op, inputs, attrs, shape, dtype, device)
-        self.__class__ = cls
-        return self
-
     @property
     def data(self) -> Any:
         """The value, computed now; None for who computes it."""
@@ -109,9 +99,18 @@ class Pending(Node):
         _data.__set__(self, value)
 
 
-def recorded_in(node: Pending) -> Any:
-    """The Trace that a recorded node is in; None for a view."""
-    return _data.__get__(node)
+recorded_in: Callable[[Node], Any] = _data.__get__  # the Trace of a recorded node; None for a view
+set_recorded_in: Callable[[Node, Any], None] = _data.__set__
+
+
+def pending(
+    op: Op, inputs: tuple[Node, ...], attrs: tuple[Any, ...], shape: tuple[int, ...],
+    dtype: DType, device: Device,
+) -> Node:  # fmt: skip
+    """What an op of the CPU gives, still to be computed."""
+    n = Node(op, inputs, attrs, shape, dtype, device)
+    n.__class__ = Pending
+    return n
 
 
 def is_array(node: Node) -> bool:

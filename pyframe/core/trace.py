@@ -13,8 +13,8 @@ from typing import Any
 
 from pyframe.core.devices import cpu
 from pyframe.core.modes import mode
-from pyframe.core.node import Node, Pending, Storage, recorded_in
-from pyframe.core.op import CONST, MOVEMENT
+from pyframe.core.node import Node, Pending, Storage, recorded_in, set_recorded_in
+from pyframe.core.op import CONST
 
 MOST = 5000  # nodes of a trace
 HELD = 1 << 28  # bytes of what was there already that a trace holds
@@ -68,13 +68,16 @@ class Trace:
 
     def record(self, n: Node) -> None:
         """Note a new node, the result of an op."""
-        operand = self.operand
-        what = (n.op, n.attrs, n.shape, n.dtype, *[operand(i) for i in n.inputs])
-        at = self.add(n, what)
-        if n.op.kind == MOVEMENT and n.op.alias:  # type: ignore[union-attr]
+        op, known = n.op, self.index
+        what: list[Any] = [op, n.attrs, n.shape, n.dtype]
+        for i in n.inputs:
+            at = known.get(id(i))
+            what.append(self.operand(i) if at is None else at)
+        at = self.add(n, tuple(what))
+        if op.alias:  # type: ignore[union-attr]
             self.moved.append(at)
         else:
-            n.data = self
+            set_recorded_in(n, self)
 
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
@@ -104,11 +107,10 @@ class Trace:
         homes: dict[int, Node] = {}
         if wanted is not None:
             roots[self.index[id(wanted)]] = wanted
-        for ref in self.waiting:
+        # after a failure nothing is written over that others may still need
+        for ref in () if self.failed else self.waiting:
             storage = ref()
             n = None if storage is None else storage.node
-            if self.failed and n is not wanted:
-                continue
             if type(n) is Pending and recorded_in(n) is self:
                 roots[self.index[id(n)]] = n
                 known = self.written.get(id(storage))

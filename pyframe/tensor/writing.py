@@ -15,7 +15,7 @@ import numpy as np
 from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import inference_mode, mode, no_grad
-from pyframe.core.node import UNCOUNTED, Pending, Storage, is_array, recorded_in
+from pyframe.core.node import UNCOUNTED, Pending, Storage, is_array, pending, recorded_in
 from pyframe.core.trace import settle, trace
 from pyframe.tensor.view_chain import restriction, undone
 
@@ -100,7 +100,7 @@ def _change_later(self: Tensor, value: Tensor, temporary: bool) -> None:
             here.writes(storage, old)
         if not temporary or type(new) is not Pending or recorded_in(new) is not here:
             copy = _op.REGISTRY["copy"]
-            new = Pending.of(copy, (new,), (), new.shape, new.dtype, new.device)
+            new = pending(copy, (new,), (), new.shape, new.dtype, new.device)
             here.record(new)
         self._node = storage.node = new
         here.waiting.append(weakref.ref(storage))

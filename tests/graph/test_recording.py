@@ -1,0 +1,345 @@
+"""What the CPU records without pf.compile: see `_later` in core/dispatch.py and runtime/host.py."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.core.node import Pending
+from pyframe.core.trace import recording
+from pyframe.nn import functional as F
+from pyframe.runtime import cpu, host
+
+pytestmark = pytest.mark.skipif(not cpu.can_record(), reason="nothing compiles what is recorded")
+
+
+@pytest.fixture(autouse=True)
+def all_is_recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Also what is small, as fuzzers do (scripts/fuzz --backend recorded)."""
+    pf.flush()
+    monkeypatch.setattr(recording, "least", 0)
+    yield
+    pf.flush()
+
+
+def waits(x: pf.Tensor) -> bool:
+    """Whether a value is recorded and not computed."""
+    return type(x._node) is Pending
+
+
+def programs() -> int:
+    """How many compiled Programs the CPU keeps."""
+    return len(pf.device("cpu").executor._kept)
+
+
+def test_ops_wait_until_a_value_is_asked_for() -> None:
+    x = pf.randn(4, 5)
+    y = (x * 2).exp().sum(1)
+    assert waits(y)
+    np.testing.assert_allclose(y.numpy(), np.exp(x.numpy() * 2).sum(1), rtol=1e-5)
+    assert not waits(y)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda y: y.item(), lambda y: y.tolist(), repr, bool, float, int, lambda y: f"{y:.3f}",
+        np.asarray, lambda y: y.data_ptr(), lambda y: y.untyped_storage().nbytes(),
+        lambda y: pf.flush(), lambda y: y.cpu().detach().numpy(), lambda y: y.__dlpack__(),
+        lambda y: pf.save({"y": y}, "/dev/null"),
+    ],
+)  # fmt: skip
+def test_whoever_looks_has_it_computed(look: Any) -> None:
+    y = (pf.ones(3) * 2).sum()
+    assert waits(y)
+    look(y)
+    assert not waits(y)
+
+
+def test_from_the_third_time_on_it_is_compiled() -> None:
+    x = pf.randn(7, 11)
+    before = programs()
+    seen = []
+    for _ in range(5):
+        seen.append((x * 3 - 1).tanh().mean(0).numpy())
+    assert programs() == before + 1
+    assert all(np.allclose(a, seen[0], atol=1e-6) for a in seen)
+
+
+def test_a_step_is_one_program_however_often_it_is_done() -> None:
+    pf.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    opt = pf.optim.Adam(net.parameters(), lr=0.01)
+    x, y = pf.randn(5, 6), pf.tensor([0, 1, 2, 0, 1])
+    before = programs()
+    for _ in range(6):
+        opt.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        opt.step()
+        assert not recording.open, "a step computes what it recorded"
+    assert programs() == before + 1
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW", "RMSprop", "Adadelta"])
+def test_steps_are_those_of_ops_computed_at_once(
+    optimizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train() -> list[float]:
+        pf.manual_seed(3)
+        net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(),
+                            nn.Linear(4 * 36, 5))  # fmt: skip
+        opt = getattr(pf.optim, optimizer)(net.parameters(), lr=0.01)
+        schedule = pf.optim.lr_scheduler.StepLR(opt, 2, 0.5)
+        losses = []
+        for _ in range(7):
+            x, y = pf.randn(6, 1, 8, 8), pf.randint(0, 5, (6,))
+            opt.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            opt.step()
+            schedule.step()
+            losses.append(loss.item())
+        return losses
+
+    lazy = train()
+    monkeypatch.setattr(recording, "least", np.inf)
+    np.testing.assert_allclose(lazy, train(), rtol=2e-4)
+
+
+# --- memory
+
+
+def test_an_array_that_is_written_to_later_is_not_read_late() -> None:
+    a = np.ones((4, 4), np.float32)
+    x = pf.from_numpy(a)
+    ys = [x @ x, x * 2, (pf.ones(4, 4) * 3).exp() + x, x.T @ x[1:2].T, x.sum()]
+    a[...] = 100
+    for y, want in zip(ys, (4, 2, np.exp(3) + 1, 4, 16), strict=True):
+        np.testing.assert_allclose(y.numpy(), np.full(y.shape, want), rtol=1e-6)
+
+
+def test_an_array_that_was_given_out_is_not_read_late() -> None:
+    x = pf.ones(4, 4) * 1
+    a = x.numpy()
+    y = x @ x
+    a[...] = 7
+    z = x @ x
+    assert y[0, 0].item() == 4
+    assert z[0, 0].item() == 4 * 49
+
+
+def test_an_array_that_was_given_out_after_an_op_is_not_read_late() -> None:
+    x = pf.ones(4, 4) * 1
+    pf.flush()
+    y = x * 2 + 1
+    x.numpy()[...] = 50
+    assert y.sum().item() == 48
+
+
+def test_a_write_is_seen_by_arrays_and_views_of_the_memory() -> None:
+    x = pf.ones(3, 4) * 1
+    a, row = x.numpy(), x[1]
+    x.mul_(5)
+    assert a.sum() == 60
+    assert row.sum().item() == 20
+    row.add_(1)
+    assert a[1, 0] == 6
+    assert x.sum().item() == 64
+
+
+def test_what_was_computed_before_a_write_keeps_its_value() -> None:
+    for look_first in (False, True):
+        x = pf.ones(5) * 2
+        pf.flush()
+        y, saved = x * 10, x.clone()
+        x.add_(1)
+        z = x * 10
+        x.zero_()
+        seen = [z, y, saved, x] if look_first else [x, saved, y, z]
+        got = [t.sum().item() for t in seen]
+        assert sorted(got) == [0, 10, 100, 150]
+
+
+def test_a_tensor_keeps_its_memory() -> None:
+    """Which a captured function, an exported address or a memory map relies on."""
+    net = nn.Linear(4, 4)
+    opt = pf.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    arrays = []
+    for _ in range(5):
+        net(pf.randn(3, 4)).sum().backward()
+        opt.step()
+        arrays.append(net.weight._storage.node.data)
+    assert all(a is arrays[0] for a in arrays)
+
+
+def test_gradients_that_are_kept_stay() -> None:
+    w = pf.randn(4).requires_grad_()
+    kept = []
+    for i in range(5):
+        w.grad = None
+        (w * (i + 1.0)).sum().backward()
+        kept.append(w.grad)
+    assert [g[0].item() for g in kept] == [1, 2, 3, 4, 5]
+
+
+def test_results_of_several_runs_share_no_memory() -> None:
+    x = pf.randn(8, 8)
+    out = [(x * i).relu() for i in (1.0, 2.0, 3.0, 4.0, 5.0)]
+    for i, y in enumerate(out, 1):
+        np.testing.assert_allclose(y.numpy(), np.maximum(x.numpy() * i, 0), rtol=1e-6)
+    again = [y.numpy() for y in out]
+    again[0][...] = -1
+    assert out[1].min().item() >= 0
+
+
+def test_a_program_lets_go_of_what_it_was_given() -> None:
+    x = pf.ones(64, 64)
+    for _ in range(4):
+        y = x @ x
+        pf.flush()
+    gone = weakref.ref(y._node.data)
+    del x, y
+    gc.collect()
+    assert gone() is None
+
+
+# --- errors
+
+
+def test_errors_stay_on_the_line_of_the_call() -> None:
+    x = pf.ones(3, 4) * 1
+    with pytest.raises(RuntimeError, match="matmul"):
+        x @ x
+    with pytest.raises(IndexError):
+        F.embedding(pf.tensor([5]), x)
+    with pytest.raises(RuntimeError, match="division by zero"):
+        (x * 3).int() // (x * 0).int()
+    with pytest.raises(RuntimeError, match="singular|LinAlg"):
+        pf.linalg.inv(pf.zeros(2, 2) * 1)
+    assert x.sum().item() == 12
+
+
+@pytest.mark.filterwarnings("ignore")  # it says that it is slow, and where the op was called
+def test_anomaly_mode_names_the_step() -> None:
+    x = pf.zeros(3).requires_grad_()
+    with pf.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="nan"):
+        (x.sqrt() * 0).sum().backward()
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_or_an_interrupt_while_it_computes_loses_nothing(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = pf.ones(3) * 2, pf.ones(3) * 3
+    pf.flush()
+    a, b = x + 1, y * 2
+    x.mul_(4)
+    inner, broken = host.on_numpy, [True]
+
+    def fails(*args: Any) -> Any:
+        if broken[0]:
+            raise error("now")
+        return inner(*args)
+
+    monkeypatch.setattr(host, "on_numpy", fails)
+    with pytest.raises(error):
+        a.numpy()
+    broken[0] = False
+    assert [t.sum().item() for t in (b, x, a)] == [18, 24, 9]
+
+
+def test_one_at_once_for_debugging(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu.can_record.cache_clear()
+    monkeypatch.setenv("PYFRAME_EAGER", "1")
+    try:
+        assert not waits(pf.ones(3) * 2)
+    finally:
+        cpu.can_record.cache_clear()
+
+
+# --- threads
+
+
+def test_threads_read_what_others_have_recorded() -> None:
+    x = pf.ones(16, 16) * 1
+    made: list[pf.Tensor] = []
+    ready = threading.Event()
+
+    def make() -> None:
+        for i in range(20):
+            made.append((x * i).exp().log() + 1)
+        ready.set()
+
+    t = threading.Thread(target=make)
+    t.start()
+    ready.wait()
+    values = [(y * 1).sum().item() / 256 for y in made]
+    t.join()
+    np.testing.assert_allclose(values, np.arange(20) + 1, rtol=1e-5)
+
+
+def test_threads_train_side_by_side() -> None:
+    def train(seed: int, out: dict[int, float]) -> None:
+        w = pf.full((8,), float(seed)).requires_grad_()
+        opt = pf.optim.SGD([w], lr=0.1)
+        for _ in range(30):
+            opt.zero_grad()
+            (w * w).sum().backward()
+            opt.step()
+        out[seed] = w.sum().item()
+
+    found: dict[int, float] = {}
+    threads = [threading.Thread(target=train, args=(i, found)) for i in range(1, 5)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for seed, value in found.items():
+        assert value == pytest.approx(8 * seed * 0.8**30, rel=1e-3)
+
+
+# --- bounds
+
+
+def test_what_is_recorded_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyframe.core import dispatch
+
+    monkeypatch.setattr(dispatch, "MOST", 50)
+    x = pf.ones(4)
+    for _ in range(200):
+        x = x * 1.0 + 1
+        assert sum(len(t.nodes) for t in recording.open.values()) <= 52
+    assert x[0].item() == 201
+
+
+def test_a_large_argument_is_copied_only_for_products() -> None:
+    """NumPy may write to it: an elementwise op computes at once, a product takes a copy."""
+    x = pf.from_numpy(np.ones((4, 4), np.float32))
+    assert not waits(x + 1)
+    assert waits(x @ x)
+
+
+def test_captures_and_recorded_work_agree() -> None:
+    w = pf.ones(4, 4) * 1
+
+    @pf.compile
+    def grow(x: pf.Tensor) -> pf.Tensor:
+        with pf.no_grad():
+            w.add_(x.sum())
+        return w.sum()
+
+    for i in range(4):
+        before = w * 10
+        got = grow(pf.ones(2) * i)
+        assert before.sum().item() == pytest.approx(160 * (1 + sum(2 * j for j in range(i))))
+        assert got.item() == pytest.approx(w.sum().item())
+        pf.flush()
