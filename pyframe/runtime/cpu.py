@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ def can_record() -> bool:
     be computed when it is called."""
     if os.environ.get("PYFRAME_EAGER", "") == "1" or os.environ.get("PYFRAME_CPU", "") == "numpy":
         return False
-    return sys.platform != "emscripten" and find_spec("llvmlite") is not None
+    return sys.platform != "emscripten" and importlib.util.find_spec("llvmlite") is not None
 
 
 def adapter() -> str:
@@ -53,7 +53,7 @@ def adapter() -> str:
     text = f"NumPy {np.__version__} on {cores()}"
     if os.environ.get("PYFRAME_CPU", "") == "numpy":
         return f"{text}, as PYFRAME_CPU says"
-    if sys.platform == "emscripten" or find_spec("llvmlite"):
+    if sys.platform == "emscripten" or importlib.util.find_spec("llvmlite"):
         return text
     return f"{text}; {install('jit')} compiles kernels"
 
