@@ -28,6 +28,8 @@ class Interpreted:
     def lanes(self, types: set[str]) -> int:
         return self.width
 
+    alone = False
+
     def routine(self, op: Any, inputs: Any, attrs: Any, out: Any) -> None:
         return None
 

@@ -150,8 +150,14 @@ class Exported:
         found = [bases[base] + more for base, more in self.words[begin:end].tolist()]
         at = self.addresses.handle
         self.write(Part(at + 4 * begin), np.array(found, np.int64).astype(np.uint32))
-        self.code(self.machine.store, at, *cpu["launches"])
-        self.machine.end = bases[SHARED]  # what was taken for this run alone
+        import wasmtime
+
+        try:
+            self.code(self.machine.store, at, *cpu["launches"])
+        except wasmtime.Trap as e:
+            raise RuntimeError(f"A step failed ({e}): maybe an index is out of range.") from None
+        finally:
+            self.machine.end = bases[SHARED]  # what was taken for this run alone
 
 
 def sections(code: bytes) -> dict[str, bytes]:

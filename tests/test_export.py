@@ -1,7 +1,7 @@
 """Programs that need no Python: what is exported, what is refused, and that it computes the same.
 
-A player in a few lines of Python runs what was exported on the native GPU, so that a browser is
-needed only for web/player.js itself (tests/web/test_export.py).
+A player in a few lines of Python (played.py) runs what was exported, so that a browser is needed
+only for web/player.js itself (tests/web/test_export.py).
 """
 
 from __future__ import annotations
@@ -10,24 +10,21 @@ import json
 import math
 import operator
 import re
-import struct
-from array import array
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import natively
 import numpy as np
 import pytest
 from exported import batches, by_python, convolutional, gan, mlp, rate
+from played import KINDS, Played, evaluate, written
 from samples import ROWS, Row
 from samples.row import weights
 
 import pyframe as pf
 from pyframe import nn, optim
 from pyframe.__main__ import main
-from pyframe.backend.base import ProgramCode
 from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
 from pyframe.core.symbolic import SymbolicScalar, calculate, formula, log
@@ -35,94 +32,6 @@ from pyframe.data import TensorDataset
 from pyframe.runtime.offline import INDEX, OfflineBackend
 from pyframe.web import Bars, Choice, Demo, ExportError, Numbers, Pad, Plane, Points, Slider, Text
 from pyframe.web.exporter import _table
-
-WORDS: dict[str, Callable[..., Any]] = {
-    "+": lambda a, b=0: a + b, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-    "**": operator.pow, "neg": operator.neg, "abs": abs, "max": max, "min": min,
-    "log": lambda x: math.log(x) if x else -math.inf, "!=": operator.ne, ">": operator.gt,
-}  # fmt: skip
-KINDS = {"f32": "<f", "i32": "<i", "u32": "<I", "bool": "<?"}
-
-
-def evaluate(x: Any, options: dict[str, float]) -> Any:
-    if isinstance(x, list):
-        return WORDS[x[0]](*[evaluate(a, options) for a in x[1:]])
-    if isinstance(x, str):
-        return float(x) if x in ("Infinity", "-Infinity", "NaN") else options[x]
-    return x
-
-
-class Played:
-    """What web/player.js does, on the native GPU or by the exported module."""
-
-    def __init__(self, folder: Path, device: str = "gpu") -> None:
-        self.document = d = written(folder)
-        self.executor: Any = None
-        if device == "gpu":
-            self.executor = b = Device("gpu").executor
-        else:
-            self.executor = b = natively.Exported((folder / "cpu.wasm").read_bytes())
-        values = pf.io.safetensors.load_file(folder / "state.safetensors")
-        self.options = d["options"]
-        self.regions = [b.alloc(n) for n in d["regions"]]
-        self.places = {t["name"]: i for i, t in enumerate(d["tensors"])}
-        self.tensors = []
-        for t in d["tensors"]:
-            n = max(4, 4 * math.prod(t["shape"]))
-            whole = "region" in t
-            found = b.slice(self.regions[t["region"]], t["offset"], n) if whole else b.alloc(n)
-            given = values.get(t["name"], pf.zeros(n // 4)).numpy()  # in float16 if it is exact
-            b.write(found, given.astype(np.float32) if given.dtype.kind == "f" else given)
-            self.tensors.append(found)
-        self.loaded: dict[str, Any] = {}
-
-    def load(self, name: str) -> Any:
-        if name in self.loaded:
-            return self.loaded[name]
-        d, b = self.document, self.executor
-        p = d["programs"][name]
-        inputs = [b.alloc(4 * math.prod(i["shape"])) for i in p["inputs"]]
-        make = {
-            "in": lambda i: inputs[i], "state": lambda i: self.tensors[i], "own": b.alloc,
-            "temp": b.alloc, "part": lambda r, at, n: b.slice(self.regions[r], at, n),
-        }  # fmt: skip
-        buffers = [make[kind](*rest) for kind, *rest in p["slots"]]
-        if isinstance(b, natively.Exported):
-            self.loaded[name] = p, inputs, buffers, p["cpu"]
-            return self.loaded[name]
-        codes, labels = ([d[what][k] for k in p["kernels"]] for what in ("codes", "labels"))
-        code = ProgramCode(codes, labels, array("i", p["steps"]), len(buffers), p["paramBytes"])
-        self.loaded[name] = p, inputs, buffers, b.backend.load(code)
-        return self.loaded[name]
-
-    def run(self, name: str, *given: np.ndarray) -> list[np.ndarray]:
-        p, inputs, buffers, loaded = self.load(name)
-        for buffer, x, about in zip(inputs, given, p["inputs"], strict=True):
-            self.executor.write(buffer, x.astype(np.float32 if x.dtype.kind == "f" else np.int32))
-            assert list(x.shape) == about["shape"]
-        params = bytearray(p["paramBytes"])
-        for offset, kind, value in p["params"]:
-            struct.pack_into(KINDS[kind], params, offset, evaluate(value, self.options))
-        self.executor.backend.run(loaded, [buffer.handle for buffer in buffers], bytes(params))
-        for tensor, slot, n in p["back"]:
-            self.executor.copy(self.tensors[tensor], buffers[slot], n)
-        return [self.read(buffers[o["slot"]], o["shape"]) for o in p["outputs"]]
-
-    def read(self, buffer: Any, shape: Any = ()) -> np.ndarray:
-        (raw,) = self.executor.read([(buffer, 4 * math.prod(shape))])
-        return np.frombuffer(raw, np.float32).reshape(shape)
-
-    def take(self, name: str) -> float:
-        """A sum since it was last taken."""
-        buffer = self.tensors[self.places[name]]
-        found = float(self.read(buffer))
-        self.executor.write(buffer, np.zeros(4, np.uint8))
-        return found
-
-
-def written(folder: Path) -> Any:
-    """What an export says of its program."""
-    return json.loads((folder / "program.json").read_text())
 
 
 def export(folder: Path, *what: Any, **options: Any) -> Any:
@@ -216,9 +125,40 @@ def test_sample_rows_on_the_cpu(tmp_path: Path) -> None:
                     got, expected, rtol=2e-4, atol=2e-5 * row.tol * scale, err_msg=row.name
                 )
             else:
-                np.testing.assert_array_equal(got.view(np.int32), expected, err_msg=row.name)
+                np.testing.assert_array_equal(got, expected, err_msg=row.name)
         held += 1
     assert held > 80
+
+
+def _summed(w: pf.Tensor, at: pf.Tensor) -> pf.Tensor:
+    """The gradient of rows by index."""
+    w = w.detach().requires_grad_()
+    found = nn.functional.embedding(at, w)
+    return pf.autograd.grad((found * found.detach().cos()).sum(), [w])[0]
+
+
+CPU_ROWS: dict[str, tuple[Callable[..., pf.Tensor], tuple[Any, ...]]] = {
+    "words below 0": (nn.functional.conv_transpose2d, ((2, 3, 4, 4), (3, 2, 3, 3))),
+    "nothing past the end": (lambda w, at: _summed(w, at[2:]), ((2, 3), [1, 0])),
+    "rows not in line": (lambda w, at: nn.functional.embedding(at, w.mT), ((3, 5), [4, 0, 4])),
+    "sums of many rows": (_summed, ((9, 3), np.arange(2000) * 7 % 9)),
+    "sums of many wide rows": (_summed, ((9, 40), np.arange(2000) * 7 % 9)),
+    "no results": (nn.functional.bilinear, ((5, 4), (5, 2), (0, 4, 2))),
+}
+
+
+@pytest.mark.parametrize("name", CPU_ROWS)
+def test_routines_without_numpy(name: str, tmp_path: Path) -> None:
+    """What NumPy is asked for natively is done by the exported module as well."""
+    pytest.importorskip("wasmtime")
+    pf.manual_seed(0)
+    fn, given = CPU_ROWS[name]
+    args = [pf.randn(*a) if isinstance(a, tuple) else pf.tensor(a) for a in given]
+    want = fn(*args).numpy()
+    done = pf.web.export({"ask": fn}, {"ask": tuple(args)}, to=tmp_path, element=False)
+    assert done.left_out == []
+    found = Played(tmp_path, "wasm").run("ask", *[x.numpy() for x in args])
+    np.testing.assert_allclose(found[0], want, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [9, 5000])
@@ -230,7 +170,7 @@ def test_order(size: int, played_on: str, tmp_path: Path) -> None:
     found = Played(tmp_path, played_on).run("ask", x.numpy())
     values, indices, ordered = net(x).values()
     np.testing.assert_allclose(found[0], values.detach(), rtol=1e-5)
-    np.testing.assert_array_equal(found[1].view(np.int32), indices)
+    np.testing.assert_array_equal(found[1], indices)
     np.testing.assert_allclose(found[2], ordered.detach(), rtol=1e-5)
 
 

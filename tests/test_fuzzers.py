@@ -22,12 +22,15 @@ finally:
     sys.path.remove(str(SCRIPTS))
 
 # Programs of each family on each back end, and of those that take long to compile
-CASES = {"llvm": (12, 3), "numpy": (12, 3), "recorded": (12, 3), "wasm": (8, 2), "wgsl": (3, 1)}
+CASES = {
+    "llvm": (12, 3), "numpy": (12, 3), "recorded": (12, 3), "wasm": (8, 2), "wgsl": (3, 1),
+    "export": (5, 2),
+}  # fmt: skip
 # Files have no back end: tests/io/test_fuzz.py has their share
 LONG = ("attention", "nets", "recurrent")
 MORE = {"programs": 4, "database": 3}  # they take little
 NAMES = [n for n, f in families.families().items() if not f.__module__.endswith("files")]
-NEEDED = {"llvm": "llvmlite", "recorded": "llvmlite", "wasm": "wasmtime"}
+NEEDED = {"llvm": "llvmlite", "recorded": "llvmlite", "wasm": "wasmtime", "export": "wasmtime"}
 
 
 @pytest.mark.filterwarnings("ignore")  # PyTorch's, and what both say of such programs

@@ -41,6 +41,7 @@ class Compiler:
     """The compiler of lane programs for this machine."""
 
     name = "llvm"
+    alone = False
 
     def __init__(self, jit: llvm.JIT, threads: int | None = None) -> None:
         self.jit = jit

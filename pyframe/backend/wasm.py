@@ -49,6 +49,7 @@ class Compiler:
     `relaxed` the browser has relaxed SIMD: a product and a sum as one instruction."""
 
     name = "wasm"
+    alone = False
     adapter = "WebAssembly on 1 core"
 
     def __init__(self, relaxed: bool) -> None:

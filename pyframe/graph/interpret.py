@@ -36,6 +36,8 @@ def run_kernel(kernel: Kernel, arrays: list[np.ndarray], params: bytes, begin: i
     found = _evaluate(kernel.code, arrays, params, begin, kernel.space, result)
     for store in kernel.stores:
         binding, value, (view,), dtype = store
+        if 0 in store.shape:
+            continue
         flat = arrays[binding].view(storage_dtype(dtype))
         target = np.lib.stride_tricks.as_strided(
             flat[view.offset :], store.shape, tuple(s * flat.itemsize for s in view.strides)

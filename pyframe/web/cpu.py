@@ -55,7 +55,10 @@ class CpuCode:
         plan.registers = scratch
         plan.bind([None] * len(program.slots))
         if any(plan.code is None or f != plan.code.run for f, _ in plan.calls):  # NumPy's
-            why = [*plan.unsupported.values(), *compiler.missing]
+            made = [k.routine for k in kernels if k.routine is not None]
+            rounded = [_missing(r.name, [e.dtype for e in r.operands]) for r in made
+                       if r.dtype.narrow is not None]  # fmt: skip
+            why = [*plan.unsupported.values(), *compiler.missing, *rounded]
             raise UnsupportedKernelError(why[0] if why else "a part of it runs through NumPy alone")
         blocks, shared = _blocks(plan, scratch, compiler.scratch)
         first, begin = len(self.launches), len(self.words)
@@ -171,32 +174,34 @@ class _Compiler:
 
     name = "wasm"
     adapter = "WebAssembly"
+    alone = True
 
     def __init__(self, code: CpuCode) -> None:
         self.code = code
         self.scratch = 0  # bytes that routines need
-        self.missing: list[str] = []  # what it has no routine for
+        self.missing: dict[str, None] = {}  # what it has no routine for
 
     def routine(
         self, op: Op, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
     ) -> list[tuple[str, list[int]]] | None:
         """The library's functions that compute `op`, and their words."""
-        found = routine(op, inputs, attrs, out)
+        found, text = routine(op, inputs, attrs, out), _missing(op.name, [x.dtype for x in inputs])
         if found is None:
-            of = ", ".join(str(x.dtype) for x in inputs)
-            self.missing.append(f"{op.name} of {of} has no routine in WebAssembly")
+            self.missing[text] = None
             return None
+        self.missing.pop(text, None)  # where it now is for operands that lie in line
         self.scratch = max(self.scratch, found.scratch)
         table = 0 if found.tables is None else self.code.table(found.tables)
 
         def word(argument: int | At) -> int:
             if not isinstance(argument, At):
-                return argument
+                return argument & 0xFFFFFFFF
             if argument.of == SCRATCH:
                 return _address(SHARED, argument.offset)
             if argument.of == TABLES:
                 return _address(TABLE, table + argument.offset)
-            return _address(NUMBER, argument.offset, address((*inputs, out)[argument.of]))
+            array = (*inputs, out)[argument.of]  # an empty one may lie past the end of its memory
+            return _address(NUMBER, argument.offset, address(array)) if array.size else 0
 
         return [(call.function, [word(a) for a in call.arguments]) for call in found.calls]
 
@@ -207,6 +212,10 @@ class _Compiler:
     def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Any:
         """Launches that nothing runs."""
         return _Code(functions, launches)
+
+
+def _missing(name: str, dtypes: Sequence[Any]) -> str:
+    return f"{name} of {', '.join([d.name for d in dtypes])} has no routine in WebAssembly"
 
 
 class _Code:

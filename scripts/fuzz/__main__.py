@@ -35,7 +35,7 @@ class Row:
     name: str
     backend: Backend
     tried: int = 0
-    empty: int = 0  # refused by both, as they should
+    empty: int = 0  # refused by both, or as is documented
     failed: int = 0
     driver: int = 0  # Mesa's mistakes
     seconds: float = 0.0
@@ -79,7 +79,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as Markdown."""
-    head = "family | back end | tried | held | refused by both | the driver's | failed | seconds"
+    head = "family | back end | tried | held | refused | the driver's | failed | seconds"
     lines = [f"| {head} |", "|" + " --- |" * 8]
     for r in rows:
         held = r.tried - r.empty - r.driver - r.failed

@@ -30,11 +30,14 @@ class Backend(NamedTuple):
     wrap: Callable[[Any], Any] = pf.compile
     others: tuple[tuple[str, str], ...] = ()  # dtypes that are others there
     records: bool = False  # whether the CPU records all that is not compiled, and compiles it
+    exports: bool = False
 
     def run(self, program: Program) -> Outcome:
         """What the program gives."""
         if self.name.startswith("page"):
             return _page().run(program, self.device)
+        if self.exports:
+            return _exports().run(program)
         with compiling(self.generator), recording(self.records):
             return outcome(pf, program, self.device, self.wrap)
 
@@ -44,7 +47,7 @@ class Backend(NamedTuple):
             args = (replace(a, dtype=new if a.dtype == old else a.dtype) for a in program.args)
             body = (line.replace(f"T.{old}", f"T.{new}") for line in program.body)
             program = replace(program, args=tuple(args), body=tuple(body))
-        return program
+        return _exports().suited(program) if self.exports else program
 
 
 @contextmanager
@@ -99,6 +102,12 @@ def _page() -> Any:
     return Page()
 
 
+def _exports() -> Any:
+    from . import exports
+
+    return exports
+
+
 WIDE = (("float64", "float32"),)  # a GPU has none, which it says
 BACKENDS = {
     b.name: b
@@ -112,5 +121,6 @@ BACKENDS = {
         Backend("lazy", "gpu", wrap=lambda f: f, others=WIDE),
         Backend("page", "cpu"),
         Backend("page-gpu", "gpu", others=WIDE),
+        Backend("export", "cpu", wrap=lambda f: _exports().Exported(f), others=WIDE, exports=True),
     )
 }

@@ -27,7 +27,11 @@ ALLOWED = [
 
 # What pyframe refuses on purpose
 DOCUMENTED = [
-    r"device 'gpu'.* has no (complex|float64|float16)",
+    r"(device 'gpu'|the page's GPU).* has no (complex|float64|float16)",
+    r"can't run on the CPU: .* has no (form but in WGSL|routine in WebAssembly)",  # an export
+    r"can't be exported: .* (reads the value of|writes to|changes .* of) a tensor",
+    r"program 'step' computes (on the CPU as well|nothing)",  # of its inputs
+    "can't be exported: its calls are not alike, as .*grad",  # which add up
     "matmul: not implemented for bool",  # PyTorch takes them where there are no elements
     r"interpolate: mode '\w+' is not implemented for uint8",
     "complex: Expected float32 or float64, but got float16",  # there is no complex32

@@ -19,7 +19,7 @@ import pyframe as pf
 
 from . import known
 from .backends import Backend, compiling
-from .check import Case, Compared, FailureError, NoProgramError, compared, expected
+from .check import Case, Compared, FailureError, NoProgramError, compared, expected, tried
 from .families import Draw, family
 from .program import REAL, Arg, Outcome, Program, Refused, outcome
 
@@ -97,6 +97,10 @@ BEFORE = """
 """
 
 
+HELPERS = ("def wide_of(x): return wide(T.from_numpy(np.asarray(x, 'float32'))).to(device)",
+           "s = np.random.default_rng(9)")  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Story:
     """Lines that are run once, before each call, in the function, and after call 0, 1, …"""
@@ -133,8 +137,7 @@ class Story:
             after += [f"            {line}" for line in one]
         lines = [
             "F = T.nn.functional",
-            "def wide_of(x): return wide(T.from_numpy(np.asarray(x, 'float32'))).to(device)",
-            "s = np.random.default_rng(9)",
+            *HELPERS,
             *self.setup,
             f"def step({names}):",
             *[f"    {line}" for line in self.body],
@@ -185,6 +188,12 @@ class Story:
         names = rf"T\.({'|'.join(REAL)})\b"
         return replace(self, body=tuple(re.sub(names, f"T.{real}", t) for t in self.body))
 
+    def alone(self) -> Program:
+        """The function and what it changes, with nothing around its calls."""
+        seen = ", ".join([*self.results, *(f"{v}.detach()" for v in self.state)])
+        return Program(self.args, self.body, seen, (*HELPERS, *self.setup), calls=self.calls,
+                       seed=self.seed)  # fmt: skip
+
     def smaller(self) -> Iterator[Story]:
         """Stories with less of it."""
         if self.calls > 1:
@@ -217,6 +226,8 @@ class Told(Compared):
         """Run it with both."""
         if backend.name.startswith("page"):
             return False
+        if backend.exports:
+            return self.exported(backend)
         story = self.program
         found, right = backend.run(story), expected(story)
         if isinstance(right.rough, Refused) and any(
@@ -229,6 +240,23 @@ class Told(Compared):
             return False
         except FailureError:
             if _lenient(story, backend, found, right.rough):
+                return False
+            raise
+
+    def text(self, backend: Backend) -> str:
+        """A script of it."""
+        return super().text(backend) if not backend.exports else self.program.alone().text()
+
+    def exported(self, backend: Backend) -> bool:
+        """Its function alone, where eager calls of it give what PyTorch's give."""
+        alone = Compared(self.program.alone())
+        try:
+            return alone.check(backend)
+        except NoProgramError:
+            return False
+        except FailureError:
+            eager = Backend("eager", "cpu", wrap=lambda f: f)
+            if isinstance(tried(alone, eager), tuple):
                 return False
             raise
 

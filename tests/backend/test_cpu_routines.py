@@ -52,6 +52,8 @@ def test_rows(as_numpy: Any, wide: Any, dtype: str, width: int) -> None:
         as_numpy("take_rows", np.pad(x, ((0, 0), (1, 2)))[:, 1:-2], at)
         as_numpy("put_rows", x, at, from_)
         as_numpy("add_rows", at, from_, attrs=(7,))
+        order, bounds = np.argsort(at, kind="stable"), np.searchsorted(np.sort(at), np.arange(8))
+        as_numpy("add_segments", bounds, order, from_)
 
 
 @pytest.mark.parametrize("bad", [-1, 4, 2**32, -(2**33)])

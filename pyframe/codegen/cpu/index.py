@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.cpu.assembler import F32, F64, I32, I64, Assembler
+from pyframe.codegen.cpu.assembler import F32, F64, I32, I64, WORD, Assembler
 from pyframe.codegen.cpu.routines import SCRATCH, At, Body, Call, Routine, parts
 
 Action = Callable[[Assembler, Any, Any, Any], None]  # with a place, a value and their bytes
@@ -23,6 +24,7 @@ TYPES = {"f4": F32, "f8": F64, "i4": I32, "i8": I64}
 UFUNCS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 NARROW = 16  # columns up to which sums of rows in float32 are kept in float64, as NumPy does
 _STRIDES = [f"{x}_{d}" for x in ("place", "index", "value") for d in ("outer", "row", "inner")]
+_SEGMENTS = "@to @bounds @order @source rows nbytes source_row"
 _WORDS = f"@place @index @value outer m inner rows wide nbytes {' '.join(_STRIDES)}"
 
 
@@ -104,6 +106,33 @@ def _add_narrow(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
 _ADD_WIDE = _indexed(_add_wide)
 
 
+@contextmanager
+def _segment(f: Assembler, w: Any, d: Any, column: Any = 0) -> Iterator[Any]:
+    """For each source of result d, where its row begins, or a column of that."""
+    start, end = (f.local(f.load(I64, w["bounds"] + (d + n) * 8).cast(WORD)) for n in (0, 1))
+    with f.count(start, end) as j:
+        row = f.load(I64, w["order"] + j * 8).cast(WORD)
+        yield f.local(w["source"] + row * w["source_row"] + column)
+
+
+def _segments(type: str, f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
+    with f.count(first, last) as d:
+        to = f.local(w["to"] + d * w["nbytes"])
+        f.fill(to, w["nbytes"])
+        with _segment(f, w, d) as source:
+            _combine(type, "add", f, to, source, w["nbytes"], vectors=True)
+
+
+def _narrow_segments(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
+    """Sums of float32 in float64, a column after the other."""
+    total = f.local(type=F64)
+    with f.count(first, last) as d, f.count(0, w["nbytes"], 4) as x:
+        total.set(0.0)
+        with _segment(f, w, d, x) as source:
+            total.add(f.load(F32, source).cast(F64))
+        f.store(w["to"] + d * w["nbytes"] + x, total.cast(F32))
+
+
 def _fill(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
     f.fill(f.local(w["to"] + first), f.local(last - first))
 
@@ -116,11 +145,13 @@ BODIES = {
     "take": _indexed(_take, "inner"),
     "put": _indexed(_move),
     "add_narrow": Body(f"{_WORDS} @to size", "outer", _add_narrow),
+    "segments_narrow": Body(_SEGMENTS, "rows", _narrow_segments),
     "fill": Body("@to nbytes", "nbytes", _fill, grain=64),
     "copy": Body("@to @x nbytes", "nbytes", _copy, grain=64),
 }
 for _kind, _type in TYPES.items():
     BODIES[f"add_rows_{_kind}"] = _indexed(functools.partial(_combine, _type, "add", vectors=True))
+    BODIES[f"segments_{_kind}"] = Body(_SEGMENTS, "rows", functools.partial(_segments, _type))
     for _how, _name in UFUNCS.items():
         if _type in (F32, F64) or _name in ("add", "mul"):
             BODIES[f"{_how}_{_kind}"] = _indexed(functools.partial(_combine, _type, _name))
@@ -209,6 +240,18 @@ def add_rows(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine
         return Routine((add._replace(arguments=words),), 8 * out.size)
     add = _of_rows(f"add_rows_{kind}", (2, 0, 1), out.strides[0], index, rows, source, True)
     return Routine((Call("fill", (At(2), out.nbytes), parts(out.nbytes // 64, out.size)), add))
+
+
+def add_segments(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `add_segments`, of rows that lie in line each; it adds in the given order."""
+    bounds, order, source = inputs
+    kind, (rows, width) = source.dtype.str[1:], out.shape
+    whole = all(x.dtype == np.int64 and x.flags.c_contiguous for x in (bounds, order))
+    if not whole or not _has_whole_rows(source) or kind not in TYPES:
+        return None
+    words = At(3), At(0), At(1), At(2), rows, width * out.itemsize, source.strides[0]
+    name = "narrow" if kind == "f4" and width <= NARROW else kind
+    return Routine((Call(f"segments_{name}", words, parts(rows, source.size)),))
 
 
 def _three(x: np.ndarray, shape: tuple[int, ...], dim: int) -> Strides | None:

@@ -52,6 +52,7 @@ class Compiler(Protocol):
 
     name: str
     adapter: str  # what computes, for people
+    alone: bool  # whether there is no NumPy beside it
 
     def routine(
         self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray

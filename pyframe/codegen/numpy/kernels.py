@@ -118,7 +118,11 @@ class Lowering:
             result = self.flat(target.binding, dtype)[target.index_map[0].offset :]
             result = result[: math.prod(shape)]
         out = result.reshape(shape)
-        found = self.plan.compiler and self.plan.compiler.routine(op, inputs, attrs, out)
+        compiler = self.plan.compiler
+        found = compiler and compiler.routine(op, inputs, attrs, out)
+        if compiler is not None and compiler.alone and not found:  # maybe for how operands lie
+            inputs = [self.operand(e, copied=True) for e in operands]
+            found = compiler.routine(op, inputs, attrs, out)
         if found and op.numpy is not None:
             check = functools.partial(op.numpy, *inputs, *attrs)
             self.stages += [
@@ -162,12 +166,13 @@ class Lowering:
                 return s
         return None
 
-    def operand(self, e: Expr) -> Array:
+    def operand(self, e: Expr, copied: bool = False) -> Array:
         """An operand as an array: a view where it is only loaded, else computed to scratch."""
         i = e.code[0]
         if (
             len(e.code) == 1
             and isinstance(i, Load)
+            and not copied
             and not (self.plan.compiler is not None and len(i.index_map) > 1)
         ):
             source = self.source(self.flat(i.binding, i.dtype), i.index_map, (i.binding, i.dtype))

@@ -219,6 +219,7 @@ add_segments = Op(  # bounds (rows + 1,), order (n,), source (n, B) -> (rows, B)
     "add_segments", ROUTINE, "bounds order source", numpy=_add_segments_numpy,
     infer=lambda bounds, order, source: ((bounds.shape[0] - 1, source.shape[1]), source.dtype),
     fallback=_add_segments_by_mask, kernel=KernelFile("segments.wgsl", _plan),
+    routine="index.add_segments",
 )  # fmt: skip
 
 
