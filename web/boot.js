@@ -114,8 +114,9 @@ class Start {
     this.#early = quiet(this.#read());
     const pyframe = quiet(this.#package());
     digest = quiet(pyframe.then((found) => found.digest));
-    const script = quiet(this.#import("pyodide.asm.js"));
-    const { loadPyodide, version } = await this.#import("pyodide.mjs");
+    const pyodide = quiet(this.#import("pyodide.mjs"));
+    const script = quiet(this.#script(pyodide));
+    const { loadPyodide, version } = await pyodide;
     this.#version = version;
     const compiled = quiet(this.#compile(version));
     const [stdlib, lock] = PARTS.slice(1).map((name) => quiet(this.#part(name, version)));
@@ -127,10 +128,10 @@ class Start {
     const snapshot = mark && !this.#report.snapshot ? await this.#thawed(mark) : null;
     const numpy = snapshot ? null : quiet(this.#files.get(new URL(wheel, this.#index).href, { digest: fromHex(sha256) }));
     const files = snapshot ? null : quiet(pyframe.then(({ bytes }) => gunzip(bytes)));
-    const [code, ...given] = await Promise.all([compiled, stdlib, lock, numpy, script, pyframe]);
+    const [create, code, ...given] = await Promise.all([script, compiled, stdlib, lock, numpy, pyframe]);
 
     this.#say("Starting Python");
-    const python = await this.#load(loadPyodide, code, given, snapshot);
+    const python = await this.#load(loadPyodide, create, code, given, snapshot);
     if (snapshot) {
       python.runPython(AWAKE);
       await forget(this.#trial);
@@ -177,6 +178,13 @@ class Start {
     }
   }
 
+  /** The code around Pyodide's: what makes its module, from version 314 on; before that a global does. */
+  async #script(pyodide) {
+    const old = this.#files.digest(`${this.#index}pyodide.asm.mjs`) ? null : quiet(this.#import("pyodide.asm.js"));
+    const { version } = await pyodide;
+    return (parseInt(version) < 314 ? await old : await this.#import("pyodide.asm.mjs"))?.default;
+  }
+
   /** A file of Pyodide's folder, which is the same for a version. */
   #part(name, version, arrives = null) {
     const url = this.#index + name;
@@ -212,10 +220,11 @@ class Start {
   // --- Pyodide
 
   /** Pyodide's own start, with what was fetched and compiled already. */
-  async #load(loadPyodide, code, given, snapshot) {
+  async #load(loadPyodide, createPyodideModule, code, given, snapshot) {
     const files = new Map(PARTS.slice(1).map((name, i) => [this.#index + name, given[i]]));
     const plain = self.fetch;
     const create = self._createPyodideModule;
+    const { instantiateStreaming } = WebAssembly;
     let refuse;
     const refused = new Promise((_, reject) => { refuse = reject; });
     self.fetch = async (resource, options) => {
@@ -223,18 +232,20 @@ class Start {
       if (url === this.#index + PARTS[0]) return new Response(); // it is compiled already
       return files.has(url) ? new Response(files.get(url)) : plain(resource, options);
     };
-    self._createPyodideModule = async (settings) => {
-      settings.instantiateWasm = (imports, done) => {
-        WebAssembly.instantiate(code, imports).then((instance) => done(instance, code)).catch(refuse);
-        return {};
-      };
-      const module = await create(settings);
-      if (snapshot) thaw(module, snapshot);
-      return module;
+    WebAssembly.instantiateStreaming = async (_, imports) => {
+      const instance = await WebAssembly.instantiate(code, imports).catch(refuse);
+      return { instance, module: code };
     };
     const env = { PYTHONDONTWRITEBYTECODE: "1" }; // to files that nobody reads again
-    const options = { indexURL: this.#index, env };
-    if (snapshot) Object.assign(options, { _loadSnapshot: snapshot.memory, _snapshotDeserializer: deserialize });
+    const options = { indexURL: this.#index, env, createPyodideModule };
+    if (snapshot) {
+      self._createPyodideModule = async (settings) => {
+        const module = await create(settings);
+        thaw(module, snapshot);
+        return module;
+      };
+      Object.assign(options, { _loadSnapshot: snapshot.memory, _snapshotDeserializer: deserialize });
+    }
     try {
       const python = await Promise.race([loadPyodide(options), refused]);
       delete python._api?.config._loadSnapshot; // megabytes that nobody needs any more
@@ -242,6 +253,7 @@ class Start {
     } finally {
       self.fetch = plain;
       self._createPyodideModule = create;
+      Object.assign(WebAssembly, { instantiateStreaming });
     }
   }
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import shutil
+import subprocess
 import tarfile
+import zipfile
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -13,6 +17,7 @@ from typing import Any
 import pytest
 
 from pyframe import serve
+from pyframe.web.late import integrity
 
 from .conftest import BLANK, WORKER, Tab
 
@@ -294,20 +299,69 @@ def test_no_storage_and_a_file_that_comes_at_the_second_try(visitor: Visitor) ->
     assert visitor.python(WORKS)
 
 
-def test_another_pyodide(visitor: Visitor) -> None:
-    """One that lacks what this one has says which it is: 314 has no pyodide.asm.js."""
+@pytest.mark.parametrize("version", ["0.28.3", "314.0.7"])
+def test_another_pyodide(visitor: Visitor, version: str) -> None:
+    """One that lacks what this one has says which it is: from 314 on a script is a module."""
     folder = serve.pyodide_folder()
     assert folder is not None
-    script = (folder / "pyodide.mjs").read_text().replace(serve.PYODIDE_VERSION, "314.0.7")
+    script = (folder / "pyodide.mjs").read_text().replace(serve.PYODIDE_VERSION, version)
     page = visitor.visit()
     kind = "text/javascript"
     page.route("**/pyodide.mjs", lambda r: r.fulfill(body=script, content_type=kind))
     page.route("**/pyodide.asm.js", lambda r: r.fulfill(status=404))
-    expected = (
-        f"made for Pyodide {re.escape(serve.PYODIDE_VERSION)}, and what lies there is 314.0.7"
-    )
-    with pytest.raises(Exception, match=rf"pyodide\.asm\.js is missing.*{expected}"):
+    name = "pyodide.asm.mjs" if version > "3" else "pyodide.asm.js"
+    expected = made_for(version)
+    with pytest.raises(Exception, match=rf"{re.escape(name)} is missing.*{expected}"):
         page.evaluate(BOOT, visitor.config)
+
+
+def made_for(version: str) -> str:
+    """What is said of a Pyodide of that version, as a pattern."""
+    own = re.escape(serve.PYODIDE_VERSION)
+    return f"made for Pyodide {own}, and what lies there is {re.escape(version)}"
+
+
+@pytest.mark.parametrize("version", ["0.28.3", "0.29.5", "314.0.7"])
+def test_newer_pyodides_start(
+    version: str, browser: Any, server: serve.Server, tmp_path: Path
+) -> None:
+    """They run Python up to NumPy, in whose place a package stands: npm has none."""
+    npm = shutil.which("npm")
+    pack = [npm or "npm", "pack", "--silent", f"pyodide@{version}"]
+    if npm is None or subprocess.run(pack, cwd=tmp_path, capture_output=True).returncode:
+        pytest.skip(f"npm has no pyodide@{version} here")
+    (archive,) = tmp_path.glob("*.tgz")
+    shutil.unpack_archive(archive, tmp_path, "gztar", filter="data")
+    folder, wheel = tmp_path / "package", BytesIO()
+    with zipfile.ZipFile(wheel, "w") as zipped:
+        zipped.writestr("numpy/__init__.py", "import sys; raise ImportError(f'for {sys.version}')")
+    lock = json.loads((folder / "pyodide-lock.json").read_text())
+    lock["packages"]["numpy"]["sha256"] = hashlib.sha256(wheel.getvalue()).hexdigest()
+    (folder / "pyodide-lock.json").write_text(json.dumps(lock))
+    (folder / lock["packages"]["numpy"]["file_name"]).write_bytes(wheel.getvalue())
+    visitor, asked = Visitor(browser, server), list[str]()
+    config, python = {**visitor.config, "pyodide": "pyodide/"}, lock["info"]["python"]
+    visitor.tab.context.on("request", lambda request: asked.append(request.url))
+    visitor.tab.context.route("**/pyodide/*", lambda route: answer(route, folder))
+    said = rf"(?s)ImportError: for {re.escape(python)} .*{made_for(version)}"
+    try:
+        with pytest.raises(Exception, match=said):
+            visitor.visit().evaluate(BOOT, config)
+        if version > "3":  # a site that says what it has is not asked for anything else
+            asked.clear()
+            known = integrity((folder / "pyodide.asm.mjs").read_bytes())
+            config["integrity"] = {"pyodide/pyodide.asm.mjs": known}
+            with pytest.raises(Exception, match=said):
+                visitor.visit().evaluate(BOOT, config)
+            assert "pyodide.asm.js" not in names(asked)
+    finally:
+        visitor.tab.context.close()
+
+
+def answer(route: Any, folder: Path) -> None:
+    """What a server of the folder says."""
+    path = folder / route.request.url.rsplit("/", 1)[-1]
+    route.fulfill(path=path) if path.is_file() else route.fulfill(status=404)
 
 
 def test_a_policy_without_wasm(visitor: Visitor) -> None:
