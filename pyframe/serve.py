@@ -215,18 +215,32 @@ def _about(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return made | {record: "".join([*rows, f"{record},,\n"]).encode()}
 
 
-def lock(folder: Path, wheel: bytes) -> bytes:
+def lock(folder: Path, wheel: bytes, url: str = "") -> bytes:
     """The pyodide-lock.json of a folder with Pyodide, in which pyframe stands too, by the name that
-    programs import and by its distribution's."""
+    programs import and by its distribution's. With `url`, where pyframe's wheel and `installers`
+    will lie, it is for Pyodide's CDN, where all other packages are."""
     found = json.loads((folder / "pyodide-lock.json").read_bytes())
+    own = {**installers(folder), Path(WHEEL).name: wheel}
     entry = {
         "name": DISTRIBUTION, "version": pyframe.__version__, "file_name": Path(WHEEL).name,
-        "sha256": hashlib.sha256(wheel).hexdigest(), "install_dir": "site",
-        "package_type": "package", "imports": ["pyframe"], "depends": ["numpy"],
-        "unvendored_tests": False,
+        "install_dir": "site", "package_type": "package", "imports": ["pyframe"],
+        "depends": ["numpy"], "unvendored_tests": False,
     }  # fmt: skip
-    found["packages"] |= {"pyframe": entry, DISTRIBUTION: entry}
+    found["packages"] |= {"pyframe": entry, DISTRIBUTION: {**entry}}
+    for each in found["packages"].values():
+        name = each["file_name"]
+        if name in own:
+            each["sha256"] = hashlib.sha256(own[name]).hexdigest()
+        if url:
+            each["file_name"] = f"{url if name in own else PYODIDE_CDN}{name}"
     return json.dumps(found, sort_keys=True).encode()
+
+
+def installers(folder: Path) -> dict[str, bytes]:
+    """The wheels in a folder with Pyodide that scripts/get_pyodide has from PyPI: micropip and what
+    it needs. Pyodide's CDN has others of these names."""
+    wheels = (path for path in folder.glob("*.whl") if not path.name.startswith("numpy-"))
+    return {path.name: path.read_bytes() for path in wheels}
 
 
 class Package:

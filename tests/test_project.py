@@ -330,6 +330,9 @@ def test_get_pyodide_takes_the_wheel_that_the_lock_names(
     assert not get_pyodide.complete(parts), "the runtime's own files are still missing"
     for name in get_pyodide.RUNTIME:
         (parts / name).touch()
+    lock = (parts / "pyodide-lock.json").read_bytes()
+    assert not get_pyodide.complete(parts), "the lock file is another than that of npm"
+    monkeypatch.setattr(get_pyodide, "LOCK", hashlib.sha256(lock).hexdigest())
     assert get_pyodide.complete(parts)
     (parts / "numpy.whl").write_bytes(b"half the whe")
     assert not get_pyodide.complete(parts)

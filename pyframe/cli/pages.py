@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -111,6 +112,10 @@ def _add_export(commands: Any) -> None:
                                 "network, and let phones install it (default: no)"),
             "--cdn": switch("with --python: Pyodide comes from its CDN, 17 MB less (default: it is "
                             "copied)"),
+            "--url": option("with --python --cdn and no program: where the folder will lie, for a "
+                            "lock file by which Pyodide from its CDN has pyframe as a package "
+                            "(default: none)",
+                            metavar="URL"),
             "--data": DATA,
         },
     )  # fmt: skip
@@ -119,8 +124,9 @@ def _add_export(commands: Any) -> None:
 def _export(args: argparse.Namespace) -> int:
     if args.python:
         return _export_python(args)
-    if args.cdn or args.data:
-        raise CommandError(f"{'--cdn' if args.cdn else '--data'} is for --python")
+    for name in ("cdn", "url", "data"):
+        if getattr(args, name):
+            raise CommandError(f"--{name} is for --python")
     if args.offline and args.single:
         raise CommandError("--offline is for a folder on a server; one file needs no network")
     from pyframe.web import Demo, exporter, offline
@@ -156,10 +162,17 @@ def _export_python(args: argparse.Namespace) -> int:
     if args.offline and (args.cdn or args.program is None):
         what = "Pyodide of its CDN" if args.cdn else "pages of your own"
         raise CommandError(f"--offline keeps an exported program; it can't keep {what}")
+    if args.url is not None:
+        if not args.cdn or args.program is not None:
+            raise CommandError("--url is for --cdn without a program")
+        if not re.match("https?://[^/]", args.url):
+            raise CommandError(
+                f"--url is {args.url!r}; expected as in --url https://my.site/pyframe/"
+            )
     with telling(ProgramError, OSError):
         if args.program is None:
             _without_program(args, "pyframe export my_model.py")
-            page = site.embed(args.to, args.cdn)
+            page = site.embed(args.to, args.cdn, args.url or "")
         else:
             program = Program(args.program, args.data, args.weights, serve.DATASETS)
             page = site.export(program, args.to, args.cdn)

@@ -72,14 +72,15 @@ def export(program: Program, to: Path, cdn: bool = False) -> Path:
     return _replace(to, lambda site: _write(site, program, cdn)) / "index.html"
 
 
-def embed(to: Path, cdn: bool = False) -> Path:
+def embed(to: Path, cdn: bool = False, url: str = "") -> Path:
     """Write what pages with `<py-frame>` need beside them into the folder `to`, the data sets that
-    come with pyframe included; gives its pyframe.js. Raises ProgramError as `export` does.
+    come with pyframe included; gives its pyframe.js. `url` is as of `beside_numpy`. Raises
+    ProgramError as `export` does.
     """
 
     def write(site: Path) -> None:
         files, config = _files(serve.datasets())
-        parts, own = _pyodide(cdn), beside_numpy(cdn)
+        parts, own = _pyodide(cdn), beside_numpy(cdn, url)
         _add_config(files, config, site, parts if cdn else parts | own, "" if cdn else "pyodide")
         _put(site, files)
         _put(site / "pyodide", own)
@@ -96,7 +97,9 @@ def _pyodide(cdn: bool) -> dict[str, bytes]:
             f"with --cdn the page loads it from {serve.PYODIDE_CDN}"
         )
     files = [] if pyodide is None else pyodide.iterdir()
-    return {path.name: path.read_bytes() for path in files if path.is_file()}
+    found = {path.name: path.read_bytes() for path in files if path.is_file()}
+    others = serve.installers(pyodide) if pyodide is not None and cdn else {}
+    return {name: data for name, data in found.items() if name not in others}
 
 
 def _replace(to: Path, write: Callable[[Path], None]) -> Path:
@@ -223,12 +226,17 @@ def package(*archives: str) -> dict[str, bytes]:
     return {name: serve.archive(name, files if name == serve.WHEEL else short) for name in archives}
 
 
-def beside_numpy(cdn: bool) -> dict[str, bytes]:
+def beside_numpy(cdn: bool, url: str = "") -> dict[str, bytes]:
     """What lies in Pyodide's folder so that pages and notebooks can ask Pyodide for the package
-    `pyframe`: its wheel, and unless Pyodide comes from its CDN the lock file, by name."""
-    found, pyodide = package(serve.WHEEL), None if cdn else serve.pyodide_folder()
+    `pyframe`: its wheel and the lock file, by name. Where Pyodide comes from its CDN, which takes
+    names in that for its own, the lock file needs the `url` at which the site will lie."""
+    found, pyodide = package(serve.WHEEL), serve.pyodide_folder() if url or not cdn else None
+    if url and pyodide is None:
+        raise ProgramError("a lock file needs the one of a local Pyodide: scripts/get_pyodide")
     if pyodide is not None:
-        found[serve.LOCK] = serve.lock(pyodide, found[serve.WHEEL])
+        at = f"{url.rstrip('/')}/pyodide/" if url else ""
+        found[serve.LOCK] = serve.lock(pyodide, found[serve.WHEEL], at)
+        found |= serve.installers(pyodide) if url else {}
     return {Path(name).name: data for name, data in found.items()}
 
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import pytest
 
 from pyframe import serve
+from pyframe.__main__ import main
 from pyframe.web import site as sites
 
 from .conftest import Tab, files
@@ -157,6 +158,53 @@ def test_jupyterlite_takes_the_package(jupyterlite: str, browser: Any, server: A
     shown = page.locator("iframe[title='points.py']").get_attribute("srcdoc", timeout=20_000)
     assert f"{jupyterlite}pyframe/pyframe.js" in shown
     tab.close()
+
+
+CDN = """<!doctype html>
+<meta charset="utf-8">
+<link rel="icon" href="data:,">
+<output></output>
+<script type="module">
+import { loadPyodide } from "%spyodide.mjs";
+
+const python = await loadPyodide({ lockFileURL: "pyframe/pyodide/pyodide-lock.json" });
+await python.loadPackage(["pyframe", "micropip"]);
+const code = `%s
+import json, micropip
+json.dumps([model.fit(x, y, epochs=3, verbose=0).history["loss"], micropip.__version__])`;
+document.querySelector("output").textContent = python.runPython(code);
+</script>
+"""
+
+
+def test_pyodide_of_the_cdn_takes_the_package(
+    tmp_path: Path, visited: Any, server: Any, pyodide_files: None
+) -> None:
+    """By a lock file that names NumPy there and pyframe here."""
+    folder = serve.pyodide_folder()
+    assert folder is not None
+    if not serve.installers(folder):
+        pytest.skip("micropip is missing beside Pyodide: scripts/get_pyodide gets it from PyPI")
+    (tmp_path / "index.html").write_text(CDN % (serve.PYODIDE_CDN, PROGRAM))
+    tab, asked = Tab(visited, server), list[str]()
+
+    def answer(route: Any) -> None:
+        asked.append(route.request.url.rsplit("/", 1)[-1])
+        route.fulfill(path=folder / asked[-1], headers={"Access-Control-Allow-Origin": "*"})
+
+    tab.page.route(f"{serve.PYODIDE_CDN}*", answer)
+    with files(tmp_path) as url:
+        command = ["export", "--python", "--cdn", f"--url={url}pyframe"]
+        assert main([*command, "--to", str(tmp_path / "pyframe")]) == 0
+        tab.url = url
+        page = tab.open("index.html")
+        text = "() => document.querySelector('output').textContent"
+        losses, _ = json.loads(page.wait_for_function(text, timeout=240_000).json_value())
+        assert losses[0] > losses[-1]
+        tab.close()
+    parts = {"pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip"}
+    assert {name for name in asked if not name.startswith("numpy-")} == parts
+    assert len(asked) == len(parts) + 1
 
 
 def test_node_takes_the_package(site: Path) -> None:

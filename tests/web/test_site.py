@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -212,6 +213,12 @@ def test_files_from_the_cdn_are_checked_too(tmp_path: Path, pyodide_files: None)
     assert folder is not None
     wanted = sites.integrity((folder / "pyodide.asm.wasm").read_bytes())
     assert digests[f"{serve.PYODIDE_CDN}pyodide.asm.wasm"] == wanted
+    # of the CDN's own files: the lock file as npm has it, and none of what PyPI has instead
+    known = re.search(r'^LOCK = "(\w+)"', (serve.ROOT / "scripts/get_pyodide").read_text(), re.M)
+    assert known is not None
+    locked = base64.b64encode(bytes.fromhex(known[1])).decode()
+    assert digests[f"{serve.PYODIDE_CDN}pyodide-lock.json"] == f"sha256-{locked}"
+    assert not any("micropip" in name for name in digests)
 
 
 def test_what_can_not_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,8 +233,15 @@ def test_what_can_not_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "expected a program, as in pyframe export my_model.py" in capsys.readouterr().err
     assert main(["export", "--python", "--data", "digits", *to]) == 1
     assert "--data is for a program" in capsys.readouterr().err
-    assert main(["export", str(program), "--cdn", *to]) == 1
-    assert "--cdn is for --python" in capsys.readouterr().err
+    for wrong, why in {
+        ("--cdn",): "--cdn is for --python",
+        ("--url=https://a.b/",): "--url is for --python",
+        ("--python", "--cdn", "--url=https://a.b/"): "--url is for --cdn without a program",
+    }.items():
+        assert main(["export", str(program), *wrong, *to]) == 1
+        assert why in capsys.readouterr().err
+    assert main(["export", "--python", "--cdn", "--url=a.b", *to]) == 1
+    assert "--url is 'a.b'; expected as in --url https://my.site/" in capsys.readouterr().err
     assert not (tmp_path / "site").exists()
 
 
