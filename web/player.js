@@ -625,7 +625,7 @@ function tail(key) {
 }
 
 function storageOf(dtype) {
-  if (dtype === "float32") return "f32";
+  if (dtype === "float32" || dtype === "bfloat16") return "f32";
   if (dtype === "float16") return "f16";
   return dtype.startsWith("uint") || dtype === "bool" ? "u32" : "i32";
 }
@@ -686,7 +686,8 @@ const KINDS = { f32: "F32", f16: "F16", u32: "U32", bool: "U32" }; // of a progr
 const DTYPES = {
   F32: [4, "Float32", Float32Array], F64: [8, "Float64", Float64Array],
   F16: [2, "Uint16", null, fromHalf, toHalf],
-  BF16: [2, "Uint16", null, (bits) => { BITS[0] = bits << 16; return F32[0]; }],
+  BF16: [2, "Uint16", null, (bits) => { BITS[0] = bits << 16; return F32[0]; },
+    (value) => { F32[0] = value; return BITS[0] >>> 16; }], // of numbers that it holds
   I64: [8, "BigInt64", null, Number, BigInt],
   I32: [4, "Int32", Int32Array], U32: [4, "Uint32", Uint32Array],
   I16: [2, "Int16"], U16: [2, "Uint16"],
@@ -734,7 +735,7 @@ function decode(bytes, name) {
 }
 
 const FORMATS = {
-  float32: "F32", float16: "F16", int64: "I64", int32: "I32", int16: "I16", int8: "I8", uint8: "U8",
+  float32: "F32", float16: "F16", bfloat16: "BF16", int64: "I64", int32: "I32", int16: "I16", int8: "I8", uint8: "U8",
   uint16: "U16", uint32: "U32", bool: "BOOL",
 };
 

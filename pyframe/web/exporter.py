@@ -636,7 +636,8 @@ def _filled(array: np.ndarray, n: int) -> np.ndarray:
 def _array(what: str, value: Any) -> np.ndarray:
     """Inputs or targets. ExportError for several ones."""
     if isinstance(value, pf.Tensor):
-        return value.detach().cpu().numpy()
+        value = value.detach().cpu()
+        return (value.float() if value.dtype is pf.bfloat16 else value).numpy()
     if isinstance(value, Mapping | tuple):
         raise ExportError(
             f"{what} have a {type(value).__name__} of {len(value)} in a batch; a program takes one "

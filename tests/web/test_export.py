@@ -356,6 +356,35 @@ def test_half_precision(page: Any, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[name].numpy(), value.numpy().astype(np.float32))
 
 
+def test_bfloat16(page: Any, site: Site) -> None:
+    """A net in bfloat16 predicts, learns, and gives its weights in it."""
+    pf.manual_seed(0)
+    x, y = pf.randn(4, 3).bfloat16(), pf.arange(4) % 2
+    net = nn.Linear(3, 2).bfloat16()
+    model = pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.5))
+    with pytest.warns(
+        UserWarning, match="can't run on the CPU: matmul of bfloat16, bfloat16 has no"
+    ):
+        pf.web.export(model, (x, y), to=site.folder / "bfloat16", element=False)
+    told = page.evaluate(
+        """async ([x]) => {
+            const engine = await opened({ program: "bfloat16/" });
+            const { data } = await engine.predict(Float32Array.from(x));
+            await engine.train({ steps: 4 });
+            return [Array.from(data), Array.from(await engine.save())];
+        }""",
+        [x[0].tolist()],
+    )
+    np.testing.assert_array_equal(told[0], net(x[:1])[0].tolist())
+    before = net.weight.detach().clone()
+    for _ in range(4):
+        model.train_on_batch((x, y))
+    found = pf.io.safetensors.load(bytes(told[1]))["weight"]
+    assert found.dtype is pf.bfloat16
+    assert (before != found).any()
+    np.testing.assert_allclose(found.float(), net.weight.detach().float(), atol=0.01)
+
+
 def test_a_full_device(page: Any) -> None:
     page.evaluate(FULL + "null")
     told = page.evaluate(
