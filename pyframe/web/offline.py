@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from pyframe import serve
 from pyframe.web.late import integrity
+from pyframe.web.site import as_served
 
 WORKER, MANIFEST, ICON = "offline.js", "manifest.webmanifest", "icon.svg"
 HEAD = f'<link rel="manifest" href="{MANIFEST}">\n<script src="{WORKER}" defer></script>'
@@ -30,7 +31,8 @@ def keep(page: Path) -> dict[str, int]:
     }  # fmt: skip
     (site / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False), "utf-8")
     files = sorted(path for path in site.rglob("*") if path.is_file())
-    digests = {quote(p.relative_to(site).as_posix()): integrity(p.read_bytes()) for p in files}
+    names = {quote(path.relative_to(site).as_posix()): path for path in files}
+    digests = {name: as_served(name, path.read_bytes()) for name, path in names.items()}
     worker = (serve.WEB / WORKER).read_text("utf-8")
     version = integrity(json.dumps(digests).encode())
     for start, value in {"const FILES = ": digests, "const VERSION = ": version}.items():

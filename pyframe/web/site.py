@@ -18,13 +18,16 @@ with names that stay, for pages of one's own. It is checked by the digests in co
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
+import gzip
 import hashlib
 import html
 import json
 import re
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -153,7 +156,7 @@ def _add_config(
 ) -> None:  # fmt: skip
     """Add config.json with the digests of all files, of Pyodide's `parts` too, which are put into a
     folder below `site` unless that is ""."""
-    digests = {quote(name): integrity(data) for name, data in files.items()}
+    digests = {quote(name): as_served(name, data) for name, data in files.items()}
     if parts and folder:
         folder = folder.format(digest=_digest(parts))
         _put(site / folder.removeprefix("../"), parts)
@@ -162,6 +165,16 @@ def _add_config(
     digests |= {f"{at}{quote(name)}": integrity(data) for name, data in parts.items()}
     config["integrity"] = digests
     files["config.json"] = json.dumps(config, indent=1).encode()
+
+
+def as_served(name: str, data: bytes) -> str:
+    """The digests of a file as a page may get it, a blank between them: some servers, Vite's for
+    one, have the browser unpack .gz files."""
+    found = integrity(data)
+    if name.endswith(".gz"):
+        with contextlib.suppress(OSError, EOFError, zlib.error):  # it is no such file
+            found += f" {integrity(gzip.decompress(data))}"
+    return found
 
 
 def _write(site: Path, program: Program, cdn: bool) -> None:
