@@ -157,3 +157,21 @@ def test_declarations_load_nothing_but_pyframe() -> None:
     loaded = set(python("-c", code)[0].split())
     assert "pyframe.web" in loaded
     assert not loaded & {"pyframe.nn", "pyframe.train", "pyframe.serve", "pyframe.vision"}
+
+
+OLD = """
+import sys, types
+for name in ("js", "pyodide", "pyodide.ffi"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["pyodide"].__version__ = "0.25.1"
+try:
+    import pyframe.backend.browser
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_an_old_pyodide_is_told() -> None:
+    """One whose Python can't be asked whether it may wait."""
+    said, _ = python("-c", OLD)
+    assert said.strip() == "pyframe needs Pyodide 0.26 or a newer one; this is 0.25.1"

@@ -121,8 +121,7 @@ class Start {
     const compiled = quiet(this.#compile(version));
     const [stdlib, lock] = PARTS.slice(1).map((name) => quiet(this.#part(name, version)));
 
-    const { info, packages } = JSON.parse(new TextDecoder().decode(await lock));
-    const { file_name: wheel, sha256 } = packages.numpy;
+    const { info, numpy: { file_name: wheel, sha256 } } = this.#locked(await lock, version);
     const site = `/lib/python${info.python.split(".", 2).join(".")}/site-packages`;
     const mark = await this.#mark(version, sha256, await digest);
     const snapshot = mark && !this.#report.snapshot ? await this.#thawed(mark) : null;
@@ -194,9 +193,28 @@ class Start {
   /** Pyodide's code, compiled while it comes. */
   #compile(version) {
     return new Promise((resolve, reject) => {
-      const arrives = (response) => WebAssembly.compileStreaming(response).then(resolve, reject);
+      const refuse = ({ message }) => reject(this.#broken(PARTS[0], message));
+      const arrives = (response) => WebAssembly.compileStreaming(response).then(resolve, refuse);
       this.#part(PARTS[0], version, arrives).catch(reject);
     });
+  }
+
+  /** What a lock file says of Pyodide and of its NumPy. */
+  #locked(bytes, version) {
+    try {
+      const { info, packages: { numpy } } = JSON.parse(new TextDecoder().decode(bytes));
+      if (VERSIONS.includes(version) && info.version !== version) throw new Error(`it is of ${info.version}`);
+      if (!numpy) throw new Error("it names no NumPy");
+      return { info, numpy };
+    } catch ({ message }) {
+      throw this.#broken(PARTS[2], message);
+    }
+  }
+
+  /** An error about files of Pyodide's that are not what they are to be. */
+  #broken(name, why) {
+    return new Error(`${name} in ${this.#index} is damaged, or of another Pyodide (${why}). All files there are to be ` +
+      "of one version: scripts/get_pyodide gets them.");
   }
 
   /** pyframe's package, and its digest. */
@@ -247,7 +265,8 @@ class Start {
       Object.assign(options, { _loadSnapshot: snapshot.memory, _snapshotDeserializer: deserialize });
     }
     try {
-      const python = await Promise.race([loadPyodide(options), refused]);
+      const python = await Promise.race([loadPyodide(options), refused])
+        .catch(({ message }) => { throw this.#broken("Python's code", message); });
       delete python._api?.config._loadSnapshot; // megabytes that nobody needs any more
       return python;
     } finally {

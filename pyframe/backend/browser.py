@@ -7,7 +7,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NoReturn
 
 import js
-from pyodide.ffi import JsException, can_run_sync, run_sync, to_js
+from pyodide import __version__ as VERSION
+
+try:
+    from pyodide.ffi import JsException, can_run_sync, run_sync, to_js
+except ImportError:
+    raise ImportError(f"pyframe needs Pyodide 0.26 or a newer one; this is {VERSION}") from None
 
 from pyframe.backend.base import GPUBackend, ProgramCode, Stats, dispatches, tells
 from pyframe.backend.properties import DeviceProperties

@@ -315,14 +315,43 @@ def test_another_pyodide(visitor: Visitor, version: str) -> None:
         page.evaluate(BOOT, visitor.config)
 
 
+LOCK = json.dumps({"info": {"version": serve.PYODIDE_VERSION}, "packages": {}})
+OTHER = LOCK.replace(serve.PYODIDE_VERSION, "0.26.4")
+HTML = "<!doctype html>"  # of some servers, where a file is missing
+BROKEN = [  # a file, what it has, and what is said
+    ("pyodide-lock.json", HTML, r"pyodide-lock\.json in .* is damaged.*scripts/get_pyodide"),
+    ("pyodide-lock.json", LOCK, r"pyodide-lock\.json in .* \(it names no NumPy\)"),
+    ("pyodide-lock.json", OTHER, r"of another Pyodide \(it is of 0\.26\.4\)\. All files there are"),
+    ("numpy*", HTML, r"numpy-.*\.whl is not the file that belongs here.*Put the right one there"),
+    ("python_stdlib.zip", HTML, r"Python's code in .* is damaged, or of another Pyodide \(.*exit"),
+    ("pyodide.asm.wasm", HTML, r"pyodide\.asm\.wasm in .* is damaged.* scripts/get_pyodide"),
+    ("pyframe.tar.gz", HTML, "pyframe's package is damaged, or a web page in its place: export"),
+]
+
+
+def test_broken_files(visitor: Visitor) -> None:
+    """What a server gives in the place of a file is told in a sentence, and not kept."""
+    for file, text, said in BROKEN:
+        page = visitor.visit()
+        visitor.change("for (const key of await cache.keys()) await cache.delete(key);")
+        page.route(
+            f"**/{file}",
+            lambda route, *_, text=text: route.fulfill(body=text, content_type="application/wasm"),
+        )
+        with pytest.raises(Exception, match=said):
+            page.evaluate(BOOT, visitor.config)
+    assert visitor.boot()["kept"]
+    assert visitor.python(WORKS)
+
+
 def made_for(version: str) -> str:
     """What is said of a Pyodide of that version, as a pattern."""
     own = re.escape(serve.PYODIDE_VERSION)
     return f"made for Pyodide {own}, and what lies there is {re.escape(version)}"
 
 
-@pytest.mark.parametrize("version", ["0.28.3", "0.29.5", "314.0.7"])
-def test_newer_pyodides_start(
+@pytest.mark.parametrize("version", ["0.26.4", "0.28.3", "0.29.5", "314.0.7"])
+def test_other_pyodides_start(
     version: str, browser: Any, server: serve.Server, tmp_path: Path
 ) -> None:
     """They run Python up to NumPy, in whose place a package stands: npm has none."""
