@@ -430,6 +430,10 @@ class Counting:
         (lambda x: x * x.sum().item(), "reads the value of a tensor"),
         (lambda x: x if (x > 0).any() else -x, "reads the value of a tensor"),
         (lambda x: x[x[:, 0] > 0], "reads the value of a tensor"),
+        (
+            lambda x: pf.linalg.qr(x)[1],
+            "reads the value of a tensor for linalg_qr, which has no kernel",
+        ),
         (lambda x: x[: int(pf.randperm(2)[0]) + 1], "draws random numbers|reads the value"),
         (lambda x: str(x.shape), "gives a str"),
         (
@@ -441,7 +445,7 @@ class Counting:
         (lambda x: x.reshape(-1), "shape"),
         (Counting(), "calls are not alike"),
     ],
-    ids=["item", "branch", "shape", "host", "text", "device", "double", "names", "rows", "count"],
+    ids="item branch shape op host text device double names rows count".split(),
 )
 def test_what_needs_python_is_refused(fn: Any, why: str, tmp_path: Path) -> None:
     net = Refused(fn)

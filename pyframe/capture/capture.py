@@ -183,14 +183,15 @@ class Capture:
         self.checked.add(what)
         return not known
 
-    def read(self, x: Tensor) -> None:
-        """The value of `x` is needed now."""
+    def read(self, x: Tensor, op: str = "") -> None:
+        """The value of `x` is needed now, by an `op` of the host's if it says which."""
         if id(x._storage) in self.reread:
             self.give_up("looks at the numbers of an array that changes")
         elif id(x._storage) in self.constants and id(x._storage) not in self.written:
             return
         else:
-            self.give_up("reads the value of a tensor")
+            by = f" for {op}, which has no kernel" if op else ""
+            self.give_up(f"reads the value of a tensor{by}")
 
     def drawn_on_host(self) -> None:
         """Random numbers are about to be drawn that a replay would not draw."""

@@ -367,7 +367,7 @@ def on_host(
     tensors = [x if type(x) is not Node else new(x) for x in inputs]
     device = tensors[0].device
     if mode.capture is not None:
-        mode.capture.read(tensors[0])
+        mode.capture.read(tensors[0], op.name)
     check_dtype(op.name, dtype, device)
     data = _quiet.run(op.numpy, *device.executor.fetch(tensors), *attrs)
     data = np.asarray(data).astype(dtype.numpy, copy=False).reshape(shape)

@@ -83,7 +83,7 @@ class Recorder(Protocol):
 
     # --- what is not of the graph
 
-    def read(self, x: Tensor) -> None:
+    def read(self, x: Tensor, op: str = "") -> None:
         """The value of `x` is needed now."""
 
     def watch(self, get: Callable[[], Any], value: Any = None) -> Any:
