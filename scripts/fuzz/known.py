@@ -40,7 +40,7 @@ DOCUMENTED = [
 
 # What PyTorch computes or refuses wrongly: what stands in the program's text, and why
 THEIRS = {
-    r"(?s), 0\)\)\).*bilinear\(": "it asks for a view (-1, 0)",
+    r"(?s)(, 0\)\)\)|\(\(0, ).*bilinear\(": "it asks for a view (-1, 0)",
     r"ldexp": "its gradient is 0 where the exponent is a negative int",
     r"(?s)\.permute\(.*local_response_norm": "it takes a view, which refuses some strides",
     r"(?s)\.expand\(.*(median|kthvalue)": "of a view that repeats elements it gives any number",
