@@ -222,7 +222,7 @@ class Batch:
         """Examples are checked each time."""
         return True
 
-    def read(self, x: Tensor) -> None:
+    def read(self, x: Tensor, op: str = "") -> None:
         """A per-example tensor can't be. Others can, as where `vmap` was called."""
         if self.batched(x) is not None:
             raise RuntimeError(
@@ -232,7 +232,7 @@ class Batch:
             )
         with self.outside():
             if mode.capture is not None:
-                mode.capture.read(x)
+                mode.capture.read(x, op)
 
     def drawn_on_host(self) -> None:
         """The same for all examples, and drawn once."""
