@@ -220,6 +220,8 @@ class HostExecutable(Executable):
             if self.program.slots[slot].kind == OUTPUT and arrays[slot] is None:
                 arrays[slot] = np.empty(s.node.shape, s.node.dtype.numpy)
         self.arrays = arrays
+        if cpu.compiler() is None:
+            cpu.advise()
         self.plan = Plan(self.program, compiler=cpu.compiler())
         # large arguments are read where they lie, for as long as the same ones come
         self.same = [

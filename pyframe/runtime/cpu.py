@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,15 @@ def can_record() -> bool:
     if os.environ.get("PYFRAME_EAGER", "") == "1" or os.environ.get("PYFRAME_CPU", "") == "numpy":
         return False
     return sys.platform != "emscripten" and importlib.util.find_spec("llvmlite") is not None
+
+
+@functools.cache
+def advise() -> None:
+    """Say once what would make the CPU's work faster, where it can be had."""
+    text = adapter()
+    if text.endswith("compiles kernels"):
+        advice = text.rpartition("; ")[2]
+        warnings.warn(f"NumPy does the CPU's work: {advice}, about twice as fast", stacklevel=2)
 
 
 def adapter() -> str:
