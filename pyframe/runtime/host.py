@@ -1,8 +1,8 @@
 """What runs the CPU's recorded work: see `_later` in core/dispatch.py.
 
 A structure that comes for the first time is computed by NumPy, op by op, as ops that are not
-recorded are; once it has been seen `SEEN` times it becomes a Program, compiled. A tensor keeps its
-memory: what was written to in place is written there.
+recorded are; once it has been seen `SEEN` times, or where it is a lot of work, it becomes a
+Program, compiled. A tensor keeps its memory: what was written to in place is written there.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pyframe.runtime import cpu, debug
 from pyframe.runtime.executor import Executor
 
 SEEN = 2  # times that NumPy computes a structure before it is worth compiling
+WORTH = 1 << 26  # elements of its results from which that takes NumPy longer than a compiler
 KEPT = 64  # compiled Programs
 ROOM = 1 << 30  # bytes of their temporaries
 KNOWN = 4096  # structures that are counted
@@ -78,8 +79,9 @@ class HostExecutor(Executor):
             self._counts.move_to_end(key)
             if len(self._counts) > KNOWN:
                 self._counts.popitem(last=False)
-            if seen <= SEEN:
-                _compute(graph)
+            order = _needed(graph)
+            if seen <= SEEN and sum([n.shape.numel() for n in order]) < WORTH:
+                _compute(graph, order)
                 return
             found = self._kept[key] = _Compiled(graph, self.backend.limits)
             while len(self._kept) > KEPT or (
@@ -129,9 +131,8 @@ def _needed(graph: _Graph) -> list[Node]:
     return [n for at, n in enumerate(nodes) if wanted[at]]
 
 
-def _compute(graph: _Graph) -> None:
+def _compute(graph: _Graph, order: list[Node]) -> None:
     """Have NumPy compute it op by op; what is not needed any more is let go."""
-    order = _needed(graph)
     uses = Counter([id(i) for n in order if type(n) is Pending for i in n.inputs])
     uses.update(map(id, graph.roots))
     values: dict[int, Any] = {}
