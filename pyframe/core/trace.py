@@ -73,7 +73,13 @@ class Trace:
         for i in n.inputs:
             at = known.get(id(i))
             what.append(self.operand(i) if at is None else at)
-        at = self.add(n, tuple(what))
+        number = _numbers.get(tuple(what))  # `add` in line: this is called most
+        if number is None:
+            at = self.add(n, tuple(what))
+        else:
+            at = known[id(n)] = len(self.nodes)
+            self.nodes.append(n)
+            self.key.append(number)
         if op.alias:  # type: ignore[union-attr]
             self.moved.append(at)
         else:

@@ -84,6 +84,18 @@ def change(self: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
         np.copyto(node.data, value._node.data)
 
 
+def written_later(self: Tensor, value: Tensor) -> bool:
+    """`write` of a new recorded value in a short way: where nothing needs a word, nor a history."""
+    n, v = self._node, value._node
+    if mode.grad or v.dtype is not n.dtype or v.shape != n.shape or v.device is not n.device:
+        return False
+    if self._storage.version == UNCOUNTED or not _is_alone(self) or self._creation is not None:
+        return False
+    _change_later(self, value, True)
+    self._storage.wrote()
+    return True
+
+
 def _is_alone(x: Tensor) -> bool:
     """Whether nobody but this tensor of the CPU sees its memory."""
     return not x._view_chain and not x._storage.exposed and sys.getrefcount(x._storage) == _ALONE

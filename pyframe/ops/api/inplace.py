@@ -11,7 +11,7 @@ from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.dispatch import computes_now
 from pyframe.core.grad_node import GradNode, next_seq
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.node import UNCOUNTED, is_array
+from pyframe.core.node import UNCOUNTED, Pending, is_array
 from pyframe.core.op import REGISTRY
 from pyframe.core.symbolic import hint
 from pyframe.core.trace import recording
@@ -19,6 +19,7 @@ from pyframe.ops.api import check
 from pyframe.ops.api.public import as_public
 from pyframe.ops.math import promotion
 from pyframe.tensor import Tensor, own_storage
+from pyframe.tensor.writing import written_later
 
 
 def inplace_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -39,6 +40,8 @@ def inplace_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
         out = fn(self, *args, **kwargs)
         if mode.grad and out._grad_fn is not None:
             _keep_saved(self, out._grad_fn, first)
+        if type(out._node) is Pending and not to_bool and written_later(self, out):
+            return self
         return self._write(out.to(self.dtype) if to_bool else out)
 
     run.__name__ = run.__qualname__ = f"{name}_"
