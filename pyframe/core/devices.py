@@ -329,5 +329,5 @@ def set_default_device(d: str | device | None) -> None:
 def flush() -> None:
     """Run what devices have recorded and not run yet."""
     for d in list(device._known.values()):  # each compiled step asks: no call but for those in use
-        if "executor" in d.__dict__ and d.executor.pending:
+        if "executor" in d.__dict__ and (d.always_lazy or d.executor.pending):
             d.executor.flush()

@@ -41,7 +41,9 @@ def can_record() -> bool:
     be computed when it is called."""
     if os.environ.get("PYFRAME_EAGER", "") == "1" or os.environ.get("PYFRAME_CPU", "") == "numpy":
         return False
-    return sys.platform != "emscripten" and importlib.util.find_spec("llvmlite") is not None
+    if sys.platform == "emscripten":
+        return compiler() is not None
+    return importlib.util.find_spec("llvmlite") is not None
 
 
 @functools.cache

@@ -82,8 +82,10 @@ EAGER = """
 import numpy as np
 import pyframe as pf
 from pyframe.backend import wasm
+from pyframe.core.trace import recording
 from pyframe.runtime import cpu
 
+least, recording.least = recording.least, float("inf")  # as PYFRAME_EAGER=1 says
 cpu._done[0] = 0  # other tests have worked in this page
 computed = []
 compute = wasm.Compiler.compute
@@ -96,7 +98,26 @@ a, b = np.random.default_rng(0).standard_normal((2, 200, 200), np.float32)
 for _ in range(9):
     y = pf.from_numpy(a) @ pf.from_numpy(b).T
 off = np.abs(y.numpy() - a.astype("f8") @ b.T.astype("f8"))
+recording.least = least
 [computed, float(off.max())]
+"""
+
+RECORDED = """
+import numpy as np
+import pyframe as pf
+
+net = pf.nn.Sequential(pf.nn.Linear(200, 100), pf.nn.ReLU(), pf.nn.Linear(100, 3))
+opt = pf.optim.SGD(net.parameters(), lr=0.1)
+x, y = pf.randn(128, 200), pf.arange(128) % 3
+before = len(pf.device("cpu").executor._kept)
+losses = []
+for _ in range(6):
+    opt.zero_grad()
+    loss = pf.nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    opt.step()
+    losses.append(loss.item())
+[len(pf.device("cpu").executor._kept) - before, losses]
 """
 
 
@@ -104,6 +125,12 @@ def test_products_of_a_page_that_compiles_nothing(python_page: PythonPage) -> No
     computed, off = python_page.run(EAGER)
     assert computed == ["matmul"]  # from when its work is worth loading the routines
     assert off < 1e-4
+
+
+def test_a_loop_that_compiles_nothing_is_recorded(python_page: PythonPage) -> None:
+    programs, losses = python_page.run(RECORDED)
+    assert programs == 1
+    assert sorted(losses, reverse=True) == list(losses)
 
 
 def test_natively_there_are_none() -> None:
