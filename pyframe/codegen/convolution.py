@@ -111,8 +111,8 @@ def conv_input(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> list[
                 **images.fields, m=w.shape[1], c_image=out.strides[0],
                 c_group=w.shape[1] * out.strides[1], c_row=out.strides[1],
                 a_group=o * w.strides[0], a_row=w.strides[1],
-                a_at=_grid(np.arange(o) * w.strides[0], *weights),
-                taps_at=_grid(np.arange(o) * images.channel, *reads_at),
+                a_at=_grid(*weights, np.arange(o) * w.strides[0]),
+                taps_at=_grid(*reads_at, np.arange(o) * images.channel),
                 positions_at=_grid(
                     *[j * s for (j, _, _), s in zip(dims, images.strides, strict=True)]
                 ),

@@ -1,19 +1,21 @@
 """Convolutions of float32 or float64 in LLVM IR as products (convolution.py), and their gradients.
 
-A unit takes some images. Of each it writes the columns of a block of positions, pieces of rows that
-lie in line after one another, and multiplies with them (gemm.py) while they are in cache.
+A unit takes some images, of small ones several at once. Of each block of their positions it writes
+the columns as panels, straight from the images, and multiplies with them while they are in cache.
+Taps that read nothing but padding are left out.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pyframe.codegen import convolution
 from pyframe.codegen.convolution import Products
+from pyframe.codegen.cpu import gemm as shared
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.routines import names_of
 from pyframe.codegen.lanes.compiler import Memory
@@ -23,46 +25,50 @@ from pyframe.codegen.llvm.routines import Launches, Machine
 from pyframe.codegen.numpy.memory import address
 
 BLOCK = 1 << 19  # bytes of columns that are made at once
-PIECE = 3  # words of a piece: where it is read and written, and its elements
+LARGE = 1 << 12  # positions of images from which on no tap reads padding alone, or it is no matter
 
 # What a launch reads: how many units; the memory of units, its bytes for each, and what of these
-# are before the columns, the products that are written elsewhere, and what gemm takes; the
+# are before the columns, the gradient of several images, and what is written elsewhere; the
 # result, the weight (the gradient, for that of a weight) and the images; the fields of Products,
-# tables as addresses (0: there is none); how many taps, positions, blocks of positions; bytes
-# between positions and of a row of columns; into how many parts all images, the blocks, the rows
-# and the taps are cut.
+# tables as addresses; how many taps, blocks; bytes between positions (0: they stand in a table) and
+# between the results' (likewise); of a row of what is written elsewhere, whether there is some, and
+# of a panel; the pieces by which a weight's gradient is written elsewhere; how many images are
+# taken at once, into how many chunks they are cut, and into how many parts these, the blocks, the
+# rows and the taps.
 WORDS = (
-    "units @memory unit_bytes columns apart rest @c @a @x images groups m c_group c_row a_group "
-    "a_row image group channel channels @taps_at c_image a_image padded padded_channel rows "
-    "row_bytes @rows_at @c_at @pieces_at @blocks_at taps blocks step pitch image_parts block_parts "
-    "row_parts tap_parts"
+    "units @memory unit_bytes columns gradient apart @c @a @x images groups m c_group c_row "
+    "a_group a_row image group channel channels @taps_at c_image a_image padded padded_channel "
+    "rows row_bytes @rows_at @pieces_at @blocks_at @sources @places taps depth blocks step c_step "
+    "pitch elsewhere in_place panel b_step @puts_at puts @put_places put_step together chunks "
+    "image_parts block_parts row_parts tap_parts"
 )
 TAKE = "units @to @source @at n"  # the words of `take`
+TURN = "units @to @source @at rows columns source_row"  # and of `turn`
 
-
-class _Blocks(NamedTuple):
-    """Positions in blocks."""
-
-    pieces: np.ndarray  # of PIECE words each
-    blocks: np.ndarray  # of each its first piece, its pieces, its first position and its positions
-    step: int  # bytes between positions in line
-    width: int  # positions of the largest block
+# The words of a piece: where it is read, where it lies in panels, in a row of what is written
+# elsewhere, and in the result, or where that stands in a table; its elements.
+PIECE = 5
 
 
 def _plan(
     planned: Any, m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Launches | None:
     """Of a convolution; None if it has no routine for these arrays."""
-    tile = m.tiles.get(out.dtype)
-    if tile is None or any(x.dtype != out.dtype for x in inputs):
+    t = m.tiles.get(out.dtype)
+    if t is None or any(x.dtype != out.dtype for x in inputs):
         return None
     of_weight = planned is convolution.conv_weight
     a, x = inputs if of_weight else inputs[::-1]
-    return [
-        (f"conv.{name}.{out.dtype.name}", words)
-        for p in planned(inputs, attrs, out) or ()
-        for name, words in _launches(tile, p, of_weight, a, x, out, m.threads)
-    ] or None
+    products = [_live(p, t.size) for p in planned(inputs, attrs, out) or ()]
+    if not products:
+        return None
+    launches, left = _matrices(t, products, a)
+    for p, matrix in zip(products, left, strict=True):
+        words = _words(t, p, of_weight, matrix, x, out, m.threads)
+        if words is None:
+            return None
+        launches.append(("conv_weight" if of_weight else "conv", words))
+    return [(f"conv.{name}.{out.dtype.name}", words) for name, words in launches]
 
 
 # Images need rows that lie in line if they are padded; the positions of a gradient lie in line.
@@ -71,107 +77,221 @@ conv_input = functools.partial(_plan, convolution.conv_input)
 conv_weight = functools.partial(_plan, convolution.conv_weight)
 
 
-def _launches(
-    t: Tile, p: Products, of_weight: bool, a: np.ndarray, x: np.ndarray, c: np.ndarray,
-    threads: int,
-) -> Launches:  # fmt: skip
-    """Of some products, by the names of their routines here."""
+def _live(p: Products, size: int) -> Products:
+    """Without the taps that read nothing but padding at all positions; of a weight's gradient at
+    least one is left."""
+    if p.rows_at is None or not len(p.taps_at) or len(p.positions_at) > LARGE:
+        return p
+    inside = np.zeros(p.padded_channel // size, bool)
+    inside[np.add.outer(p.rows_at[:, 0] // size, np.arange(p.row_bytes // size))] = True
+    places, of = np.unique(p.taps_at % p.padded_channel, return_inverse=True)
+    live = inside[np.add.outer(places, p.positions_at) // size].any(1)[of]
+    if live.all():
+        return p
+    if p.a_at is None:
+        live[0] |= not live.any()
+        return p._replace(taps_at=p.taps_at[live], c_at=np.flatnonzero(live) * size)
+    return p._replace(taps_at=p.taps_at[live], a_at=p.a_at[live])
+
+
+def _matrices(
+    t: Tile, products: Sequence[Products], a: np.ndarray
+) -> tuple[Launches, list[tuple[int | np.ndarray, int, int]]]:
+    """The left matrix of each product, whose rows lie in line: what makes it; where it lies, and
+    the strides of groups and rows."""
     launches: Launches = []
-    taps, left, a_group, a_row = len(p.taps_at), address(a), p.a_group, p.a_row
-    held: int | np.ndarray = left
-    if p.a_at is not None and (p.a_at != np.arange(taps) * t.size).any():
-        # the weight as a matrix whose rows lie in line, from their first element on
-        rows = np.add.outer(np.arange(p.groups) * a_group, np.arange(p.m) * a_row)
-        at = np.add.outer(rows.reshape(-1), p.a_at).reshape(-1)
-        held = np.empty(at.size, c.dtype)
-        launches.append(("take", [-(-at.size // _TAKEN), held, left, at, at.size]))
-        a_row = taps * t.size
-        a_group = p.m * a_row
-    blocks = _blocks(t, p)
-    pitch = (blocks.width + t.lanes) * t.size  # a piece may be written with what follows it
-    total, count = p.groups * (1 if of_weight else p.images), len(blocks.blocks)
+    found: list[tuple[int | np.ndarray, int, int]] = []
+    left, o = address(a), len(a)
+    if a.flags.c_contiguous and all(
+        p.a_at is not None and p.groups == 1 and p.channels == o > 1
+        and (np.diff(p.a_at.reshape(-1, o)) == a.strides[0]).all()
+        for p in products
+    ):  # fmt: skip
+        # the weight turned: of each of its columns a row, but of those that no product has
+        sizes = [p.m * len(p.taps_at) for p in products]
+        held = np.empty(sum(sizes) + o, a.dtype)
+        to = np.full(-(-a[0].size // t.lanes) * t.lanes, sum(sizes) * t.size)
+        start = 0
+        for p, size in zip(products, sizes, strict=True):
+            assert p.a_at is not None
+            at = np.add.outer(np.arange(p.m) * p.a_row, p.a_at[::o]).reshape(-1) // t.size
+            to[at] = (start + np.arange(len(at)) * o) * t.size
+            found.append((held[start:], 0, len(p.taps_at) * t.size))
+            start += size
+        words = [-(-len(to) // TURNED), held, left, to, o, a[0].size, a.strides[0]]
+        return [("turn", words)], found
+    for p in products:
+        found.append((left, p.a_group, p.a_row))
+        if p.a_at is not None and (p.a_at != np.arange(len(p.a_at)) * t.size).any():
+            rows = np.add.outer(np.arange(p.groups) * p.a_group, np.arange(p.m) * p.a_row)
+            at = np.add.outer(rows.reshape(-1), p.a_at).reshape(-1)
+            held, row = np.empty(at.size, a.dtype), len(p.a_at) * t.size
+            launches.append(("take", [-(-at.size // TAKEN), held, left, at, at.size]))
+            found[-1] = held, p.m * row, row
+    return launches, found
+
+
+def _words(
+    t: Tile, p: Products, of_weight: bool, a: tuple[int | np.ndarray, int, int], x: np.ndarray,
+    c: np.ndarray, threads: int,
+) -> Any:  # fmt: skip
+    """Of a launch of `conv` or `conv_weight`; None if images are too large for its tables."""
+    taps, positions = len(p.taps_at), len(p.positions_at)
+    depth = min(max(taps, 1), t.depth)
+    reach = t.depth if of_weight else BLOCK // (depth * t.size)  # positions of a block
+    together = max(1, min(p.images, reach // positions))
+    share = -(-p.images // threads)
+    if not of_weight and 2 * share * positions >= reach:
+        together = min(together, share)
+    chunks = -(-p.images // together)
+    # all positions of the images of a chunk, and where these are in the result (in the gradient)
+    images = np.arange(together)
+    at = np.add.outer(images * (p.padded or p.image), p.positions_at).reshape(-1)
+    inner = np.arange(positions) * t.size if of_weight or p.c_at is None else p.c_at
+    places = np.add.outer(images * (p.a_image if of_weight else p.c_image), inner).reshape(-1)
+    if max(at[-1], places[-1]) + p.taps_at.max(initial=0) >= 1 << 31:
+        return None
+    step, c_step = _step(at, t.size, 2 * t.size), _step(places, t.size)
+    # few rows read columns where they lie
+    in_place = not of_weight and p.m <= shared.FEW and positions % t.columns == 0 and (
+        not p.padded and (at == np.arange(len(at)) * t.size).all()
+        and (p.taps_at == np.arange(taps) * p.channel).all()
+    )  # fmt: skip
+    grain = t.lanes if of_weight else t.columns
+    count = -(-len(at) // max(reach, grain))  # of blocks, which are about equal
+    width = min(-(-len(at) // (count * grain)) * grain, len(at))
+    cuts = [(i, min(i + width, len(at))) for i in range(0, len(at), width)]
+    if together > 1:  # the last chunk may have less
+        cuts = [(0, len(at)), (0, ((p.images - 1) % together + 1) * positions)]
+        width = len(at)
+    panel = (width if of_weight else depth) * t.columns * t.size
+    pieces, blocks = _pieces(t, at, places, step, c_step, 0 if of_weight else panel, cuts)
+    puts, put_at = np.zeros((0, PIECE), np.int64), np.zeros(0, np.int64)
+    elsewhere = p.c_at is not None or (together > 1 and not of_weight)
+    if of_weight and p.c_at is not None:
+        put_at = p.c_at
+        puts, _ = _pieces(t, put_at, put_at, 0, _step(put_at, t.size), 0, [(0, taps)])
+
+    total = p.groups * (1 if of_weight else chunks)
+    most = max(1, min(threads, p.images * taps * positions * p.m // gemm.LEAST))
     parts = [min(total, 2 * threads), 1, 1, 1]
-    if total < threads:  # some of them share the work on an image
-        work = p.images * taps * len(p.positions_at) * p.m // gemm.LEAST
-        most = max(1, min(threads, work) // total)
-        if of_weight:
-            parts[2] = min(most, -(-p.m // t.rows))
-            parts[3] = min(max(1, most // parts[2]), -(-taps // t.columns))
+    rows, panels = -(-p.m // t.rows), -(-taps // t.columns)
+    if of_weight and not elsewhere:
+        parts[3] = -(-taps * width * t.size // BLOCK)
+        if total < threads and panels >= 2 * most:
+            parts[3] = min(-(-parts[3] // most) * most, panels)
+    if total * parts[3] < 2 * threads and total * parts[3] % most:
+        if len(blocks) >= most and together == 1 and not of_weight:
+            parts[1] = most
         else:
-            parts[1] = min(most, count)
-    n, k = (taps, blocks.width) if of_weight else (blocks.width, taps)
-    columns = -(-p.padded // 64) * 64
-    apart = columns + -(-(pitch * taps + t.lanes * t.size) // 64) * 64
-    rest = apart + (0 if p.c_at is None else p.m * pitch)
-    rest = -(-rest // 64) * 64
-    unit_bytes = rest + t.scratch(p.m, n, k)
+            parts[2] = min(most, rows)
+    columns = -(-p.padded * together // 64) * 64
+    some = min(taps, (-(-panels // parts[3])) * t.columns) if of_weight else width
+    gradient = columns + (-(-some // t.columns)) * panel + t.lanes * t.columns * t.size
+    pitch = -(-width * t.size // 64) * 64
+    apart = gradient + (p.m * pitch if of_weight and together > 1 else 0)
+    unit_bytes = apart
+    if elsewhere:
+        unit_bytes += -(-p.m * (taps * t.size if of_weight else pitch) // 64) * 64
     units = parts[0] * parts[1] * parts[2] * parts[3]
     fields: dict[str, Any] = p._asdict() | {
         "units": units, "memory": Memory(units * unit_bytes), "unit_bytes": unit_bytes,
-        "columns": columns, "apart": apart, "rest": rest, "c": address(c), "a": held,
-        "x": address(x), "a_group": a_group, "a_row": a_row, "pieces_at": blocks.pieces,
-        "blocks_at": blocks.blocks, "taps": taps, "blocks": count, "step": blocks.step,
-        "pitch": pitch, "image_parts": parts[0], "block_parts": parts[1], "row_parts": parts[2],
-        "tap_parts": parts[3],
+        "columns": columns, "gradient": gradient, "apart": apart, "c": address(c), "a": a[0],
+        "a_group": a[1], "a_row": a[2], "x": address(x), "pieces_at": pieces,
+        "taps_at": np.append(p.taps_at, [p.taps_at[-1] if taps else 0] * t.lanes),
+        "blocks_at": blocks, "sources": _offsets(t, at), "places": _offsets(t, places),
+        "taps": taps, "depth": depth, "blocks": 1 if together > 1 else len(blocks), "step": step,
+        "c_step": c_step, "pitch": pitch, "elsewhere": int(elsewhere), "in_place": int(in_place),
+        "panel": t.columns * t.size if in_place else panel,
+        "b_step": p.channel if in_place else t.columns * t.size, "puts_at": puts,
+        "puts": len(puts), "put_places": _offsets(t, put_at), "put_step": _step(put_at, t.size),
+        "together": together, "chunks": chunks, "image_parts": parts[0], "block_parts": parts[1],
+        "row_parts": parts[2], "tap_parts": parts[3],
     }  # fmt: skip
-    launches.append(
-        (
-            "conv_weight" if of_weight else "conv",
-            [_table(fields[name]) for name in names_of(WORDS)],
-        )
-    )
-    return launches
+    return [0 if fields[name] is None else fields[name] for name in names_of(WORDS)]
 
 
-def _table(value: Any) -> int | np.ndarray | Memory:
-    if isinstance(value, np.ndarray) and value.dtype == np.int64:
-        return np.ascontiguousarray(value)
-    return 0 if value is None else value
+def _step(at: np.ndarray, *steps: int) -> int:
+    """By how many bytes, of these, most offsets follow each other in rows; 0: by none."""
+    apart = np.diff(at)
+    return next((s for s in steps if 4 * np.count_nonzero(apart != s) <= len(at)), 0)
 
 
-def _blocks(t: Tile, p: Products) -> _Blocks:
-    at = p.positions_at
-    width = BLOCK // (t.size * max(len(p.taps_at), 1)) // t.columns * t.columns
-    count = -(-len(at) // max(width, t.columns))  # of blocks, which are about equal
-    width = min(-(-len(at) // (count * t.columns)) * t.columns, len(at))
-    step = int(at[1] - at[0]) if len(at) > 1 else t.size
-    ends = np.append(np.flatnonzero(np.diff(at) != step) + 1, len(at)).tolist()
-    pieces: list[tuple[int, int, int]] = []
-    blocks: list[tuple[int, int, int, int]] = []
-    start, row = 0, 0
-    for first in range(0, len(at), width):
-        last, before = min(first + width, len(at)), len(pieces)
-        while start < last:
-            end = min(ends[row], last, start + t.lanes)
-            pieces.append((int(at[start]), (start - first) * t.size, end - start))
-            start = end
-            row += end == ends[row]
-        blocks.append((before, len(pieces) - before, first, last - first))
-    return _Blocks(np.array(pieces, np.int64), np.array(blocks, np.int64), step, width)
+def _offsets(t: Tile, at: np.ndarray) -> np.ndarray:
+    """A table that is read by vectors."""
+    return np.append(at, [0] * t.lanes).astype(np.int32)
+
+
+def _pieces(
+    t: Tile, at: np.ndarray, places: np.ndarray, step: int, c_step: int, panel: int,
+    cuts: Sequence[tuple[int, int]],
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """The pieces of blocks, and of each block its first piece, its pieces, its first position and
+    its positions. Panels of columns are so many bytes; 0: positions stand below each other."""
+    pieces: list[np.ndarray] = []
+    blocks, count = [], 0
+    for first, last in cuts:
+        n = np.arange(last - first)
+        ends = n % t.columns == 0 if panel else n == 0
+        for offsets, apart in ((at, step), (places, c_step)):
+            if apart:
+                ends[1:] |= np.diff(offsets[first:last]) != apart
+        starts = np.flatnonzero(ends)
+        i = np.flatnonzero((n - starts[np.cumsum(ends) - 1]) % t.lanes == 0)
+        to = i * t.columns * t.size
+        if panel:
+            to = i // t.columns * panel + i % t.columns * t.size
+        source = at[first + i] if step else 4 * (first + i)
+        place = places[first + i] if c_step else 4 * (first + i)
+        sizes = np.diff(np.append(i, last - first))
+        pieces.append(np.stack([source, to, i * t.size, place, sizes], 1))
+        blocks.append((count, len(i), first, last - first))
+        count += len(i)
+    return np.concatenate(pieces).astype(np.int64), np.array(blocks, np.int64)
 
 
 # --- text
 
-_TAKEN = 1 << 12  # elements of a unit of `take`
+TAKEN = 1 << 12  # elements of a unit of `take`
+TURNED = 128  # rows that a unit of `turn` writes
 
 
 def text(m: Machine, name: str, dtype: np.dtype) -> str:
-    """The module of a routine: `take`, `conv` or `conv_weight`."""
+    """The module of a routine: `take`, `turn`, `conv` or `conv_weight`."""
     t = m.tiles[dtype]
-    if name == "take":
-        return module([_take(t)], m.bits)
-    *parts, product = gemm.build(t)
-    pad, columns = _pad(t), _columns(t)
-    kernel = _conv(t, product, pad, columns, name == "conv_weight")
-    return module([*parts, product, pad, columns, kernel], m.bits)
+    if name in ("take", "turn"):
+        return module([_take(t) if name == "take" else _turn(t)], m.bits)
+    of_weight = name == "conv_weight"
+    tile = gemm.build(t)[0]
+    parts = [_multiply(t, tile), _pad(t), _columns(t, of_weight), _moved(t, "put")]
+    if of_weight:
+        parts.append(_moved(t, "get"))
+    return module([tile, *parts, _conv(t, of_weight, *parts)], m.bits)
 
 
 def _take(t: Tile) -> Assembler:
     """The elements at a table of offsets, after one another."""
     f, w, begin, end = launched(TAKE)
-    with f.count(begin * _TAKEN, (end * _TAKEN).min(w["n"])) as i:
+    with f.count(begin * TAKEN, (end * TAKEN).min(w["n"])) as i:
         value = f.load(t.real, w["source"] + f.load("i64", w["at"] + i * 8))
         f.store(w["to"] + i * t.size, value)
+    return f
+
+
+def _turn(t: Tile) -> Assembler:
+    """A matrix turned: each of its columns to the place that a table names."""
+    f, w, begin, end = launched(TURN)
+    with f.count(0, w["rows"], t.lanes) as o:
+        inside = f.lanes_below(w["rows"] - o, t.lanes)
+        with f.count(begin * TURNED, (end * TURNED).min(w["columns"]), t.lanes) as x:
+            some = f.lanes_below(w["columns"] - x, t.lanes)
+            source, rows = w["source"] + x * t.size, []
+            for i in range(t.lanes):
+                row = (o + i).min(w["rows"] - 1)
+                rows.append(f.load_some(t.vector, source + row * w["source_row"], some, t.size))
+            for i, row in enumerate(f.transposed(rows)):
+                to = w["to"] + f.load("i64", w["at"] + (x + i) * 8)
+                f.store_some(to + o * t.size, row, inside, t.size)
     return f
 
 
@@ -195,88 +315,191 @@ def _pad(t: Tile) -> Assembler:
     return f
 
 
-def _columns(t: Tile) -> Assembler:
-    """Rows of columns, `pitch` bytes apart: of each tap the positions of some pieces."""
-    f = Assembler("columns", "ptr ptr ptr i64 ptr i64 i64 i64")
-    to, image, taps, k, pieces, n, step, pitch = f.params
-    apart = f.numbers(range(t.lanes)) * step.splat(t.lanes)
-    with f.count(0, n) as p:
+def _piece(f: Assembler, t: Tile, at: Value) -> tuple[Value, ...]:
+    """The words of a piece, the last as lanes."""
+    *words, count = [f.load("i64", at + 8 * i) for i in range(PIECE)]
+    return (*words, count, f.lanes_below(count, t.lanes))
+
+
+def _columns(t: Tile, turned: bool) -> Assembler:
+    """Panels of columns: of each tap a row of positions; turned, of each position one of taps."""
+    f = Assembler("columns", "ptr ptr ptr i64 ptr i64 i64 ptr i64")
+    to, image, taps, k, pieces, n, step, sources, panel = f.params
+    row = t.columns * t.size
+
+    def write(piece: Value, into: Value, first: Value, kind: str) -> None:
+        source, _, _, _, count, some = _piece(f, t, piece)
+        if kind == "table":
+            places = f.load(f"i32x{t.lanes}", sources + source)
+        else:
+            base = image + source
+        if kind == "apart":
+            halves = [f.lanes_below(count * 2 - 1 - v * t.lanes, t.lanes) for v in range(2)]
+
+        def read(tap: Value) -> Value:
+            apart = f.load("i64", taps + tap * 8)
+            if kind == "table":
+                return f.gather(t.vector, f.element("i8", image + apart, places), some, t.size)
+            if kind == "line":
+                return f.load_some(t.vector, base + apart, some, t.size)
+            a, b = (
+                f.load_some(t.vector, base + apart + v * t.bytes, halves[v], t.size)
+                for v in range(2)
+            )
+            return a.shuffle(range(0, 2 * t.lanes, 2), b)
+
+        if turned:
+            for i, x in enumerate(f.transposed([read(first + i) for i in range(t.lanes)])):
+                f.store(into, x, i * row, align=t.bytes)
+        else:
+            at = f.local(into)
+            with f.count(0, k) as tap:
+                f.store_some(at, read(tap), some, t.size)
+                at.add(row)
+
+    with f.count(0, k if turned else 1, t.lanes) as j, f.count(0, n) as p:
         piece = pieces + p * (8 * PIECE)
-        source = image + f.load("i64", piece)
-        into = f.local(to + f.load("i64", piece + 8))
-        some = f.lanes_below(f.load("i64", piece + 16), t.lanes)
-        with f.when(step.equals(t.size)), f.count(0, k) as i:
-            here = source + f.load("i64", taps + i * 8)
-            f.store(into, f.load_some(t.vector, here, some, t.size))
-            into.set(into + pitch)
-        with f.when(step.differs(t.size)), f.count(0, k) as i:
-            here = source + f.load("i64", taps + i * 8)
-            places = f.element("i8", here, apart)
-            f.store(into, f.gather(t.vector, places, some, t.size))
-            into.set(into + pitch)
+        into = to + f.load("i64", piece + 8)
+        if turned:
+            into = into + j // t.columns * panel + j % t.columns * t.size
+        for kind, here in (("line", t.size), ("apart", 2 * t.size), ("table", 0)):
+            with f.when(step.equals(here)):
+                write(piece, into, j, kind)
+    return f
+
+
+def _moved(t: Tile, name: str) -> Assembler:
+    """Put rows of pieces to their places, or get them from there."""
+    f = Assembler(name, "ptr i64 ptr i64 i64 ptr i64 ptr i64")
+    line, line_row, far, far_row, rows, pieces, n, places, step = f.params
+    with f.count(0, rows) as r, f.count(0, n) as p:
+        _, _, at, place, _, some = _piece(f, t, pieces + p * (8 * PIECE))
+        here, there = line + r * line_row + at, far + r * far_row
+        with f.when(step.differs(0)):
+            if name == "put":
+                f.store_some(there + place, f.load_some(t.vector, here, some, t.size), some, t.size)
+            else:
+                f.store_some(here, f.load_some(t.vector, there + place, some, t.size), some, t.size)
+            f.otherwise()
+            each = f.element("i8", there, f.load(f"i32x{t.lanes}", places + place))
+            if name == "put":
+                f.scatter(each, f.load_some(t.vector, here, some, t.size), some, t.size)
+            else:
+                f.store_some(here, f.gather(t.vector, each, some, t.size), some, t.size)
+    return f
+
+
+def _multiply(t: Tile, tile: Assembler) -> Assembler:
+    """c = or, if it adds, += a, whose rows lie in line, times panels."""
+    f = Assembler("multiply", "ptr i64 ptr i64 ptr i64 i64 i64 i64 i64 i1")
+    c, c_row, a, a_row, b, panel, step, m, n, k, adds = f.params
+    with f.count(0, m, t.height) as i:
+        shared.tiles(
+            f, t, lambda f, *arguments: f.call(tile, *arguments[:-1]), c + c_row * i, c_row,
+            a + a_row * i, a_row * t.rows, a_row, t.size, b, panel, step, (m - i).min(t.height),
+            n, k, adds, None,
+        )  # fmt: skip
     return f
 
 
 def _conv(
-    t: Tile, product: Assembler, pad: Assembler, columns: Assembler, of_weight: bool
-) -> Assembler:
+    t: Tile, of_weight: bool, multiply: Assembler, pad: Assembler, columns: Assembler,
+    put: Assembler, *get: Assembler,
+) -> Assembler:  # fmt: skip
     """The products of some images; of the gradient of a weight, of all, for some of its rows and
     taps."""
     f, w, begin, end = launched(WORDS)
     with f.count(begin, end) as u:
         memory = w["memory"] + w["unit_bytes"] * u
-        block_columns, apart = memory + w["columns"], memory + w["apart"]
+        block_columns, gradient, apart = (memory + w[x] for x in ("columns", "gradient", "apart"))
         rest = f.local(u // w["image_parts"])
         first, last = cut(
-            w["groups"] * (1 if of_weight else w["images"]), u % w["image_parts"], w["image_parts"]
+            w["groups"] * (1 if of_weight else w["chunks"]), u % w["image_parts"], w["image_parts"]
         )
         low, high = cut(w["blocks"], rest % w["block_parts"], w["block_parts"])
         rest.set(rest // w["block_parts"])
         top, bottom = cut(w["m"], rest % w["row_parts"], w["row_parts"], t.rows)
         left, right = cut(w["taps"], rest // w["row_parts"], w["tap_parts"], t.columns)
-        f.fill(memory, w["padded"])
+        f.fill(memory, w["padded"] * w["together"])
+        rows = bottom - top
 
-        def of_image(g: Value, i: Value) -> None:
+        def of_chunk(g: Value, chunk: Value) -> None:
+            i = chunk * w["together"]
+            count = (w["images"] - i).min(w["together"])
             image = f.local(w["x"] + i * w["image"] + g * w["group"])
             with f.when(w["padded"] > 0):
-                f.call(
-                    pad, memory, image, w["channels"], w["padded_channel"], w["channel"],
-                    w["rows"], w["row_bytes"], w["rows_at"],
-                )  # fmt: skip
+                begins, ends = f.value(0, "i64"), w["channels"]
+                if of_weight:  # of the channels only those that its taps read
+                    begins = left * ends // w["taps"]
+                    ends = (right * ends + (w["taps"] - 1)) // w["taps"]
+                with f.count(0, count) as z:
+                    f.call(
+                        pad, memory + z * w["padded"] + begins * w["padded_channel"],
+                        image + z * w["image"] + begins * w["channel"], ends - begins,
+                        w["padded_channel"], w["channel"], w["rows"], w["row_bytes"], w["rows_at"],
+                    )  # fmt: skip
                 image.set(memory)
             a = w["a"] + i * w["a_image"] + g * w["a_group"] + top * w["a_row"]
             c = w["c"] + i * w["c_image"] + g * w["c_group"] + top * w["c_row"]
-            with f.count(low, high) as b:
+            short = f.value(1, "i64").where(count < w["together"], 0)
+            with f.count(low + short, high + short) as b:
                 piece, pieces, at, width = (
                     f.load("i64", w["blocks_at"] + b * 32 + 8 * n) for n in range(4)
                 )
-                f.call(
-                    columns, block_columns, image, w["taps_at"] + left * 8, right - left,
-                    w["pieces_at"] + piece * (8 * PIECE), pieces, w["step"], w["pitch"],
-                )  # fmt: skip
+                piece = w["pieces_at"] + piece * (8 * PIECE)
+
+                def made(first: Value, taps: Value) -> None:
+                    f.call(
+                        columns, block_columns, image, w["taps_at"] + first * 8, taps, piece,
+                        pieces, w["step"], w["sources"], w["panel"],
+                    )  # fmt: skip
+
                 if of_weight:
+                    several = w["together"] > 1
+                    with f.when(several):
+                        f.call(
+                            *get, gradient, w["pitch"], a, w["a_row"], rows, piece, pieces,
+                            w["places"], w["c_step"],
+                        )  # fmt: skip
+                    made(left, right - left)
+                    row, elsewhere = w["taps"] * t.size, w["elsewhere"] > 0
                     f.call(
-                        product, memory + w["rest"], c + left * t.size, a + at * t.size,
-                        block_columns, bottom - top, right - left, width, w["c_row"], w["a_row"],
-                        t.size, t.size, w["pitch"], i + b > 0,
+                        multiply, apart.where(elsewhere, c + left * t.size),
+                        row.where(elsewhere, w["c_row"]), gradient.where(several, a + at * t.size),
+                        w["pitch"].where(several, w["a_row"]), block_columns, w["panel"],
+                        t.columns * t.size, rows, right - left, width, i + b > 0,
                     )  # fmt: skip
-                else:
-                    elsewhere = w["c_at"].differs(0)
-                    into = apart.where(elsewhere, c + at * t.size)
+                    return
+                elsewhere = w["elsewhere"] > 0
+                with f.count(0, w["taps"].where(w["taps"] > 0, 1), w["depth"]) as k:
+                    depth = (w["taps"] - k).min(w["depth"])
+                    source = f.local(block_columns)
+                    with f.when(w["in_place"] > 0):
+                        source.set(image + at * t.size + k * w["b_step"])
+                        f.otherwise()
+                        made(k, depth)
                     f.call(
-                        product, memory + w["rest"], into, a, block_columns, bottom - top, width,
-                        w["taps"], w["pitch"].where(elsewhere, w["c_row"]), w["a_row"], t.size,
-                        w["pitch"], t.size, 0,
+                        multiply, apart.where(elsewhere, c + at * t.size),
+                        w["pitch"].where(elsewhere, w["c_row"]), a + k * t.size, w["a_row"], source,
+                        w["panel"], w["b_step"], rows, width, depth, k > 0,
                     )  # fmt: skip
-                    with f.when(elsewhere), f.count(0, w["m"]) as r, f.count(0, width) as x:
-                        place = f.load("i64", w["c_at"] + (at + x) * 8)
-                        value = f.load(t.real, apart + r * w["pitch"] + x * t.size)
-                        f.store(c + r * w["c_row"] + place, value)
+                with f.when(elsewhere):
+                    f.call(
+                        put, apart, w["pitch"], c, w["c_row"], rows, piece, pieces, w["places"],
+                        w["c_step"],
+                    )  # fmt: skip
 
         with f.count(first, last) as z:
-            if of_weight:
-                with f.count(0, w["images"]) as i:
-                    of_image(z, i)
+            if not of_weight:
+                of_chunk(z // w["chunks"], z % w["chunks"])
             else:
-                of_image(z // w["images"], z % w["images"])
+                with f.count(0, w["chunks"]) as chunk:
+                    of_chunk(z, chunk)
+                c = w["c"] + z * w["c_group"] + top * w["c_row"]
+                with f.when(w["elsewhere"] > 0):
+                    f.fill(c, rows * w["c_row"])
+                    f.call(
+                        put, apart, w["taps"] * t.size, c, w["c_row"], rows, w["puts_at"],
+                        w["puts"], w["put_places"], w["put_step"],
+                    )  # fmt: skip
     return f
