@@ -140,6 +140,14 @@ class Value(cpu.Value):
             f"shufflevector {self.type} {self.name}, {self.type} {more}, {mask.type} {mask.name}",
         )
 
+    def total(self) -> Value:
+        """The sum of the lanes, of halves and halves of these."""
+        x, lanes = self, _apart(self.type)[1]
+        while lanes > 2:
+            lanes //= 2
+            x = x.shuffle(range(lanes)) + x.shuffle(range(lanes, 2 * lanes))
+        return x.lane(0) + x.lane(1) if lanes > 1 else x
+
     def reversed(self) -> Value:
         """The vector with its last lane first."""
         return self.shuffle(range(_apart(self.type)[1])[::-1])

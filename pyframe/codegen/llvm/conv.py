@@ -8,7 +8,7 @@ Taps that read nothing but padding are left out.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from pyframe.codegen.llvm.routines import Launches, Machine
 from pyframe.codegen.numpy.memory import address
 
 BLOCK = 1 << 19  # bytes of columns that are made at once
+MOVED = 12  # taps of a result that take about as long as to move it
+FEW = 1 << 12  # positions of a block of which no columns are made
 LARGE = 1 << 12  # positions of images from which on no tap reads padding alone, or it is no matter
 
 # What a launch reads: how many units; the memory of units, its bytes for each, and what of these
@@ -67,7 +69,7 @@ def _plan(
         words = _words(t, p, of_weight, matrix, x, out, m.threads)
         if words is None:
             return None
-        launches.append(("conv_weight" if of_weight else "conv", words))
+        launches.append(("row" * (p.m == 1) + ("weight" if of_weight else "conv"), words))
     return [(f"conv.{name}.{out.dtype.name}", words) for name, words in launches]
 
 
@@ -138,11 +140,18 @@ def _words(
     """Of a launch of `conv` or `conv_weight`; None if images are too large for its tables."""
     taps, positions = len(p.taps_at), len(p.positions_at)
     depth = min(max(taps, 1), t.depth)
-    reach = t.depth if of_weight else BLOCK // (depth * t.size)  # positions of a block
+    one = p.m == 1  # its results are summed where they are read
+    # positions of a block
+    reach = t.depth if of_weight else min(BLOCK // (depth * t.size), t.width)
+    reach = FEW if one else reach
     together = max(1, min(p.images, reach // positions))
     share = -(-p.images // threads)
-    if not of_weight and 2 * share * positions >= reach:
-        together = min(together, share)
+    if not of_weight:
+        if 2 * share * positions >= reach:
+            together = min(together, share)
+        # what several images save is columns of panels; it costs that results are moved
+        if positions >= 4 * t.columns and -positions % t.columns * taps <= MOVED * positions:
+            together = 1
     chunks = -(-p.images // together)
     # all positions of the images of a chunk, and where these are in the result (in the gradient)
     images = np.arange(together)
@@ -167,7 +176,9 @@ def _words(
     panel = (width if of_weight else depth) * t.columns * t.size
     pieces, blocks = _pieces(t, at, places, step, c_step, 0 if of_weight else panel, cuts)
     puts, put_at = np.zeros((0, PIECE), np.int64), np.zeros(0, np.int64)
-    elsewhere = p.c_at is not None or (together > 1 and not of_weight)
+    elsewhere = (
+        (p.c_at is not None or together > 1) and not one if not of_weight else (p.c_at is not None)
+    )
     if of_weight and p.c_at is not None:
         put_at = p.c_at
         puts, _ = _pieces(t, put_at, put_at, 0, _step(put_at, t.size), 0, [(0, taps)])
@@ -190,6 +201,8 @@ def _words(
     gradient = columns + (-(-some // t.columns)) * panel + t.lanes * t.columns * t.size
     pitch = -(-width * t.size // 64) * 64
     apart = gradient + (p.m * pitch if of_weight and together > 1 else 0)
+    if one:
+        apart = columns + (some * t.bytes if of_weight else 0)
     unit_bytes = apart
     if elsewhere:
         unit_bytes += -(-p.m * (taps * t.size if of_weight else pitch) // 64) * 64
@@ -257,16 +270,18 @@ TURNED = 128  # rows that a unit of `turn` writes
 
 
 def text(m: Machine, name: str, dtype: np.dtype) -> str:
-    """The module of a routine: `take`, `turn`, `conv` or `conv_weight`."""
+    """The module of a routine: `take`, `turn`, and of rows or single ones `conv` and `weight`."""
     t = m.tiles[dtype]
     if name in ("take", "turn"):
         return module([_take(t) if name == "take" else _turn(t)], m.bits)
-    of_weight = name == "conv_weight"
-    tile = gemm.build(t)[0]
-    parts = [_multiply(t, tile), _pad(t), _columns(t, of_weight), _moved(t, "put")]
-    if of_weight:
-        parts.append(_moved(t, "get"))
-    return module([tile, *parts, _conv(t, of_weight, *parts)], m.bits)
+    of_weight = name.endswith("weight")
+    parts = [_pad(t), _put(t)]
+    if name.startswith("row"):
+        parts += [_row_of_weight(t) if of_weight else _row(t)]
+    else:
+        tile = gemm.build(t)[0]
+        parts += [tile, _multiply(t, tile), _columns(t, of_weight), _get(t)]
+    return module([*parts, _conv(t, of_weight, {f.name: f for f in parts})], m.bits)
 
 
 def _take(t: Tile) -> Assembler:
@@ -315,10 +330,73 @@ def _pad(t: Tile) -> Assembler:
     return f
 
 
-def _piece(f: Assembler, t: Tile, at: Value) -> tuple[Value, ...]:
-    """The words of a piece, the last as lanes."""
-    *words, count = [f.load("i64", at + 8 * i) for i in range(PIECE)]
-    return (*words, count, f.lanes_below(count, t.lanes))
+class _Piece:
+    """A piece in a function that reads images at the offset of a tap: `@image`, `@taps` and
+    `sources` are its params."""
+
+    def __init__(self, f: Assembler, t: Tile, at: Value) -> None:
+        self.f, self.t = f, t
+        self.source, self.to, self.line, self.place, self.count = (
+            f.load("i64", at + 8 * i) for i in range(PIECE)
+        )
+        self.some = f.lanes_below(self.count, t.lanes)
+
+    def each(
+        self, step: Value, image: Value, taps: Value, sources: Value,
+        write: Callable[[Callable[[Value], Value]], None],
+    ) -> None:  # fmt: skip
+        """Write what reads a tap's positions, for each way in which these may lie: in line, with
+        one between them, anyhow."""
+        f, t = self.f, self.t
+
+        def here(tap: Value) -> Value:
+            return image + f.load("i64", taps + tap * 8)
+
+        with f.when(step.equals(t.size)):
+            write(lambda tap: self.load(here(tap) + self.source))
+        with f.when(step.equals(2 * t.size)):
+            halves = [f.lanes_below(self.count * 2 - 1 - v * t.lanes, t.lanes) for v in range(2)]
+
+            def every_other(tap: Value) -> Value:
+                at = here(tap) + self.source
+                a, b = (
+                    f.load_some(t.vector, at + v * t.bytes, half, t.size)
+                    for v, half in enumerate(halves)
+                )
+                return a.shuffle(range(0, 2 * t.lanes, 2), b)
+
+            write(every_other)
+        with f.when(step.equals(0)):
+            places = f.load(f"i32x{t.lanes}", sources + self.source)
+            write(lambda tap: self.gather(here(tap), places))
+
+    def load(self, at: Value) -> Value:
+        """Its elements, which lie in line."""
+        return self.f.load_some(self.t.vector, at, self.some, self.t.size)
+
+    def gather(self, at: Value, places: Value) -> Value:
+        """Its elements, which lie anyhow."""
+        f, t = self.f, self.t
+        return f.gather(t.vector, f.element("i8", at, places), self.some, t.size)
+
+    def put(self, far: Value, places: Value, step: Value, x: Value) -> None:
+        """Write its elements to their places."""
+        f, t = self.f, self.t
+        with f.when(step.differs(0)):
+            f.store_some(far + self.place, x, self.some, t.size)
+            f.otherwise()
+            at = f.element("i8", far, f.load(f"i32x{t.lanes}", places + self.place))
+            f.scatter(at, x, self.some, t.size)
+
+    def get(self, far: Value, places: Value, step: Value) -> Value:
+        """Its elements, from there."""
+        f, t = self.f, self.t
+        x = f.local(type=t.vector)
+        with f.when(step.differs(0)):
+            x.set(self.load(far + self.place))
+            f.otherwise()
+            x.set(self.gather(far, f.load(f"i32x{t.lanes}", places + self.place)))
+        return x.now()
 
 
 def _columns(t: Tile, turned: bool) -> Assembler:
@@ -326,66 +404,83 @@ def _columns(t: Tile, turned: bool) -> Assembler:
     f = Assembler("columns", "ptr ptr ptr i64 ptr i64 i64 ptr i64")
     to, image, taps, k, pieces, n, step, sources, panel = f.params
     row = t.columns * t.size
-
-    def write(piece: Value, into: Value, first: Value, kind: str) -> None:
-        source, _, _, _, count, some = _piece(f, t, piece)
-        if kind == "table":
-            places = f.load(f"i32x{t.lanes}", sources + source)
-        else:
-            base = image + source
-        if kind == "apart":
-            halves = [f.lanes_below(count * 2 - 1 - v * t.lanes, t.lanes) for v in range(2)]
-
-        def read(tap: Value) -> Value:
-            apart = f.load("i64", taps + tap * 8)
-            if kind == "table":
-                return f.gather(t.vector, f.element("i8", image + apart, places), some, t.size)
-            if kind == "line":
-                return f.load_some(t.vector, base + apart, some, t.size)
-            a, b = (
-                f.load_some(t.vector, base + apart + v * t.bytes, halves[v], t.size)
-                for v in range(2)
-            )
-            return a.shuffle(range(0, 2 * t.lanes, 2), b)
-
+    with f.count(0, k if turned else 1, t.lanes) as j, f.count(0, n) as p:
+        piece = _Piece(f, t, pieces + p * (8 * PIECE))
+        first = j.now()
+        into = to + piece.to
         if turned:
-            for i, x in enumerate(f.transposed([read(first + i) for i in range(t.lanes)])):
-                f.store(into, x, i * row, align=t.bytes)
-        else:
+            into = into + first // t.columns * panel + first % t.columns * t.size
+
+        def write(read: Callable[[Value], Value]) -> None:
+            if turned:
+                rows = [read(first + i) for i in range(t.lanes)]
+                for i, x in enumerate(f.transposed(rows)):
+                    f.store(into, x, i * row, align=t.bytes)
+                return
             at = f.local(into)
             with f.count(0, k) as tap:
-                f.store_some(at, read(tap), some, t.size)
+                f.store_some(at, read(tap), piece.some, t.size)
                 at.add(row)
 
-    with f.count(0, k if turned else 1, t.lanes) as j, f.count(0, n) as p:
-        piece = pieces + p * (8 * PIECE)
-        into = to + f.load("i64", piece + 8)
-        if turned:
-            into = into + j // t.columns * panel + j % t.columns * t.size
-        for kind, here in (("line", t.size), ("apart", 2 * t.size), ("table", 0)):
-            with f.when(step.equals(here)):
-                write(piece, into, j, kind)
+        piece.each(step, image, taps, sources, write)
     return f
 
 
-def _moved(t: Tile, name: str) -> Assembler:
-    """Put rows of pieces to their places, or get them from there."""
-    f = Assembler(name, "ptr i64 ptr i64 i64 ptr i64 ptr i64")
+def _row(t: Tile) -> Assembler:
+    """A row of the result, the sums of taps times a row of the weight."""
+    f = Assembler("row", "ptr ptr ptr i64 ptr i64 i64 ptr ptr ptr i64")
+    c, image, taps, k, pieces, n, step, sources, a, places, c_step = f.params
+    total = f.local(type=t.vector)
+    with f.count(0, n) as p:
+        piece = _Piece(f, t, pieces + p * (8 * PIECE))
+        total.set(f.value(0, t.vector))
+
+        def add(read: Callable[[Value], Value]) -> None:
+            with f.count(0, k) as tap:
+                factor = f.load(t.real, a + tap * t.size).splat(t.lanes)
+                total.set(read(tap).fma(factor, total))
+
+        piece.each(step, image, taps, sources, add)
+        piece.put(c, places, c_step, total)
+    return f
+
+
+def _row_of_weight(t: Tile) -> Assembler:
+    """The gradient of a row of a weight: a vector for each tap, in each lane a sum."""
+    f = Assembler("row", "ptr ptr ptr i64 ptr i64 i64 ptr ptr ptr i64")
+    sums, image, taps, k, pieces, n, step, sources, a, places, c_step = f.params
+    with f.count(0, n) as p:
+        piece = _Piece(f, t, pieces + p * (8 * PIECE))
+        g = piece.get(a, places, c_step)
+
+        def add(read: Callable[[Value], Value]) -> None:
+            with f.count(0, k) as tap:
+                at = sums + tap * t.bytes
+                f.store(at, read(tap).fma(g, f.load(t.vector, at)))
+
+        piece.each(step, image, taps, sources, add)
+    return f
+
+
+def _put(t: Tile) -> Assembler:
+    """Put rows of pieces to their places."""
+    f = Assembler("put", "ptr i64 ptr i64 i64 ptr i64 ptr i64")
     line, line_row, far, far_row, rows, pieces, n, places, step = f.params
     with f.count(0, rows) as r, f.count(0, n) as p:
-        _, _, at, place, _, some = _piece(f, t, pieces + p * (8 * PIECE))
-        here, there = line + r * line_row + at, far + r * far_row
-        with f.when(step.differs(0)):
-            if name == "put":
-                f.store_some(there + place, f.load_some(t.vector, here, some, t.size), some, t.size)
-            else:
-                f.store_some(here, f.load_some(t.vector, there + place, some, t.size), some, t.size)
-            f.otherwise()
-            each = f.element("i8", there, f.load(f"i32x{t.lanes}", places + place))
-            if name == "put":
-                f.scatter(each, f.load_some(t.vector, here, some, t.size), some, t.size)
-            else:
-                f.store_some(here, f.gather(t.vector, each, some, t.size), some, t.size)
+        piece = _Piece(f, t, pieces + p * (8 * PIECE))
+        x = piece.load(line + r * line_row + piece.line)
+        piece.put(far + r * far_row, places, step, x)
+    return f
+
+
+def _get(t: Tile) -> Assembler:
+    """Get rows of pieces from there."""
+    f = Assembler("get", "ptr i64 ptr i64 i64 ptr i64 ptr i64")
+    line, line_row, far, far_row, rows, pieces, n, places, step = f.params
+    with f.count(0, rows) as r, f.count(0, n) as p:
+        piece = _Piece(f, t, pieces + p * (8 * PIECE))
+        x = piece.get(far + r * far_row, places, step)
+        f.store_some(line + r * line_row + piece.line, x, piece.some, t.size)
     return f
 
 
@@ -402,10 +497,7 @@ def _multiply(t: Tile, tile: Assembler) -> Assembler:
     return f
 
 
-def _conv(
-    t: Tile, of_weight: bool, multiply: Assembler, pad: Assembler, columns: Assembler,
-    put: Assembler, *get: Assembler,
-) -> Assembler:  # fmt: skip
+def _conv(t: Tile, of_weight: bool, of: dict[str, Assembler]) -> Assembler:
     """The products of some images; of the gradient of a weight, of all, for some of its rows and
     taps."""
     f, w, begin, end = launched(WORDS)
@@ -434,7 +526,7 @@ def _conv(
                     ends = (right * ends + (w["taps"] - 1)) // w["taps"]
                 with f.count(0, count) as z:
                     f.call(
-                        pad, memory + z * w["padded"] + begins * w["padded_channel"],
+                        of["pad"], memory + z * w["padded"] + begins * w["padded_channel"],
                         image + z * w["image"] + begins * w["channel"], ends - begins,
                         w["padded_channel"], w["channel"], w["rows"], w["row_bytes"], w["rows_at"],
                     )  # fmt: skip
@@ -450,21 +542,28 @@ def _conv(
 
                 def made(first: Value, taps: Value) -> None:
                     f.call(
-                        columns, block_columns, image, w["taps_at"] + first * 8, taps, piece,
+                        of["columns"], block_columns, image, w["taps_at"] + first * 8, taps, piece,
                         pieces, w["step"], w["sources"], w["panel"],
                     )  # fmt: skip
 
+                if "row" in of:
+                    f.call(
+                        of["row"], block_columns if of_weight else c, image,
+                        w["taps_at"] + left * 8, right - left, piece, pieces, w["step"],
+                        w["sources"], a, w["places"], w["c_step"],
+                    )  # fmt: skip
+                    return
                 if of_weight:
                     several = w["together"] > 1
                     with f.when(several):
                         f.call(
-                            *get, gradient, w["pitch"], a, w["a_row"], rows, piece, pieces,
+                            of["get"], gradient, w["pitch"], a, w["a_row"], rows, piece, pieces,
                             w["places"], w["c_step"],
                         )  # fmt: skip
                     made(left, right - left)
                     row, elsewhere = w["taps"] * t.size, w["elsewhere"] > 0
                     f.call(
-                        multiply, apart.where(elsewhere, c + left * t.size),
+                        of["multiply"], apart.where(elsewhere, c + left * t.size),
                         row.where(elsewhere, w["c_row"]), gradient.where(several, a + at * t.size),
                         w["pitch"].where(several, w["a_row"]), block_columns, w["panel"],
                         t.columns * t.size, rows, right - left, width, i + b > 0,
@@ -479,27 +578,34 @@ def _conv(
                         f.otherwise()
                         made(k, depth)
                     f.call(
-                        multiply, apart.where(elsewhere, c + at * t.size),
+                        of["multiply"], apart.where(elsewhere, c + at * t.size),
                         w["pitch"].where(elsewhere, w["c_row"]), a + k * t.size, w["a_row"], source,
                         w["panel"], w["b_step"], rows, width, depth, k > 0,
                     )  # fmt: skip
                 with f.when(elsewhere):
                     f.call(
-                        put, apart, w["pitch"], c, w["c_row"], rows, piece, pieces, w["places"],
-                        w["c_step"],
+                        of["put"], apart, w["pitch"], c, w["c_row"], rows, piece, pieces,
+                        w["places"], w["c_step"],
                     )  # fmt: skip
 
         with f.count(first, last) as z:
             if not of_weight:
                 of_chunk(z // w["chunks"], z % w["chunks"])
             else:
+                if "row" in of:
+                    f.fill(block_columns, (right - left) * t.bytes)
                 with f.count(0, w["chunks"]) as chunk:
                     of_chunk(z, chunk)
                 c = w["c"] + z * w["c_group"] + top * w["c_row"]
+                if "row" in of:
+                    into = apart.where(w["elsewhere"] > 0, c + left * t.size)
+                    with f.count(0, right - left) as tap:
+                        total = f.load(t.vector, block_columns + tap * t.bytes)
+                        f.store(into + tap * t.size, total.total())
                 with f.when(w["elsewhere"] > 0):
                     f.fill(c, rows * w["c_row"])
                     f.call(
-                        put, apart, w["taps"] * t.size, c, w["c_row"], rows, w["puts_at"],
+                        of["put"], apart, w["taps"] * t.size, c, w["c_row"], rows, w["puts_at"],
                         w["puts"], w["put_places"], w["put_step"],
                     )  # fmt: skip
     return f
