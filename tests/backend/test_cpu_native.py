@@ -27,7 +27,7 @@ from pyframe.codegen.cpu.library import planner
 from pyframe.codegen.lanes import identity
 from pyframe.codegen.lanes.compiler import Fault, Launch, Memory
 from pyframe.codegen.lanes.identity import identity_of
-from pyframe.codegen.llvm import blas, gemm, routines as planned
+from pyframe.codegen.llvm import blas, gemm, routines as planned, winograd
 from pyframe.codegen.llvm.routines import machine
 from pyframe.codegen.numpy.memory import address
 from pyframe.core.dispatch import apply
@@ -186,6 +186,34 @@ def test_convolutions(
         convolved(native, "conv_weight", g, images, (weight.shape[2:], *attrs))
     turned = np.ascontiguousarray(images.swapaxes(0, 1)).swapaxes(0, 1)
     convolved(native, "conv", turned, weight[:, :, ::1], attrs)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "padding", "groups"),
+    [
+        ((2, 34, 28, 28), (40, 34, 3, 3), 1, 1), ((1, 2, 2, 2), (2, 2, 3, 3), 1, 1),
+        ((5, 8, 7, 9), (6, 4, 3, 3), 1, 2), ((3, 300, 9, 5), (3, 300, 3, 3), 2, 1),
+        ((7, 40, 5, 70), (35, 40, 3, 3), 1, 1),
+    ],
+)  # fmt: skip
+def test_fewer_multiplications(
+    native: cpu.Compiler, monkeypatch: pytest.MonkeyPatch, x: Any, w: Any, padding: int, groups: int
+) -> None:
+    if not native.machine.tiles:
+        pytest.skip("NumPy computes convolutions on this processor")
+    monkeypatch.setattr(winograd, "LEAST", 2)
+    monkeypatch.setattr(winograd, "GAIN", -(1 << 40))
+    images, weight = (np.random.standard_normal(shape).astype(np.float32) for shape in (x, w))
+    attrs = (1, 1), (padding, padding), (1, 1), groups
+    narrow = {np.dtype(np.float32): Tile("f32", 4, 6)}
+    for tiles in (native.machine.tiles, narrow):
+        native.machine = native.machine._replace(tiles=tiles)
+        y = convolved(native, "conv", images, weight, attrs)
+        assert native.routine(REGISTRY["conv"], [images, weight], attrs, y)[-1][0] == (
+            "conv.tiles.float32"
+        )
+        g = np.random.standard_normal(y.shape).astype(np.float32)
+        convolved(native, "conv_input", g, weight, (images.shape[2:], *attrs))
 
 
 def convolved(native: cpu.Compiler, name: str, a: Any, b: Any, attrs: Any) -> np.ndarray:

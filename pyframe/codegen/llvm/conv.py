@@ -19,7 +19,7 @@ from pyframe.codegen.cpu import gemm as shared
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.routines import names_of
 from pyframe.codegen.lanes.compiler import Memory
-from pyframe.codegen.llvm import gemm
+from pyframe.codegen.llvm import gemm, winograd
 from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched, module
 from pyframe.codegen.llvm.routines import Launches, Machine
 from pyframe.codegen.numpy.memory import address
@@ -64,6 +64,10 @@ def _plan(
     products = [_live(p, t.size) for p in planned(inputs, attrs, out) or ()]
     if not products:
         return None
+    if not of_weight and len(products) == 1:
+        fewer = winograd.launches(t, products[0], address(a), address(x), address(out), m.threads)
+        if fewer is not None:
+            return [(f"conv.{name}.{out.dtype.name}", words) for name, words in fewer]
     launches, left = _matrices(t, products, a)
     for p, matrix in zip(products, left, strict=True):
         words = _words(t, p, of_weight, matrix, x, out, m.threads)
@@ -270,16 +274,22 @@ TURNED = 128  # rows that a unit of `turn` writes
 
 
 def text(m: Machine, name: str, dtype: np.dtype) -> str:
-    """The module of a routine: `take`, `turn`, and of rows or single ones `conv` and `weight`."""
+    """The module of a routine: `take`, `turn`, and of rows or single ones `conv` and `weight`; of
+    winograd.py `filters` and `tiles`."""
     t = m.tiles[dtype]
     if name in ("take", "turn"):
         return module([_take(t) if name == "take" else _turn(t)], m.bits)
+    if name == "filters":
+        return module([winograd.filters(t)], m.bits)
+    tile = gemm.build(t)[0]
+    if name == "tiles":
+        parts = [tile, _pad(t), _multiply(t, tile)]
+        return module([*parts, *winograd.tiles(t, *parts[1:])], m.bits)
     of_weight = name.endswith("weight")
     parts = [_pad(t), _put(t)]
     if name.startswith("row"):
         parts += [_row_of_weight(t) if of_weight else _row(t)]
     else:
-        tile = gemm.build(t)[0]
         parts += [tile, _multiply(t, tile), _columns(t, of_weight), _get(t)]
     return module([*parts, _conv(t, of_weight, {f.name: f for f in parts})], m.bits)
 
