@@ -115,6 +115,7 @@ _ELSEWHERE = {
             is_autocast_cache_enabled is_autocast_enabled set_autocast_dtype""",
         "func": "vmap",
         "capture.compile": "compile",
+        "capture.lengths": "mark_dynamic",
     }.items()
     for name in names.split()
 }

@@ -23,6 +23,7 @@ from pyframe.codegen.llvm.routines import Blas
 from pyframe.codegen.numpy.memory import address
 from pyframe.codegen.numpy.threads import blas, cores, default_threads
 from pyframe.core.host_memory import aligned
+from pyframe.core.sizes import present
 from pyframe.graph.program import Kernel
 
 PATIENCE = 4e-3  # seconds that a thread looks for units before it sleeps: a loop's steps are closer
@@ -35,6 +36,7 @@ class Printed(NamedTuple):
     units: int
     bindings: int
     text: Callable[[], str]
+    sizes: tuple[Any, ...] = ()  # of a kernel whose sizes change: what its last binding holds
 
 
 class Compiler:
@@ -60,6 +62,11 @@ class Compiler:
             text = printer.generate(function, self.jit.bits)
             return text, function.units, function.bindings
 
+        if present() is not None:
+            function = lower(kernel, self.jit.lanes)
+            text = printer.generate(function, self.jit.bits)
+            key, given = self.jit.key(text), functools.partial(str, text)
+            return Printed(key, function.units, function.bindings, given, function.sizes)
         return self.kept(identity_of(kernel), make)
 
     def library(self, name: str) -> Printed:
@@ -132,14 +139,14 @@ class Code:
         for k, (x, start) in enumerate(zip(launches, self.starts, strict=True)):
             entry = self.entries[driver.ENTRY * k :]
             if x.function >= 0:
-                units[k] = functions[x.function].units
+                units[k] = x.units if x.units >= 0 else functions[x.function].units
                 code, count = self.compiled[x.function], address(units[k:])
             else:
                 code, count = self.routines[x.routine], address(self.table[start:])
             entry[:4] = (code.address, count, address(self.table[start:]), sizes[k] - 1)
         self.first = address(self.entries)
         # where no launch of a range has several units, threads need not be woken
-        several = [x.function < 0 or functions[x.function].units > 1 for x in launches]
+        several = [x.function < 0 or n > 1 for x, n in zip(launches, units.tolist(), strict=True)]
         self.several = np.cumsum([0, *several]).tolist()
 
     def run(self, first: int, last: int) -> None:

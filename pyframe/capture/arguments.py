@@ -11,6 +11,7 @@ from pyframe.capture.sources import reference
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, get_default_device
 from pyframe.core.modes import mode
+from pyframe.core.node import Size
 from pyframe.tensor import Tensor
 
 
@@ -88,13 +89,35 @@ class _Identity:
         return self.hash
 
 
+def without_sizes(picture: Any) -> Any:
+    """A picture that is the same for tensors of other sizes, which lie in memory likewise."""
+    if type(picture) is Size:
+        return len(picture)
+    if type(picture) is Strides:
+        return "with steps"
+    if type(picture) is not tuple:
+        return picture
+    if picture and type(picture[-1]) is Strides and picture[-1].in_a_row and not picture[-2]:
+        picture = picture[:-1]  # as a tensor that is no view, where no history is looked at
+    return tuple(map(without_sizes, picture))
+
+
+class Strides(tuple[int, ...]):
+    """Those of a view on the CPU, in bytes."""
+
+    in_a_row = False
+
+
 # --- views
 
 
 def _layout(x: Tensor) -> Any:
     """How a view lies in memory, but for where it begins."""
     if x._node.data is not None and not x.device.always_lazy:
-        return x._node.data.strides
+        data = x._node.data
+        out = Strides(data.strides)
+        out.in_a_row = data.flags.c_contiguous
+        return out
     index_map = x._index_map()
     return index_map[-1].strides if _is_plain(index_map) else part_of_memory(x)
 

@@ -18,6 +18,7 @@ from pyframe.core.dispatch import apply, recorded
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST, Op
+from pyframe.core.sizes import Sizes, UnfitSizesError
 from pyframe.core.symbolic import SymbolicScalar, hint
 from pyframe.ops.api import deferred
 from pyframe.tensor import Tensor
@@ -56,6 +57,7 @@ class Capture:
         self.locks: list[Any] = []  # held until what the run has written is settled
         self.watching = contextlib.ExitStack()  # what the run is observed by
         self.broken = ""  # why it cannot be replayed
+        self.sizes: Sizes | None = None  # those that are symbols
         self.settled = False  # what it recorded has its value, or is undone
         self.first = _grad_node.next_seq()  # of the history that is made in here
 
@@ -198,7 +200,10 @@ class Capture:
         self.give_up("draws random numbers on the host")
 
     def give_up(self, why: str) -> None:
-        """What was recorded runs now, and the rest of the function eagerly."""
+        """What was recorded runs now, and the rest of the function eagerly; a capture for many
+        sizes ends instead, for one that is of these alone."""
+        if self.sizes is not None:
+            raise UnfitSizesError(f"{user_line()} {why}")
         self.broken = f"{user_line()} {why}"
         self.finish()
         self.go_on()

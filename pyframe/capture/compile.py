@@ -29,6 +29,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from pyframe.capture import arguments
@@ -37,14 +38,16 @@ from pyframe.capture.capture import Capture, grads_seen, user_line
 from pyframe.capture.dynamic import MAX_CAPTURES, DynamicInputs, HopelessError, NumberArgument
 from pyframe.capture.executable import FixedError
 from pyframe.capture.guards import Guard
+from pyframe.capture.lengths import Family, Place, Symbolic, can_change, marked
 from pyframe.capture.observe import Found, Observer, observed
 from pyframe.capture.packages import WRAPPERS
 from pyframe.capture.rebuild import HistoryError
-from pyframe.capture.replay import BadIndexError, CapturedRun, Replay, replay_of
+from pyframe.capture.replay import BadIndexError, CapturedRun, Replay, replay_of, settle_sizes
 from pyframe.capture.sources import shown
 from pyframe.core.devices import cpu, device as Device, flush, gone
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
+from pyframe.core.sizes import UnfitSizesError, numbers
 from pyframe.core.trace import recording, settle
 from pyframe.graph.program import Program
 from pyframe.tensor import Tensor
@@ -55,6 +58,7 @@ _alive: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 _MISSED, _EAGERLY = object(), object()  # no replay fits a call, or none could
 
 MAX_UNREADY = 4  # captures in a row that no replay could follow
+MAX_FAMILIES = 64  # kinds of calls, but for their sizes, of which is known which ones change
 MAX_MISSES = 32  # captures in a row that were never replayed, before a function runs eagerly
 
 
@@ -77,7 +81,7 @@ R = TypeVar("R")
 class CompiledFunction(Generic[P, R]):
     """A function whose calls are captured once and then replayed; see `compile`."""
 
-    def __init__(self, fn: Callable[P, R]) -> None:
+    def __init__(self, fn: Callable[P, R], dynamic: bool | None = None) -> None:
         self.fn = fn
         self.replays: OrderedDict[Key, list[Replay]] = OrderedDict()  # the latest used last
         self.eager = ""  # why it always runs eagerly
@@ -85,7 +89,9 @@ class CompiledFunction(Generic[P, R]):
         self.captured = self.replayed = 0  # calls
         self.misses = 0  # captures in a row that were never replayed
         self.unready = 0  # captures in a row that no replay could follow
-        self.dynamic = DynamicInputs(self.replays.clear)
+        self.dynamic = DynamicInputs(self._forget)
+        self.varies = dynamic  # whether sizes may be symbols: None from the third capture on
+        self.families: dict[Key, Family] = {}  # calls that differ in sizes alone
         self.offsets_matter = False  # whether views that begin elsewhere are of another kind
         self.on_device = False  # whether replays run on a GPU
         self.lock = lock()
@@ -122,6 +128,8 @@ class CompiledFunction(Generic[P, R]):
             for r in some:
                 lines.append(f"a capture, replayed {r.hits} times, relies on")
                 lines += [f"  {line}" for line in r.guard.lines()]
+        for family in self.families.values():
+            lines += family.lines()
         text = "\n".join(lines)
         print(text)
         return text
@@ -154,7 +162,9 @@ class CompiledFunction(Generic[P, R]):
         except TypeError as e:
             self._give_up(f"{e}")
             return _EAGERLY, ()
-        some = self.replays.get(key, ())
+        some: Sequence[Replay] = self.replays.get(key, ())
+        if not some and self.families:
+            some = self._other_sizes(key, tensors)
         if some:
             flush()
             for replay in tuple(some):
@@ -170,6 +180,28 @@ class CompiledFunction(Generic[P, R]):
                     for lock in replay.locks:
                         lock.release()
         return _MISSED, some
+
+    def _other_sizes(self, key: Key, tensors: list[Tensor]) -> Sequence[Replay]:
+        """A capture for many sizes, bound to those of a call."""
+        family = self.families.get(Key(arguments.without_sizes(key.picture), key.numbers))
+        if family is None or not can_change(tensors):
+            return ()
+        shapes = [x.shape for x in tensors]
+        family.patterns = [p for p in family.patterns if p.replay.guard.alive]
+        views = {i for i, x in enumerate(tensors) if x._view_chain}
+        found = [(p, now) for p in family.patterns if (now := p.match(shapes)) is not None
+                 and not (p.replay.overwritten and views - p.views)]  # fmt: skip
+        if not found:
+            return ()
+        fitting = [(p, now) for p, now in found if p.replay.guard.holds()]
+        pattern, now = [*fitting, *found][0]
+        self._keep(key, pattern.replay.at(now, sorted(views - pattern.views)), bound=True)
+        return self.replays[key]
+
+    def _forget(self) -> None:
+        """Drop all captures."""
+        self.replays.clear()
+        self.families.clear()
 
     def _key(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Key:
         """The kind of a call. Collects its tensors, and its numbers for `dynamic`."""
@@ -199,6 +231,18 @@ class CompiledFunction(Generic[P, R]):
             key = self._key(args, kwargs, tensors := [])
         if self.eager:
             return _EAGERLY
+        family, symbolic = self._symbolic(key, tensors)
+        if family.eager and not some:
+            return _EAGERLY
+        if symbolic is not None:
+            try:
+                with Capture() as capture, symbolic.given():
+                    return self._record(capture, key, tensors, args, kwargs, symbolic)
+            except UnfitSizesError as e:
+                family.refused = str(e)
+            except BaseException:
+                settle_sizes(capture)
+                raise
         with self._copied(tensors), Capture() as capture:
             try:
                 return self._record(capture, key, tensors, args, kwargs)
@@ -206,6 +250,21 @@ class CompiledFunction(Generic[P, R]):
                 if not capture.settled:  # an interrupt came when the function was over
                     capture.finish()
                 raise
+
+    def _symbolic(self, key: Key, tensors: list[Tensor]) -> tuple[Family, Symbolic | None]:
+        """What the calls that differ from one in sizes alone are known by; and symbols for those
+        sizes that change, if it is time for some."""
+        loose = Key(arguments.without_sizes(key.picture), key.numbers)
+        family = self.families.pop(loose, None) or Family()
+        self.families[loose] = family
+        while len(self.families) > MAX_FAMILIES:
+            del self.families[next(iter(self.families))]
+        named = marked(tensors)
+        self.why = family.note([x.shape for x in tensors], named) or self.why
+        places: set[Place] = set()
+        if self.varies is not False and can_change(tensors):
+            places = family.symbols(named, self.varies is True)
+        return family, Symbolic(tensors, places) if places else None
 
     def _decide(self, key: Key, some: Sequence[Replay]) -> bool:
         """Note why the call is captured, and decide what is dynamic from then on. True if it has
@@ -253,8 +312,9 @@ class CompiledFunction(Generic[P, R]):
     # --- 3. the function runs, recorded and observed
 
     def _record(
-        self, capture: Capture, key: Key, tensors: list[Tensor], args: Any, kwargs: Any
-    ) -> Any:
+        self, capture: Capture, key: Key, tensors: list[Tensor], args: Any, kwargs: Any,
+        symbolic: Symbolic | None = None,
+    ) -> Any:  # fmt: skip
         """Run the function with its ops only recorded, and keep a replay if there can be one."""
         self.captured += 1
         cpu.executor  # noqa: B018  (opening a device sets much, and nothing that a function does)
@@ -264,17 +324,21 @@ class CompiledFunction(Generic[P, R]):
         observer = Observer(self.fn, self.dynamic.stand_ins())
         inputs = self.dynamic.inputs_of(observer.stand_ins, key.picture)
         refused = ""  # why the dynamic inputs were of no use
+        capture.sizes = None if symbolic is None else symbolic.sizes
         with self._recording(capture, observer, shares=not inputs):
             try:
                 observer.discover_arguments(args, kwargs)
                 used = self.dynamic.with_symbols(key.picture, args, kwargs)
-                observer.numbered = key.picture in self.dynamic.numbers
+                observer.numbered = symbolic is not None or key.picture in self.dynamic.numbers
                 observer.give()
                 with capture.watching:
                     capture.watching.enter_context(observed(observer))
                     capture.watching.enter_context(grads_seen())
                     result = self.fn(*used[0], **used[1])
             except BaseException as e:
+                if symbolic is not None and isinstance(e, (Exception, UnfitSizesError)):
+                    self._undo(capture, observer)
+                    raise UnfitSizesError(f"{user_line()} {type(e).__name__}: {e}") from e
                 if capture.broken or not inputs or not isinstance(e, Exception):
                     if not capture.broken:
                         capture.finish()
@@ -283,11 +347,13 @@ class CompiledFunction(Generic[P, R]):
                 refused = f"{user_line()} can't take a number that changes ({error})"
             else:
                 self.dynamic.asks_types = self.dynamic.asks_types or observer.asks
-                refused = observer.asks if inputs and not capture.broken else ""
+                given = bool(inputs) or symbolic is not None
+                refused = observer.asks if given and not capture.broken else ""
+        if symbolic is not None and refused:
+            self._undo(capture, observer)
+            raise UnfitSizesError(refused)
         if refused:  # all is as it was before the run; what is wrong may be the function's own
-            capture.undo()
-            observer.undo()
-            observer.restore()
+            self._undo(capture, observer)
             result = self.fn(*args, **kwargs)
             self._broken(refused, inputs, key)
             return result
@@ -296,7 +362,14 @@ class CompiledFunction(Generic[P, R]):
             return observer.without_symbols(result)
         gc.collect(1)  # what only a cycle of dead objects of the run holds would be computed
         found = observer.finish(result)
-        run = CapturedRun(capture, observer, tensors, before, chains, result, found.effects)
+        sizes = None if symbolic is None else symbolic.sizes
+        run = CapturedRun(capture, observer, tensors, before, chains, result, found.effects, sizes)
+        if symbolic is not None and symbolic.writes_a_view(capture.written.keys()):
+            self._undo(capture, observer)
+            raise UnfitSizesError("it writes to an argument that is a view")
+        if symbolic is not None and (found.refused or found.changed or found.disturbed):
+            self._undo(capture, observer)
+            raise UnfitSizesError("it changes what lies outside, as no replay would")
         if found.refused or found.changed:
             capture.finish()
             self._refused(found)
@@ -306,9 +379,14 @@ class CompiledFunction(Generic[P, R]):
         else:
             self.unready = 0
             observer.restore()
-            if not self._plan(run, key, inputs, args, kwargs):
+            if not self._plan(run, key, inputs, args, kwargs, symbolic):
                 return _EAGERLY
         return observer.without_symbols(result)
+
+    def _undo(self, capture: Capture, observer: Observer) -> None:
+        capture.undo()
+        observer.undo()
+        observer.restore()
 
     @contextlib.contextmanager
     def _recording(self, capture: Capture, observer: Observer, shares: bool) -> Iterator[None]:
@@ -336,7 +414,10 @@ class CompiledFunction(Generic[P, R]):
 
     # --- 4. the replay
 
-    def _plan(self, run: CapturedRun, key: Key, inputs: list[Any], args: Any, kwargs: Any) -> bool:
+    def _plan(
+        self, run: CapturedRun, key: Key, inputs: list[Any], args: Any, kwargs: Any,
+        symbolic: Symbolic | None,
+    ) -> bool:  # fmt: skip
         """Compute what was recorded, by a replay that is kept if there can be one; False if the
         call is to run eagerly from its beginning."""
         capture, observer = run.capture, run.observer
@@ -347,17 +428,25 @@ class CompiledFunction(Generic[P, R]):
             observer.undo()
             run.effects.clear()
             return False
-        except (HistoryError, RecursionError) as e:
+        except (HistoryError, RecursionError, FixedError) as e:
+            if symbolic is not None and not run.started:
+                self._undo(capture, observer)
+                raise UnfitSizesError(str(e)) from e
+            if symbolic is not None:
+                settle_sizes(capture)
+            if isinstance(e, FixedError):
+                capture.finish()
+                self._broken(f"{e} the value of a number that changes", inputs, key)
+                return True
             capture.finish()
             known = isinstance(e, HistoryError)
             what = str(e) if known else "returns or keeps an object that holds itself"
             self._give_up(f"{_defined(self.fn)} {what}")
             return True
-        except FixedError as e:
-            capture.finish()
-            self._broken(f"{e} the value of a number that changes", inputs, key)
-            return True
         except BaseException as e:
+            if symbolic is not None and isinstance(e, Exception) and not run.started:
+                self._undo(capture, observer)
+                raise UnfitSizesError(f"{type(e).__name__}: {e}") from e
             capture.undo()
             if isinstance(e, IndexError) and capture.checks is not None:  # see `Replay._compute`
                 capture.checks.look(int(capture.checks.flag._storage.node.data))
@@ -368,15 +457,27 @@ class CompiledFunction(Generic[P, R]):
         if replay.offsets_matter and not self.offsets_matter:
             self.offsets_matter = True
             key = self._key(args, kwargs, [])
+        if symbolic is not None:
+            replay = self._keep_pattern(key, replay, symbolic)
         self._keep(key, replay)
         return True
 
-    def _keep(self, key: Key, replay: Replay) -> None:
-        """Remember a capture, and forget the oldest ones."""
+    def _keep_pattern(self, key: Key, replay: Replay, symbolic: Symbolic) -> Replay:
+        """Remember a capture for many sizes; what it is for those of the call at hand."""
+        family = self.families[Key(arguments.without_sizes(key.picture), key.numbers)]
+        pinned = symbolic.pinned()
+        family.fixed |= pinned
+        if len(pinned) < len(symbolic.places) and not replay.offsets_matter:
+            family.patterns.insert(0, symbolic.pattern(replay))
+        return replace(replay, specs=numbers(replay.specs), now=symbolic.sizes.now)
+
+    def _keep(self, key: Key, replay: Replay, bound: bool = False) -> None:
+        """Remember a capture, or one that is `bound` to other sizes, and forget the oldest ones."""
         self.on_device = self.on_device or replay.on_device
         some = self.replays.setdefault(key, [])
         self.replays.move_to_end(key)
-        self.misses = 0 if any(r.hits for r in some) else self.misses + 1
+        if not bound:
+            self.misses = 0 if any(r.hits for r in some) else self.misses + 1
         some[:] = [r for r in some if not isinstance(r, _Expired)]
         some.insert(0, replay)
         ref = weakref.ref(replay)
@@ -392,13 +493,19 @@ class CompiledFunction(Generic[P, R]):
             self.replays[first].pop()
             if not self.replays[first]:
                 del self.replays[first]
-        if self.misses > MAX_MISSES:
+        family = self.families.get(Key(arguments.without_sizes(key.picture), key.numbers))
+        if self.misses > MAX_MISSES and family is not None and family.changing:
+            family.eager, self.misses = True, 0
+            self._warn(
+                f"runs eagerly for sizes that were not captured: {family.why_eager()}; to keep it "
+                "fast, pad it to one of a few sizes, or leave what depends on it to tensors (a "
+                "cache that grows by cat can have its whole length from the start and be written "
+                "by cache.index_copy_(1, position, new), where the position is a tensor)"
+            )
+        elif self.misses > MAX_MISSES:
             self._give_up(
                 f"of the last {MAX_MISSES} captures none could be replayed: its arguments that "
-                "are no tensors, the shapes of those that are, or what it reads from outside, "
-                "change with every call (a cache that grows by cat can have its whole length from "
-                "the start and be written by cache.index_copy_(1, position, new), where the "
-                "position is a tensor)"
+                "are no tensors, or what it reads from outside, change with every call"
             )
 
     # --- 5. why it runs eagerly
@@ -429,16 +536,20 @@ class CompiledFunction(Generic[P, R]):
     def _give_up(self, why: str) -> None:
         """Run eagerly from now on, and warn the line that calls the function."""
         self.eager = why
-        self.replays.clear()
+        self._forget()
+        self._warn(
+            f"runs eagerly: {why}; to keep it fast, pass what changes as an argument or a tensor"
+        )
+
+    def _warn(self, why: str) -> None:
+        """Warn the line that calls the function."""
         level, frame = 2, sys._getframe(1)
         while (
             frame.f_back is not None
-            and frame.f_code.co_filename == CompiledFunction._give_up.__code__.co_filename
+            and frame.f_code.co_filename == CompiledFunction._warn.__code__.co_filename
         ):
             level, frame = level + 1, frame.f_back
-        text = f"pf.compile: {self!r} runs eagerly: {why}"
-        hint = "; to keep it fast, pass what changes as an argument or a tensor"
-        warnings.warn(text + hint, RuntimeWarning, stacklevel=level)
+        warnings.warn(f"pf.compile: {self!r} {why}", RuntimeWarning, stacklevel=level)
 
 
 WRAPPERS.append(CompiledFunction)
@@ -485,9 +596,14 @@ def compile(
     and a number or a tensor that keeps changing is given to each replay. What it writes outside is
     written by each replay. Where that is impossible (a tensor's value is read in the middle, a list
     grows, random numbers are drawn on the host) it runs eagerly, and a RuntimeWarning names the
-    line. `explain()` tells of all this. PyTorch's options are accepted; of them `disable` alone has
-    an effect.
+    line. `explain()` tells of all this.
+
+    On the CPU sizes that were two others before are symbols in the third capture, which then is for
+    all sizes for which its comparisons of sizes give the same answers: with `dynamic=True` in the
+    first one, with False never, and those that `mark_dynamic` names at once. A number that Python
+    itself wants of a size, as `range()` does, is captured for each size. PyTorch's other options
+    are accepted; of them `disable` alone has an effect.
     """
     if fn is None:
-        return functools.partial(compile, disable=disable)
-    return fn if disable else CompiledFunction(fn)
+        return functools.partial(compile, disable=disable, dynamic=dynamic)
+    return fn if disable else CompiledFunction(fn, dynamic)

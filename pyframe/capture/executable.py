@@ -3,18 +3,21 @@ belong."""
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from operator import call
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pyframe.capture.capture import Capture
-from pyframe.core import host_memory
+from pyframe.core import host_memory, sizes
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST
 from pyframe.core.symbolic import SymbolicScalar, evaluate, hint, leaves
-from pyframe.graph.program import INPUT, OUTPUT, TEMP
+from pyframe.graph.program import INPUT, OUTPUT, TEMP, Program
 from pyframe.graph.schedule import schedule
 from pyframe.ops.api import deferred
 from pyframe.runtime import cpu, debug
@@ -74,9 +77,9 @@ class Executable:
             id(before[s]): s.node for s in roots if s in before and before[s] not in argument_of
         }
         inputs, constants = self._plan(nodes, in_place, argument_of, flag)
-        self.values = [hint(n.attrs[0]) for n in constants]  # the scalars of the next run
-        numbers = enumerate([n.attrs[0] for n in constants])
-        self.live = [(i, number) for i, number in numbers if type(number) is SymbolicScalar]
+        self.numbers = [n.attrs[0] for n in constants]
+        self.values = list(map(_present, self.numbers))  # the scalars of the next run
+        self.live = [(i, x) for i, x in enumerate(self.numbers) if type(x) is SymbolicScalar]
         self.asked = list({fn: None for _, number in self.live for fn in leaves(number)})
         self.answers: list[Any] = []  # of `asked`, at the last run
         self._name_inputs(inputs, argument_of, flag, before, _owners(capture, before))
@@ -144,6 +147,10 @@ class Executable:
             if s in before and self.program.slots[slot].kind != INPUT
         ]
 
+    def at_present(self) -> Executable:
+        """The same for the sizes of the call at hand."""
+        raise NotImplementedError
+
     def changed(self) -> bool:
         """Ask for the scalars that live outside, such as learning rates; whether one is new. They
         are calculated again only where one of the numbers behind them is another object."""
@@ -184,6 +191,10 @@ class Executable:
         raise NotImplementedError
 
 
+def _present(x: Any) -> Any:
+    return sizes.number(hint(x))
+
+
 def _holds_symbol(attrs: Any) -> bool:
     for a in attrs:  # noqa: SIM110  a generator takes a call for each
         if type(a) is SymbolicScalar or (type(a) is tuple and _holds_symbol(a)):
@@ -204,11 +215,29 @@ def _owners(capture: Capture, before: dict[Storage, Node]) -> dict[Node, Storage
 class HostExecutable(Executable):
     """Runs with compiled functions and NumPy, on the memory of the tensors themselves."""
 
-    def __init__(self, *args: Any) -> None:
-        from pyframe.codegen.numpy.plan import Plan  # which takes a while to import
+    def __init__(self, capture: Capture, *args: Any) -> None:
+        from pyframe.codegen.numpy.plan import (
+            Formulas,
+            Plan,
+            Present,
+        )  # which take a while to import
 
-        super().__init__(*args)
+        super().__init__(capture, *args)
         debug.kernels(self.program)
+        # those that change are formulas here, and numbers in the nodes when the run is over
+        given = [(a.slot, a.node) for a in self.arguments]
+        given += [(st.slot, st.node) for st in self.states]
+        self.shapes = {("in", slot): n.shape for slot, n in given}
+        made = [(slot, s.node) for s, slot in self.fresh] + [(r.slot, r.node) for r in self.back]
+        self.shapes |= {("out", slot): n.shape for slot, n in made}
+        self.general = self.program
+        self.formulas: Any = None
+        if capture.sizes is not None:
+            self.formulas = Formulas(self.general.kernels, capture.sizes)
+            memory = self.general.slots, self.general.regions
+            self.present = Present
+            self.memory_of = sizes.Template(capture.sizes, memory)
+            self.program = self._at_present()
         arrays: list[Any] = [None] * len(self.program.slots)
         self.loose: list[StateInput] = []  # states that do not lie in one piece
         for st in self.states:
@@ -222,7 +251,9 @@ class HostExecutable(Executable):
         self.arrays = arrays
         if cpu.compiler() is None:
             cpu.advise()
-        self.plan = Plan(self.program, compiler=cpu.compiler())
+        self.plan = Plan(self.program, None, cpu.compiler(), self.formulas)
+        if any(sizes.is_symbolic(s.node.shape) for s, _ in self.fixed):
+            raise FixedError("what stays in its memory has")
         # large arguments are read where they lie, for as long as the same ones come
         self.same = [
             a.node.data if a.node.data.nbytes >= LARGE and a.node.data.flags.c_contiguous else None
@@ -230,6 +261,23 @@ class HostExecutable(Executable):
         ]
         self.bind()
         debug.uncompiled(self.plan.unsupported.values())
+
+    def _at_present(self) -> Program:
+        """The Program with numbers for the sizes of its memory."""
+        slots, regions = self.memory_of(self.formulas.sizes.now)
+        kernels = self.present(self.formulas)
+        return replace(self.general, slots=slots, regions=regions, kernels=kernels, loaded={})
+
+    def at_present(self) -> HostExecutable:
+        from pyframe.codegen.numpy.plan import Plan
+
+        out = copy.copy(self)
+        out.values, out.answers = list(map(_present, self.numbers)), []
+        out.program = self._at_present()
+        out.plan = Plan(out.program, None, cpu.compiler(), self.formulas)
+        out.same = [None] * len(self.arguments)
+        out.bind()
+        return out
 
     def bind(self) -> None:
         """Fix the plan to its arrays, and what is copied before and after a run."""
@@ -244,16 +292,16 @@ class HostExecutable(Executable):
             if self.plan.moves(slot):
                 self.moved.append((slot, index, whole))
             else:
-                self.given.append((self.shown(slot, n), index, whole, same))
-        self.copied_in = [(self.shown(st.slot, st.node), st.data) for st in self.loose]
+                self.given.append((self.shown("in", slot, n), index, whole, same))
+        self.copied_in = [(self.shown("in", st.slot, st.node), st.data) for st in self.loose]
         self.copied_out = [
-            (st.data, self.shown(st.slot, st.node)) for st in self.loose if st.written
+            (st.data, self.shown("in", st.slot, st.node)) for st in self.loose if st.written
         ]
-        self.copied_out += [(old, self.shown(slot, n)) for old, slot, n in self.back]
+        self.copied_out += [(old, self.shown("out", slot, n)) for old, slot, n in self.back]
         read = {slot for _, slot, _ in self.back}
         slots = [slot for _, slot in self.fresh]
         self.results = [
-            (slot, self.shown(slot, s.node), self._is_handed_out(slot, read, slots))
+            (slot, self.shown("out", slot, s.node), self._is_handed_out(slot, read, slots))
             for s, slot in self.fresh
         ]
 
@@ -262,10 +310,11 @@ class HostExecutable(Executable):
         large = self.program.slots[slot].nbytes >= host_memory.LEAST
         return large and self.plan.moves(slot) and slot not in read and slots.count(slot) == 1
 
-    def shown(self, slot: int, n: Node) -> np.ndarray:
-        """A slot as the array that `n` is."""
+    def shown(self, way: str, slot: int, n: Node) -> np.ndarray:
+        """A slot as the array that `n` is, which comes in or goes out."""
+        shape = sizes.numbers(self.shapes[way, slot])
         flat = self.plan.arrays[slot].reshape(-1).view(n.dtype.numpy)
-        return flat[: int(np.prod(n.shape))].reshape(n.shape)
+        return flat[: math.prod(shape)].reshape(shape)
 
     def memory(self, slot: int) -> Any:
         return next((st.data for st in self.states if st.slot == slot), self.arrays[slot])

@@ -30,6 +30,7 @@ from pyframe.capture.origin import is_library, is_ours, line_of
 from pyframe.capture.packages import FORWARD
 from pyframe.capture.sources import ATTR, GLOBAL, MISSING, Source, attributes, contents, same
 from pyframe.capture.tracked import ATOMS, OVERRIDES, Entry, StandIn, TrackedState
+from pyframe.core.sizes import SymbolicSize, number
 from pyframe.core.symbolic import SymbolicArray, SymbolicScalar
 from pyframe.tensor import Tensor
 
@@ -126,6 +127,8 @@ class Observer(TrackedState):
         There is nothing symbolic in what lies outside."""
         if type(x) is SymbolicScalar:
             return x._hint
+        if type(x) is SymbolicSize:
+            return number(x)
         if type(x) is SymbolicArray:
             return x.array
         if (not self.stand_ins and not self.numbered) or id(x) in around:

@@ -23,6 +23,7 @@ from pyframe.core import dispatch as _dispatch, grad_node as _grad_node
 from pyframe.core.grad_node import Attached, Freed, GradNode, Port, is_freed
 from pyframe.core.modes import no_grad
 from pyframe.core.node import Storage
+from pyframe.core.sizes import SymbolicSize, is_symbolic, number, numbers
 from pyframe.core.symbolic import SymbolicScalar, evaluate
 from pyframe.tensor import Tensor
 from pyframe.tensor.view_chain import ViewChain, cut
@@ -184,7 +185,7 @@ def _from_memory(x: Tensor) -> Maker:
 
 def _view(x: Tensor, chain: ViewChain) -> Tensor:
     """What `chain` cuts of `x`, as a tensor without a base."""
-    return cut(x, chain)._alias() if chain else x
+    return cut(x, numbers(chain))._alias() if chain else x
 
 
 def _cut(whole: Maker, chain: ViewChain) -> Maker:
@@ -193,7 +194,7 @@ def _cut(whole: Maker, chain: ViewChain) -> Maker:
     def make(call: Call) -> Tensor:
         x = whole(call)
         with no_grad():  # it is given the history of the run
-            return cut(x, chain)
+            return cut(x, numbers(chain))
 
     return make
 
@@ -235,6 +236,8 @@ def template(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
         return lambda maker_of: maker_of(value)
     if type(value) is SymbolicScalar:
         return lambda maker_of: lambda call: evaluate(value)
+    if type(value) is SymbolicSize:
+        return lambda maker_of: lambda call: number(value)
     if o.has(value) or o.is_constant(value):
         ref = reference(value)
         return lambda maker_of: lambda call: ref()
@@ -360,6 +363,12 @@ class History:
         self._number = {id(n): k for k, n in enumerate(self.steps)}
         self._argument = {id(x.grad_fn or x): i for i, x in enumerate(args)}
 
+    def check_sizes(self) -> None:
+        """HistoryError where a step may hold sizes that change, which nobody finds."""
+        for n in self.steps:
+            if n.saved is not None and type(n) not in (GradNode, Port) and is_symbolic(n.specs):
+                raise HistoryError("returns the result of a Function of sizes that change")
+
     def number(self, n: Any) -> int | None:
         """Which step of a replay `n` is; None if it is not one that replays make."""
         return self._number.get(id(n))
@@ -386,7 +395,7 @@ class History:
         """What step `k` has saved: a number, or a tensor with its version. One that was written to
         since is refused as in the run, whoever made it."""
         if type(e) is not tuple:
-            return lambda call: evaluate(e)
+            return lambda call: number(evaluate(e))
         x, behind, rest = e[0], e[0]._storage.version - e[1], e[2:]
         step = None if behind else self.number(_step_of(x))
         if step is not None and step >= k:
@@ -418,6 +427,7 @@ class History:
         kind, op, specs = type(n), n.op, n.specs
         attrs = getattr(n, "attrs", ())
         context = {} if kind is GradNode else vars(n)  # of a Function: what its forward has set
+        changes = is_symbolic((attrs, specs))
         edges = [self._edge(e, tensors) for e in n.edges]
         saved, freed = [self._saved(k, e, tensors) for e in n.saved or ()], n.saved is None
 
@@ -425,6 +435,8 @@ class History:
             out = kind.__new__(kind)
             out.seq, out.op, out.attrs = _grad_node.next_seq(), op, attrs
             out.specs, out.extra = specs, None if extra is None else extra()
+            if changes:
+                out.attrs, out.specs = numbers(attrs), numbers(specs)
             out.edges = [edge(call) for edge in edges]
             if context:
                 vars(out).update(context, ports=[None] * len(context["results"]))

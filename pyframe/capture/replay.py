@@ -4,8 +4,8 @@ on. `Replay` runs it again; `replay_of` makes it of a run that was recorded."""
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from operator import call, is_, sub
 from sys import getrefcount
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from pyframe.core.devices import cpu, flush
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import UNCOUNTED, Node, Storage, toposort
 from pyframe.core.op import CONST
+from pyframe.core.sizes import Sizes, numbers
 from pyframe.ops.api.deferred import Checks
 from pyframe.tensor import Tensor
 
@@ -95,10 +96,24 @@ class Replay:
     constants: dict[int, Storage]  # tensors made of the host's data, which executables read
     locks: tuple[Any, ...]  # of state that other threads write to as well, as random counters
     hits: int = 0
+    sizes: Sizes | None = None  # those that change, and what they are in this replay
+    now: tuple[int, ...] = ()
+    views: Sequence[int] = ()  # arguments that are views here, and were none in the capture
     on_device: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.on_device = any(e.device.type != "cpu" for e in self.executables)
+
+    def at(self, now: tuple[int, ...], views: Sequence[int]) -> Replay:
+        """The same for other sizes."""
+        assert self.sizes is not None
+        self.sizes.set(now)
+        bound = {id(e): e.at_present() for e in self.executables}
+        return replace(
+            self, executables=[*bound.values()], specs=numbers(self.specs), now=now, hits=0,
+            views=views,
+            reread=[(bound[id(e)], st, array) for e, st, array in self.reread],
+        )  # fmt: skip
 
     def ready(self, args: list[Tensor]) -> bool:
         """Whether all that the call relies on holds, so that it may run; `guard` says what not."""
@@ -122,6 +137,10 @@ class Replay:
     def __call__(self, args: list[Tensor]) -> Any:
         """Run the call with other arguments: compute, change what it changes, return."""
         operands = [(x._node, x._storage.node) for x in args]
+        if self.sizes is not None:
+            self.sizes.set(self.now)
+            for i in self.views:
+                operands[i] = operands[i][0], operands[i][0]
         if self.copied:
             self._copy(args, operands)
         if self.grads:
@@ -214,7 +233,8 @@ def _put_into(storage: Storage, old: Node, data: Any) -> None:
 # --- how it is made
 
 
-class CapturedRun(NamedTuple):
+@dataclass(eq=False)
+class CapturedRun:
     """What is known of a call when its function has returned."""
 
     capture: Capture
@@ -224,6 +244,8 @@ class CapturedRun(NamedTuple):
     chains: list[tuple[Any, ...]]  # their memory, how they lay in it, whether they required grad
     result: Any
     effects: list[tuple[Source, Any]]  # what it has put where outside
+    sizes: Sizes | None = None  # those that change
+    started: bool = False  # whether some of it is computed
 
 
 class Roles(NamedTuple):
@@ -246,6 +268,8 @@ def replay_of(run: CapturedRun) -> Replay:
     grads = _grads(run, returned)
     with capture.recording():  # views of what was written to may have another history now
         history = History(returned, capture.first, args, run.observer)
+        if run.sizes is not None:
+            history.check_sizes()
     saved = [x for n in history.steps for x, _ in saved_by(n)]
     arrays = [x for x in saved if id(x._storage) in capture.reread]
     _compute_constants(capture, [*returned, *arrays])
@@ -278,6 +302,8 @@ def replay_of(run: CapturedRun) -> Replay:
     reread = [(e, st, array) for e in executables for st in e.states
               for node, array, _ in capture.reread.values() if node is st.node]  # fmt: skip
     read = sorted({a.argument for e in executables for a in e.arguments if not a.whole})
+    if run.sizes is not None:
+        settle_sizes(capture, history)
     renew(capture)
     return Replay(
         found_outside=[id(x._storage) if id(x._storage) in outside else 0 for x in args],
@@ -286,7 +312,21 @@ def replay_of(run: CapturedRun) -> Replay:
         versions=versions, written=written, overwritten=overwritten, leaves=leaves, grads=stay,
         argument_grads=grads.of_arguments, history=makers, result=result, effects=effects,
         given=given, guard=guard, constants=capture.constants, locks=tuple(capture.locks),
+        sizes=run.sizes,
     )  # fmt: skip
+
+
+def settle_sizes(capture: Capture, history: History | None = None) -> None:
+    """Let the tensors of the run, and what leads back from them, have numbers for sizes."""
+    for s in [s for s in map(call, capture.pending) if s is not None]:
+        s.node.shape = numbers(s.node.shape)
+    for x in [x for x in map(call, capture.handles) if x is not None]:
+        node = x._node
+        node.shape, x._view_chain = numbers(node.shape), numbers(x._view_chain)
+    for n in () if history is None else history.steps:
+        n.specs, n.saved = numbers(n.specs), numbers(n.saved)
+        if hasattr(n, "attrs"):
+            n.attrs = numbers(n.attrs)
 
 
 def _NONE(call: Call) -> None:  # noqa: N802
@@ -420,6 +460,7 @@ def _first_run(run: CapturedRun, roles: Roles) -> tuple[list[Executable], ValueC
     for _, group in sorted(groups.items(), key=lambda item: item[0] != "checks"):
         kind = HostExecutable if group[0].node.device is cpu else DeviceExecutable
         executable = kind(capture, group, argument_of, roles.fresh)
+        run.started = True
         executable.settle(executable.run(run.before))
         executables.append(executable)
         if checks.early:

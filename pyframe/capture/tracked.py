@@ -35,6 +35,7 @@ from pyframe.capture.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Source, a
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
+from pyframe.core.sizes import SymbolicSize
 from pyframe.core.symbolic import SymbolicScalar
 from pyframe.tensor import Tensor
 
@@ -186,7 +187,7 @@ class TrackedState:
 
     def discover(self, x: Any, name: str, source: Source | None = None) -> None:
         """Something lies outside, at a source: see what is read of it from now on."""
-        if x is MISSING or type(x) is SymbolicScalar:
+        if x is MISSING or type(x) in (SymbolicScalar, SymbolicSize):
             return
         if isinstance(x, ATOMS) and not (isinstance(x, enum.Enum) and _sources.is_python(type(x))):
             return

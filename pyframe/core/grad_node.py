@@ -173,7 +173,8 @@ class GradNode:
                 args.append(Spec(*self.specs[j]))
         grad: Tensor = rule.fn(*args)
         shape, dtype, _ = self.specs[i]
-        if grad._node.shape != shape:
+        found = grad._node.shape
+        if len(found) != len(shape) or found != shape:
             grad = grad.sum_to_size(shape)
         if grad._node.dtype is not dtype:  # of a complex gradient a real input takes the real part
             real = grad._node.dtype.category == dt.COMPLEX != dtype.category

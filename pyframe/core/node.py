@@ -44,7 +44,7 @@ class Size(tuple[int, ...]):
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
-        return f"{dt.dtype.home}.Size({list(self)})"
+        return f"{dt.dtype.home}.Size({list(map(int, self))})"
 
 
 class Node:

@@ -34,6 +34,7 @@ from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
+from pyframe.core.sizes import SymbolicSize
 from pyframe.core.symbolic import SymbolicScalar, hint
 
 if TYPE_CHECKING:
@@ -224,6 +225,8 @@ def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
         if mode.capture is not None:
             return mode.capture.constant(value, dtype, device)
         value = hint(value)
+    if type(value) is SymbolicSize:
+        return Node(CONST, (), (value,), (), dtype, device)
     data = None
     if not device.lazy:
         data = dt.rounded(value, dtype)

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pyframe.core.sizes import alike, divides
+
 Shape = tuple[int, ...]
 
 
@@ -125,10 +127,11 @@ def expand(t: IndexMap, shape: Shape) -> IndexMap:
     strides = [0] * len(shape)
     mask = [(0, n) for n in shape]
     for d, (n, s, wide) in enumerate(zip(v.shape, v.strides, shape[new:], strict=True)):
-        strides[new + d] = s if n == wide else 0
+        same = alike(n, wide) or n != 1 or wide == 1
+        strides[new + d] = s if same else 0
         if v.mask:
             full = v.mask[d] == (0, n)
-            mask[new + d] = v.mask[d] if n == wide else (0, wide) if full else (0, 0)
+            mask[new + d] = v.mask[d] if same else (0, wide) if full else (0, 0)
     return (*t[:-1], View(shape, tuple(strides), v.offset, tuple(mask) if v.mask else None))
 
 
@@ -228,7 +231,7 @@ def as_strided(t: IndexMap, shape: Shape, strides: Shape, offset: int, *_: objec
 def reshape(t: IndexMap, shape: Shape) -> IndexMap:
     """The same elements in row-major order with another shape; by strides where they can say it."""
     v = t[-1]
-    if v.shape == shape:
+    if alike(v.shape, shape):
         return t
     if v.mask is None:
         strides = _merged_strides(v, shape)
@@ -246,14 +249,15 @@ def reshape(t: IndexMap, shape: Shape) -> IndexMap:
 
 
 def _merged_strides(v: View, shape: Shape) -> Shape | None:
-    """Strides of `v` seen with `shape`, or None where no strides can say it."""
+    """Strides of `v` seen with `shape`, or None where no strides can say it, or none for all sizes
+    that a size which changes may be."""
     if 0 in v.shape:
         return row_major_strides(shape)
     groups: list[list[int]] = []  # [size, stride of its last dim], joined where memory is
     for n, s in zip(v.shape, v.strides, strict=True):
-        if n == 1:
+        if alike(n, 1):
             continue
-        if groups and groups[-1][1] == s * n:
+        if groups and alike(groups[-1][1], s * n):
             groups[-1] = [groups[-1][0] * n, s]
         else:
             groups.append([n, s])
@@ -261,10 +265,10 @@ def _merged_strides(v: View, shape: Shape) -> Shape | None:
     d = len(shape) - 1
     for size, stride in reversed(groups):
         done = 1
-        while done < size:
-            while d >= 0 and shape[d] == 1:
+        while not alike(done, size):
+            while d >= 0 and alike(shape[d], 1):
                 d -= 1
-            if d < 0 or size % (done * shape[d]):
+            if d < 0 or not divides(done * shape[d], size):
                 return None
             strides[d] = stride * done
             done *= shape[d]
@@ -339,14 +343,14 @@ def collapse(
             return index_maps, shape, list(kinds)  # nothing is valid: keep the dim that says so
     groups: list[list[int]] = []
     for d, n in enumerate(shape):
-        if n == 1:
+        if alike(n, 1):
             continue
         last = groups[-1][-1] if groups else d
         if (
             groups
             and kinds[last] == kinds[d]
             and all(
-                t[-1].mask is None and t[-1].strides[last] == t[-1].strides[d] * n
+                t[-1].mask is None and alike(t[-1].strides[last], t[-1].strides[d] * n)
                 for t in index_maps
             )
         ):

@@ -19,6 +19,7 @@ from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node
 from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE, Op
+from pyframe.core.sizes import alike, changes, number
 from pyframe.graph import program as _program, scalar
 from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Shape, Valid
 
@@ -96,10 +97,10 @@ def index_map(shape: Shape, chain: Chain) -> views.IndexMap:
 def same_positions(a: views.IndexMap, b: views.IndexMap) -> bool:
     """Whether two index maps over one space send each index to the same position."""
     if len(a) > 1 or len(b) > 1:
-        return a == b
+        return alike(a, b)
     (x,), (y,) = a, b
-    return (x.mask, x.offset, x.shape) == (y.mask, y.offset, y.shape) and all(
-        n == 1 or s == t for n, s, t in zip(x.shape, x.strides, y.strides, strict=True)
+    return alike((x.mask, x.offset, x.shape), (y.mask, y.offset, y.shape)) and all(
+        alike(s, t) or n == 1 for n, s, t in zip(x.shape, x.strides, y.strides, strict=True)
     )
 
 
@@ -121,7 +122,7 @@ def _loops(op: Op, operands: Iterable[DType], dtype: DType) -> bool:
 def _is_long(shape: Sequence[int], result: Sequence[int]) -> bool:
     """Whether a reduction of `shape` to `result` is too long for loops within its loop: Mesa's
     software driver counts the rounds of all of them (see ROUNDS in codegen/wgsl/reduction.py)."""
-    return math.prod(shape) > LOOPED * math.prod(result)
+    return number(math.prod(shape)) > LOOPED * number(math.prod(result))
 
 
 # --- kernels in the making
@@ -170,7 +171,7 @@ class FusionGroup:
     @property
     def long_axes(self) -> tuple[int, ...]:
         """The axes of more than one element."""
-        return tuple(d for d, n in enumerate(self.space) if n != 1)
+        return tuple(d for d, n in enumerate(self.space) if not alike(n, 1))
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -180,7 +181,7 @@ class FusionGroup:
     def domain(self, size: int) -> tuple[int, ...]:
         """The axes over which a value of `size` elements varies here."""
         for axes in (self.long_axes, self.kept, ()):
-            if math.prod(self.space[d] for d in axes) == size:
+            if alike(math.prod(self.space[d] for d in axes), size):
                 return axes
         raise _UnfitError
 
@@ -188,7 +189,7 @@ class FusionGroup:
         """The chain that shows a value of `shape`, which varies over `domain`, over the space."""
         kept = tuple(n if d in domain else 1 for d, n in enumerate(self.space))
         chain = None if kept == self.space else Moved(views.expand, (self.space,), None)
-        return chain if kept == shape else Moved(views.reshape, (kept,), chain)
+        return chain if alike(kept, tuple(shape)) else Moved(views.reshape, (kept,), chain)
 
     def add(self, k: int) -> None:
         """Compute node `k` here too. Raises _UnfitError, and leaves half of the work behind."""
@@ -219,8 +220,8 @@ class FusionGroup:
     def reduce(self, n: Node, domain: tuple[int, ...]) -> tuple[int, ...]:
         """The axes of the space that reduction `n` of a value over `domain` reduces."""
         shape, named = n.inputs[0].shape, n.attrs[0]
-        there = [d for d, size in enumerate(shape) if size != 1]
-        if [self.space[d] for d in domain] != [shape[d] for d in there]:
+        there = [d for d, size in enumerate(shape) if not alike(size, 1)]
+        if not alike([self.space[d] for d in domain], [shape[d] for d in there]):
             raise _UnfitError
         axes = tuple(h for h, t in zip(domain, there, strict=True) if t in named)
         if not axes:
@@ -287,7 +288,7 @@ class FusionGroup:
             return self.emit(Apply("where", (valid, inner, other), (), n.dtype))
         args = []
         for i, x in zip(inputs, n.inputs, strict=True):
-            same = x.shape == n.shape
+            same = alike(x.shape, n.shape)
             args.append(self.value(i, chain if same else Moved(views.expand, (n.shape,), chain)))
         index = index_map(n.shape, chain) if getattr(op, "uses_index", False) else None
         attrs = () if index is not None else n.attrs
@@ -439,8 +440,8 @@ class Grouping:
         near = {g.number: g for b in buffers for g in self.readers.get(b, ())[-READERS:]
                 if g not in makers and self.groups[g.number] is g}  # fmt: skip
         others = list(near.values())
-        if math.prod(n.shape) == 1 and kind == ELEMENTWISE:  # scalars share a kernel
-            others += [g for g in self.groups if g is not None and g.fusion.size == 1][-1:]
+        if alike(math.prod(n.shape), 1) and kind == ELEMENTWISE:  # scalars share a kernel
+            others += [g for g in self.groups if g is not None and alike(g.fusion.size, 1)][-1:]
         for g in [*makers, *others]:
             if self.suits(g.fusion, k, g in makers) and self.try_add(g, k):
                 for other in makers:
@@ -460,7 +461,9 @@ class Grouping:
         """Whether computing node `k` in a kernel too is worth it; `made_here`: it computes some of
         what `k` reads."""
         kind = self.order.kinds[k]
-        if not fusion.size:  # an empty space, over which nothing may be computed
+        if (
+            not changes(fusion.size) and not fusion.size
+        ):  # an empty space, over which nothing may be computed
             return False
         if kind == ROUTINE:  # begins a kernel
             return False
@@ -477,39 +480,39 @@ class Grouping:
         shape = n.inputs[0].shape
         if fusion.routine is not None:
             return False
-        if math.prod(shape) != fusion.size:
-            return bool(fusion.axes) and fusion.size <= ONE_GROUP
+        if not alike(math.prod(shape), fusion.size):
+            return bool(fusion.axes) and number(fusion.size) <= ONE_GROUP
         if fusion.axes:
             return True
         axes = tuple(d for d, _ in enumerate(shape) if d in n.attrs[0])
-        return shape == fusion.space and self.balanced(fusion.space, axes)
+        return alike(shape, fusion.space) and self.balanced(fusion.space, axes)
 
     def suits_map(self, fusion: FusionGroup, size: int, made_here: bool) -> bool:
         """A map of `size` elements joins a routine as its epilogue, and a map of its own size. It
         joins a reduction over as many elements if they can be walked that way, and with little
         lost if it only reads the same. What it reads from a kernel it may follow there, smaller."""
         if fusion.routine is not None:
-            return made_here and size == fusion.size
-        if fusion.axes and size == fusion.size:
+            return made_here and alike(size, fusion.size)
+        if fusion.axes and alike(size, fusion.size):
             return self.balanced(fusion.space, fusion.axes) and (
-                made_here or fusion.size <= ONE_GROUP
+                made_here or number(fusion.size) <= ONE_GROUP
             )
-        return size == fusion.size or made_here
+        return alike(size, fusion.size) or made_here
 
     def balanced(self, space: Shape, axes: tuple[int, ...]) -> bool:
         """Whether a map over `space` loses little when it is walked as a reduction over `axes` is:
         on the CPU if these are the last in memory, on the GPU if there are also many results."""
-        long = [d for d, n in enumerate(space) if n != 1]
+        long = [d for d, n in enumerate(space) if not alike(n, 1)]
         last = bool(long) and long[-1] in axes
         if self.limits.host:
             return last
         results = math.prod(n for d, n in enumerate(space) if d not in axes)
-        return math.prod(space) <= SMALL or (last and results >= 64)
+        return number(math.prod(space)) <= SMALL or (last and number(results) >= 64)
 
     def suits_union(self, a: FusionGroup, b: FusionGroup) -> bool:
         """Two groups over as many elements may be one, unless one is a routine, or one reduces and
         the other can't be walked that way or writes over an input."""
-        if a.routine or b.routine or a.size != b.size:
+        if a.routine or b.routine or not alike(a.size, b.size):
             return False
         if not a.axes and not b.axes:
             return True

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from pyframe.core import view as views
 from pyframe.core.dtypes import bool_, dtype as DType
 from pyframe.core.op import REGISTRY, Combine
+from pyframe.core.sizes import numbers
 from pyframe.core.view import IndexMap
 
 Shape = tuple[int, ...]
@@ -201,7 +202,7 @@ class Step(NamedTuple):
 class Program:
     """Steps over numbered buffers (slots): first the inputs, then the outputs, then temporaries."""
 
-    kernels: list[Kernel]
+    kernels: Sequence[Kernel]
     steps: list[Step]
     slots: list[Slot]
     regions: list[int]  # bytes of each region
@@ -224,3 +225,10 @@ class Program:
     def __str__(self) -> str:
         bytes_ = f"{self.peak_bytes} bytes"
         return f"Program({len(self.kernels)} kernels, {len(self.steps)} steps, {bytes_} at once)"
+
+
+def kernel_at_present(k: Kernel) -> Kernel:
+    """A kernel with numbers for the sizes that change."""
+    routine = None if k.routine is None else Routine(*map(numbers, k.routine))
+    parts = numbers(k.space), numbers(k.code), numbers(k.stores)
+    return Kernel(*parts, k.bindings, k.params, routine)

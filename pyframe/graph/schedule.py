@@ -15,6 +15,7 @@ from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import CONST, REDUCTION, REGISTRY
+from pyframe.core.sizes import greatest, is_symbolic, number
 from pyframe.graph import program as _program
 from pyframe.graph.fuse import (
     Group,
@@ -339,12 +340,14 @@ class _Planner:
         out = list(range(len(self.slots)))
         owners: list[tuple[int, list[tuple[int, int]]]] = []
         temps = [s for s in spans if self.slots[s].kind == TEMP and self.slots[s].region < 0]
-        for s in sorted(temps, key=lambda s: -self.slots[s].nbytes):
+        for s in sorted(temps, key=lambda s: -number(self.slots[s].nbytes)):
             a, b = spans[s]
             for owner, taken in owners:
                 if all(b < c or d < a for c, d in taken):
                     taken.append((a, b))
                     out[s] = owner
+                    both = greatest(self.slots[owner].nbytes, self.slots[s].nbytes)
+                    self.slots[owner] = self.slots[owner]._replace(nbytes=both)
                     break
             else:
                 owners.append((s, [(a, b)]))
@@ -356,7 +359,7 @@ _KINDS = (INPUT, OUTPUT, TEMP)
 
 def _nbytes(n: Node, host: bool) -> int:
     size = n.dtype.numpy.itemsize if host else n.dtype.device_itemsize
-    return max(-(-math.prod(n.shape) * size // 4) * 4, size, 4)
+    return greatest(-(-math.prod(n.shape) * size // 4) * 4, max(size, 4))
 
 
 def _split_reductions(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
@@ -370,6 +373,8 @@ def _split_reductions(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[
         if n.op.combine is None or n.op.combine.arg:  # the parts know no index in the whole
             continue
         x, (axes, _) = n.inputs[0], n.attrs
+        if is_symbolic(x.shape):
+            continue  # no number of parts divides all lengths
         results = math.prod(n.shape)
         if not results or results > 64 or math.prod(x.shape) // results < SPLIT:
             continue

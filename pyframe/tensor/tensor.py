@@ -14,6 +14,8 @@ from pyframe.core.devices import device as Device
 from pyframe.core.grad_node import Attached, GradNode
 from pyframe.core.modes import enable_grad, mode
 from pyframe.core.node import UNCOUNTED, Node, Size, Storage, is_array
+from pyframe.core.sizes import UnfitSizesError, is_symbolic
+from pyframe.core.view import row_major_strides
 from pyframe.tensor import reading, view_chain, writing
 from pyframe.tensor.memory_format import in_format
 from pyframe.tensor.printing import tensor_html, tensor_repr
@@ -167,6 +169,11 @@ class Tensor(TensorMethods):
         """The strides in elements, or that of one dim."""
         if is_array(self._node):
             data = self._node.data
+            if mode.capture is not None and is_symbolic(self._node.shape):
+                if not data.flags.c_contiguous:
+                    raise UnfitSizesError("it asks for the strides of a view")
+                strides = row_major_strides(self._node.shape)
+                return strides if dim is None else strides[dim]
             strides = tuple(s // data.itemsize for s in data.strides)
         else:
             strides = self._index_map()[-1].strides

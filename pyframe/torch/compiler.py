@@ -46,7 +46,8 @@ def mark_static_address(t: Any, guard: bool = True) -> None:
     """Accepted: a tensor that lies outside keeps its memory anyway."""
 
 
-mark_static = mark_dynamic = maybe_mark_dynamic = mark_static_address
+mark_static = mark_static_address
+mark_dynamic = maybe_mark_dynamic = pf.mark_dynamic
 
 
 def reset() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from pyframe.core.sizes import SymbolicSize, changes, greatest
 from pyframe.core.view import IndexMap
 from pyframe.graph.loops import Nest, position
 from pyframe.graph.program import Apply, Load, Reduce
@@ -26,11 +27,15 @@ def lane_axis(nested: Nest, width: int) -> tuple[int, int]:
         return axis, lanes
     for d, n in enumerate(nested.space):
         grid = d in nested.levels[0]
-        for w in [w for w in powers(width) if w <= n]:
+        long = changes(n)  # it may be
+        for w in [w for w in powers(width) if long or w <= n]:
             each = ops + sum(cost(at, d, w) for at in loads)
             each += sum(cost(at, d, w) * SCATTERED for at in stores)
-            rest = n % w if not grid else min(n % w, 4)  # which take fewer lanes, see _stages
-            all_ = each * (n // w + rest) / n
+            if long:
+                all_ = each / w
+            else:
+                rest = n % w if not grid else min(n % w, 4)  # which take fewer lanes, see _stages
+                all_ = each * (n // w + rest) / n
             if all_ < best or (all_ == best and d != axis):
                 best, axis, lanes = all_, d, w
     return axis, lanes
@@ -46,7 +51,8 @@ def across(nested: Nest, axis: int, lanes: int) -> int | None:
             at = position(i.index_map, nested.space).at
             if linear(at, axis, lanes) not in (0, 1):
                 for d, n in enumerate(nested.space):
-                    if d != axis and n >= lanes and linear(at, d, 1) == 1:
+                    long = changes(n) or n >= lanes
+                    if d != axis and long and linear(at, d, 1) == 1:
                         return d
     return None
 
@@ -68,7 +74,7 @@ def extent(space: Sequence[int], maps: Sequence[IndexMap]) -> int:
     for m in maps:
         for v in m:
             size = sum(abs(n * stride) for n, stride in zip(v.shape, v.strides, strict=True))
-            out = max(out, abs(v.offset) + size)
+            out = greatest(out, abs(v.offset) + size)
     return out
 
 
@@ -96,7 +102,8 @@ def linear(x: Scalar, d: int, lanes: int) -> int | None:
     if x.op == "add":
         return a + b
     if x.op == "mul" and x.args[1].op == "const":
-        return a * int(x.args[1].value)
+        times = x.args[1].value
+        return None if changes(times) else a * int(times)
     if x.op in ("div", "rem", "lt", "le"):
         moving, fixed = (x.args[1], x.args[0]) if x.op == "le" else x.args
         step = b if x.op == "le" else a
@@ -110,7 +117,8 @@ def linear(x: Scalar, d: int, lanes: int) -> int | None:
 def divisor(x: Scalar, d: int, lanes: int) -> int:
     """A number that divides `x` in the first lane of a vector; 0 if that is 0."""
     if x.op == "const":
-        return int(x.value)
+        size = type(x.value) is SymbolicSize
+        return math.gcd(*x.value.terms.values()) if size else int(x.value)
     if x.op == "index":
         return lanes if x.value == d else 1
     if x.op == "add":

@@ -12,11 +12,12 @@ from pyframe.graph.program import Kernel
 
 class Launch(NamedTuple):
     """A step of compiled work: a function by its number, or a routine of the compiler's own library
-    by its name, with how many words it takes."""
+    by its name, with how many words it takes. `units` of a function whose sizes change."""
 
     function: int = -1
     routine: str = ""
     words: int = 0
+    units: int = -1
 
 
 class Memory(NamedTuple):

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pyframe.codegen.lanes.axis import across, lane_axis, powers
+from pyframe.codegen.lanes.axis import LEAST, across, lane_axis, powers
 from pyframe.codegen.lanes.program import (
     INDEX,
     For,
@@ -30,6 +30,7 @@ from pyframe.codegen.lanes.reductions import Reduction
 from pyframe.codegen.lanes.values import NARROW, STORED, Scope, Value, Values, register
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.op import REGISTRY
+from pyframe.core.sizes import changes, number
 from pyframe.graph import program, scalar as s
 from pyframe.graph.loops import Let, Loop, Nest, Write, axes_of, nest, position
 from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, Valid
@@ -65,7 +66,7 @@ class Lowering(Values):
         types = {register(program.dtype_of(i)) for i in nested.code}
         types |= {register(w.dtype) for w in kernel.stores}
         axis, self.width = lane_axis(nested, width(types))
-        super().__init__(nested.space, axis)
+        super().__init__(nested.space, axis, kernel.bindings)
         self.nest, self.kernel, self.label = nested, kernel, label
         self.code = nested.code
         self.varies = _axes_of_values(nested.code)
@@ -165,8 +166,9 @@ class Lowering(Values):
     def function(self) -> LaneProgram:
         root = self.scopes[0]
         units = self.units()
-        body = tuple(root.lines)
-        return LaneProgram(self.label, self.kernel.bindings, units, self.work, body)
+        body, sizes = tuple(root.lines), tuple(self.sizes)
+        bindings = self.kernel.bindings + bool(sizes)
+        return LaneProgram(self.label, bindings, units, self.work, body, sizes)
 
     def units(self) -> int:
         """Make the loops of level 0; how many units of work they are cut into."""
@@ -175,10 +177,10 @@ class Lowering(Values):
         sizes = [self.space[d] for d in axes]
         if not all(sizes) or (inside is not None and not self.space[inside]):
             return 0
-        grain = max(GRAIN, self.work // MAX_UNITS)
-        inner = self.work
+        work = inner = number(self.work)
+        grain = max(GRAIN, work // MAX_UNITS)
         cut, block, blocks = 0, 0, 1  # units have `block` elements of axis `cut`, one of others
-        for cut, n in enumerate(sizes):
+        for cut, n in enumerate(map(number, sizes)):  # those of now: how work is cut, is free
             inner //= n
             if inner <= grain or cut == len(sizes) - 1:
                 block = max(grain // max(inner, 1), 1)
@@ -186,29 +188,31 @@ class Lowering(Values):
                     # several vectors share a walk, but not where that leaves one unit
                     least = self.width * (PARTS if n > PARTS * self.width else 1)
                     block = -(-block // least) * least
-                block = min(block, n)
-                blocks = -(-n // block)
+                block = block if changes(sizes[cut]) else min(block, n)
+                blocks = -(-sizes[cut] // block)
                 break
         units = math.prod(sizes[:cut]) * blocks
         if not axes:
             self.statements(self.nest.body)
             return 1
         ranges: list[Range | None] = [None] * len(axes)
-        if units > 1:
+        several = changes(units) or units > 1
+        if several:
             u = self.emit("unit", Unit, INDEX, 1, 0)
-            if blocks > 1:
+            if changes(blocks) or blocks > 1:
                 part = u if cut == 0 else self.op("rem", u, self.const(blocks, INDEX))
                 u = u if cut == 0 else self.op("div", u, self.const(blocks, INDEX))
                 lo = self.op("mul", part, self.const(block, INDEX))
                 hi = self.op("add", lo, self.const(block, INDEX))
-                if sizes[cut] % block:
+                rest = sizes[cut] % block
+                if changes(rest) or rest:
                     hi = self.op("min", hi, self.const(sizes[cut], INDEX))
-                ranges[cut] = Range(lo, hi, (block, sizes[cut] % block or block))
+                ranges[cut] = Range(lo, hi, (block, rest if changes(rest) else rest or block))
             for d in reversed(range(cut)):
                 at = u if d == 0 else self.op("rem", u, self.const(sizes[d], INDEX))
                 u = u if d == 0 else self.op("div", u, self.const(sizes[d], INDEX))
                 self.indices[axes[d]] = at
-        first = cut if units > 1 else 0
+        first = cut if several else 0
 
         def body(part: int) -> None:
             if inside is None:
@@ -228,6 +232,8 @@ class Lowering(Values):
         out = [(w, 1)]
         if any(isinstance(st, Loop) for st in self.nest.body) and len(self.code) <= 4 * TINY:
             out.insert(0, (w * PARTS, 1))
+        if changes(n):
+            return [*out, (LEAST, 1)] if w > LEAST else out
         rest = n % w
         least = min([*powers(w // 2), 1], key=lambda c: rest // c + rest % c)
         return [*out, (least, 1)] if least > 1 else out
@@ -264,7 +270,7 @@ class Lowering(Values):
     ) -> None:
         """A loop over axis `d`, or over a range of it; `times` is how often, if that is known."""
         if given is None:
-            given, times = self.whole(d), self.space[d]
+            given, times = self.whole(d), _known(self.space[d])
         outer = self.indices.get(d)
         if 0 < times <= self.unrolled:
             for n in range(times):
@@ -302,12 +308,12 @@ class Lowering(Values):
         done = start
         for lanes, parts in (*stages, (1, 1)):
             step = lanes * parts
-            times = {n // step for n in lengths}
+            times = {_known(n // step, -1) for n in lengths}
             if times == {0}:
                 continue
             lengths = tuple([n % step for n in lengths])
             end = stop
-            if lengths != (0,) * len(lengths):
+            if any(changes(n) or n for n in lengths):
                 if given is None:
                     end = self.const(self.space[d] - lengths[0], INDEX)
                 else:
@@ -317,7 +323,8 @@ class Lowering(Values):
                     end = self.op("add", done, left)
             self.lanes = lanes
             run = functools.partial(self.side_by_side, d, parts, body)
-            self.each(d, Range(done, end, ()), run, step, times.pop() if len(times) == 1 else 0)
+            often = times.pop() if len(times) == 1 else 0
+            self.each(d, Range(done, end, ()), run, step, max(often, 0))
             self.lanes = 1
             done = end
 
@@ -345,7 +352,8 @@ class Lowering(Values):
         parts = 1
         if lanes_here and st.reduces and len(st.body) <= TINY:
             n = self.space[self.axis]
-            parts = PARTS if n >= 2 * PARTS * self.width else 1
+            long = changes(n) or n >= 2 * PARTS * self.width
+            parts = PARTS if long else 1
         accs = [Reduction(self, k, lanes_here, parts, axes) for k in st.reduces]
         self.unrolled = UNROLLED if self.walked[st.level] > 1 else 1
 
@@ -383,15 +391,23 @@ class Lowering(Values):
         self.scopes.append(scope)
         start = Value(at, INDEX, 1, len(self.scopes) - 1)
         stop = self.op("add", start, self.const(block, INDEX))
-        if n % block:
+        rest = n % block
+        if changes(rest) or rest:
             stop = self.op("min", stop, self.const(n, INDEX))
-        self.walk([d], [Range(start, stop, (block, n % block or block))], body, stages, after)
+        lengths = block, rest if changes(rest) else rest or block
+        self.walk([d], [Range(start, stop, lengths)], body, stages, after)
         self.scopes.pop()
         ends = self.const(0, INDEX).id, self.const(n, INDEX).id
-        self.scopes[-1].lines.append(For(at, *ends, block, tuple(scope.lines), -(-n // block)))
+        times = _known(-(-n // block))
+        self.scopes[-1].lines.append(For(at, *ends, block, tuple(scope.lines), times))
 
 
 # --- helpers
+
+
+def _known(n: Any, other: int = 0) -> int:
+    """A number of rounds; `other` where it changes."""
+    return other if changes(n) else n
 
 
 @functools.lru_cache(4096)

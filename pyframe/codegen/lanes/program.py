@@ -181,10 +181,12 @@ MEMORY = {
 
 
 class LaneProgram(NamedTuple):
-    """One kernel: pointers to `bindings` buffers and to the params, and the units to run."""
+    """One kernel: pointers to `bindings` buffers and to the params, and the units to run. Where
+    `sizes` of it change, a last binding holds them, as ints of 64 bits."""
 
     label: str
     bindings: int
     units: int
     work: int  # elements times operations of all units, for who shares them out
     body: tuple[Any, ...]  # of one unit
+    sizes: tuple[Any, ...] = ()  # SymbolicSizes: what they are in a launch, its caller knows

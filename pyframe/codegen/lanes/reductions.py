@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyframe.codegen.lanes.program import INDEX, Get, Rotate, Set, Var
 from pyframe.codegen.lanes.values import Value, register
+from pyframe.core.sizes import changes
 from pyframe.graph import scalar as s
 from pyframe.graph.program import combine_of, dtype_of
 from pyframe.graph.scalar import Scalar
@@ -42,7 +43,7 @@ class Reduction:
         self.start = lowering.const(start, self.type)
         self.vector = [self.begin(self.lanes) for _ in range(parts)]
         n = lowering.space[axes[-1]] if axes else 1
-        left_over = across and (n % lowering.width or n < lowering.width)
+        left_over = across and (changes(n) or n % lowering.width or n < lowering.width)
         self.single = self.begin(1) if left_over else None
         self.at_end, self.block = self._carrying(axes, n, parts)
         carried = self.at_end or self.block
@@ -56,11 +57,11 @@ class Reduction:
             return 0, 0
         step = self.to.width * parts if across else 1
         rounds = -(-n // step)
-        if rounds > 2 * SUMMED:
+        if changes(n) or rounds > 2 * SUMMED:
             return 1, SUMMED * step
         total = rounds
         for left, d in enumerate(reversed(axes[:-1]), 2):
-            if total >= SUMMED // 2:
+            if changes(total) or total >= SUMMED // 2:
                 return left - 1, 0
             total *= space[d]
         return 0, 0

@@ -13,11 +13,13 @@ from pyframe.codegen.lanes.program import (
     Const,
     Iota,
     Lane,
+    Load as LoadLanes,
     Op,
     Splat,
     UnsupportedKernelError,
 )
 from pyframe.core.dtypes import dtype as DType
+from pyframe.core.sizes import SymbolicSize
 from pyframe.core.view import IndexMap
 from pyframe.graph import scalar as s
 from pyframe.graph.loops import axes_of, position
@@ -69,8 +71,9 @@ def register(d: DType) -> str:
 class Values:
     """What is stated so far, and the loops that are open."""
 
-    def __init__(self, space: Sequence[int], axis: int) -> None:
+    def __init__(self, space: Sequence[int], axis: int, bindings: int) -> None:
         self.space, self.axis = tuple(space), axis  # the lane axis; -1 if there is none
+        self.bindings, self.sizes = bindings, dict[SymbolicSize, int]()  # see `size`
         self.count = 0
         self.numbers: dict[int, Any] = {}  # of values that are known
         self.scopes: list[Scope] = [Scope()]
@@ -92,11 +95,23 @@ class Values:
             scope.lines.append(make(found.id))
         return found
 
-    def const(self, value: Any, type: str) -> Value:
-        key = ("const", repr(value), type)
-        found = self.emit(key, lambda n: Const(n, value, type), type, 1, 0)
+    def const(self, value: Any, type_: str) -> Value:
+        if type(value) is SymbolicSize:
+            return self.size(value, type_)
+        key = ("const", repr(value), type_)
+        found = self.emit(key, lambda n: Const(n, value, type_), type_, 1, 0)
         self.numbers[found.id] = value
         return found
+
+    def size(self, x: SymbolicSize, type: str) -> Value:
+        """A size that changes, which a binding after the kernel's own holds."""
+        number = self.sizes.setdefault(x, len(self.sizes))
+        at = self.const(number, INDEX)
+        found = self.emit(
+            ("size", number),
+            lambda n: LoadLanes(n, self.bindings, at.id, 0, -1, "i64", INDEX, 1), INDEX, 1, 0,
+        )  # fmt: skip
+        return found if type == INDEX else self.op("cast", found, type=type)
 
     def spread(self, x: Value, lanes: int) -> Value:
         """`x` in this many lanes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,10 @@ class Lowering:
 
     def __init__(self, plan: Plan, step: Step, stages: list[Stage | CompiledStage]) -> None:
         self.plan, self.step, self.stages = plan, step, stages
-        self.kernel: Kernel = plan.program.kernels[step.kernel]
+        self.formula: Kernel | None = None  # where its sizes change and it is compiled
+        if plan.formulas is not None and plan.compiler is not None:
+            self.formula = plan.formulas.kernels[step.kernel]
+        self.parts = 0  # of the kernel that are compiled apart
         self.keys: list[Any] = [  # equal for bindings that may share memory
             ("region", plan.program.slots[s].region) if plan.program.slots[s].region >= 0 else s
             for s in step.slots
@@ -75,41 +78,74 @@ class Lowering:
             flat = found.reshape(-1)
         return Source(flat, index_map[-1])
 
-    def build(self) -> None:
-        kernel = self.kernel
-        if not math.prod(kernel.space) and not any(math.prod(s.shape) for s in kernel.stores):
-            return
-        if kernel.routine is not None:
-            self.routine(kernel)
-        else:
-            self.compute(kernel)
+    @functools.cached_property
+    def kernel(self) -> Kernel:
+        """What is computed, with numbers for sizes."""
+        return self.plan.program.kernels[self.step.kernel]
 
-    def compute(self, kernel: Kernel, more: Array | None = None) -> None:
+    def build(self) -> None:
+        formula = self.formula
+        known = self.plan.elements
+        elements = known[self.step.kernel] if known else math.prod(self.kernel.space)
+        if not elements and not any(math.prod(s.shape) for s in self.kernel.stores):
+            return
+        if (formula or self.kernel).routine is not None:
+            self.routine(self.kernel)
+        elif formula is not None:
+            self.compute(None, lambda: formula)
+        else:
+            self.compute(self.kernel, None)
+
+    def compute(
+        self, kernel: Kernel | None, formula: Callable[[], Kernel] | None, more: Array | None = None
+    ) -> None:
         """A kernel without a routine, by a compiled function if it has a form, else by NumPy.
-        `more` is the memory of a binding after those of the step."""
-        function = self.plan.compiled(kernel)
-        if function >= 0:
-            buffers = self.step.slots if more is None else (*self.step.slots, more)
+        `formula` gives it for other sizes, where they change; `more` is the memory of a binding
+        after those of the step."""
+        buffers = self.step.slots if more is None else (*self.step.slots, more)
+        launch = None
+        if formula is not None:
+            self.parts += 1
+            found = self.plan.sized((self.step, self.parts), formula)
+            if isinstance(found, tuple):
+                launch, sizes = found
+                buffers = (*buffers, sizes) if sizes.size else buffers
+            else:
+                kernel = found
+        elif kernel is not None and (function := self.plan.compiled(kernel)) >= 0:
+            launch = Launch(function)
+        if launch is not None:
             first = self.plan.by_offset.get(self.step.param_offset, 0)
-            self.stages.append(CompiledStage(Launch(function), buffers, first))
+            self.stages.append(CompiledStage(launch, buffers, first))
             return
         if more is not None:
             self.more = more
+        assert kernel is not None
         Blocked(self, kernel).build()
 
     def part(
-        self, code: Sequence[Any], space: Shape, stores: Sequence[Store], more: Array | None
-    ) -> None:
-        """`compute` for a part of the step."""
-        code, space, stores = collapsed(code, space, stores)
+        self, code: Sequence[Any], space: Shape, stores: Sequence[Store], more: Array | None,
+        formulas: tuple[Sequence[Any], Shape, Sequence[Store]] | None,
+    ) -> None:  # fmt: skip
+        """`compute` for a part of the step; `formulas` are the same for other sizes."""
         bindings = len(self.step.slots) + (more is not None)
-        self.compute(Kernel(space, tuple(code), tuple(stores), bindings, self.kernel.params), more)
+
+        def made(*parts: Any) -> Kernel:
+            code, space, stores = collapsed(*parts)
+            return Kernel(space, tuple(code), tuple(stores), bindings, self.kernel.params)
+
+        if formulas is None:
+            self.compute(made(code, space, stores), None, more)
+        else:
+            self.compute(None, functools.partial(made, *formulas), more)
 
     def routine(self, kernel: Kernel) -> None:
         assert kernel.routine is not None
         name, attrs, operands, dtype = kernel.routine
         op = REGISTRY[name]
-        inputs = [self.operand(e) for e in operands]
+        formula = self.formula
+        formulas = (None,) * len(operands) if formula is None else formula.routine.operands  # type: ignore[union-attr]
+        inputs = [self.operand(e, f) for e, f in zip(operands, formulas, strict=True)]
         shape, _ = op.infer(*operands, *attrs)  # type: ignore[misc]
         target = self.result_store(kernel, dtype)
         if target is None:
@@ -121,7 +157,8 @@ class Lowering:
         compiler = self.plan.compiler
         found = compiler and compiler.routine(op, inputs, attrs, out)
         if compiler is not None and compiler.alone and not found:  # maybe for how operands lie
-            inputs = [self.operand(e, copied=True) for e in operands]
+            pairs = zip(operands, formulas, strict=True)
+            inputs = [self.operand(e, f, copied=True) for e, f in pairs]
             found = compiler.routine(op, inputs, attrs, out)
         if found and op.numpy is not None:
             check = functools.partial(op.numpy, *inputs, *attrs)
@@ -138,15 +175,23 @@ class Lowering:
 
     def epilogue(self, kernel: Kernel, target: Store | None, result: Array) -> None:
         """What follows on a routine's `result`, which lies where `target` belongs."""
-        index_map, binding = views.contiguous(kernel.space), len(self.step.slots)
-        if target is not None:
-            index_map, binding = target.index_map, target.binding
-        code = [
-            Load(binding, index_map, i.dtype) if isinstance(i, Result) else i for i in kernel.code
-        ]
-        # where the result is stored as it is, it lies there already
-        stores = [w for w in kernel.stores if w is not target or w.value != 0]
-        self.part(code, kernel.space, stores, result if target is None else None)
+        number = -1 if target is None else kernel.stores.index(target)
+
+        def parts(kernel: Kernel) -> tuple[list[Any], Shape, list[Store]]:
+            index_map, binding = views.contiguous(kernel.space), len(self.step.slots)
+            if number >= 0:
+                store = kernel.stores[number]
+                index_map, binding = store.index_map, store.binding
+            code = [
+                Load(binding, index_map, i.dtype) if isinstance(i, Result) else i
+                for i in kernel.code
+            ]
+            # where the result is stored as it is, it lies there already
+            stores = [w for n, w in enumerate(kernel.stores) if n != number or w.value != 0]
+            return code, kernel.space, stores
+
+        formulas = None if self.formula is None else parts(self.formula)
+        self.part(*parts(kernel), result if target is None else None, formulas)
 
     def result_store(self, kernel: Kernel, dtype: dt.dtype) -> Store | None:
         """A store in whose place the routine's result can lie before the epilogue."""
@@ -166,7 +211,7 @@ class Lowering:
                 return s
         return None
 
-    def operand(self, e: Expr, copied: bool = False) -> Array:
+    def operand(self, e: Expr, formula: Expr | None, copied: bool = False) -> Array:
         """An operand as an array: a view where it is only loaded, else computed to scratch."""
         i = e.code[0]
         if (
@@ -179,7 +224,10 @@ class Lowering:
             if source.mask is None:
                 return np.broadcast_to(source.array, e.shape)
         out = self.whole(e.shape, e.dtype.numpy)
-        place = views.contiguous(e.shape)
-        store = Store(len(self.step.slots), len(e.code) - 1, place, e.dtype)
-        self.part(e.code, e.shape, (store,), out)
+
+        def parts(e: Expr) -> tuple[Sequence[Any], Shape, Sequence[Store]]:
+            place = views.contiguous(e.shape)
+            return e.code, e.shape, (Store(len(self.step.slots), len(e.code) - 1, place, e.dtype),)
+
+        self.part(*parts(e), out, None if formula is None else parts(formula))
         return out

@@ -8,19 +8,102 @@ scratch memory (`memory.py`); large ones are shared out over a pool of threads (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.codegen.lanes.compiler import Code, Compiler, Fault, Memory
+from pyframe.codegen.lanes.compiler import Code, Compiler, Fault, Launch, Memory
 from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.kernels import Lowering
 from pyframe.codegen.numpy.memory import Array, Registers, address
 from pyframe.codegen.numpy.threads import CompiledStage, Stage, blas, default_threads, share_out
 from pyframe.core.host_memory import aligned
-from pyframe.graph.program import TEMP, Kernel, Program
+from pyframe.core.sizes import Guards, Sizes, Template, asking, is_symbolic
+from pyframe.graph.program import TEMP, Kernel, Program, kernel_at_present
+
+
+class Sized(NamedTuple):
+    """A compiled function of a kernel whose sizes change, for those that its guards let pass."""
+
+    holds: Callable[..., bool]
+    number: int  # of the function; -1: it has no form
+    kernel: Kernel  # with formulas
+    numbers: Callable[..., tuple[Any, ...]]  # its units, and what its last binding holds
+
+
+class Formulas:
+    """What the plans of one Program for many sizes share: its kernels with formulas in them, and
+    what they were compiled to."""
+
+    def __init__(self, kernels: Sequence[Kernel], sizes: Sizes) -> None:
+        self.kernels, self.sizes = kernels, sizes
+        self.compiled: dict[Any, list[Sized]] = {}
+        self.templates: dict[int, Template] = {}
+        self.memory: dict[int, Array] = {}  # of the slots that a plan has for itself
+        self.functions: list[Any] = []
+        self.function_of: dict[Kernel, int] = {}
+        self.unsupported: dict[Kernel, str] = {}
+        self.fixed = [not is_symbolic((k.space, k.code, k.stores, k.routine)) for k in kernels]
+        # of steps whose sizes stay: where their slots lay in the last plan, and their launches
+        self.stages: dict[int, tuple[list[int], list[Any]]] = {}
+        self.elements = sizes.function([math.prod(k.space) for k in kernels])  # of each kernel
+
+    def room(self, slot: int, nbytes: int) -> Array:
+        """Memory of a slot, which all plans share, as one of them runs at a time."""
+        found = self.memory.get(slot)
+        if found is None or found.nbytes < nbytes:
+            more = nbytes if found is None else max(nbytes, 2 * found.nbytes)
+            found = self.memory[slot] = aligned(more)
+        return found[:nbytes]
+
+    def kernel(self, number: int, now: Sequence[int]) -> Kernel:
+        """A kernel with numbers for these sizes."""
+        k = self.kernels[number]
+        make = self.templates.get(number)
+        if make is None:
+            parts = k.space, k.code, k.stores, k.routine
+            make = self.templates[number] = Template(self.sizes, parts)
+        space, code, stores, routine = make(now)
+        return Kernel(space, code, stores, k.bindings, k.params, routine)
+
+    def function(self, key: Any, make: Callable[[], Kernel], compiler: Compiler) -> Sized:
+        """The compiled function for the sizes of the call at hand. `make` gives the kernel, and may
+        ask about sizes; `key` tells it from others."""
+        known = self.compiled.setdefault(key, [])
+        for one in known:
+            if one.holds(*self.sizes.now):
+                return one
+        with asking(Guards(self.sizes, self.sizes.guards)) as guards:
+            assert guards is not None
+            before = len(guards.asked)
+            kernel = make()
+            try:
+                printed = compiler.printed(kernel)
+                number, wanted = len(self.functions), (printed.units, *printed.sizes)
+                self.functions.append(printed._replace(units=0))
+            except UnsupportedKernelError as error:
+                self.unsupported[kernel] = str(error)
+                number, wanted = -1, ()
+        holds = self.sizes.holds([*guards.asked][before:])
+        known.append(Sized(holds, number, kernel, self.sizes.function(wanted)))
+        return known[-1]
+
+
+class Present(Sequence[Kernel]):
+    """Kernels for some sizes, made when they are looked at."""
+
+    def __init__(self, formulas: Formulas) -> None:
+        self.formulas, self.now = formulas, formulas.sizes.now
+
+    def __len__(self) -> int:
+        return len(self.formulas.kernels)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self.formulas.kernel(range(len(self))[number], self.now)
+
 
 PARAM = 8  # bytes that a scalar has for compiled functions, and complex ones alone need more
 
@@ -29,9 +112,10 @@ class Plan:
     """A compiled Program. `arrays[i]` is the flat memory of slot i, once bound."""
 
     def __init__(
-        self, program: Program, threads: int | None = None, compiler: Compiler | None = None
-    ) -> None:
-        self.program, self.compiler = program, compiler
+        self, program: Program, threads: int | None = None, compiler: Compiler | None = None,
+        formulas: Formulas | None = None,
+    ) -> None:  # fmt: skip
+        self.program, self.compiler, self.formulas = program, compiler, formulas
         self.threads = threads or default_threads()
         self.arrays: list[Array] = []
         self.calls: list[Call] = []
@@ -42,8 +126,8 @@ class Plan:
         self.own: list[Array | None] = [
             regions[s.region][s.offset : s.offset + s.nbytes]
             if s.region >= 0
-            else aligned(s.nbytes) if s.kind == TEMP else None
-            for s in program.slots
+            else self._room(i) if s.kind == TEMP else None
+            for i, s in enumerate(program.slots)
         ]  # fmt: skip
         self.params = aligned(PARAM * len(program.params))
         self.scalars = [
@@ -59,25 +143,44 @@ class Plan:
         self.loaded: list[CompiledStage] = []  # its launches
         self.memory = aligned(0)  # for those routines that want some
         self.fault, self.may_fail = np.zeros(1, np.int64), False
-        self.functions: list[Any] = []  # the compiled functions, as their compiler prints them
-        self.function_of: dict[Kernel, int] = {}
-        self.unsupported: dict[Kernel, str] = {}  # what runs through NumPy, and why
+        shared = formulas
+        # the compiled functions, as their compiler prints them
+        self.functions: list[Any] = [] if shared is None else shared.functions
+        self.function_of: dict[Kernel, int] = {} if shared is None else shared.function_of
+        # what runs through NumPy, and why
+        self.unsupported: dict[Kernel, str] = {} if shared is None else shared.unsupported
         self.bound: set[int] = set()  # the slots whose arrays NumPy calls are bound to
+        self.elements: tuple[int, ...] = ()  # of the kernels, where their sizes change
         self.places: dict[int, list[int]] = {}  # where addresses of the others stand in the table
+
+    def _room(self, slot: int) -> Array:
+        """Memory of a slot."""
+        nbytes = self.program.slots[slot].nbytes
+        return aligned(nbytes) if self.formulas is None else self.formulas.room(slot, nbytes)
 
     def bind(self, arrays: Sequence[Array | None]) -> None:
         """Fix the memory of the slots: C-contiguous arrays, or None for one of the plan's own."""
         self.arrays = []
-        for slot, own, given in zip(self.program.slots, self.own, arrays, strict=True):
+        for slot, (own, given) in enumerate(zip(self.own, arrays, strict=True)):
             if given is None:
-                self.arrays.append(aligned(slot.nbytes) if own is None else own)
+                self.arrays.append(self._room(slot) if own is None else own)
             else:
                 self.arrays.append(given.reshape(-1))
         self.bound.clear()
+        if self.formulas is not None:
+            self.elements = self.formulas.elements(*self.formulas.sizes.now)
         stages: list[list[Stage | CompiledStage]] = []
-        for step in self.program.steps:
+        where = [] if self.formulas is None else [address(a) for a in self.arrays]
+        for number, step in enumerate(self.program.steps):
+            known = None if self.formulas is None else self.formulas.stages.get(number)
+            if known is not None and known[0] == [where[s] for s in step.slots]:
+                stages.append(known[1])
+                continue
             stages.append([])
             Lowering(self, step, stages[-1]).build()
+            fixed = self.formulas is not None and self.formulas.fixed[step.kernel]
+            if fixed and all(isinstance(s, CompiledStage) for s in stages[-1]):
+                self.formulas.stages[number] = [where[s] for s in step.slots], stages[-1]  # type: ignore[union-attr]
         self._load([s for some in stages for s in some if isinstance(s, CompiledStage)])
         self._link(stages)
 
@@ -95,6 +198,18 @@ class Plan:
             found = self.function_of[kernel] = len(self.functions)
             self.functions.append(printed)
         return found
+
+    def sized(self, key: Any, make: Callable[[], Kernel]) -> tuple[Launch, Array] | Kernel:
+        """The launch of a kernel whose sizes change, and those in memory; the kernel with numbers
+        if it has no form."""
+        formulas, compiler = self.formulas, self.compiler
+        assert formulas is not None
+        assert compiler is not None
+        found = formulas.function(key, make, compiler)
+        if found.number < 0:
+            return kernel_at_present(found.kernel)
+        units, *numbers = found.numbers(*formulas.sizes.now)
+        return Launch(found.number, units=units), np.array(numbers, np.int64)
 
     def run(self, values: Sequence[Any] = ()) -> None:
         """Compute everything; `values` are the scalars in the order of `program.params`."""
@@ -142,6 +257,7 @@ class Plan:
             return
         self.code = self.compiler.load(self.functions, [s.launch for s in stages])
         table, params = self.code.table, address(self.params)
+        at: dict[int, int] = {}  # of slots
         sizes = [w.nbytes for s in stages for w in s.words if isinstance(w, Memory)]
         self.memory = aligned(max(sizes, default=0))
         for start, stage in zip(self.code.starts, stages, strict=True):
@@ -149,8 +265,11 @@ class Plan:
             for n, buffer in enumerate(stage.buffers, start):
                 if isinstance(buffer, int):
                     self.places.setdefault(buffer, []).append(n)
-                    buffer = self.arrays[buffer]
-                words.append(address(buffer))
+                    if buffer not in at:
+                        at[buffer] = address(self.arrays[buffer])
+                    words.append(at[buffer])
+                else:
+                    words.append(address(buffer))
             if stage.launch.function >= 0:
                 words.append(params + PARAM * stage.params)
             table[start : start + len(words)] = words

@@ -16,6 +16,7 @@ from typing import Any, overload
 
 from pyframe.autograd.function import Function
 from pyframe.core.modes import is_grad_enabled
+from pyframe.core.sizes import changes
 from pyframe.nn.functional.dropouts import dropout as _dropout
 from pyframe.nn.functional.linear_maps import linear
 from pyframe.ops.api.autocast import autocast
@@ -193,6 +194,53 @@ class _Steps:
                 done = n
         return _pieces(found or [(rows, 0, 0)])
 
+    def entered(self, rows: Tensor) -> Tensor:
+        """Rows of all steps as they are walked."""
+        return rows
+
+    def left(self, rows: Tensor) -> Tensor:
+        """What was found, as rows of all steps."""
+        return rows
+
+    def stored(self, grad: Tensor) -> Tensor:
+        """The gradient of what was found, in memory."""
+        return grad
+
+
+FEWEST = 16  # steps of sequences whose length changes
+
+
+class _AnySteps(_Steps):
+    """The steps of sequences of a length that changes: as many as the next power of two, so that
+    few captures are for all lengths. What lies behind the end is 0, and reaches no result."""
+
+    def __init__(self, length: Any, batch: Any, reverse: bool) -> None:
+        steps = FEWEST
+        while steps < length:
+            steps *= 2
+        super().__init__([batch] * steps, False)
+        self.length, self.batch, self.turned, self.steps = length, batch, reverse, steps
+
+    def _turned(self, rows: Tensor) -> Tensor:
+        if not self.turned:
+            return rows
+        x = rows.reshape(self.length, self.batch, rows.shape[1])
+        return mv.flip(x, 0).reshape(rows.shape)
+
+    def entered(self, rows: Tensor) -> Tensor:
+        more = (self.steps - self.length) * self.batch
+        return join.cat([self._turned(rows), rows.new_zeros(more, rows.shape[1])])
+
+    def left(self, rows: Tensor) -> Tensor:
+        return self._turned(mv.part(rows, 0, 0, self.length * self.batch))
+
+    def stored(self, grad: Tensor) -> Tensor:
+        """Else each step would ask which of its rows lie behind the end."""
+        return join.cat([grad, grad.new_zeros(1, grad.shape[1])])
+
+    def last(self, rows: Tensor) -> Tensor:
+        return mv.part(rows, 0, (self.length - 1) * self.batch, self.batch)
+
 
 def _pieces(found: list[tuple[Tensor, int, int]]) -> Tensor:
     """Rows (of, start, count) one after the other; neighbours are taken at once."""
@@ -255,7 +303,7 @@ class _Walk(Function):
         """None twice, and the gradients of `_walk`'s tensors."""
         cell, steps = ctx.cell, ctx.steps
         x, h0, c0, w, b, v, kept, hs, cs = ctx.saved_tensors
-        of_kept, of_hs, of_cs = grads
+        of_kept, of_hs, of_cs = [None if g is None else steps.stored(g) for g in grads]
         h = steps.before(h0, hs), hs
         c = None if cs is None else (steps.before(c0, cs), cs)
         slopes = cell.slopes(x, kept, h, c)
@@ -308,10 +356,11 @@ def _back_to(d: Any, n: int | None, aside: list[Any]) -> Any:
 
 
 def _network(
-    cell: _Cell, x: Tensor, sizes: Sequence[int], h0: Tensor, c0: Any, params: Any,
+    cell: _Cell, x: Tensor, ways: Sequence[_Steps], h0: Tensor, c0: Any, params: Any,
     has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
 ) -> tuple[Tensor, Tensor, Any]:  # fmt: skip
-    """(output, h, c) of rows x; h0 and c0 are (layers * directions, B, H)."""
+    """(output, h, c) of rows x; h0 and c0 are (layers * directions, B, H). `ways` are the steps of
+    one direction, or of both."""
     projected = c0 is not None and h0.shape[2] != c0.shape[2]
     each = 2 + 2 * has_biases + projected
     directions = 1 + bidirectional
@@ -320,7 +369,6 @@ def _network(
             f"expected {num_layers * directions * each} params ({each} for each layer and "
             f"direction), got {len(params)}"
         )
-    ways = [_Steps(sizes, reverse=bool(d)) for d in range(directions)]
     hs, cs = [], []
     for layer in range(num_layers):
         outs = []
@@ -330,14 +378,14 @@ def _network(
             if b_ih is not None and not cell.bias_apart:
                 b_ih, b_hh = b_ih + b_hh, None
             given = (
-                linear(x, w_ih, b_ih), h0[k], None if c0 is None else c0[k], w_hh, b_hh,
-                more[-1] if projected else None,
+                steps.entered(linear(x, w_ih, b_ih)), h0[k], None if c0 is None else c0[k], w_hh,
+                b_hh, more[-1] if projected else None,
             )  # fmt: skip
             if is_grad_enabled() and any(t is not None and t.requires_grad for t in given):
                 _, h, c = _Walk.apply(cell, steps, *given)
             else:
                 _, h, c = _walk(False, cell, steps, *given)
-            outs.append(h)
+            outs.append(steps.left(h))
             hs.append(steps.last(h))
             cs.append(None if c is None else steps.last(c))
         x = outs[0] if directions == 1 else join.cat(outs, 1)
@@ -359,9 +407,11 @@ def _run(name: str, cell: _Cell, args: Any, kwargs: dict[str, Any]) -> tuple[Ten
         raise TypeError(f"{name}() takes ({', '.join(names)}), got {len(args)} and {list(kwargs)}")
     hx = given.pop("hx")
     h0, c0 = hx if cell is _LONG else (hx, None)
+    both = (False, True) if given["bidirectional"] else (False,)
     if packed:
         x, sizes = given.pop("data"), given.pop("batch_sizes").tolist()
-        out, h, c = _network(cell, x, sizes, h0, c0, **given)
+        ways = [_Steps(sizes, reverse) for reverse in both]
+        out, h, c = _network(cell, x, ways, h0, c0, **given)
         return (out, h) if c is None else (out, h, c)
     x, batch_first = given.pop("input"), given.pop("batch_first")
     x = mv.transpose(x, 0, 1) if batch_first else x
@@ -369,7 +419,11 @@ def _run(name: str, cell: _Cell, args: Any, kwargs: dict[str, Any]) -> tuple[Ten
     if not length:
         raise RuntimeError(f"{name}: Expected sequence length to be larger than 0 in RNN")
     x = x.reshape(length * batch, width)
-    out, h, c = _network(cell, x, [batch] * length, h0, c0, **given)
+    if changes(length) and cell is not _RELU:  # which may grow behind the end
+        ways = [_AnySteps(length, batch, reverse) for reverse in both]
+    else:
+        ways = [_Steps([batch] * length, reverse) for reverse in both]
+    out, h, c = _network(cell, x, ways, h0, c0, **given)
     out = out.reshape(length, batch, out.shape[1])
     out = mv.transpose(out, 0, 1) if batch_first else out
     return (out, h) if c is None else (out, h, c)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from pyframe.core import dtypes as dt
+from pyframe.core.sizes import divides, is_symbolic
 from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.layouts import lie
 from pyframe.ops.spatial import pool as _pool, resample as _resample
@@ -65,7 +67,7 @@ def interpolate(
             f"interpolate: Got {input.ndim}D input, but {mode} mode needs {_SMOOTH[mode]}D input"
         )
     spatial = input.shape[2:]
-    if 0 in input.shape[1:] or min(sizes) <= 0:
+    if 0 in input.shape[1:] or any(n <= 0 for n in sizes):
         raise RuntimeError(
             "interpolate: Input and output sizes should be greater than 0, but got input "
             f"{list(input.shape)} and output size {list(sizes)}"
@@ -83,7 +85,9 @@ def interpolate(
     # The dims that shrink most come first: less is left for the others
     for d in sorted(range(k), key=lambda d: sizes[d] / spatial[d]):
         n, o, scale = spatial[d], sizes[d], scales[d]
-        if mode in _NEAREST:
+        if mode in _NEAREST and is_symbolic((n, o)) and divides(n, o) and scale in (None, o // n):
+            out = _resample.repeated(out, d + 2, o // n)
+        elif mode in _NEAREST:
             indices = _resample.nearest_indices(n, o, scale, mode == "nearest-exact", kind)
             out = _resample.take_indices(out, d + 2, indices)
         else:
@@ -117,7 +121,8 @@ def _sizes(
             )
         return each(size, max(k, 1), "interpolate: size"), [None] * k
     factors = list(given) if isinstance(given, (list, tuple)) else [given] * k
-    sizes = tuple(int(n * f) for n, f in zip(spatial, factors, strict=True))
+    whole = [int(f) if math.isfinite(f) and f == int(f) else f for f in factors]
+    sizes = tuple(math.trunc(n * f) for n, f in zip(spatial, whole, strict=True))
     return sizes, [None] * k if recompute or area else [float(f) for f in factors]
 
 

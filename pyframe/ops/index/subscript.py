@@ -12,6 +12,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, values_known
 from pyframe.core.op import Turned
+from pyframe.core.sizes import indices
 from pyframe.core.view import memory_order, row_major_strides
 from pyframe.ops.api import check, view_writes
 from pyframe.ops.api.layouts import lying
@@ -50,7 +51,7 @@ def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
             tensors[len(shape)] = i
             cuts.append((0, n, 1))
         elif -n <= i < n:
-            cuts.append((i % n, 1, 1))
+            cuts.append((i + n if i < 0 else i, 1, 1))
             continue
         else:
             raise IndexError(
@@ -125,7 +126,7 @@ def _count(items: list[Any], what: Any) -> int:
 def _slice(s: slice, n: int) -> tuple[int, int, int]:
     if s.step is not None and operator.index(s.step) <= 0:
         raise ValueError("step must be greater than zero; use flip to reverse")
-    return s.indices(n)
+    return indices(s, n)
 
 
 def _normalize(i: Any, x: Tensor) -> Any:

@@ -77,7 +77,7 @@ class Elementwise(Op):
     def _infer(self, *nodes: Any) -> tuple[tuple[int, ...], dt.dtype]:
         shape = nodes[0].shape
         for n in nodes:
-            if n.shape != shape:
+            if len(n.shape) != len(shape) or n.shape != shape:
                 shape = broadcast(self.name, *[n.shape for n in nodes])
                 break
         return shape, dt.bool_ if self.rule is TO_BOOL else nodes[-1].dtype
@@ -215,7 +215,10 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
             return op.promoted(a, b)
         if way is not computed:
             m, n = x._value(), y._value()
-        shape = m.shape if m.shape == n.shape else broadcast(op.name, m.shape, n.shape)
+            alike = len(m.shape) == len(n.shape) and m.shape == n.shape
+        else:
+            alike = m.shape == n.shape
+        shape = m.shape if alike else broadcast(op.name, m.shape, n.shape)
         if y._view_chain and type(y._view_chain) is Turned:
             turned = True
     else:

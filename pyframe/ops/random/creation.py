@@ -13,6 +13,7 @@ from pyframe.core.dispatch import check_dtype, computes_now, values_known
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import const
+from pyframe.core.sizes import SymbolicSize, is_symbolic
 from pyframe.core.symbolic import hint
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
@@ -253,6 +254,10 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]
     start, end, step = numbers("arange", start=start, end=end, step=1 if step is None else step)
     if any(isinstance(v, complex) for v in (start, end, step)):
         raise RuntimeError("arange: expected real numbers, got a complex one")
+    floats = any(isinstance(v, float) for v in (start, end, step))
+    d = options.get("dtype") or (dt.get_default_dtype() if floats else dt.int64)
+    if any(type(v) is SymbolicSize for v in (start, end, step)) and not floats:
+        return _range_of_sizes(start, end, step, d, options)
     if not (math.isfinite(start) and math.isfinite(end)) or step != step:
         raise RuntimeError(f"arange: unsupported range: {start} -> {end} by {step}")
     if step == 0 or (end - start) * step < 0:
@@ -260,8 +265,6 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]
             f"arange: upper bound and lower bound inconsistent with step sign: {start} to {end} "
             f"by {step}; step must be nonzero"
         )
-    floats = any(isinstance(v, float) for v in (start, end, step))
-    d = options.get("dtype") or (dt.get_default_dtype() if floats else dt.int64)
     if d.category < dt.FLOAT:  # PyTorch converts what it is given first
         start, end, step = int(start), int(end), int(step)
         if step == 0:
@@ -270,6 +273,17 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]
     dt.check_room(n)
     values = np.arange(n) * step + start
     return made(values, options, d)
+
+
+def _range_of_sizes(start: Any, end: Any, step: Any, d: dt.dtype, options: Any) -> Tensor:
+    """`arange` of ints of which some are sizes that change: it is computed, not made on the host.
+    A step that does not lead to the end is refused as any other one."""
+    if not (end - start) * step >= 0 or step == 0:
+        return arange(*map(int, (start, end, step)), **options)
+    target = resolve(options.get("device"))
+    check_dtype("creation", d, target)
+    places = el.cast(el.iota((-((start - end) // step),), target), dt.int64)
+    return finish(el.cast(places * step + start, d), options.get("requires_grad", False))
 
 
 def _spaced(name: str, start: Any, end: Any, steps: Any, kw: Any, base: Any) -> Tensor:
@@ -327,6 +341,11 @@ def eye(n: int, m: int | None = None, **kw: Unpack[Options]) -> Tensor:
     options = options_of("eye", kw)
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"eye: n and m must be greater or equal to 0, got {n} and {m}")
+    if is_symbolic((n, m)):
+        target = resolve(options.get("device"))
+        hot = el.eq(el.iota((n, 1), target), el.iota((n if m is None else m,), target))
+        out = el.cast(hot, options.get("dtype") or dt.get_default_dtype())
+        return finish(out, options.get("requires_grad", False))
     dt.check_room(n, n if m is None else m, itemsize=1)
     data = np.eye(n, m, dtype=np.bool_)
     return made(data, options, dt.get_default_dtype())

@@ -12,6 +12,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, provide
 from pyframe.core.op import ROUTINE, Op
+from pyframe.core.sizes import alike
 from pyframe.ops.api.public import public
 from pyframe.ops.math.elementwise import logical_or
 from pyframe.ops.shape.movement import pad, part, reshape, select, unsqueeze
@@ -102,8 +103,8 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     for x in xs:
         if x.ndim == 0:
             raise RuntimeError("cat: zero-dimensional tensors cannot be concatenated; use stack")
-    kept = [x for x in xs if x.shape != (0,)]
-    empty = [x for x in xs if x.requires_grad and x.shape == (0,)] if kept else []
+    kept = [x for x in xs if not alike(x.shape, (0,))]
+    empty = [x for x in xs if x.requires_grad and alike(x.shape, (0,))] if kept else []
     kept = kept or xs
     first = kept[0].shape
     d = normalize_dim(dim, len(first))

@@ -12,6 +12,7 @@ from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply, at_hand, provide
 from pyframe.core.modes import mode
 from pyframe.core.op import MOVEMENT, Op
+from pyframe.core.sizes import SymbolicSize, alike, changes
 from pyframe.core.view import inverse_order
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
@@ -169,7 +170,7 @@ def as_ints(name: str, shape: Any) -> Shape:
         first = shape[0]
         shape = first if not isinstance(first, Tensor) else (first,) if not first.ndim else first
     try:
-        return tuple([n if type(n) is int else _as_int(n) for n in shape])
+        return tuple([n if type(n) in (int, SymbolicSize) else _as_int(n) for n in shape])
     except (AttributeError, TypeError):
         raise TypeError(f"{name}: expected ints, got {shape!r}") from None
 
@@ -422,7 +423,7 @@ def pad(x: Tensor, widths: Any, value: Any = 0) -> Tensor:
         )
         x = slice_(x, starts, sizes)
         widths = tuple((max(a, 0), max(b, 0)) for a, b in widths)
-    if all(w == (0, 0) for w in widths):
+    if all(alike(w, (0, 0)) for w in widths):
         return x
     return apply(pad_op, (x,), (tuple(widths), value))
 
@@ -511,7 +512,8 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice at `index` of a dim, without that dim."""
     if input.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    d, index = normalize_dim(dim, input.ndim), index.__index__()
+    d = normalize_dim(dim, input.ndim)
+    index = index if changes(index) else index.__index__()
     n = input.shape[d]
     if not -n <= index < n:
         raise IndexError(
@@ -520,7 +522,9 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         )
     shape = input.shape
     return apply(
-        reshape_op, (part(input, d, index % n, 1),), ((*shape[:d], *shape[d + 1 :]),)
+        reshape_op,
+        (part(input, d, index + n if index < 0 else index, 1),),
+        ((*shape[:d], *shape[d + 1 :]),),
     )  # of one size 1 less: a view always
 
 

@@ -11,6 +11,7 @@ from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, runs_kernel
 from pyframe.core.op import ROUTINE, Op
+from pyframe.core.sizes import greatest
 from pyframe.core.view import window_count
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import merged
@@ -145,7 +146,8 @@ def _pool_setup(
                 f"{name}: given input size {list(x.shape)}, kernel {list(kernel)}: calculated "
                 "output size is too small"
             )
-        after.append(max((count - 1) * s + d * (m - 1) + 1 - n - p, p if not ceil_mode else 0))
+        more = (count - 1) * s + d * (m - 1) + 1 - n - p
+        after.append(greatest(more, p if not ceil_mode else 0))
     return kernel, stride, padding, tuple(after), dilation
 
 

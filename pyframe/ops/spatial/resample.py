@@ -51,9 +51,7 @@ def take_indices(x: Tensor, axis: int, indices: np.ndarray) -> Tensor:
         return x
     repeats = count // n if count % n == 0 else 0
     if repeats and (indices == np.arange(count) // repeats).all():
-        wide = (*shape[: axis + 1], repeats, *shape[axis + 1 :])
-        return mv.reshape(mv.expand(mv.unsqueeze(x, axis + 1), wide),
-                          (*shape[:axis], count, *shape[axis + 1 :]))  # fmt: skip
+        return repeated(x, axis, repeats)
     runs: list[tuple[int, int, int]] = []  # first index, how many, step
     at = 0
     while at < count and len(runs) <= 4:
@@ -76,6 +74,14 @@ def take_indices(x: Tensor, axis: int, indices: np.ndarray) -> Tensor:
         part = mv.slice_(x, starts, sizes, steps)
         parts.append(part if step else mv.expand(part, (*shape[:axis], size, *shape[axis + 1 :])))
     return parts[0] if len(parts) == 1 else join.cat(parts, axis)
+
+
+def repeated(x: Tensor, axis: int, times: int) -> Tensor:
+    """Each element along an axis so many times."""
+    shape = x.shape
+    wide = (*shape[: axis + 1], times, *shape[axis + 1 :])
+    return mv.reshape(mv.expand(mv.unsqueeze(x, axis + 1), wide),
+                      (*shape[:axis], times * shape[axis], *shape[axis + 1 :]))  # fmt: skip
 
 
 # --- padding

@@ -10,6 +10,7 @@ import numpy as np
 from pyframe.core import view as views
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
+from pyframe.core.sizes import alike
 from pyframe.ops.api.batching_rules import aligned
 from pyframe.ops.api.public import public
 from pyframe.ops.shape import movement as mv
@@ -93,7 +94,7 @@ def _side_by_side(cols: Tensor, spatial: Shape) -> Tensor:
     order = [d for i in range(k) for d in (lead + i, lead + k + i)]
     whole = [shape[a] * shape[b] for a, b in zip(order[::2], order[1::2], strict=True)]
     out = mv.reshape(mv.permute(cols, (*range(lead), *order)), (*shape[:lead], *whole))
-    if tuple(whole) == tuple(spatial):
+    if alike(tuple(whole), tuple(spatial)):
         return out
     after = [(0, n - m) for n, m in zip(spatial, whole, strict=True)]
     return mv.pad(out, (((0, 0),) * lead + tuple(after)))

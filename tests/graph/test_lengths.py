@@ -1,0 +1,351 @@
+"""Lengths that change under pf.compile: few captures, and what eager execution gives."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from length_patterns import PATTERNS, Pattern
+
+import pyframe as pf
+import pyframe.nn.functional as F
+from pyframe import nn
+
+
+def plain(x: Any) -> Any:
+    """Results as arrays and numbers."""
+    if isinstance(x, (tuple, list)):
+        return [plain(v) for v in x]
+    return x.detach().numpy() if isinstance(x, pf.Tensor) else x
+
+
+def check(a: Any, b: Any) -> None:
+    assert type(a) is type(b)
+    if isinstance(a, list):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            check(x, y)
+    elif isinstance(a, np.ndarray):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, 2e-5, 2e-5)
+    else:
+        assert a == b
+
+
+def with_gradients(f: Any) -> Any:
+    """`f`, and the gradients of what it gives."""
+
+    def run(*args: Any) -> Any:
+        out = f(*args)
+        parts = [v for v in (out if isinstance(out, tuple) else (out,)) if isinstance(v, pf.Tensor)]
+        loss = sum([(v * v).sum() for v in parts if v.requires_grad], start=pf.zeros(()))
+        leaves = [x for x in args if x.requires_grad]
+        return [v.detach() for v in parts], pf.autograd.grad(loss, leaves)
+
+    return run
+
+
+def run(row: Pattern, wrap: Any = lambda f: f) -> Any:
+    compiled, eager = pf.compile(wrap(row.function())), wrap(row.function())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n, m in row.calls():
+            given = [x.requires_grad_(x.is_floating_point()) for x in row.arguments(n, m)]
+            check(plain(compiled(*given)), plain(eager(*given)))
+    assert not compiled.eager
+    return compiled
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_it_is_what_eager_execution_gives(name: str) -> None:
+    row = PATTERNS[name]
+    assert run(row).captured <= row.captures
+
+
+NO_GRADIENTS = {"one hot"}
+
+
+@pytest.mark.parametrize("name", [k for k in PATTERNS if k not in NO_GRADIENTS])
+def test_so_are_gradients(name: str) -> None:
+    row = PATTERNS[name]
+    assert run(row, with_gradients).captured <= row.captures + 1
+
+
+# --- programs
+
+
+class Encoder(nn.Module):
+    """A classifier of sequences."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(50, 16), nn.Embedding(256, 16)
+        layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2)
+        self.out = nn.Linear(16, 5)
+
+    def forward(self, ids: pf.Tensor) -> pf.Tensor:
+        x = self.words(ids) + self.places(pf.arange(ids.shape[1]))
+        return self.out(self.encoder(x).mean(1))
+
+
+class Recurrent(nn.Module):
+    """A classifier that reads sequences both ways."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(50, 6)
+        self.rnn = nn.LSTM(6, 8, batch_first=True, bidirectional=True)
+        self.out = nn.Linear(16, 5)
+
+    def forward(self, ids: pf.Tensor) -> pf.Tensor:
+        out, (h, _) = self.rnn(self.words(ids))
+        return self.out(pf.cat([h[0], h[1]], 1)) + out.mean()
+
+
+def images() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 8, 3, padding=1),
+        nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
+    )  # fmt: skip
+
+
+class Job:
+    """A net in training."""
+
+    def __init__(self, make: Any) -> None:
+        pf.manual_seed(0)
+        self.net = make()
+        self.optimizer = pf.optim.SGD(self.net.parameters(), 0.05, momentum=0.9)
+
+    def step(self, x: pf.Tensor, y: pf.Tensor) -> pf.Tensor:
+        loss = F.cross_entropy(self.net(x), y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+
+def sequences(rng: np.random.Generator, n: int, m: int) -> pf.Tensor:
+    return pf.tensor(rng.integers(0, 50, (4, n)))
+
+
+def pictures(rng: np.random.Generator, n: int, m: int) -> pf.Tensor:
+    return pf.tensor(rng.standard_normal((2, 3, n, m)).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("make", "batch", "longest", "steps"),
+    [(Encoder, sequences, 150, 40), (Recurrent, sequences, 64, 16), (images, pictures, 60, 40)],
+)
+def test_training_with_batches_of_any_size(make: Any, batch: Any, longest: int, steps: int) -> None:
+    mine, eager = Job(make), Job(make)
+    step = pf.compile(mine.step)
+    rng = np.random.default_rng(0)
+    for _ in range(steps):
+        x = batch(rng, *rng.integers(4, longest, 2))
+        y = pf.tensor(rng.integers(0, 5, len(x)))
+        np.testing.assert_allclose(step(x, y).item(), eager.step(x, y).item(), 1e-4)
+    for p, q in zip(mine.net.parameters(), eager.net.parameters(), strict=True):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), 1e-3, 1e-5)
+    assert step.captured <= 6
+    assert not step.eager
+
+
+class Decoder(nn.Module):
+    """A layer of a language model, with the keys and values of what came before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(50, 16), nn.Embedding(128, 16)
+        self.norm, self.qkv, self.out = nn.LayerNorm(16), nn.Linear(16, 48), nn.Linear(16, 50)
+
+    def forward(self, ids: pf.Tensor, keys: pf.Tensor, values: pf.Tensor) -> Any:
+        b, t = ids.shape
+        places = pf.arange(keys.shape[2], keys.shape[2] + t)
+        x = self.words(ids) + self.places(places)
+        q, k, v = (
+            part.reshape(b, t, 2, 8).transpose(1, 2) for part in self.qkv(self.norm(x)).chunk(3, -1)
+        )
+        keys, values = pf.cat([keys, k], 2), pf.cat([values, v], 2)
+        mask = pf.arange(keys.shape[2]) <= places.unsqueeze(1)
+        y = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
+        return self.out(x + y.transpose(1, 2).reshape(b, t, 16))[:, -1], keys, values
+
+
+def test_a_cache_that_grows() -> None:
+    pf.manual_seed(0)
+    net = Decoder().eval()
+    step = pf.compile(net)
+
+    def written(f: Any, prompt: pf.Tensor) -> list[int]:
+        keys, values = pf.zeros(1, 2, 0, 8), pf.zeros(1, 2, 0, 8)
+        ids, out = prompt, []
+        with pf.no_grad():
+            for _ in range(20):
+                logits, keys, values = f(ids, keys, values)
+                ids = logits.argmax(-1, keepdim=True)
+                out.append(ids.item())
+        return out
+
+    for n in (5, 9, 3, 12, 1, 30, 17):
+        prompt = pf.arange(n).reshape(1, n)
+        assert written(step, prompt) == written(net, prompt)
+    assert step.captured <= 6
+
+
+# --- what users say, and are told
+
+
+def double(x: pf.Tensor) -> pf.Tensor:
+    return x * 2 + x.shape[0]
+
+
+def counts(f: Any, sizes: Any) -> list[int]:
+    out = []
+    for n in sizes:
+        f(pf.ones(n, 3))
+        out.append(f.captured)
+    return out
+
+
+def test_dynamic_says_from_when_on() -> None:
+    assert counts(pf.compile(double), (4, 5, 6, 7, 8, 4)) == [1, 2, 3, 3, 3, 3]
+    assert counts(pf.compile(double, dynamic=True), (4, 5, 6, 7)) == [1, 1, 1, 1]
+    assert counts(pf.compile(double, dynamic=False), (4, 5, 6, 7)) == [1, 2, 3, 4]
+    assert counts(pf.compile(dynamic=True)(double), (4, 5)) == [1, 1]
+
+
+def test_marked_dims_change_at_once() -> None:
+    f = pf.compile(double)
+    x = pf.ones(4, 3)
+    pf.mark_dynamic(x, 0)
+    f(x)
+    assert counts(f, (5, 6, 7)) == [1, 1, 1]
+    assert f(pf.ones(9, 3)).tolist() == [[11.0] * 3] * 9
+    f(pf.ones(9, 4))  # that dim was not named
+    assert f.captured == 2
+    with pytest.raises(IndexError, match="dim 2 of a tensor with 2 dims"):
+        pf.mark_dynamic(x, [0, 2])
+
+
+def loop(x: pf.Tensor) -> pf.Tensor:
+    total = x[0]
+    for i in range(1, x.shape[0]):
+        total = total * 0.5 + x[i]
+    return total
+
+
+def test_a_python_loop_is_captured_for_each_length_and_says_so() -> None:
+    f = pf.compile(loop)
+
+    def calls() -> None:
+        for n in range(2, 40):
+            x = pf.arange(3.0 * n).reshape(n, 3)
+            np.testing.assert_allclose(f(x).numpy(), loop(x).numpy(), 1e-6)
+
+    sizes = r"size 0 of tensor 1 .* \(it was 30, 31, 32, 33, 34\), "
+    with pytest.warns(RuntimeWarning, match=sizes) as w:
+        calls()
+    assert len(w) == 1
+    assert "test_lengths.py" in str(w[0].message)
+    assert "asks for its number" in str(w[0].message)
+    before = f.captured
+    assert "each size 0 of tensor 1 of the arguments is captured" in f.explain()
+    f(pf.arange(102.0).reshape(34, 3))  # what is captured is replayed still
+    assert f.captured == before
+    assert f.replayed
+
+
+def test_what_a_capture_for_many_sizes_relies_on(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: pf.Tensor) -> pf.Tensor:
+        return x * 2 if x.shape[0] > 20 else x
+
+    f = pf.compile(f)
+    counts(f, (4, 5, 6, 30, 40))
+    assert f.captured == 4
+    text = f.explain()
+    assert "a capture for all sizes with size 0 of tensor 1 of the arguments of 2 or more" in text
+    assert re.search(r"size 0 of tensor 1 of the arguments \+ -20\) > 0 \(.*test_lengths.py", text)
+    assert "is 40, and was 30" in text or "is 30, and was 6" in text
+    assert capsys.readouterr().out
+
+
+def test_numbers_of_sizes_that_leave_the_function() -> None:
+    @pf.compile
+    def f(x: pf.Tensor) -> Any:
+        return {"n": x.shape[0] // 2, "x": x + 1}, f"{x.ndim} dims"
+
+    for n in (4, 5, 6, 7, 9):
+        out, text = f(pf.ones(n, 3))
+        assert (out["n"], type(out["n"]), text) == (n // 2, int, "2 dims")
+        assert out["x"].shape == (n, 3)
+    assert f.captured == 3
+
+
+def test_a_table_by_length_is_looked_up_by_the_number() -> None:
+    table = {5: 1.0, 6: 2.0, 7: 3.0, 8: 4.0}
+
+    @pf.compile
+    def f(x: pf.Tensor) -> pf.Tensor:
+        return x * table.get(x.shape[0], 9.0)
+
+    for n in (5, 6, 7, 8, 9, 7):
+        assert f(pf.ones(n)).tolist() == [table.get(n, 9.0)] * n
+
+
+def test_drawn_numbers_are_those_of_eager_execution() -> None:
+    def f(x: pf.Tensor) -> pf.Tensor:
+        return F.dropout(x, 0.5) + pf.rand(x.shape[0], 1)
+
+    compiled = pf.compile(f)
+    for n in (5, 6, 7, 8, 30, 9):
+        x = pf.ones(n, 3)
+        pf.manual_seed(n)
+        expected = [f(x), f(x)]
+        pf.manual_seed(n)
+        for want in expected:
+            assert compiled(x).tolist() == want.tolist()
+    assert compiled.captured <= 4
+
+
+def test_an_index_out_of_range_is_refused_with_the_present_size() -> None:
+    f = pf.compile(lambda x, i: x[i] * 2)
+    for n in (5, 6, 7, 8, 9):
+        f(pf.ones(n, 3), pf.tensor([n - 1, 0]))
+    with pytest.raises(IndexError, match="10 is out of range for size 10"):
+        f(pf.ones(10, 3), pf.tensor([10]))
+    assert f(pf.ones(11, 3), pf.tensor([10])).tolist() == [[2.0] * 3]
+
+
+def test_another_value_outside_is_seen_at_any_length() -> None:
+    state = {"scale": 2.0}
+    f = pf.compile(lambda x: x * state["scale"])
+    for n in (4, 5, 6, 7, 8, 9):
+        if n == 8:
+            state["scale"] = 3.0
+        assert f(pf.ones(n)).tolist() == [state["scale"]] * n
+
+
+def test_what_is_written_in_place() -> None:
+    total = pf.zeros(3)
+
+    @pf.compile
+    def f(x: pf.Tensor) -> None:
+        x.mul_(2)
+        x[0] = 5.0
+        total.add_(x.sum(0))
+
+    expected = np.zeros(3)
+    for n in (4, 5, 6, 7, 9, 12):
+        x = pf.ones(n, 3)
+        f(x)
+        expected += 5 + 2 * (n - 1)
+        assert x.tolist() == [[5.0] * 3] + [[2.0] * 3] * (n - 1)
+        assert total.tolist() == expected.tolist()
+    whole = pf.ones(20, 3)
+    f(whole[3:9])
+    assert whole.sum().item() == 3 * (14 + 5 + 5 * 2)
