@@ -402,7 +402,7 @@ def greatest(a: Any, b: Any) -> Any:
 
 def alike(a: Any, b: Any) -> bool:
     """Whether two sizes, or sequences of some, are equal, whatever they are: no question."""
-    if _present.guards is None:
+    if type(a) is int is type(b) or _present.guards is None:
         return bool(a == b)
     if isinstance(a, (tuple, list)):
         return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(alike, a, b))

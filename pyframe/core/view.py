@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pyframe.core.sizes import alike, divides
+from pyframe.core.sizes import alike, changes
 
 Shape = tuple[int, ...]
 
@@ -127,7 +127,7 @@ def expand(t: IndexMap, shape: Shape) -> IndexMap:
     strides = [0] * len(shape)
     mask = [(0, n) for n in shape]
     for d, (n, s, wide) in enumerate(zip(v.shape, v.strides, shape[new:], strict=True)):
-        same = alike(n, wide) or n != 1 or wide == 1
+        same = n is wide or (changes(n) and alike(n, wide)) or n != 1 or wide == 1
         strides[new + d] = s if same else 0
         if v.mask:
             full = v.mask[d] == (0, n)
@@ -255,9 +255,9 @@ def _merged_strides(v: View, shape: Shape) -> Shape | None:
         return row_major_strides(shape)
     groups: list[list[int]] = []  # [size, stride of its last dim], joined where memory is
     for n, s in zip(v.shape, v.strides, strict=True):
-        if alike(n, 1):
+        if type(n) is int and n == 1:  # of one that changes nobody asks
             continue
-        if groups and alike(groups[-1][1], s * n):
+        if groups and not (changes(apart := groups[-1][1] - s * n) or apart):
             groups[-1] = [groups[-1][0] * n, s]
         else:
             groups.append([n, s])
@@ -265,10 +265,10 @@ def _merged_strides(v: View, shape: Shape) -> Shape | None:
     d = len(shape) - 1
     for size, stride in reversed(groups):
         done = 1
-        while not alike(done, size):
-            while d >= 0 and alike(shape[d], 1):
+        while changes(left := size - done) or left:
+            while d >= 0 and type(shape[d]) is int and shape[d] == 1:
                 d -= 1
-            if d < 0 or not divides(done * shape[d], size):
+            if d < 0 or changes(rest := size % (done * shape[d])) or rest:
                 return None
             strides[d] = stride * done
             done *= shape[d]
@@ -343,14 +343,15 @@ def collapse(
             return index_maps, shape, list(kinds)  # nothing is valid: keep the dim that says so
     groups: list[list[int]] = []
     for d, n in enumerate(shape):
-        if alike(n, 1):
+        if type(n) is int and n == 1:  # of one that changes nobody asks
             continue
         last = groups[-1][-1] if groups else d
         if (
             groups
             and kinds[last] == kinds[d]
             and all(
-                t[-1].mask is None and alike(t[-1].strides[last], t[-1].strides[d] * n)
+                t[-1].mask is None
+                and not (changes(apart := t[-1].strides[last] - t[-1].strides[d] * n) or apart)
                 for t in index_maps
             )
         ):

@@ -100,7 +100,8 @@ def same_positions(a: views.IndexMap, b: views.IndexMap) -> bool:
         return alike(a, b)
     (x,), (y,) = a, b
     return alike((x.mask, x.offset, x.shape), (y.mask, y.offset, y.shape)) and all(
-        alike(s, t) or n == 1 for n, s, t in zip(x.shape, x.strides, y.strides, strict=True)
+        s is t or alike(s, t) or n == 1
+        for n, s, t in zip(x.shape, x.strides, y.strides, strict=True)
     )
 
 
@@ -171,7 +172,7 @@ class FusionGroup:
     @property
     def long_axes(self) -> tuple[int, ...]:
         """The axes of more than one element."""
-        return tuple(d for d, n in enumerate(self.space) if not alike(n, 1))
+        return tuple(d for d, n in enumerate(self.space) if type(n) is not int or n != 1)
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -181,7 +182,8 @@ class FusionGroup:
     def domain(self, size: int) -> tuple[int, ...]:
         """The axes over which a value of `size` elements varies here."""
         for axes in (self.long_axes, self.kept, ()):
-            if alike(math.prod(self.space[d] for d in axes), size):
+            apart = math.prod(self.space[d] for d in axes) - size
+            if not (changes(apart) or apart):
                 return axes
         raise _UnfitError
 
@@ -220,7 +222,7 @@ class FusionGroup:
     def reduce(self, n: Node, domain: tuple[int, ...]) -> tuple[int, ...]:
         """The axes of the space that reduction `n` of a value over `domain` reduces."""
         shape, named = n.inputs[0].shape, n.attrs[0]
-        there = [d for d, size in enumerate(shape) if not alike(size, 1)]
+        there = [d for d, size in enumerate(shape) if type(size) is not int or size != 1]
         if not alike([self.space[d] for d in domain], [shape[d] for d in there]):
             raise _UnfitError
         axes = tuple(h for h, t in zip(domain, there, strict=True) if t in named)
@@ -502,7 +504,7 @@ class Grouping:
     def balanced(self, space: Shape, axes: tuple[int, ...]) -> bool:
         """Whether a map over `space` loses little when it is walked as a reduction over `axes` is:
         on the CPU if these are the last in memory, on the GPU if there are also many results."""
-        long = [d for d, n in enumerate(space) if not alike(n, 1)]
+        long = [d for d, n in enumerate(space) if type(n) is not int or n != 1]
         last = bool(long) and long[-1] in axes
         if self.limits.host:
             return last
