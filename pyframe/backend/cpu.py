@@ -136,17 +136,23 @@ class Code:
         words[:] = 0
         self.table, rest = words[: starts[-1]], words[starts[-1] :]
         units, self.entries = rest[: len(launches)], rest[len(launches) :]
+        many = [0] * len(launches)  # units
+        counts, first = address(units), address(self.table)
+        entries = []
         for k, (x, start) in enumerate(zip(launches, self.starts, strict=True)):
-            entry = self.entries[driver.ENTRY * k :]
+            at = count = first + 8 * start
             if x.function >= 0:
-                units[k] = x.units if x.units >= 0 else functions[x.function].units
-                code, count = self.compiled[x.function], address(units[k:])
+                many[k] = x.units if x.units >= 0 else functions[x.function].units
+                code, count = self.compiled[x.function], counts + 8 * k
             else:
-                code, count = self.routines[x.routine], address(self.table[start:])
-            entry[:4] = (code.address, count, address(self.table[start:]), sizes[k] - 1)
+                code = self.routines[x.routine]
+            entries.append((code.address, count, at, sizes[k] - 1))
+        units[:] = many
+        if entries:
+            self.entries.reshape(-1, driver.ENTRY)[:, :4] = entries
         self.first = address(self.entries)
         # where no launch of a range has several units, threads need not be woken
-        several = [x.function < 0 or n > 1 for x, n in zip(launches, units.tolist(), strict=True)]
+        several = [x.function < 0 or n > 1 for x, n in zip(launches, many, strict=True)]
         self.several = np.cumsum([0, *several]).tolist()
 
     def run(self, first: int, last: int) -> None:

@@ -58,6 +58,7 @@ _alive: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 _MISSED, _EAGERLY = object(), object()  # no replay fits a call, or none could
 
 MAX_UNREADY = 4  # captures in a row that no replay could follow
+MAX_SIZES = 64  # for which captures for many sizes stay bound
 MAX_FAMILIES = 64  # kinds of calls, but for their sizes, of which is known which ones change
 MAX_MISSES = 32  # captures in a row that were never replayed, before a function runs eagerly
 
@@ -65,7 +66,7 @@ MAX_MISSES = 32  # captures in a row that were never replayed, before a function
 class _Expired:
     """Stands where a Replay was, once an object that it relied on is gone: its guard says which."""
 
-    hits, executables, locks = 0, (), ()
+    hits, executables, locks, sizes = 0, (), (), None
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
@@ -488,11 +489,13 @@ class CompiledFunction(Generic[P, R]):
                 some[some.index(r)] = _Expired(r.guard)  # type: ignore[call-overload]
 
         replay.guard.died = died
-        while sum(map(len, self.replays.values())) > MAX_CAPTURES:
-            first = next(iter(self.replays))
-            self.replays[first].pop()
-            if not self.replays[first]:
-                del self.replays[first]
+        for sized, most in ((False, MAX_CAPTURES), (True, MAX_SIZES)):
+            known = [(k, r) for k, some in self.replays.items() for r in reversed(some)
+                     if (r.sizes is not None) == sized]  # fmt: skip
+            for k, r in known[: max(len(known) - most, 0)]:
+                self.replays[k].remove(r)
+                if not self.replays[k]:
+                    del self.replays[k]
         family = self.families.get(Key(arguments.without_sizes(key.picture), key.numbers))
         if self.misses > MAX_MISSES and family is not None and family.changing:
             family.eager, self.misses = True, 0

@@ -19,7 +19,7 @@ from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node
 from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE, Op
-from pyframe.core.sizes import alike, changes, number
+from pyframe.core.sizes import alike, changes, is_symbolic, number
 from pyframe.graph import program as _program, scalar
 from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Shape, Valid
 
@@ -29,6 +29,7 @@ MAX_REDUCTION = 100  # instructions and views in a kernel that reduces: long loo
 SMALL = 1 << 12  # elements of which it does not matter how they are walked
 ONE_GROUP = 1 << 17  # elements that one workgroup may reduce to a scalar by itself
 LOOPED = 1 << 10  # elements a result: in a longer reduction no op with a loop of its own
+MANY = 500  # primitives of an op, as random bits take
 READERS = 4  # groups that read a buffer already, the latest ones, which are asked to take a reader
 
 
@@ -316,6 +317,7 @@ class Stored:
         self.nodes = {k for k in order.roots if order.nodes[k].data is None}
         self.cost = [0] * count  # instructions that computing it inside a consumer takes
         self.loads: list[frozenset[int]] = [frozenset()] * count  # the buffers that this reads
+        self.drawn: set[int] = set()  # what no walk over an axis is to compute again
         self.looping: set[int] = set()  # what has a loop in it when it is computed in a consumer
         users = [0] * count
         for inputs in order.inputs:
@@ -337,7 +339,19 @@ class Stored:
         """Whether elementwise node `k` is better stored: several read it and computing it anew
         costs more than reading it, or its expression is too long for one kernel."""
         again = 1 if self.limits.calls else RECOMPUTE
+        if self.is_drawn(k):
+            self.drawn.add(k)
+            return True
         return (users > 1 and self.cost[k] > again) or self.cost[k] > MAX_CODE
+
+    def is_drawn(self, k: int) -> bool:
+        """Whether it is of a length that changes, and of very many primitives, as random bits are:
+        a walk over such an axis keeps nothing in registers for the next one."""
+        n, op = self.order.nodes[k], self.order.nodes[k].op
+        if not is_symbolic(n.shape) or op is None or op.scalar is None:
+            return False
+        types = tuple([x.dtype.compute or "f32" for x in n.inputs])
+        return scalar.primitives(op.scalar, types, n.dtype.compute or "f32") > MANY
 
     def store_operands(self, k: int, heavy: set[int]) -> None:
         """Store what reduction or routine `k` should not compute for itself: an operand with a
@@ -469,6 +483,13 @@ class Grouping:
             return False
         if kind == ROUTINE:  # begins a kernel
             return False
+        drawn = self.stored.drawn
+        if (
+            drawn
+            and not drawn.isdisjoint((k, *fusion.members))
+            and (fusion.axes or kind == REDUCTION)
+        ):
+            return False
         if k in self.replacing and (fusion.axes or fusion.routine is not None):
             return False  # such a kernel reads what is to be replaced after it has written some
         if kind == REDUCTION:
@@ -515,6 +536,8 @@ class Grouping:
         """Two groups over as many elements may be one, unless one is a routine, or one reduces and
         the other can't be walked that way or writes over an input."""
         if a.routine or b.routine or not alike(a.size, b.size):
+            return False
+        if (a.axes or b.axes) and not self.stored.drawn.isdisjoint((*a.members, *b.members)):
             return False
         if not a.axes and not b.axes:
             return True

@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pyframe.core.sizes import alike, changes
 from pyframe.core.view import IndexMap, Shape, View, unravel
 from pyframe.graph import scalar as s
 from pyframe.graph.program import Apply, Kernel, Load, Reduce, Store, Valid, operands
@@ -82,7 +83,8 @@ def axes_of(index_map: IndexMap) -> set[int]:
     v = index_map[-1]
     return {
         d for d, n in enumerate(v.shape)
-        if n != 1 and (v.strides[d] or (v.mask is not None and v.mask[d] != (0, n)))
+        if (changes(n) or n != 1)
+        and (v.strides[d] or (v.mask is not None and not alike(v.mask[d], (0, n))))
     }  # fmt: skip
 
 
@@ -206,7 +208,9 @@ def position(index_map: IndexMap, space: Shape) -> Position:
     """What an index map says, over the indices of `space`; what is 0 or 1 leaves no trace."""
     if any(0 in v.shape for v in index_map[:-1]):  # all is padding around nothing
         return Position(_number(0), s.const(False, "bool"))
-    at: list[Scalar | None] = [index(d) if n > 1 else None for d, n in enumerate(space)]
+    at: list[Scalar | None] = [
+        index(d) if changes(n) or n > 1 else None for d, n in enumerate(space)
+    ]
     conditions: list[Scalar] = []
     for depth in reversed(range(len(index_map))):
         v = index_map[depth]
@@ -238,11 +242,11 @@ def _inside(v: View, at: Sequence[Scalar | None]) -> list[Scalar]:
     """That the indices lie within the mask of a view."""
     out = []
     for (lo, hi), n, i in zip(v.mask or (), v.shape, at, strict=False):
-        if lo >= hi:
+        if not changes(hi - lo) and lo >= hi:
             out.append(s.const(False, "bool"))
-        if lo > 0:
+        if (i is not None and changes(lo)) or lo > 0:
             out.append(s.const(False, "bool") if i is None else i >= lo)
-        if hi < n:
+        if (i is not None and changes(n - hi)) or hi < n:
             out.append(s.const(hi > 0, "bool") if i is None else i < hi)
     return out
 

@@ -331,6 +331,17 @@ def nodes_of(x: Scalar) -> Iterator[Scalar]:
 
 
 @functools.lru_cache(4096)
+def primitives(scalar: Callable[..., Scalar], types: tuple[str, ...], out: str) -> int:
+    """How many an op of operands of these types takes, with those of functions."""
+    return _count(meaning_of(scalar, types, out, "i32"))
+
+
+def _count(x: Scalar) -> int:
+    bodies = [inlined(part) if part.op == "call" else None for part in nodes_of(x)]
+    return sum(1 if body is None else _count(body) for body in bodies)
+
+
+@functools.lru_cache(4096)
 def loops(scalar: Callable[..., Scalar], types: tuple[str, ...], out: str) -> bool:
     """Whether an op of operands of these types is computed by a loop."""
     parts = nodes_of(meaning_of(scalar, types, out, "i32"))

@@ -189,11 +189,22 @@ def test_nothing_but_tensors_is_read(device: str) -> None:
 
 
 def test_captures_of_many_shapes_are_forgotten(device: str) -> None:
-    f = pf.compile(lambda x: (x * 2).sum())
+    f = pf.compile(lambda x: (x * 2).sum(), dynamic=False)
     for _ in range(2):
         for n in range(1, 14):
             assert f(pf.ones(n, device=device)).item() == 2 * n
     assert sum(map(len, f.replays.values())) <= 8
+
+
+def test_what_is_bound_to_many_sizes_is_forgotten() -> None:
+    f = pf.compile(lambda x: (x * 2).sum())
+    for n in range(2, 90):
+        assert f(pf.ones(n)).item() == 2 * n
+    assert f.captured == 3
+    kept = [r for some in f.replays.values() for r in some]
+    assert len(kept) == 2 + 64
+    memory = {id(m) for r in kept[2:] for e in r.executables for m in e.formulas.memory.values()}
+    assert len(memory) <= 4  # they share it
 
 
 def test_what_is_dropped_before_the_flush_costs_nothing(gpu: str) -> None:

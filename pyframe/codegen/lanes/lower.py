@@ -352,8 +352,7 @@ class Lowering(Values):
         parts = 1
         if lanes_here and st.reduces and len(st.body) <= TINY:
             n = self.space[self.axis]
-            long = changes(n) or n >= 2 * PARTS * self.width
-            parts = PARTS if long else 1
+            parts = PARTS if changes(n) or n >= 2 * PARTS * self.width else 1
         accs = [Reduction(self, k, lanes_here, parts, axes) for k in st.reduces]
         self.unrolled = UNROLLED if self.walked[st.level] > 1 else 1
 

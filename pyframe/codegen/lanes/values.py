@@ -19,7 +19,7 @@ from pyframe.codegen.lanes.program import (
     UnsupportedKernelError,
 )
 from pyframe.core.dtypes import dtype as DType
-from pyframe.core.sizes import SymbolicSize
+from pyframe.core.sizes import SymbolicSize, changes
 from pyframe.core.view import IndexMap
 from pyframe.graph import scalar as s
 from pyframe.graph.loops import axes_of, position
@@ -39,6 +39,20 @@ FOLDED: dict[str, Callable[..., int]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.floordiv,
     "rem": operator.mod, "min": min, "max": max, "cast": int,
 }  # fmt: skip
+
+
+def _cut_by_size(x: Scalar) -> bool:
+    by = x.args[-1] if x.op in ("div", "rem") else None
+    return by is not None and by.op == "const" and changes(by.value)
+
+
+def _shift(by: int) -> int:
+    return 31 + (by - 1).bit_length()
+
+
+def _factor(by: int) -> int:
+    """What a number below 2^31 is multiplied with before the shift (Granlund & Montgomery 1994)."""
+    return (1 << _shift(by)) // by + 1
 
 
 class Value(NamedTuple):
@@ -165,7 +179,24 @@ class Values:
             return self.indices[x.value]
         if x.op == "const":
             return self.const(x.value, x.type)
+        if _cut_by_size(x):
+            return self.divided(x.op, self.located(x.args[0]), x.args[1].value)
         return self.op(x.op, *[self.located(a) for a in x.args], type=x.type)
+
+    def divided(self, op: str, x: Value, by: SymbolicSize) -> Value:
+        """The quotient ("div") or the remainder of a position, which is less than 2^31, and a size
+        that changes: by a product, as processors divide slowly, and no vectors at all."""
+        if self.axis < 0:  # then positions may be larger
+            return self.op(op, x, self.op("cast", self.const(by, INDEX), type=x.type))
+        wide = self.op("cast", x, type="i64")
+        shift = by.sizes.atom(_shift, "31 + ({0} - 1).bit_length()", by)
+        factor = by.sizes.atom(_factor, "(1 << 31 + ({0} - 1).bit_length()) // {0} + 1", by)
+        product = self.op("mul", wide, self.const(factor, "i64"))
+        found = self.op("cast", self.op("shr", product, self.const(shift, "i64")), type=x.type)
+        if op == "div":
+            return found
+        size = self.op("cast", self.const(by, INDEX), type=x.type)
+        return self.op("sub", x, self.op("mul", found, size))
 
     def in_lanes(self, x: Scalar) -> Value:
         """The same in every lane: of type i32 where it differs among them."""
@@ -176,6 +207,10 @@ class Values:
             key = ("iota", self.lanes)
             iota = self.emit(key, lambda n: Iota(n, "i32", self.lanes), "i32", self.lanes, 0)
             return self.op("add", first, iota)
+        if _cut_by_size(x):
+            whole = self.in_lanes(x.args[0])
+            whole = self.op("cast", whole, type="i32") if whole.type == INDEX else whole
+            return self.divided(x.op, whole, x.args[1].value)
         operands = [self.in_lanes(a) for a in x.args]
         narrow = [self.op("cast", v, type="i32") if v.type == INDEX else v for v in operands]
         return self.op(x.op, *narrow, type="i32" if x.type == INDEX else x.type)

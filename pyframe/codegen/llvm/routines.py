@@ -25,6 +25,7 @@ from pyframe.codegen.cpu.sort import BINS
 from pyframe.codegen.lanes.compiler import Fault, Memory
 from pyframe.codegen.llvm.assembler import cut, launched, module as module_of
 from pyframe.codegen.numpy.memory import address
+from pyframe.core.sizes import alike
 
 FEW = 1 << 12  # keys and bins that a sort is worth of any keys
 
@@ -73,7 +74,7 @@ def plan(
     if shared is not None:
         made = shared(inputs, attrs, out) if _pays(name, inputs, attrs) else None
         return made and launches(made, (*inputs, out))
-    if min([s for x in inputs for s in x.strides], default=0) < 0:
+    if any(s < 0 for x in inputs for s in x.strides):
         return None
     found: Launches | None = _own(name)(m, inputs, attrs, out)
     return found
@@ -138,13 +139,13 @@ def in_two_dims(*arrays: np.ndarray) -> tuple[tuple[int, int], list[int]] | None
     sizes, and each array's strides of the outer one, then of the inner one. None if it needs more
     dims."""
     shape = arrays[-1].shape[:-2]
-    steps = [np.broadcast_to(x, (*shape, *x.shape[-2:])).strides[:-2] for x in arrays]
+    steps = [_over(x, shape) for x in arrays]
     dims: list[tuple[int, list[int]]] = []
     for d, n in enumerate(shape):
         now = [s[d] for s in steps]
         if n == 1:
             continue
-        if dims and all(a == b * n for a, b in zip(dims[-1][1], now, strict=True)):
+        if dims and all(alike(a, b * n) for a, b in zip(dims[-1][1], now, strict=True)):
             dims[-1] = dims[-1][0] * n, now
         else:
             dims.append((n, now))
@@ -154,3 +155,9 @@ def in_two_dims(*arrays: np.ndarray) -> tuple[tuple[int, int], list[int]] | None
     (outer, outer_steps), (inner, inner_steps) = [zero, zero, *dims][-2:]
     assert outer * inner == math.prod(shape)
     return (outer, inner), outer_steps + inner_steps
+
+
+def _over(x: np.ndarray, shape: Sequence[int]) -> list[int]:
+    """The strides of matrices as a batch of this shape."""
+    new = len(shape) - len(x.shape) + 2
+    return [0] * new + [0 if n == 1 else s for n, s in zip(x.shape, x.strides[:-2], strict=False)]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyframe.codegen.lanes.compiler import Launch
+from pyframe.codegen.lanes.compiler import Launch, Memory
 from pyframe.codegen.numpy.blocks import Blocked
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.instructions import copy_result, narrow
-from pyframe.codegen.numpy.memory import Array, Shape, Source
+from pyframe.codegen.numpy.memory import Array, Lying, Shape, Source
 from pyframe.codegen.numpy.threads import CompiledStage, Stage
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.op import REGISTRY
@@ -89,6 +89,8 @@ class Lowering:
         elements = known[self.step.kernel] if known else math.prod(self.kernel.space)
         if not elements and not any(math.prod(s.shape) for s in self.kernel.stores):
             return
+        if formula is not None and formula.routine is not None and self.sized_routine(formula):
+            return
         if (formula or self.kernel).routine is not None:
             self.routine(self.kernel)
         elif formula is not None:
@@ -124,20 +126,76 @@ class Lowering:
         Blocked(self, kernel).build()
 
     def part(
-        self, code: Sequence[Any], space: Shape, stores: Sequence[Store], more: Array | None,
-        formulas: tuple[Sequence[Any], Shape, Sequence[Store]] | None,
+        self, parts: Callable[[], tuple[Sequence[Any], Shape, Sequence[Store]]], more: Array | None
     ) -> None:  # fmt: skip
-        """`compute` for a part of the step; `formulas` are the same for other sizes."""
+        """`compute` for a part of the step: its code, space and stores, of formulas where sizes
+        change."""
         bindings = len(self.step.slots) + (more is not None)
+        params = (self.formula or self.kernel).params
 
-        def made(*parts: Any) -> Kernel:
-            code, space, stores = collapsed(*parts)
-            return Kernel(space, tuple(code), tuple(stores), bindings, self.kernel.params)
+        def made() -> Kernel:
+            code, space, stores = collapsed(*parts())
+            return Kernel(space, tuple(code), tuple(stores), bindings, params)
 
-        if formulas is None:
-            self.compute(made(code, space, stores), None, more)
+        if self.formula is None:
+            self.compute(made(), None, more)
         else:
-            self.compute(None, functools.partial(made, *formulas), more)
+            self.compute(None, made, more)
+
+    def sized_routine(self, formula: Kernel) -> bool:
+        """The stages of a product whose sizes change, by formulas, where its operands only have to
+        be read and the result can lie where it belongs; else False."""
+        plan = self.plan
+        assert plan.formulas is not None
+        assert formula.routine is not None
+        if REGISTRY[formula.routine.name].routine != "gemm.matmul":
+            return False
+        found = plan.formulas.routine(self.step, lambda: self.planned(formula))
+        if found.store < 0:
+            return False
+        numbers = iter(found.numbers(*plan.formulas.sizes.now))
+        for name, some in found.calls:
+            words: list[Any] = []
+            for word in some:
+                n = next(numbers)
+                if isinstance(word, Lying):
+                    slot = self.step.slots[word.binding]
+                    plan.bound.add(slot)
+                    n += plan.where[slot]
+                words.append(Memory(n) if isinstance(word, Memory) else n)
+            launch = Launch(-1, name, len(words))
+            self.stages.append(CompiledStage(launch, words=tuple(words)))
+        target = formula.stores[found.store]
+        if target.value != 0 or len(formula.stores) > 1:
+            self.epilogue(found.store, None)
+        return True
+
+    def planned(self, formula: Kernel) -> tuple[int, Any] | None:
+        """The store in whose place a routine's result can lie, and the routine's calls."""
+        assert formula.routine is not None
+        name, attrs, operands, dtype = formula.routine
+        op = REGISTRY[name]
+        target = self.result_store(formula, dtype)
+        if target is None or dtype.narrow is not None:
+            return None
+        inputs = []
+        for e in operands:
+            i = e.code[0]
+            if len(e.code) > 1 or not isinstance(i, Load) or len(i.index_map) > 1:
+                return None
+            v, size = i.index_map[0], i.dtype.itemsize
+            if v.mask is not None:
+                return None
+            strides = tuple([s * size for s in v.strides])
+            inputs.append(Lying(v.shape, strides, i.dtype.numpy, i.binding, v.offset * size))
+        shape, _ = op.infer(*operands, *attrs)  # type: ignore[misc]
+        size = dtype.itemsize
+        strides = tuple([s * size for s in views.row_major_strides(tuple(shape))])
+        at = target.index_map[0].offset * size
+        out = Lying(tuple(shape), strides, dtype.numpy, target.binding, at)
+        lying: Any = inputs, out  # as arrays do
+        calls = self.plan.compiler.routine(op, lying[0], attrs, lying[1])  # type: ignore[union-attr]
+        return None if calls is None else (formula.stores.index(target), calls)
 
     def routine(self, kernel: Kernel) -> None:
         assert kernel.routine is not None
@@ -171,11 +229,11 @@ class Lowering:
         if dtype.narrow is not None:
             self.stages.append(Stage([[(narrow, (dtype.narrow, result))]]))
         if target is None or target.value != 0 or len(kernel.stores) > 1:
-            self.epilogue(kernel, target, result)
+            number = -1 if target is None else kernel.stores.index(target)
+            self.epilogue(number, result if target is None else None)
 
-    def epilogue(self, kernel: Kernel, target: Store | None, result: Array) -> None:
-        """What follows on a routine's `result`, which lies where `target` belongs."""
-        number = -1 if target is None else kernel.stores.index(target)
+    def epilogue(self, number: int, result: Array | None) -> None:
+        """What follows on a routine's result, which lies where store `number` belongs, or apart."""
 
         def parts(kernel: Kernel) -> tuple[list[Any], Shape, list[Store]]:
             index_map, binding = views.contiguous(kernel.space), len(self.step.slots)
@@ -190,8 +248,7 @@ class Lowering:
             stores = [w for n, w in enumerate(kernel.stores) if n != number or w.value != 0]
             return code, kernel.space, stores
 
-        formulas = None if self.formula is None else parts(self.formula)
-        self.part(*parts(kernel), result if target is None else None, formulas)
+        self.part(lambda: parts(self.formula or self.kernel), result)
 
     def result_store(self, kernel: Kernel, dtype: dt.dtype) -> Store | None:
         """A store in whose place the routine's result can lie before the epilogue."""
@@ -229,5 +286,5 @@ class Lowering:
             place = views.contiguous(e.shape)
             return e.code, e.shape, (Store(len(self.step.slots), len(e.code) - 1, place, e.dtype),)
 
-        self.part(*parts(e), out, None if formula is None else parts(formula))
+        self.part(lambda: parts(e if formula is None else formula), out)
         return out

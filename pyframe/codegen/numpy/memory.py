@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,16 +16,37 @@ Ranges = tuple[slice, ...]
 LEAST = 1 << 18  # bytes of scratch memory, so that it rarely grows
 
 
-def address(array: Array) -> int:
-    """Where its first element lies."""
+class Lying(NamedTuple):
+    """How an array will lie, of sizes that change: `offset` bytes behind where a binding does."""
+
+    shape: Shape
+    strides: Shape  # in bytes
+    dtype: np.dtype
+    binding: int
+    offset: Any
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+def address(array: Any) -> Any:
+    """Where its first element lies; of one that lies nowhere yet, itself."""
+    if type(array) is Lying:
+        return array
     return int(array.__array_interface__["data"][0])
 
 
 class Registers:
     """Scratch memory: numbered pieces for each worker, which every kernel finds all free."""
 
-    def __init__(self) -> None:
-        self.memory: dict[tuple[int, int], Array] = {}
+    def __init__(self, memory: dict[tuple[int, int], Array] | None = None) -> None:
+        """`memory` is what plans share that do not run at the same time."""
+        self.memory = {} if memory is None else memory
         self.views: dict[tuple[int, int, Shape, np.dtype], Array] = {}
 
     def get(self, worker: int, index: int, shape: Shape, dtype: np.dtype) -> Array:

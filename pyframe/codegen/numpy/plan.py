@@ -18,7 +18,7 @@ from pyframe.codegen.lanes.compiler import Code, Compiler, Fault, Launch, Memory
 from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.kernels import Lowering
-from pyframe.codegen.numpy.memory import Array, Registers, address
+from pyframe.codegen.numpy.memory import Array, Lying, Registers, address
 from pyframe.codegen.numpy.threads import CompiledStage, Stage, blas, default_threads, share_out
 from pyframe.core.host_memory import aligned
 from pyframe.core.sizes import Guards, Sizes, Template, asking, is_symbolic
@@ -34,6 +34,23 @@ class Sized(NamedTuple):
     numbers: Callable[..., tuple[Any, ...]]  # its units, and what its last binding holds
 
 
+class Bound(NamedTuple):
+    """The stages of a step whose slots lie there, and the slots that may not move."""
+
+    where: list[int]
+    stages: list[Any]
+    bound: set[int]
+
+
+class SizedRoutine(NamedTuple):
+    """A routine on operands whose sizes change, for those that its guards let pass."""
+
+    holds: Callable[..., bool]
+    store: int  # of the kernel, in whose place the result is; -1: it is planned for each size
+    calls: Sequence[tuple[str, list[Any]]]  # with words that are numbers, addresses or `Lying`
+    numbers: Callable[..., tuple[Any, ...]]  # all that these words have of sizes, in order
+
+
 class Formulas:
     """What the plans of one Program for many sizes share: its kernels with formulas in them, and
     what they were compiled to."""
@@ -41,15 +58,34 @@ class Formulas:
     def __init__(self, kernels: Sequence[Kernel], sizes: Sizes) -> None:
         self.kernels, self.sizes = kernels, sizes
         self.compiled: dict[Any, list[Sized]] = {}
+        self.routines: dict[Any, list[SizedRoutine]] = {}
         self.templates: dict[int, Template] = {}
-        self.memory: dict[int, Array] = {}  # of the slots that a plan has for itself
+        self.memory: dict[int, Array] = {}  # of the slots that a plan has for itself; of routines
+        self.scratch: dict[tuple[int, int], Array] = {}  # of NumPy calls
         self.functions: list[Any] = []
         self.function_of: dict[Kernel, int] = {}
         self.unsupported: dict[Kernel, str] = {}
         self.fixed = [not is_symbolic((k.space, k.code, k.stores, k.routine)) for k in kernels]
-        # of steps whose sizes stay: where their slots lay in the last plan, and their launches
-        self.stages: dict[int, tuple[list[int], list[Any]]] = {}
+        self.stages: dict[int, Bound] = {}  # of steps whose sizes stay, in the last plan
         self.elements = sizes.function([math.prod(k.space) for k in kernels])  # of each kernel
+
+    def routine(self, key: Any, make: Callable[[], Any]) -> SizedRoutine:
+        """The calls of a routine for the sizes of the call at hand. `make` gives them and the store
+        that its result is in the place of, or None."""
+        known = self.routines.setdefault(key, [])
+        for one in known:
+            if one.holds(*self.sizes.now):
+                return one
+        with asking(Guards(self.sizes, self.sizes.guards)) as guards:
+            assert guards is not None
+            before = len(guards.asked)
+            store, calls = make() or (-1, [])
+        words = [word for _, some in calls for word in some]
+        wanted = [w.nbytes if isinstance(w, Memory) else w.offset if isinstance(w, Lying) else w
+                  for w in words]  # fmt: skip
+        holds = self.sizes.holds([*guards.asked][before:])
+        known.append(SizedRoutine(holds, store, calls, self.sizes.function(wanted)))
+        return known[-1]
 
     def room(self, slot: int, nbytes: int) -> Array:
         """Memory of a slot, which all plans share, as one of them runs at a time."""
@@ -138,7 +174,7 @@ class Plan:
         ]
         self.by_offset = {offset: i for i, (offset, _) in enumerate(program.params)}
         self.values: list[Any] | None = None
-        self.registers = Registers()
+        self.registers = Registers(None if formulas is None else formulas.scratch)
         self.code: Code | None = None
         self.loaded: list[CompiledStage] = []  # its launches
         self.memory = aligned(0)  # for those routines that want some
@@ -150,6 +186,7 @@ class Plan:
         # what runs through NumPy, and why
         self.unsupported: dict[Kernel, str] = {} if shared is None else shared.unsupported
         self.bound: set[int] = set()  # the slots whose arrays NumPy calls are bound to
+        self.where: list[int] = []  # the slots lie, if sizes change
         self.elements: tuple[int, ...] = ()  # of the kernels, where their sizes change
         self.places: dict[int, list[int]] = {}  # where addresses of the others stand in the table
 
@@ -167,22 +204,33 @@ class Plan:
             else:
                 self.arrays.append(given.reshape(-1))
         self.bound.clear()
-        if self.formulas is not None:
-            self.elements = self.formulas.elements(*self.formulas.sizes.now)
         stages: list[list[Stage | CompiledStage]] = []
-        where = [] if self.formulas is None else [address(a) for a in self.arrays]
-        for number, step in enumerate(self.program.steps):
-            known = None if self.formulas is None else self.formulas.stages.get(number)
-            if known is not None and known[0] == [where[s] for s in step.slots]:
-                stages.append(known[1])
-                continue
-            stages.append([])
-            Lowering(self, step, stages[-1]).build()
-            fixed = self.formulas is not None and self.formulas.fixed[step.kernel]
-            if fixed and all(isinstance(s, CompiledStage) for s in stages[-1]):
-                self.formulas.stages[number] = [where[s] for s in step.slots], stages[-1]  # type: ignore[union-attr]
+        if self.formulas is None:
+            for step in self.program.steps:
+                stages.append([])
+                Lowering(self, step, stages[-1]).build()
+        else:
+            self._bind_sizes(self.formulas, stages)
         self._load([s for some in stages for s in some if isinstance(s, CompiledStage)])
         self._link(stages)
+
+    def _bind_sizes(self, f: Formulas, stages: list[list[Stage | CompiledStage]]) -> None:
+        """Make the stages of each step for the sizes of the call at hand. Those of a step whose
+        sizes stay are as before if its slots lie where they lay."""
+        self.elements = f.elements(*f.sizes.now)
+        self.where = [address(a) for a in self.arrays]
+        bound = self.bound
+        for number, step in enumerate(self.program.steps):
+            at, known = [self.where[s] for s in step.slots], f.stages.get(number)
+            if known is None or known.where != at:
+                self.bound = set()
+                known = Bound(at, [], self.bound)
+                Lowering(self, step, known.stages).build()
+                if f.fixed[step.kernel] and all(isinstance(s, CompiledStage) for s in known.stages):
+                    f.stages[number] = known
+            stages.append(known.stages)
+            bound |= known.bound
+        self.bound = bound
 
     def compiled(self, kernel: Kernel) -> int:
         """The number of the compiled function of a kernel without a routine; -1 if it has none."""
@@ -257,11 +305,14 @@ class Plan:
             return
         self.code = self.compiler.load(self.functions, [s.launch for s in stages])
         table, params = self.code.table, address(self.params)
-        at: dict[int, int] = {}  # of slots
+        at = dict(enumerate(self.where))  # of slots
+        fault, flat = address(self.fault), list[int]()
         sizes = [w.nbytes for s in stages for w in s.words if isinstance(w, Memory)]
-        self.memory = aligned(max(sizes, default=0))
+        most = max(sizes, default=0)
+        self.memory = aligned(most) if self.formulas is None else self.formulas.room(-1, most)
+        own = address(self.memory)
         for start, stage in zip(self.code.starts, stages, strict=True):
-            words = [self._word(w) for w in stage.words]
+            words = [w if type(w) is int else self._word(w, own, fault) for w in stage.words]
             for n, buffer in enumerate(stage.buffers, start):
                 if isinstance(buffer, int):
                     self.places.setdefault(buffer, []).append(n)
@@ -272,16 +323,22 @@ class Plan:
                     words.append(address(buffer))
             if stage.launch.function >= 0:
                 words.append(params + PARAM * stage.params)
-            table[start : start + len(words)] = words
+            if self.formulas is None:
+                table[start : start + len(words)] = words
+            else:  # all at once, as it is done again and again
+                flat += [0] * (start - len(flat))
+                flat += words
+        if flat:
+            table[: len(flat)] = flat
 
-    def _word(self, word: int | Array | Memory | Fault) -> int:
+    def _word(self, word: int | Array | Memory | Fault, memory: int, fault: int) -> int:
         """A word of a routine, as it stands in the table."""
         if isinstance(word, int):
             return word
         if isinstance(word, Fault):
             self.may_fail = True
-            return address(self.fault)
-        return address(self.memory if isinstance(word, Memory) else word)
+            return fault
+        return memory if isinstance(word, Memory) else address(word)
 
     def _link(self, steps: list[list[Stage | CompiledStage]]) -> None:
         """Make calls of the stages of each step.
