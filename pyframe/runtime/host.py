@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyframe.backend.interpreter import COMPILED, HOST, HostBackend
 from pyframe.core import host_memory
 from pyframe.core.dispatch import on_numpy
 from pyframe.core.limits import Limits
@@ -29,6 +30,23 @@ WORTH = 1 << 26  # elements of its results from which that takes NumPy longer th
 KEPT = 64  # compiled Programs
 ROOM = 1 << 30  # bytes of their temporaries
 KNOWN = 4096  # structures that are counted
+
+
+class Host(HostBackend):
+    """The CPU, whose compiler is looked for when something is planned: that takes a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        del self.limits, self.adapter
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "limits":
+            self.limits = COMPILED if cpu.compiler() else HOST
+        elif name == "adapter":
+            self.adapter = cpu.adapter()
+        else:
+            raise AttributeError(name)
+        return getattr(self, name)
 
 
 class HostExecutor(Executor):

@@ -37,10 +37,9 @@ def _over(backend: Any) -> Executor:
 
 class _CPU(Opener):
     def open(self, d: Device) -> Executor:
-        from pyframe.backend.interpreter import COMPILED, HOST, HostBackend
-        from pyframe.runtime.host import HostExecutor
+        from pyframe.runtime.host import Host, HostExecutor
 
-        return HostExecutor(HostBackend(COMPILED if cpu.compiler() else HOST, cpu.adapter()))
+        return HostExecutor(Host())
 
 
 class _GPU(Opener):
