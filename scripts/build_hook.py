@@ -1,4 +1,4 @@
-"""A step of hatchling's build: a wheel has the stubs, which git does not keep."""
+"""Steps of hatchling's build: a wheel has the stubs, which git does not keep, and is small."""
 
 from __future__ import annotations
 
@@ -6,12 +6,45 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class MakeStubs(BuildHookInterface):
+class BuildHook(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Make them beside the sources, for an editable install as for a wheel."""
         make = Path(self.root, "scripts", "make_stubs")
         subprocess.run([sys.executable, make], check=True, stdout=subprocess.DEVNULL)
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Where zopfli is installed (extra `dev`), deflate the files of a wheel with it: 3 % less."""
+        try:
+            from zopfli import zlib
+        except ImportError:
+            return
+        if version == "editable":
+            return
+        path = Path(artifact_path)
+        with ZipFile(path) as wheel:
+            files = [(info, wheel.read(info)) for info in wheel.infolist()]
+        with ZipFile(path, "w", ZIP_DEFLATED) as wheel:
+            for info, data in files:
+                with wheel.open(info, "w") as file:
+                    file._compressor = _Zopfli(zlib)  # type: ignore[attr-defined]
+                    file.write(data)
+
+
+class _Zopfli:
+    """In the place of zipfile's compressor."""
+
+    def __init__(self, zlib: Any) -> None:
+        self.zlib, self.data = zlib, b""
+
+    def compress(self, data: bytes) -> bytes:
+        self.data += data
+        return b""
+
+    def flush(self) -> bytes:
+        out: bytes = self.zlib.compress(self.data, numiterations=1)
+        return out[2:-4]  # without zlib's head and checksum
