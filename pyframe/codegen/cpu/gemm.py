@@ -16,7 +16,7 @@ from pyframe.codegen.cpu.assembler import F32
 
 Make = Callable[[str, str], Any]  # a new function of a name and types of params
 
-FEW = 24  # rows of a that are too few for packing a b that lies well
+FEW = 32  # rows of a that are too few for packing a b that lies well
 
 # Writes the code of one tile, of a function's values: c, its stride of rows; a, its strides of rows
 # and of k; b, its stride of k; k; how many rows and columns are left, of which it takes what it

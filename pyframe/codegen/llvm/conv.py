@@ -25,6 +25,7 @@ from pyframe.codegen.llvm.routines import Launches, Machine
 from pyframe.codegen.numpy.memory import address
 
 BLOCK = 1 << 19  # bytes of columns that are made at once
+PADDED = 1 << 21  # bytes of images that are padded at once
 MOVED = 12  # taps of a result that take about as long as to move it
 FEW = 1 << 12  # positions of a block of which no columns are made
 LARGE = 1 << 12  # positions of images from which on no tap reads padding alone, or it is no matter
@@ -148,7 +149,7 @@ def _words(
     # positions of a block
     reach = t.depth if of_weight else min(BLOCK // (depth * t.size), t.width)
     reach = FEW if one else reach
-    together = max(1, min(p.images, reach // positions))
+    together = max(1, min(p.images, reach // positions, PADDED // (p.padded or 1)))
     share = -(-p.images // threads)
     if not of_weight:
         if 2 * share * positions >= reach:
@@ -180,9 +181,9 @@ def _words(
     panel = (width if of_weight else depth) * t.columns * t.size
     pieces, blocks = _pieces(t, at, places, step, c_step, 0 if of_weight else panel, cuts)
     puts, put_at = np.zeros((0, PIECE), np.int64), np.zeros(0, np.int64)
-    elsewhere = (
-        (p.c_at is not None or together > 1) and not one if not of_weight else (p.c_at is not None)
-    )
+    elsewhere = p.c_at is not None or together > 1
+    if of_weight or one:
+        elsewhere = p.c_at is not None and of_weight
     if of_weight and p.c_at is not None:
         put_at = p.c_at
         puts, _ = _pieces(t, put_at, put_at, 0, _step(put_at, t.size), 0, [(0, taps)])

@@ -19,7 +19,7 @@ from pyframe.codegen.cpu.routines import names_of
 from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched
 
-LEAST = 32  # rows and channels of a product that it pays for
+LEAST = 16  # rows and channels of a product that it pays for
 GAIN = 800  # multiplications that are saved for each filter, at least
 SUMS = 1 << 20  # bytes of sums of tiles that are made at once
 HEIGHT = 32  # rows of the result whose products are made at once
