@@ -18,7 +18,7 @@ from pyframe.core.dispatch import apply, recorded
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST, Op
-from pyframe.core.sizes import Sizes, UnfitSizesError
+from pyframe.core.sizes import Sizes, UnfitSizesError, number, numbers
 from pyframe.core.symbolic import SymbolicScalar, hint
 from pyframe.ops.api import deferred
 from pyframe.tensor import Tensor
@@ -211,7 +211,7 @@ class Capture:
     def undo(self) -> None:
         """Let everything be as before the capture."""
         for storage, node in self.written.values():
-            storage.node = node
+            storage.node, storage.version = node, self.versions[id(storage)]
         for leaf, grad, _ in self.grads.values():
             GRAD.__set__(leaf, grad)
         renew(self)
@@ -314,9 +314,9 @@ def run_eagerly(capture: Capture) -> None:
 
 def _value(n: Node) -> Any:
     if n.op is CONST:
-        return dt.rounded(hint(n.attrs[0]), n.dtype)
+        return dt.rounded(number(hint(n.attrs[0])), n.dtype)
     fn: Any = n.op.numpy  # type: ignore[union-attr]
-    data = np.asarray(fn(*[i.data for i in n.inputs], *n.attrs))
+    data = np.asarray(fn(*[i.data for i in n.inputs], *numbers(n.attrs)))
     data = data if data.dtype == n.dtype.numpy else data.astype(n.dtype.numpy)
     return data if n.dtype.narrow is None else n.dtype.narrow(data)
 

@@ -42,7 +42,14 @@ from pyframe.capture.lengths import Family, Place, Symbolic, can_change, marked
 from pyframe.capture.observe import Found, Observer, observed
 from pyframe.capture.packages import WRAPPERS
 from pyframe.capture.rebuild import HistoryError
-from pyframe.capture.replay import BadIndexError, CapturedRun, Replay, replay_of, settle_sizes
+from pyframe.capture.replay import (
+    BadIndexError,
+    CapturedRun,
+    Replay,
+    finish,
+    replay_of,
+    settle_sizes,
+)
 from pyframe.capture.sources import shown
 from pyframe.core.devices import cpu, device as Device, flush, gone
 from pyframe.core.locks import lock
@@ -91,6 +98,7 @@ class CompiledFunction(Generic[P, R]):
         self.misses = 0  # captures in a row that were never replayed
         self.unready = 0  # captures in a row that no replay could follow
         self.dynamic = DynamicInputs(self._forget)
+        self.proven = False  # whether a replay could follow some capture
         self.varies = dynamic  # whether sizes may be symbols: None from the third capture on
         self.families: dict[Key, Family] = {}  # calls that differ in sizes alone
         self.offsets_matter = False  # whether views that begin elsewhere are of another kind
@@ -184,7 +192,7 @@ class CompiledFunction(Generic[P, R]):
 
     def _other_sizes(self, key: Key, tensors: list[Tensor]) -> Sequence[Replay]:
         """A capture for many sizes, bound to those of a call."""
-        family = self.families.get(Key(arguments.without_sizes(key.picture), key.numbers))
+        family = self.families.get(_loose(key))
         if family is None or not can_change(tensors):
             return ()
         shapes = [x.shape for x in tensors]
@@ -252,18 +260,23 @@ class CompiledFunction(Generic[P, R]):
                     capture.finish()
                 raise
 
+    def _family(self, key: Key) -> Family:
+        """What is known of the calls that differ from one in sizes alone."""
+        loose = _loose(key)
+        self.families[loose] = family = self.families.pop(loose, None) or Family()
+        while len(self.families) > MAX_FAMILIES:
+            del self.families[next(iter(self.families))]
+        return family
+
     def _symbolic(self, key: Key, tensors: list[Tensor]) -> tuple[Family, Symbolic | None]:
         """What the calls that differ from one in sizes alone are known by; and symbols for those
         sizes that change, if it is time for some."""
-        loose = Key(arguments.without_sizes(key.picture), key.numbers)
-        family = self.families.pop(loose, None) or Family()
-        self.families[loose] = family
-        while len(self.families) > MAX_FAMILIES:
-            del self.families[next(iter(self.families))]
+        family = self._family(key)
         named = marked(tensors)
         self.why = family.note([x.shape for x in tensors], named) or self.why
         places: set[Place] = set()
-        if self.varies is not False and can_change(tensors):
+        family.refused = family.refused or self.dynamic.asks_types
+        if self.varies is not False and self.proven and can_change(tensors):
             places = family.symbols(named, self.varies is True)
         return family, Symbolic(tensors, places) if places else None
 
@@ -337,21 +350,26 @@ class CompiledFunction(Generic[P, R]):
                     capture.watching.enter_context(grads_seen())
                     result = self.fn(*used[0], **used[1])
             except BaseException as e:
-                if symbolic is not None and isinstance(e, (Exception, UnfitSizesError)):
-                    self._undo(capture, observer)
-                    raise UnfitSizesError(f"{user_line()} {type(e).__name__}: {e}") from e
-                if capture.broken or not inputs or not isinstance(e, Exception):
+                sized = symbolic is not None and isinstance(e, (Exception, UnfitSizesError))
+                if not sized and (capture.broken or not inputs or not isinstance(e, Exception)):
                     if not capture.broken:
                         capture.finish()
                     raise
-                error = f"{type(e).__name__}: {e}"
-                refused = f"{user_line()} can't take a number that changes ({error})"
+                error = str(e) if isinstance(e, UnfitSizesError) else f"{type(e).__name__}: {e}"
+                what = "size" if sized else "number"
+                refused = f"{user_line()} can't take a {what} that changes ({error})"
             else:
                 self.dynamic.asks_types = self.dynamic.asks_types or observer.asks
                 given = bool(inputs) or symbolic is not None
                 refused = observer.asks if given and not capture.broken else ""
-        if symbolic is not None and refused:
+        if symbolic is not None and refused:  # it is captured again for this size alone
+            lasting = observer.finish(None).refused or list(observer.changed_boxes())
             self._undo(capture, observer)
+            if lasting:
+                raise RuntimeError(
+                    f"{self!r} can't be captured for many sizes: {refused}; and what it has "
+                    "changed outside until then stays changed: compile it with dynamic=False"
+                )
             raise UnfitSizesError(refused)
         if refused:  # all is as it was before the run; what is wrong may be the function's own
             self._undo(capture, observer)
@@ -366,17 +384,15 @@ class CompiledFunction(Generic[P, R]):
         sizes = None if symbolic is None else symbolic.sizes
         run = CapturedRun(capture, observer, tensors, before, chains, result, found.effects, sizes)
         if symbolic is not None and symbolic.writes_a_view(capture.written.keys()):
-            self._undo(capture, observer)
-            raise UnfitSizesError("it writes to an argument that is a view")
-        if symbolic is not None and (found.refused or found.changed or found.disturbed):
-            self._undo(capture, observer)
-            raise UnfitSizesError("it changes what lies outside, as no replay would")
-        if found.refused or found.changed:
-            capture.finish()
+            self._family(key).refused = "it writes to an argument that is a view"
+            finish(run)
+            observer.settle(found.effects)
+        elif found.refused or found.changed:
+            finish(run)
             self._refused(found)
             observer.settle(found.effects)
         elif found.disturbed:  # the next call is captured
-            capture.finish()
+            finish(run)
         else:
             self.unready = 0
             observer.restore()
@@ -386,6 +402,8 @@ class CompiledFunction(Generic[P, R]):
 
     def _undo(self, capture: Capture, observer: Observer) -> None:
         capture.undo()
+        if capture.sizes is not None:
+            settle_sizes(capture)
         observer.undo()
         observer.restore()
 
@@ -429,25 +447,26 @@ class CompiledFunction(Generic[P, R]):
             observer.undo()
             run.effects.clear()
             return False
+        except UnfitSizesError:
+            self._undo(capture, observer)
+            raise
         except (HistoryError, RecursionError, FixedError) as e:
-            if symbolic is not None and not run.started:
-                self._undo(capture, observer)
-                raise UnfitSizesError(str(e)) from e
-            if symbolic is not None:
-                settle_sizes(capture)
+            finish(run)
             if isinstance(e, FixedError):
-                capture.finish()
-                self._broken(f"{e} the value of a number that changes", inputs, key)
+                if symbolic is None:
+                    self._broken(f"{e} the value of a number that changes", inputs, key)
+                else:
+                    self._family(key).refused = f"{e} a size that changes"
                 return True
-            capture.finish()
             known = isinstance(e, HistoryError)
             what = str(e) if known else "returns or keeps an object that holds itself"
             self._give_up(f"{_defined(self.fn)} {what}")
             return True
         except BaseException as e:
             if symbolic is not None and isinstance(e, Exception) and not run.started:
-                self._undo(capture, observer)
-                raise UnfitSizesError(f"{type(e).__name__}: {e}") from e
+                finish(run)  # each size is captured from now on
+                self._family(key).refused = f"{type(e).__name__}: {e}"
+                return True
             capture.undo()
             if isinstance(e, IndexError) and capture.checks is not None:  # see `Replay._compute`
                 capture.checks.look(int(capture.checks.flag._storage.node.data))
@@ -465,7 +484,7 @@ class CompiledFunction(Generic[P, R]):
 
     def _keep_pattern(self, key: Key, replay: Replay, symbolic: Symbolic) -> Replay:
         """Remember a capture for many sizes; what it is for those of the call at hand."""
-        family = self.families[Key(arguments.without_sizes(key.picture), key.numbers)]
+        family = self._family(key)
         pinned = symbolic.pinned()
         family.fixed |= pinned
         if len(pinned) < len(symbolic.places) and not replay.offsets_matter:
@@ -477,6 +496,7 @@ class CompiledFunction(Generic[P, R]):
         self.on_device = self.on_device or replay.on_device
         some = self.replays.setdefault(key, [])
         self.replays.move_to_end(key)
+        self.proven = True
         if not bound:
             self.misses = 0 if any(r.hits for r in some) else self.misses + 1
         some[:] = [r for r in some if not isinstance(r, _Expired)]
@@ -496,7 +516,7 @@ class CompiledFunction(Generic[P, R]):
                 self.replays[k].remove(r)
                 if not self.replays[k]:
                     del self.replays[k]
-        family = self.families.get(Key(arguments.without_sizes(key.picture), key.numbers))
+        family = self.families.get(_loose(key))
         if self.misses > MAX_MISSES and family is not None and family.changing:
             family.eager, self.misses = True, 0
             self._warn(
@@ -570,6 +590,10 @@ def _forget(d: Device) -> None:
 gone.append(_forget)
 
 
+def _loose(key: Key) -> Key:
+    return Key(arguments.without_sizes(key.picture), key.numbers)
+
+
 def _defined(fn: Any) -> str:
     """Where a function is defined."""
     code = getattr(getattr(fn, "__func__", fn), "__code__", None)
@@ -602,8 +626,9 @@ def compile(
     line. `explain()` tells of all this.
 
     On the CPU sizes that were two others before are symbols in the third capture, which then is for
-    all sizes for which its comparisons of sizes give the same answers: with `dynamic=True` in the
-    first one, with False never, and those that `mark_dynamic` names at once. A number that Python
+    all sizes for which its comparisons of sizes give the same answers. With `dynamic=True` all are,
+    and those that `mark_dynamic` names, as soon as one call has shown that replays can follow; with
+    False none is. A number that Python
     itself wants of a size, as `range()` does, is captured for each size. PyTorch's other options
     are accepted; of them `disable` alone has an effect.
     """

@@ -232,6 +232,8 @@ class HostExecutable(Executable):
         self.shapes |= {("out", slot): n.shape for slot, n in made}
         self.general = self.program
         self.formulas: Any = None
+        if any(not sizes.stays(n) for s, _ in self.fixed for n in s.node.shape):
+            raise FixedError("what stays in its memory has")
         if capture.sizes is not None:
             self.formulas = Formulas(self.general.kernels, capture.sizes)
             memory = self.general.slots, self.general.regions
@@ -247,13 +249,11 @@ class HostExecutable(Executable):
                 self.loose.append(st)
         for s, slot in self.fixed:
             if self.program.slots[slot].kind == OUTPUT and arrays[slot] is None:
-                arrays[slot] = np.empty(s.node.shape, s.node.dtype.numpy)
+                arrays[slot] = np.empty(sizes.numbers(s.node.shape), s.node.dtype.numpy)
         self.arrays = arrays
         if cpu.compiler() is None:
             cpu.advise()
         self.plan = Plan(self.program, None, cpu.compiler(), self.formulas)
-        if any(sizes.is_symbolic(s.node.shape) for s, _ in self.fixed):
-            raise FixedError("what stays in its memory has")
         # large arguments are read where they lie, for as long as the same ones come
         self.same = [
             a.node.data if a.node.data.nbytes >= LARGE and a.node.data.flags.c_contiguous else None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyframe.core import devices
 from pyframe.core.node import Node, Size
 from pyframe.core.op import Turned
-from pyframe.core.sizes import LEAST, Guards, Sizes, asking
+from pyframe.core.sizes import LEAST, Guards, Sizes, asking, numbers
 from pyframe.runtime import cpu
 from pyframe.tensor import Tensor
 
@@ -64,6 +64,7 @@ class Family:
     def __init__(self) -> None:
         self.seen: list[list[Size]] = []  # shapes of the latest captures
         self.changing: dict[Place, deque[int]] = {}  # dims, and their last sizes
+        self.marked: set[Place] = set()
         self.fixed: dict[Place, str] = {}  # dims whose number is wanted, and the lines that ask
         self.patterns: list[Pattern] = []
         self.refused = ""  # why no capture may be for many sizes
@@ -72,6 +73,7 @@ class Family:
     def note(self, shapes: list[Size], marked: set[Place]) -> str:
         """Keep the shapes of a call that is captured. What is another than in the last one."""
         other = ""
+        self.marked |= marked
         for place in marked:
             self.changing.setdefault(place, deque(maxlen=SHOWN))
         for i, shape in enumerate(shapes):
@@ -95,7 +97,7 @@ class Family:
         if at_once:
             found = {(i, d) for i, shape in enumerate(shapes) for d in range(len(shape))}
         elif len(self.seen) <= SEEN:
-            found = marked
+            found = marked | self.marked
         return {(i, d) for i, d in found - self.fixed.keys() if shapes[i][d] >= LEAST}
 
     def lines(self) -> list[str]:
@@ -183,6 +185,8 @@ class Symbolic:
                     x._node = own
                 if x._storage.node is node:
                     x._storage.node = own
+                for n in (x._node, x._storage.node):
+                    n.shape = numbers(n.shape)
 
     def pattern(self, replay: Replay) -> Pattern:
         shapes = [
@@ -212,7 +216,8 @@ _MARKED: dict[int, tuple[weakref.ref[Tensor], set[int]]] = {}  # by the ids of t
 
 
 def mark_dynamic(t: Tensor, index: int | Sequence[int]) -> None:
-    """Let `pf.compile` treat these dims of `t` as sizes that change, from the first capture on."""
+    """Let `pf.compile` treat these dims of `t` as sizes that change: the first capture is of them
+    as they are, the second one for many sizes."""
     dims = [index] if isinstance(index, int) else list(index)
     for d in dims:
         if not -t.ndim <= d < t.ndim:

@@ -303,7 +303,7 @@ class Observer(TrackedState):
                 changed.append((e.source, e.before, after))
         effects += self._set_unseen(known)
         changed += self._added_names(known)
-        changed += self._changed_boxes()
+        changed += self.changed_boxes()
         count = len(self.entries)
         self._meet_strangers(result, [v for _, v in effects])
         self.steady += list(self.entries.values())[count:]
@@ -352,7 +352,7 @@ class Observer(TrackedState):
                 if (id(x), ATTR, n) not in known:
                     yield Source(ATTR, x, n, f"{self.name_of(x)}.{n}"), MISSING, own[n]
 
-    def _changed_boxes(self) -> Iterator[Change]:
+    def changed_boxes(self) -> Iterator[Change]:
         """Items that were replaced, and containers that were changed otherwise."""
         for box, old, of, line in self.boxes.values():
             new = contents(box)

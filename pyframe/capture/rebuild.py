@@ -23,7 +23,7 @@ from pyframe.core import dispatch as _dispatch, grad_node as _grad_node
 from pyframe.core.grad_node import Attached, Freed, GradNode, Port, is_freed
 from pyframe.core.modes import no_grad
 from pyframe.core.node import Storage
-from pyframe.core.sizes import SymbolicSize, is_symbolic, number, numbers
+from pyframe.core.sizes import SymbolicSize, UnfitSizesError, is_symbolic, number, numbers
 from pyframe.core.symbolic import SymbolicScalar, evaluate
 from pyframe.tensor import Tensor
 from pyframe.tensor.view_chain import ViewChain, cut
@@ -364,10 +364,10 @@ class History:
         self._argument = {id(x.grad_fn or x): i for i, x in enumerate(args)}
 
     def check_sizes(self) -> None:
-        """HistoryError where a step may hold sizes that change, which nobody finds."""
+        """UnfitSizesError where a step may hold sizes that change, which nobody finds."""
         for n in self.steps:
             if n.saved is not None and type(n) not in (GradNode, Port) and is_symbolic(n.specs):
-                raise HistoryError("returns the result of a Function of sizes that change")
+                raise UnfitSizesError("it returns the result of a Function of sizes that change")
 
     def number(self, n: Any) -> int | None:
         """Which step of a replay `n` is; None if it is not one that replays make."""

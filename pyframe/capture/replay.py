@@ -22,6 +22,7 @@ from pyframe.capture.rebuild import Call, History, HistoryError, Maker, Tensors,
 from pyframe.capture.sources import Source
 from pyframe.core import dispatch as _dispatch, op as _op
 from pyframe.core.devices import cpu, flush
+from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import UNCOUNTED, Node, Storage, toposort
 from pyframe.core.op import CONST
@@ -246,6 +247,7 @@ class CapturedRun:
     effects: list[tuple[Source, Any]]  # what it has put where outside
     sizes: Sizes | None = None  # those that change
     started: bool = False  # whether some of it is computed
+    returned: list[Tensor] = field(default_factory=list)  # tensors that are results, or kept
 
 
 class Roles(NamedTuple):
@@ -261,7 +263,7 @@ def replay_of(run: CapturedRun) -> Replay:
     Raises HistoryError, FixedError or BadIndexError where no replay can be made."""
     capture, args = run.capture, run.args
     _refuse_new_history(run)
-    returned: list[Tensor] = []
+    returned = run.returned
     templates = [template(v, run.observer, returned)
                  for v in (run.result, *[v for _, v in run.effects])]  # fmt: skip
     _refuse_new_tensors(capture, returned)
@@ -303,7 +305,7 @@ def replay_of(run: CapturedRun) -> Replay:
               for node, array, _ in capture.reread.values() if node is st.node]  # fmt: skip
     read = sorted({a.argument for e in executables for a in e.arguments if not a.whole})
     if run.sizes is not None:
-        settle_sizes(capture, history)
+        settle_sizes(capture, returned)
     renew(capture)
     return Replay(
         found_outside=[id(x._storage) if id(x._storage) in outside else 0 for x in args],
@@ -316,17 +318,31 @@ def replay_of(run: CapturedRun) -> Replay:
     )  # fmt: skip
 
 
-def settle_sizes(capture: Capture, history: History | None = None) -> None:
-    """Let the tensors of the run, and what leads back from them, have numbers for sizes."""
+def finish(run: CapturedRun) -> None:
+    """Compute what was recorded, as no replay can follow."""
+    run.capture.finish()
+    if run.sizes is not None:
+        settle_sizes(run.capture, run.returned)
+
+
+def settle_sizes(capture: Capture, tensors: Sequence[Tensor] = ()) -> None:
+    """Let the tensors of the run, and what leads back from `tensors`, have numbers for sizes."""
     for s in [s for s in map(call, capture.pending) if s is not None]:
         s.node.shape = numbers(s.node.shape)
     for x in [x for x in map(call, capture.handles) if x is not None]:
         node = x._node
         node.shape, x._view_chain = numbers(node.shape), numbers(x._view_chain)
-    for n in () if history is None else history.steps:
-        n.specs, n.saved = numbers(n.specs), numbers(n.saved)
-        if hasattr(n, "attrs"):
-            n.attrs = numbers(n.attrs)
+    stack: list[Any] = [x._grad_fn for x in tensors]
+    seen: set[int] = set()
+    while stack:
+        n = stack.pop()
+        if not isinstance(n, GradNode) or n.seq <= capture.first or id(n) in seen:
+            continue
+        seen.add(id(n))
+        stack += n.edges
+        for name in ("specs", "saved", "attrs"):
+            if hasattr(n, name):
+                setattr(n, name, numbers(getattr(n, name)))
 
 
 def _NONE(call: Call) -> None:  # noqa: N802

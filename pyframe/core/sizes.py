@@ -18,6 +18,8 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+from pyframe.core.locks import lock
+
 Terms: TypeAlias = "dict[tuple[int, ...], int]"  # by atoms, which are multiplied: how often
 Bounds: TypeAlias = "tuple[int | None, int | None]"  # the least and the most that it may be
 
@@ -223,20 +225,23 @@ class Guards:
         least = self.least(x.terms)
         if least is not None and least > 0:
             return kind == ">"
-        least = self.least(_negative(x.terms))
-        if least is not None and (least > 0 if kind == "==" else least >= 0):
+        most = self.least(_negative(x.terms))
+        if most is not None and (most > 0 if kind == "==" else most >= 0):
             return False
+        if kind == "==" and least == 0 == most:
+            return True
         return None
 
     def least(self, terms: Terms) -> int | None:
         """What a sum is at least, if that is known: as it is, or with quotients by what they are
         calculated from."""
         found = self._least(terms)
-        if found is None:
+        if found is None or found <= 0:
             other = self._without_quotients(terms)
-            found = None if other is None else self._least(other[0])
-            if found is not None and other is not None:
-                found = -(-found // other[1])
+            least = None if other is None else self._least(other[0])
+            if least is not None and other is not None:
+                least = -(-least // other[1])
+                found = least if found is None else max(found, least)
         return found
 
     def _without_quotients(self, terms: Terms) -> tuple[Terms, int] | None:
@@ -349,11 +354,20 @@ class asking:  # noqa: N801  read like a function
         self.guards = guards
 
     def __enter__(self) -> Guards | None:
+        global same
         self.before, _present.guards = _present.guards, self.guards
+        with _counting:
+            _open[0] += 1
+            same = alike
         return self.guards
 
     def __exit__(self, *exc: object) -> None:
+        global same
         _present.guards = self.before
+        with _counting:
+            _open[0] -= 1
+            if not _open[0]:
+                same = operator.eq
 
 
 def present() -> Guards | None:
@@ -424,6 +438,20 @@ def indices(s: slice, n: Any) -> tuple[Any, Any, Any]:
             at = at + n if at + n > 0 else 0
         ends.append(at if at <= n else n)
     return ends[0], ends[1], 1 if s.step is None else s.step
+
+
+def stays(x: Any) -> bool:
+    """Whether a size is the same for all that the guards let pass."""
+    if type(x) is not SymbolicSize:
+        return True
+    apart: Any = x - number(x)
+    return type(apart) is int or _guards(x.sizes).decided("==", apart) is True
+
+
+# The same, by `sizes.same`, where nobody has symbolic sizes in most of the calls
+same: Callable[[Any, Any], bool] = operator.eq
+_open = [0]  # how many ask about sizes at the moment, in all threads
+_counting = lock()
 
 
 def divides(a: Any, b: Any) -> bool:

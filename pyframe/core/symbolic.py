@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core.modes import mode
+from pyframe.core.sizes import changes
 
 
 def is_number(x: Any) -> bool:
@@ -53,6 +54,7 @@ class SymbolicScalar:
 
     def _guarded(self, fn: Callable[..., Any], *args: Any) -> Any:
         """The answer of `fn` about this number, on which a replay relies from now on."""
+        args = tuple([int(a) if changes(a) else a for a in args])  # the capture is for this size
         answer = fn(self._hint, *map(hint, args))
         if mode.capture is None:
             return answer

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pyframe.core.sizes import alike, changes
+from pyframe.core import sizes
 
 Shape = tuple[int, ...]
 
@@ -127,7 +127,7 @@ def expand(t: IndexMap, shape: Shape) -> IndexMap:
     strides = [0] * len(shape)
     mask = [(0, n) for n in shape]
     for d, (n, s, wide) in enumerate(zip(v.shape, v.strides, shape[new:], strict=True)):
-        same = n is wide or (changes(n) and alike(n, wide)) or n != 1 or wide == 1
+        same = n is wide or (type(n) is not int and sizes.same(n, wide)) or n != 1 or wide == 1
         strides[new + d] = s if same else 0
         if v.mask:
             full = v.mask[d] == (0, n)
@@ -231,7 +231,7 @@ def as_strided(t: IndexMap, shape: Shape, strides: Shape, offset: int, *_: objec
 def reshape(t: IndexMap, shape: Shape) -> IndexMap:
     """The same elements in row-major order with another shape; by strides where they can say it."""
     v = t[-1]
-    if alike(v.shape, shape):
+    if sizes.same(v.shape, shape):
         return t
     if v.mask is None:
         strides = _merged_strides(v, shape)
@@ -257,7 +257,7 @@ def _merged_strides(v: View, shape: Shape) -> Shape | None:
     for n, s in zip(v.shape, v.strides, strict=True):
         if type(n) is int and n == 1:  # of one that changes nobody asks
             continue
-        if groups and not (changes(apart := groups[-1][1] - s * n) or apart):
+        if groups and type(apart := groups[-1][1] - s * n) is int and not apart:
             groups[-1] = [groups[-1][0] * n, s]
         else:
             groups.append([n, s])
@@ -265,10 +265,10 @@ def _merged_strides(v: View, shape: Shape) -> Shape | None:
     d = len(shape) - 1
     for size, stride in reversed(groups):
         done = 1
-        while changes(left := size - done) or left:
+        while type(left := size - done) is not int or left:
             while d >= 0 and type(shape[d]) is int and shape[d] == 1:
                 d -= 1
-            if d < 0 or changes(rest := size % (done * shape[d])) or rest:
+            if d < 0 or type(rest := size % (done * shape[d])) is not int or rest:
                 return None
             strides[d] = stride * done
             done *= shape[d]
@@ -351,7 +351,8 @@ def collapse(
             and kinds[last] == kinds[d]
             and all(
                 t[-1].mask is None
-                and not (changes(apart := t[-1].strides[last] - t[-1].strides[d] * n) or apart)
+                and type(apart := t[-1].strides[last] - t[-1].strides[d] * n) is int
+                and not apart
                 for t in index_maps
             )
         ):

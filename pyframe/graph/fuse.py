@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from pyframe.core import view as views
+from pyframe.core import sizes, view as views
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node
 from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE, Op
-from pyframe.core.sizes import alike, changes, is_symbolic, number
+from pyframe.core.sizes import changes, is_symbolic, number
 from pyframe.graph import program as _program, scalar
 from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Shape, Valid
 
@@ -98,10 +98,10 @@ def index_map(shape: Shape, chain: Chain) -> views.IndexMap:
 def same_positions(a: views.IndexMap, b: views.IndexMap) -> bool:
     """Whether two index maps over one space send each index to the same position."""
     if len(a) > 1 or len(b) > 1:
-        return alike(a, b)
+        return sizes.same(a, b)
     (x,), (y,) = a, b
-    return alike((x.mask, x.offset, x.shape), (y.mask, y.offset, y.shape)) and all(
-        s is t or alike(s, t) or n == 1
+    return sizes.same((x.mask, x.offset, x.shape), (y.mask, y.offset, y.shape)) and all(
+        s is t or sizes.same(s, t) or n == 1
         for n, s, t in zip(x.shape, x.strides, y.strides, strict=True)
     )
 
@@ -184,7 +184,7 @@ class FusionGroup:
         """The axes over which a value of `size` elements varies here."""
         for axes in (self.long_axes, self.kept, ()):
             apart = math.prod(self.space[d] for d in axes) - size
-            if not (changes(apart) or apart):
+            if type(apart) is int and not apart:
                 return axes
         raise _UnfitError
 
@@ -192,7 +192,7 @@ class FusionGroup:
         """The chain that shows a value of `shape`, which varies over `domain`, over the space."""
         kept = tuple(n if d in domain else 1 for d, n in enumerate(self.space))
         chain = None if kept == self.space else Moved(views.expand, (self.space,), None)
-        return chain if alike(kept, tuple(shape)) else Moved(views.reshape, (kept,), chain)
+        return chain if sizes.same(kept, tuple(shape)) else Moved(views.reshape, (kept,), chain)
 
     def add(self, k: int) -> None:
         """Compute node `k` here too. Raises _UnfitError, and leaves half of the work behind."""
@@ -224,7 +224,7 @@ class FusionGroup:
         """The axes of the space that reduction `n` of a value over `domain` reduces."""
         shape, named = n.inputs[0].shape, n.attrs[0]
         there = [d for d, size in enumerate(shape) if type(size) is not int or size != 1]
-        if not alike([self.space[d] for d in domain], [shape[d] for d in there]):
+        if not sizes.same([self.space[d] for d in domain], [shape[d] for d in there]):
             raise _UnfitError
         axes = tuple(h for h, t in zip(domain, there, strict=True) if t in named)
         if not axes:
@@ -291,7 +291,7 @@ class FusionGroup:
             return self.emit(Apply("where", (valid, inner, other), (), n.dtype))
         args = []
         for i, x in zip(inputs, n.inputs, strict=True):
-            same = alike(x.shape, n.shape)
+            same = sizes.same(x.shape, n.shape)
             args.append(self.value(i, chain if same else Moved(views.expand, (n.shape,), chain)))
         index = index_map(n.shape, chain) if getattr(op, "uses_index", False) else None
         attrs = () if index is not None else n.attrs
@@ -317,6 +317,7 @@ class Stored:
         self.nodes = {k for k in order.roots if order.nodes[k].data is None}
         self.cost = [0] * count  # instructions that computing it inside a consumer takes
         self.loads: list[frozenset[int]] = [frozenset()] * count  # the buffers that this reads
+        self.changing = sizes.present() is not None  # whether lengths may
         self.drawn: set[int] = set()  # what no walk over an axis is to compute again
         self.looping: set[int] = set()  # what has a loop in it when it is computed in a consumer
         users = [0] * count
@@ -339,7 +340,7 @@ class Stored:
         """Whether elementwise node `k` is better stored: several read it and computing it anew
         costs more than reading it, or its expression is too long for one kernel."""
         again = 1 if self.limits.calls else RECOMPUTE
-        if self.is_drawn(k):
+        if self.changing and self.is_drawn(k):
             self.drawn.add(k)
             return True
         return (users > 1 and self.cost[k] > again) or self.cost[k] > MAX_CODE
@@ -456,8 +457,10 @@ class Grouping:
         near = {g.number: g for b in buffers for g in self.readers.get(b, ())[-READERS:]
                 if g not in makers and self.groups[g.number] is g}  # fmt: skip
         others = list(near.values())
-        if alike(math.prod(n.shape), 1) and kind == ELEMENTWISE:  # scalars share a kernel
-            others += [g for g in self.groups if g is not None and alike(g.fusion.size, 1)][-1:]
+        if sizes.same(math.prod(n.shape), 1) and kind == ELEMENTWISE:  # scalars share a kernel
+            others += [g for g in self.groups if g is not None and sizes.same(g.fusion.size, 1)][
+                -1:
+            ]
         for g in [*makers, *others]:
             if self.suits(g.fusion, k, g in makers) and self.try_add(g, k):
                 for other in makers:
@@ -503,24 +506,24 @@ class Grouping:
         shape = n.inputs[0].shape
         if fusion.routine is not None:
             return False
-        if not alike(math.prod(shape), fusion.size):
+        if not sizes.same(math.prod(shape), fusion.size):
             return bool(fusion.axes) and number(fusion.size) <= ONE_GROUP
         if fusion.axes:
             return True
         axes = tuple(d for d, _ in enumerate(shape) if d in n.attrs[0])
-        return alike(shape, fusion.space) and self.balanced(fusion.space, axes)
+        return sizes.same(shape, fusion.space) and self.balanced(fusion.space, axes)
 
     def suits_map(self, fusion: FusionGroup, size: int, made_here: bool) -> bool:
         """A map of `size` elements joins a routine as its epilogue, and a map of its own size. It
         joins a reduction over as many elements if they can be walked that way, and with little
         lost if it only reads the same. What it reads from a kernel it may follow there, smaller."""
         if fusion.routine is not None:
-            return made_here and alike(size, fusion.size)
-        if fusion.axes and alike(size, fusion.size):
+            return made_here and sizes.same(size, fusion.size)
+        if fusion.axes and sizes.same(size, fusion.size):
             return self.balanced(fusion.space, fusion.axes) and (
                 made_here or number(fusion.size) <= ONE_GROUP
             )
-        return alike(size, fusion.size) or made_here
+        return sizes.same(size, fusion.size) or made_here
 
     def balanced(self, space: Shape, axes: tuple[int, ...]) -> bool:
         """Whether a map over `space` loses little when it is walked as a reduction over `axes` is:
@@ -535,7 +538,7 @@ class Grouping:
     def suits_union(self, a: FusionGroup, b: FusionGroup) -> bool:
         """Two groups over as many elements may be one, unless one is a routine, or one reduces and
         the other can't be walked that way or writes over an input."""
-        if a.routine or b.routine or not alike(a.size, b.size):
+        if a.routine or b.routine or not sizes.same(a.size, b.size):
             return False
         if (a.axes or b.axes) and not self.stored.drawn.isdisjoint((*a.members, *b.members)):
             return False

@@ -9,6 +9,7 @@ import numpy as np
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
 from pyframe.core.node import Storage
+from pyframe.core.sizes import UnfitSizesError, is_symbolic
 from pyframe.core.trace import settle
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def _bounds(array: np.ndarray) -> tuple[int, int]:
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory behind this tensor: equal for a tensor and its views."""
+    if mode.capture is not None and is_symbolic((self.shape, self._storage.node.shape)):
+        raise UnfitSizesError("it asks for the memory of a tensor")
     return UntypedStorage(self._storage)
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from length_patterns import PATTERNS, Pattern
+from stale_patterns import PATTERNS as STALE, run as run_stale
 
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn
+from pyframe.capture.compile import CompiledFunction
 
 
 def plain(x: Any) -> Any:
@@ -214,20 +216,20 @@ def counts(f: Any, sizes: Any) -> list[int]:
 
 def test_dynamic_says_from_when_on() -> None:
     assert counts(pf.compile(double), (4, 5, 6, 7, 8, 4)) == [1, 2, 3, 3, 3, 3]
-    assert counts(pf.compile(double, dynamic=True), (4, 5, 6, 7)) == [1, 1, 1, 1]
+    assert counts(pf.compile(double, dynamic=True), (4, 5, 6, 7)) == [1, 2, 2, 2]
     assert counts(pf.compile(double, dynamic=False), (4, 5, 6, 7)) == [1, 2, 3, 4]
-    assert counts(pf.compile(dynamic=True)(double), (4, 5)) == [1, 1]
+    assert counts(pf.compile(dynamic=True)(double), (4, 5, 6)) == [1, 2, 2]
 
 
-def test_marked_dims_change_at_once() -> None:
+def test_marked_dims_change_from_the_second_capture_on() -> None:
     f = pf.compile(double)
     x = pf.ones(4, 3)
     pf.mark_dynamic(x, 0)
     f(x)
-    assert counts(f, (5, 6, 7)) == [1, 1, 1]
+    assert counts(f, (5, 6, 7)) == [2, 2, 2]
     assert f(pf.ones(9, 3)).tolist() == [[11.0] * 3] * 9
     f(pf.ones(9, 4))  # that dim was not named
-    assert f.captured == 2
+    assert f.captured == 3
     with pytest.raises(IndexError, match="dim 2 of a tensor with 2 dims"):
         pf.mark_dynamic(x, [0, 2])
 
@@ -349,3 +351,44 @@ def test_what_is_written_in_place() -> None:
     whole = pf.ones(20, 3)
     f(whole[3:9])
     assert whole.sum().item() == 3 * (14 + 5 + 5 * 2)
+
+
+def test_strides_over_memory_of_another_length_are_checked_for_each() -> None:
+    f = pf.compile(lambda x: x.as_strided((2, 3), (3, 1), 6) * 1)
+    for n in (20, 30, 15, 12, 40):
+        x = pf.arange(float(n))
+        assert f(x).tolist() == x[6:12].reshape(2, 3).tolist()
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        f(pf.arange(11.0))
+
+
+def test_what_a_failed_capture_has_changed_is_not_changed_twice() -> None:
+    seen: list[int] = []
+
+    def f(x: pf.Tensor) -> pf.Tensor:
+        if x.shape[0] > 4:
+            seen.append(1)
+            x = x + x.sum().item()
+        return x + 1
+
+    step = pf.compile(f, dynamic=True)
+    step(pf.ones(4))
+    with pytest.raises(RuntimeError, match="compile it with dynamic=False"):
+        step(pf.ones(5))
+    assert seen == [1]
+    g = pf.compile(lambda x: x + x.sum().item(), dynamic=True)
+    with pytest.warns(RuntimeWarning, match="runs eagerly"):
+        assert g(pf.ones(4)).tolist() == [5.0] * 4
+
+
+@pytest.mark.parametrize("name", list(STALE)[::3])
+def test_stale_programs_with_sizes_that_change(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They give what they give eagerly where all sizes are symbols from the first capture on."""
+
+    def at_once(f: Any) -> Any:
+        out = CompiledFunction(f, dynamic=True)
+        out.proven = True
+        return out
+
+    monkeypatch.setattr(pf, "compile", at_once)
+    run_stale(name, "cpu")
