@@ -18,7 +18,7 @@ class BuildHook(BuildHookInterface):
         subprocess.run([sys.executable, make], check=True, stdout=subprocess.DEVNULL)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Where zopfli is installed (extra `dev`), deflate the files of a wheel with it: 3 % less."""
+        """Where zopfli is installed (extra `dev`), deflate a wheel with it: 3 % smaller."""
         try:
             from zopfli import zlib
         except ImportError:
