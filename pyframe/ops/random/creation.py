@@ -286,6 +286,17 @@ def _range_of_sizes(start: Any, end: Any, step: Any, d: dt.dtype, options: Any) 
     return finish(el.cast(places * step + start, d), options.get("requires_grad", False))
 
 
+def _steps_of_sizes(start: Any, end: Any, steps: Any, d: dt.dtype, options: Any) -> Tensor:
+    """`linspace` of so many steps as a size that changes says: as below, but computed."""
+    target = resolve(options.get("device"))
+    check_dtype("creation", d, target)
+    i = el.cast(el.iota((steps,), target), dt.float64)
+    step = (end - start) / (steps - 1)
+    early = el.lt(i, steps // 2)
+    data = el.where(early, i * step + start, (i - (steps - 1)) * step + end)
+    return finish(el.cast(data, d), options.get("requires_grad", False))
+
+
 def _spaced(name: str, start: Any, end: Any, steps: Any, kw: Any, base: Any) -> Tensor:
     options = options_of(name, kw)
     if steps is None:
@@ -303,6 +314,8 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, kw: Any, base: Any) -> 
         raise RuntimeError(f"{name}: complex start or end need a complex dtype, got {d.name}")
     if d.category < dt.FLOAT:
         start, end = int(start), int(end)
+    if is_symbolic(steps) and base is None and not complexes:
+        return _steps_of_sizes(start, end, steps, d, options)
     dt.check_room(steps)
     i, step = np.arange(steps), (end - start) / max(steps - 1, 1)
     if steps > 1:  # from both ends, as PyTorch

@@ -10,6 +10,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.modes import mode
+from pyframe.core.sizes import indices as cut, is_symbolic
 from pyframe.ops.api.public import public
 from pyframe.ops.index.select import index_select
 from pyframe.ops.math.elementwise import copy
@@ -56,6 +57,12 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> t
             f"split expects split_size be non-negative (0 for a size of 0), but got {sizes} for "
             f"size {n}"
         )
+    if is_symbolic((n, sizes)):
+        cuts, left = [], n
+        while left > sizes:  # how many they are, is asked
+            cuts.append(sizes)
+            left = left - sizes
+        return unsafe_split_with_sizes(tensor, [*cuts, left], d)
     step = max(int(sizes), 1)
     cuts = [min(step, n - i) for i in range(0, n, step)] or [0]
     return unsafe_split_with_sizes(tensor, cuts, d)
@@ -110,12 +117,13 @@ def tensor_split(
         if at <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {at}")
         size, more = divmod(n, int(at))
-        return unsafe_split_with_sizes(input, [size + 1] * more + [size] * (int(at) - more), d)
+        cuts = [size + 1 if i < more else size for i in range(int(at))]
+        return unsafe_split_with_sizes(input, cuts, d)
     if at is None:
         raise TypeError("tensor_split: expected indices_or_sections")
-    ends = [slice(0, i).indices(n)[1] for i in mv.as_ints("tensor_split", (at,))]
-    cuts = zip([0, *ends], [*ends, n], strict=True)
-    return tuple([mv.part(input, d, a, max(b - a, 0)) for a, b in cuts])
+    ends = [cut(slice(0, i), n)[1] for i in mv.as_ints("tensor_split", (at,))]
+    pairs = zip([0, *ends], [*ends, n], strict=True)
+    return tuple([mv.part(input, d, a, max(b - a, 0)) for a, b in pairs])
 
 
 def _along(name: str, least: int, dim_of: Callable[[int], int]) -> Callable[..., Any]:
