@@ -14,7 +14,7 @@ from jobs import same
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.capture.compile import MAX_CAPTURES
+from pyframe.capture.compile import MAX_CAPTURES, MAX_SIZES
 
 # --- shapes
 
@@ -63,8 +63,10 @@ def shapes(rng: random.Random, device: str) -> None:
         for got, want in zip(*reversed(results), strict=True):
             same(got, want, f"{text} of {shape}{view}", 1e-4 * math.prod(shape) ** 0.5)
     del own, seen, out, call
-    count = sum(map(len, fast.replays.values()))
-    assert count <= MAX_CAPTURES, f"{text}: {count} captures are kept"
+    kept = [r.sizes is None for some in fast.replays.values() for r in some]
+    fixed, sized = kept.count(True), kept.count(False)
+    assert fixed <= MAX_CAPTURES, f"{text}: {fixed} captures are kept"
+    assert sized <= MAX_SIZES, f"{text}: {sized} sizes are bound"
     del fast
     gc.collect()
     pf.flush()
