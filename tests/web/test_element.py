@@ -585,15 +585,15 @@ def test_writing_is_stopped(page: Page) -> None:
     before = said.inner_text()
     frame.locator("textarea").first.fill("to be or not to be " * 100)
     button = frame.locator("pf-text[part=input] [part=submit]")
-    page.run("self.first = el.predict('a'.repeat(2000)); await null;")
+    page.run("self.first = el.predict('a'.repeat(20000)); await null;")
     frame.get_by_role("button", name="Stop").wait_for()
     assert said.inner_text() == "Writing"
-    page.run("self.second = el.predict('b'.repeat(2000)); await self.first;")
+    page.run("self.second = el.predict('b'.repeat(20000)); await self.first;")
     frame.get_by_text("BBB").wait_for()
     button.click()
     written = page.run("return [await self.first, await self.second]")
-    assert 0 < len(written[0]) < 2000
-    assert 2 < len(written[1]) < 2000
+    assert 0 < len(written[0]) < 20_000
+    assert 2 < len(written[1]) < 20_000
     assert [set(text) for text in written] == [{"A"}, {"B"}]
     assert button.inner_text() == "Write"
     assert said.inner_text() == before
