@@ -106,7 +106,8 @@ def _lying(n: Node, order: tuple[int, ...]) -> Node:
         data = n.data
         if len(shape) < len(order):
             data = data[(None,) * (len(order) - len(shape))]
-            n = Node(None, (), (), data.shape, n.dtype, n.device, data)
+            size = data.shape
+            n = Node(REGISTRY["reshape"], (n,), (size,), size, n.dtype, n.device, data)
         data = data.transpose(order)
         return Node(_op.PERMUTE, (n,), (order,), data.shape, n.dtype, n.device, data)
     back = n.op is _op.PERMUTE and n.attrs == (inverse_order(order),)

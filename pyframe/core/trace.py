@@ -64,7 +64,10 @@ class Trace:
             self.moved.append(at)
             return at
         self.held += n.data.nbytes
-        return self.add(n, (n.shape, n.dtype))
+        if not n.inputs:
+            return self.add(n, (n.shape, n.dtype))
+        base = self.operand(n.inputs[0])  # a part of it, which may be written over
+        return self.add(n, (n.shape, n.dtype, base))
 
     def record(self, n: Node) -> None:
         """Note a new node, the result of an op."""
@@ -123,6 +126,17 @@ class Trace:
                 if known is not None and known[0]() is storage:
                     homes[id(n)] = known[1]
         return roots, homes
+
+    def shown_in_part(self) -> set[int]:
+        """The ids of values that were there already and of which others are parts."""
+        moved = set(self.moved)
+        found = set()
+        for at, n in enumerate(self.nodes):
+            if type(n) is Node and n.inputs and at not in moved:
+                while n.inputs:
+                    n = n.inputs[0]
+                found.add(id(n))
+        return found
 
     def writes(self, storage: Storage, old: Node) -> None:
         """Note that the memory of a storage will be written over, which `old` is."""

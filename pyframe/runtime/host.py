@@ -174,7 +174,12 @@ class _Compiled:
         from pyframe.codegen.numpy.plan import Plan  # which takes a while to import
 
         number, roots = graph.trace.index, {id(n): n for n in graph.roots}
-        in_place = {id(old): roots[i] for i, old in graph.homes.items() if id(old) in number}
+        read = graph.trace.shown_in_part()  # the scheduler does not see that these are its memory
+        in_place = {
+            id(old): roots[i]
+            for i, old in graph.homes.items()
+            if id(old) in number and id(old) not in read
+        }
         moved = map(graph.trace.nodes.__getitem__, graph.trace.moved)
         shown = [(n, n.data) for n in moved if type(n) is Node]  # kernels read where it lies
         try:

@@ -169,6 +169,29 @@ def test_what_was_computed_before_a_write_keeps_its_value() -> None:
         assert sorted(got) == [0, 10, 100, 150]
 
 
+PARTS = [
+    lambda x: x[0:3], lambda x: x[1], lambda x: x[:, 1:3], lambda x: x[::2], lambda x: x.t()[1:4],
+    lambda x: x[1:4].t(), lambda x: x.diagonal(), lambda x: x.reshape(-1)[3:9], lambda x: x.t(),
+    lambda x: x[0].unsqueeze(0), lambda x: x.unfold(0, 2, 1)[0], lambda x: x[2].expand(3, 6),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_that_was_read_before_a_write_is_not_read_late(part: Any) -> None:
+    """What is fused into a later kernel, too: the write may not take the memory before."""
+    x, eye = pf.randn(6, 6), pf.eye(6)
+    pf.flush()
+    for _ in range(5):
+        old = x._node.data.copy()
+        y = part(x) * 3.0
+        x.mul_(-1.0)
+        z = y + (x @ eye).sum()
+        del y
+        want = np.asarray(part(pf.tensor(old)).numpy()) * 3 - old.sum()
+        pf.flush()
+        np.testing.assert_allclose(z._value().data, want, atol=1e-4)
+
+
 def test_a_tensor_keeps_its_memory() -> None:
     """Which a captured function, an exported address or a memory map relies on."""
     net = nn.Linear(4, 4)
