@@ -28,7 +28,7 @@ from pyframe.runtime.executor import Executor
 SEEN = 2  # times that NumPy computes a structure before it is worth compiling
 WORTH = 1 << 26  # elements of its results from which that takes NumPy longer than a compiler
 KEPT = 64  # compiled Programs
-ROOM = 1 << 30  # bytes of their temporaries
+ROOM = 1 << 29  # bytes of their temporaries
 KNOWN = 4096  # structures that are counted
 
 
@@ -200,7 +200,12 @@ class _Compiled:
         self.fixed: set[int] = set()  # slots that are copied to and from these
         self.last = [0] * len(program.slots)  # ids of the arrays of the last run
         self.bound = False
-        self.nbytes = sum([a.nbytes for a in self.plan.own if a is not None])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its own memory."""
+        plan = self.plan
+        return sum([a.nbytes for a in plan.own if a is not None]) + plan.memory.nbytes
 
     def run(self, graph: _Graph) -> None:
         """Compute the roots of a graph."""
