@@ -39,6 +39,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def programs_of_a_file_go() -> Iterator[None]:
+    """What the CPU compiled for recorded work: no other file's tests use it."""
+    yield
+    executor = pf.device("cpu").opened
+    if executor is not None:
+        executor.forget_programs()
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """One worker of pytest-xdist runs all tests of a file that share a page; each has a browser.

@@ -27,7 +27,7 @@ from pyframe.runtime.executor import Executor
 
 SEEN = 2  # times that NumPy computes a structure before it is worth compiling
 WORTH = 1 << 26  # elements of its results from which that takes NumPy longer than a compiler
-KEPT = 64  # compiled Programs
+KEPT = 32  # compiled Programs
 ROOM = 1 << 29  # bytes of their temporaries
 KNOWN = 4096  # structures that are counted
 
@@ -79,6 +79,12 @@ class HostExecutor(Executor):
         with self.lock:
             for trace in list(recording.open.values()):
                 self._flush_trace(trace)
+
+    def forget_programs(self) -> None:
+        """Keep none; what is recorded again is compiled again."""
+        with self.lock:
+            self._kept.clear()
+            self._counts.clear()
 
     def _flush_trace(self, trace: Trace, wanted: Node | None = None) -> None:
         """Compute what tensors hold of a trace, and the node that is asked for."""
