@@ -117,7 +117,10 @@ def tensor_split(
         if at <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {at}")
         size, more = divmod(n, int(at))
-        cuts = [size + 1 if i < more else size for i in range(int(at))]
+        cuts = [size] * int(at)  # which Python refuses at once where there is no room
+        i = 0
+        while i < more:  # what of a size that changes is a question
+            cuts[i], i = size + 1, i + 1
         return unsafe_split_with_sizes(input, cuts, d)
     if at is None:
         raise TypeError("tensor_split: expected indices_or_sections")
