@@ -503,7 +503,7 @@ def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:
 
 
 new: Callable[[Node], Tensor] = None  # type: ignore[assignment]  # see tensor/tensor.py
-can_record: Callable[[], bool] = None  # type: ignore[assignment]  # see runtime/host.py
+can_record: Callable[[], bool] = None  # type: ignore[assignment]  # see runtime/cpu.py
 
 
 def provide(**declared: Any) -> None:

@@ -63,11 +63,12 @@ class Trace:
             at = self.add(n, (op, n.attrs, n.shape, n.dtype, self.operand(n.inputs[0])))
             self.moved.append(at)
             return at
-        self.held += n.data.nbytes
-        if not n.inputs:
-            return self.add(n, (n.shape, n.dtype))
-        base = self.operand(n.inputs[0])  # a part of it, which may be written over
-        return self.add(n, (n.shape, n.dtype, base))
+        what: tuple[Any, ...] = (n.shape, n.dtype)
+        held = self.held + n.data.nbytes
+        if n.inputs:  # a part of what may be written over
+            what = (*what, self.operand(n.inputs[0]))
+        self.held = held
+        return self.add(n, what)
 
     def record(self, n: Node) -> None:
         """Note a new node, the result of an op."""

@@ -110,7 +110,8 @@ def _change_later(self: Tensor, value: Tensor, temporary: bool) -> None:
             if not old.data.flags.writeable:
                 raise _read_only_error()
             here.writes(storage, old)
-        if not temporary or type(new) is not Pending or recorded_in(new) is not here:
+        own = temporary and _is_alone(value)  # a gradient may have saved it
+        if not own or type(new) is not Pending or recorded_in(new) is not here:
             copy = _op.REGISTRY["copy"]
             new = pending(copy, (new,), (), new.shape, new.dtype, new.device)
             here.record(new)

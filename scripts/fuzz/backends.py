@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pyframe as pf
 from pyframe.codegen.numpy import plan
-from pyframe.core import trace
+from pyframe.core import dispatch, trace
 from pyframe.runtime import cpu, host
 
 from .program import Outcome, Program, outcome
@@ -38,7 +39,7 @@ class Backend(NamedTuple):
             return _page().run(program, self.device)
         if self.exports:
             return _exports().run(program)
-        with compiling(self.generator), recording(self.records):
+        with compiling(self.generator), recording(program if self.records else None):
             return outcome(pf, program, self.device, self.wrap)
 
     def suited(self, program: Program) -> Program:
@@ -67,16 +68,20 @@ def compiling(generator: Callable[[], Any]) -> Iterator[None]:
 
 
 @contextmanager
-def recording(all_of_it: bool) -> Iterator[None]:
-    """Let the CPU record also what is small, and compile it at once; or nothing."""
+def recording(program: Program | None) -> Iterator[None]:
+    """Let the CPU record all that a program does, or nothing. When that is computed,
+    and whether by NumPy first, the text of the program decides."""
     limit = trace.recording
-    before = limit.least, host.SEEN
-    limit.least, host.SEEN = (0, 0) if all_of_it else (math.inf, 0)
+    before = limit.least, host.SEEN, dispatch.MOST
+    limit.least = math.inf if program is None else 0
+    if program is not None:
+        n = zlib.crc32(repr(program).encode())
+        host.SEEN, dispatch.MOST = n % 2, (1, 2, 3, 5, 8, 13, 5000)[n // 2 % 7]  # type: ignore[misc]
     try:
         yield
     finally:
         trace.settle()
-        limit.least, host.SEEN = before
+        limit.least, host.SEEN, dispatch.MOST = before  # type: ignore[misc]
 
 
 def _llvm() -> Any:
