@@ -26,19 +26,20 @@ def from_numpy(array: np.ndarray) -> Tensor:
         out = upload(array.array, _device.cpu, d)
         read_again(out, array.source, True)
         return out
-    return from_host(array, d)
+    out = from_host(array, d)
+    out._storage.exposed = True
+    return out
 
 
 def from_host(array: np.ndarray, d: dt.dtype) -> Tensor:
-    """`from_numpy` of an array in which values of dtype `d` are held (bfloat16 in a float32)."""
+    """`from_numpy` of an array that nobody else writes to, in which values of dtype `d` are held
+    (bfloat16 in a float32)."""
     if array.flags.c_contiguous:
-        out = new(Node(None, (), (), array.shape, d, _device.cpu, array))
-    else:  # in the order of memory, seen through a view, as all results lie
-        order = tuple(sorted(range(array.ndim), key=lambda i: -abs(array.strides[i])))
-        lying = array.transpose(order)
-        out = _dispatch.seen_in(new(Node(None, (), (), lying.shape, d, _device.cpu, lying)), order)
-    out._storage.exposed = True
-    return out
+        return new(Node(None, (), (), array.shape, d, _device.cpu, array))
+    # in the order of memory, seen through a view, as all results lie
+    order = tuple(sorted(range(array.ndim), key=lambda i: -abs(array.strides[i])))
+    lying = array.transpose(order)
+    return _dispatch.seen_in(new(Node(None, (), (), lying.shape, d, _device.cpu, lying)), order)
 
 
 def read_again(x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) -> None:

@@ -127,6 +127,24 @@ def test_an_array_that_is_written_to_later_is_not_read_late() -> None:
         np.testing.assert_allclose(y.numpy(), np.full(y.shape, want), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "share",
+    [
+        pf.from_numpy, pf.as_tensor, pf.asarray, pf.from_dlpack,
+        lambda a: pf.frombuffer(a.data, dtype=pf.float32).reshape(6, 6),
+        lambda a: pf.from_numpy(a)[:, :], lambda a: pf.from_numpy(a.T).t(),
+    ],
+)  # fmt: skip
+def test_whatever_shares_an_array_does_not_read_it_late(share: Any) -> None:
+    a = np.ones((6, 6), np.float32)
+    x = share(a)
+    y = (x @ x) + 1
+    a[...] = 50
+    assert y[0, 0].item() == 7
+    x.mul_(2)
+    assert a[0, 0] == 100, "a write is seen at once"
+
+
 def test_an_array_that_was_given_out_is_not_read_late() -> None:
     x = pf.ones(4, 4) * 1
     a = x.numpy()
