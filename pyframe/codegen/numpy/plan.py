@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -51,6 +51,9 @@ class SizedRoutine(NamedTuple):
     numbers: Callable[..., tuple[Any, ...]]  # all that these words have of sizes, in order
 
 
+T = TypeVar("T", bound=Sized | SizedRoutine)
+
+
 class Formulas:
     """What the plans of one Program for many sizes share: its kernels with formulas in them, and
     what they were compiled to."""
@@ -72,19 +75,28 @@ class Formulas:
     def routine(self, key: Any, make: Callable[[], Any]) -> SizedRoutine:
         """The calls of a routine for the sizes of the call at hand. `make` gives them and the store
         that its result is in the place of, or None."""
-        known = self.routines.setdefault(key, [])
+
+        def made() -> Any:
+            store, calls = make() or (-1, [])
+            words = [word for _, some in calls for word in some]
+            wanted = [w.nbytes if isinstance(w, Memory) else w.offset if isinstance(w, Lying) else w
+                      for w in words]  # fmt: skip
+            return store, calls, self.sizes.function(wanted)
+
+        return self._known(SizedRoutine, self.routines.setdefault(key, []), made)
+
+    def _known(self, kind: Callable[..., T], known: list[T], make: Callable[[], Any]) -> T:
+        """One of `known` that holds for the sizes of the call at hand; or another one, with the
+        fields that `make` gives, for those for which the questions that it asks have the same
+        answers."""
         for one in known:
             if one.holds(*self.sizes.now):
                 return one
         with asking(Guards(self.sizes, self.sizes.guards)) as guards:
             assert guards is not None
             before = len(guards.asked)
-            store, calls = make() or (-1, [])
-        words = [word for _, some in calls for word in some]
-        wanted = [w.nbytes if isinstance(w, Memory) else w.offset if isinstance(w, Lying) else w
-                  for w in words]  # fmt: skip
-        holds = self.sizes.holds([*guards.asked][before:])
-        known.append(SizedRoutine(holds, store, calls, self.sizes.function(wanted)))
+            fields = make()
+        known.append(kind(self.sizes.holds([*guards.asked][before:]), *fields))
         return known[-1]
 
     def room(self, slot: int, nbytes: int) -> Array:
@@ -108,24 +120,19 @@ class Formulas:
     def function(self, key: Any, make: Callable[[], Kernel], compiler: Compiler) -> Sized:
         """The compiled function for the sizes of the call at hand. `make` gives the kernel, and may
         ask about sizes; `key` tells it from others."""
-        known = self.compiled.setdefault(key, [])
-        for one in known:
-            if one.holds(*self.sizes.now):
-                return one
-        with asking(Guards(self.sizes, self.sizes.guards)) as guards:
-            assert guards is not None
-            before = len(guards.asked)
+
+        def made() -> Any:
             kernel = make()
             try:
                 printed = compiler.printed(kernel)
-                number, wanted = len(self.functions), (printed.units, *printed.sizes)
-                self.functions.append(printed._replace(units=0))
             except UnsupportedKernelError as error:
                 self.unsupported[kernel] = str(error)
-                number, wanted = -1, ()
-        holds = self.sizes.holds([*guards.asked][before:])
-        known.append(Sized(holds, number, kernel, self.sizes.function(wanted)))
-        return known[-1]
+                return -1, kernel, self.sizes.function(())
+            self.functions.append(printed._replace(units=0))
+            wanted = self.sizes.function((printed.units, *printed.sizes))
+            return len(self.functions) - 1, kernel, wanted
+
+        return self._known(Sized, self.compiled.setdefault(key, []), made)
 
 
 class Present(Sequence[Kernel]):
