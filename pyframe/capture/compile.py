@@ -628,10 +628,12 @@ def compile(
     On the CPU sizes that were two others before are symbols in the third capture, which then is for
     all sizes for which its comparisons of sizes give the same answers. With `dynamic=True` all are,
     and those that `mark_dynamic` names, as soon as one call has shown that replays can follow; with
-    False none is. A number that Python
-    itself wants of a size, as `range()` does, is captured for each size. PyTorch's other options
-    are accepted; of them `disable` alone has an effect.
+    False none is. A number that Python itself wants of a size, as `range()` does, is captured for
+    each size. TypeError for another `dynamic`. PyTorch's other options are accepted; of them
+    `disable` alone has an effect.
     """
+    if dynamic is not None and type(dynamic) is not bool:
+        raise TypeError(f"compile: expected True, False or None for dynamic, got {dynamic!r}")
     if fn is None:
         return functools.partial(compile, disable=disable, dynamic=dynamic)
     return fn if disable else CompiledFunction(fn, dynamic)

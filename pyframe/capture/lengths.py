@@ -217,11 +217,20 @@ _MARKED: dict[int, tuple[weakref.ref[Tensor], set[int]]] = {}  # by the ids of t
 
 def mark_dynamic(t: Tensor, index: int | Sequence[int]) -> None:
     """Let `pf.compile` treat these dims of `t` as sizes that change: the first capture is of them
-    as they are, the second one for many sizes."""
+    as they are, the second one for many sizes. TypeError for what is no tensor or no int,
+    IndexError for a dim that it does not have."""
     dims = [index] if isinstance(index, int) else list(index)
+    odd = [x for x, kind in ((t, Tensor), *[(d, int) for d in dims]) if not isinstance(x, kind)]
+    if odd:
+        raise TypeError(
+            f"mark_dynamic: expected a Tensor and ints for its dims, got {type(odd[0]).__name__}"
+        )
     for d in dims:
         if not -t.ndim <= d < t.ndim:
-            raise IndexError(f"mark_dynamic: dim {d} of a tensor with {t.ndim} dims")
+            raise IndexError(
+                f"mark_dynamic: dim {d} of a tensor with {t.ndim} dims; expected "
+                f"{-t.ndim} to {t.ndim - 1}"
+            )
     me = id(t)
     known = _MARKED.get(me) or (weakref.ref(t, lambda _: _MARKED.pop(me, None)), set())
     known[1].update(d % t.ndim for d in dims)

@@ -98,9 +98,8 @@ class Trace:
         records, mode.records, recording.owner = mode.records, False, threading.get_ident()
         try:
             yield
-            if not self.failed:
-                self.__init__()  # type: ignore[misc]  # lets go of all that it held
-                self.open = False
+            if not self.failed:  # let go of all that it held
+                self.nodes, self.index, self.waiting, self.written = [], {}, [], {}
         except Exception:
             self.failed = True
             raise

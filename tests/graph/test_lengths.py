@@ -232,6 +232,11 @@ def test_marked_dims_change_from_the_second_capture_on() -> None:
     assert f.captured == 3
     with pytest.raises(IndexError, match="dim 2 of a tensor with 2 dims"):
         pf.mark_dynamic(x, [0, 2])
+    for args in ((3, 0), (x, "0"), (x, [0.0])):
+        with pytest.raises(TypeError, match="mark_dynamic: expected a Tensor and ints"):
+            pf.mark_dynamic(*args)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="compile: expected True, False or None for dynamic"):
+        pf.compile(double, dynamic="yes")  # type: ignore[call-overload]
 
 
 def loop(x: pf.Tensor) -> pf.Tensor:
