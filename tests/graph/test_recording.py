@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import threading
 import weakref
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.core import dispatch
 from pyframe.core.node import Pending
 from pyframe.core.trace import recording
 from pyframe.nn import functional as F
@@ -380,8 +382,6 @@ def test_threads_train_side_by_side() -> None:
 
 
 def test_what_is_recorded_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyframe.core import dispatch
-
     monkeypatch.setattr(dispatch, "MOST", 50)
     x = pf.ones(4)
     for _ in range(200):
@@ -412,3 +412,83 @@ def test_captures_and_recorded_work_agree() -> None:
         assert before.sum().item() == pytest.approx(160 * (1 + sum(2 * j for j in range(i))))
         assert got.item() == pytest.approx(w.sum().item())
         pf.flush()
+
+
+# --- programs by chance: parts of what is written to, values that gradients have saved, arrays of
+# NumPy, names that go; computed when `MOST` nodes are recorded
+
+
+def part(x: pf.Tensor, i: int) -> pf.Tensor:
+    """A matrix that depends on a part of `x`."""
+    p = PARTS[i](x)
+    return p.sum() * pf.ones(6, 6) * 0.1 + (p * 2).mean()
+
+
+CHANGES = [
+    "mul_(0.9)", "add_(1.0)", "neg_()", "copy_({y})", "sub_({y} * 0.1)", "relu_()", "t().add_(0.5)",
+    "fill_(2.0)", "clamp_(-9, 9)", "tanh_()", "sigmoid_()", "mul_({y})", "clamp_(max=2).exp_()",
+    "detach().mul_(0.9)",
+]  # fmt: skip
+VALUES = ["t()", "clone()", "flip(0)", "detach()", "tanh()", "clamp(-9, 9).square()"]
+
+
+def program(rng: random.Random) -> str:
+    """Lines on matrices x0, x1, …; what they show goes to `out`."""
+    names, arrays, lines = ["x0", "x1"], 0, []
+    for k in range(2, rng.randrange(7, 18)):
+        x, y, new, kind = rng.choice(names), rng.choice(names), f"x{k}", rng.random()
+        line = f"{new} = {x} {rng.choice('+-*')} {y}"
+        if kind < 0.2:
+            line = f"{new} = {x}.{rng.choice(VALUES)}"
+        elif kind < 0.35:
+            line = f"{new} = part({x}, {rng.randrange(len(PARTS))})"
+        elif kind < 0.45:
+            line = f"{new} = ({x} @ {y}).tanh()"
+        elif kind < 0.65:
+            line, new = f"{x}.{rng.choice(CHANGES).format(y=y)}", ""
+        elif kind < 0.7:
+            line, new = f"out.append({x}.sum().item())", ""
+        elif kind < 0.75:
+            line, new, arrays = f"a{arrays} = {x}.detach().numpy()", "", arrays + 1
+        elif kind < 0.8 and arrays:
+            line, new = f"a{rng.randrange(arrays)}[1] *= 0.5", ""
+        elif kind < 0.88 and len(names) > 2:
+            line, new = f"del {x}" if x in names[2:] else f"{x}.mul_(0.5)", ""
+            names = names if "del" not in line else [n for n in names if n != x]
+        lines.append(line)
+        names += [new] * bool(new)
+    every = ", ".join(names)
+    return "\n".join([*lines, f"s = sum((t * t).sum() for t in ({every},))", "s.backward()",
+                      f"out += [t.detach().clone() for t in ({every},)]"])  # fmt: skip
+
+
+def outcome(text: str, seed: int) -> list[Any]:
+    """What a program shows, and the gradient of its leaf; or its error."""
+    start = np.random.default_rng(seed).standard_normal((2, 6, 6)).astype(np.float32)
+    w, out = pf.tensor(start[0]).requires_grad_(), list[Any]()
+    try:
+        scope = {"x0": w * 1, "x1": pf.tensor(start[1]), "out": out, "part": part, "pf": pf}
+        exec(text, scope)
+        return [*(o if isinstance(o, float) else np.array(o.numpy()) for o in out), w.grad.numpy()]
+    except RuntimeError as error:
+        pf.flush()
+        return [str(error)]
+
+
+@pytest.mark.parametrize("some", range(8))
+def test_programs_by_chance(some: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(20 * some, 20 * some + 20):
+        text = program(random.Random(seed))
+        monkeypatch.setattr(recording, "least", np.inf)
+        want = outcome(text, seed)
+        monkeypatch.setattr(recording, "least", 0)
+        monkeypatch.setattr(dispatch, "MOST", (1, 2, 3, 4, 6, 9, 5000)[seed % 7])
+        monkeypatch.setattr(host, "SEEN", seed % 2)
+        for _ in range(3):
+            found = outcome(text, seed)
+            assert len(found) == len(want), text
+            for a, b in zip(found, want, strict=True):
+                if isinstance(b, str):
+                    assert a == b, text
+                else:
+                    np.testing.assert_allclose(a, b, rtol=5e-3, atol=5e-3, err_msg=text)
