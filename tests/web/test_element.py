@@ -947,6 +947,12 @@ STATS = """const stats = async () => {
     const found = await probe.predict([0]);
     probe.remove();
     return [...found.data];
+};
+const settled = async () => {  // what was under way when training ended has gone
+    for (let last = ""; ; ) {
+        const now = await stats();
+        if (last === (last = String(now.slice(1)))) return now;
+    }
 };"""
 COUNT = f"""{MAKE}
 from pyframe.web import Demo, Values, Position
@@ -981,9 +987,9 @@ def test_two_thousand_steps(page: Page) -> None:
     before, after = page.run(
         f"""{STATS}
         await el.train({{ steps: 100 }});
-        const before = await stats();
+        const before = await settled();
         await el.train({{ steps: 2000 }});
-        return [before, await stats()];"""
+        return [before, await settled()];"""
     )
     assert before[1:] == after[1:]
     assert after[0] < before[0] + 10  # buffers: a few come and go with what runs just then
@@ -1008,9 +1014,9 @@ def test_fifty_elements(page: Page) -> None:
             made.remove();
         }};
         await one();
-        const before = await stats();
+        const before = await settled();
         for (let i = 0; i < 50; i++) await one(i % 5);
-        return [before, await stats()];"""
+        return [before, await settled()];"""
     )
     assert grown[0][1:] == grown[1][1:]
     assert grown[1][0] < grown[0][0] + 10  # buffers: a few come and go with what runs just then
