@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 CLOSE = {"float64": (1e-7, 1e-9)}  # (rtol, atol) of a dtype; of the others 1e-4 and 1e-5
+
+
+def import_torchvision() -> Any:
+    """Its compiled half may not fit a CPU build of PyTorch: then the operators that it would
+    register are declared, so that the rest can be imported. ImportError where it is missing."""
+    import torch
+
+    found = importlib.util.find_spec("torchvision")
+    try:
+        return importlib.import_module("torchvision")
+    except RuntimeError:
+        for name in [n for n in sys.modules if n.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+    source = (Path(str(found and found.origin)).parent / "_meta_registrations.py").read_text()
+    library = torch.library.Library("torchvision", "DEF")
+    torch._torchvision_operators = library  # type: ignore[attr-defined]  # lives as long as torch
+    for name in {"nms", "qnms", *re.findall(r'register_meta\("(\w+)"', source)}:
+        library.define(f"{name}(Tensor a) -> Tensor")
+    return importlib.import_module("torchvision")
 
 
 def array(x: Any) -> Any:

@@ -8,7 +8,6 @@ import gc
 import importlib.util
 import os
 import random
-import re
 import signal
 import sys
 import tracemalloc
@@ -31,6 +30,7 @@ import numpy as np
 import pytest
 
 import pyframe as pf
+from tests.compared import import_torchvision
 
 TESTS = Path(__file__).parent
 
@@ -174,22 +174,11 @@ def torch() -> Any:
 
 @pytest.fixture(scope="session")
 def torchvision(torch: Any) -> Any:
-    """The oracle for images. Its compiled half may not fit a CPU build of PyTorch: then the
-    operators that it would register are declared, so that the rest can be imported."""
-    found = importlib.util.find_spec("torchvision")
-    if found is None:
-        pytest.skip("torchvision, the oracle for images, is missing (scripts/test)")
+    """The oracle for images."""
     try:
-        return importlib.import_module("torchvision")
-    except RuntimeError:
-        for name in [n for n in sys.modules if n.partition(".")[0] == "torchvision"]:
-            del sys.modules[name]
-    source = (Path(str(found.origin)).parent / "_meta_registrations.py").read_text()
-    library = torch.library.Library("torchvision", "DEF")
-    torch._torchvision_operators = library  # declared for as long as it lives
-    for name in {"nms", "qnms", *re.findall(r'register_meta\("(\w+)"', source)}:
-        library.define(f"{name}(Tensor a) -> Tensor")
-    return importlib.import_module("torchvision")
+        return import_torchvision()
+    except ImportError:
+        pytest.skip("torchvision, the oracle for images, is missing (scripts/test)")
 
 
 @pytest.fixture(autouse=True)

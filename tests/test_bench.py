@@ -160,3 +160,15 @@ def test_roofline(device: str) -> None:
     assert roof.read_latency == 0 if device == "cpu" else 0 < roof.read_latency < math.inf
     assert roof.adapter in repr(roof)
     assert "GFLOP/s" in repr(roof)
+
+
+def test_nets(bench: ModuleType, torchvision: Any, tmp_path: Path) -> None:
+    """All nine are alike in PyTorch and in pyframe; torch.compile has a line of its own."""
+    import nets
+    from run import agreed, make_sides
+
+    for case in nets.CASES:
+        sides = make_sides(case, "cpu", sys.modules["torch"], True)
+        assert [side.name for side in sides] == ["PyTorch", "eager", "compiled"]
+        assert "loss of step 1" in agreed(case, sides, 1)
+    assert len(nets.CASES) == 9

@@ -28,6 +28,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--growth", action="store_true", help="how cost grows with the work")
     parser.add_argument("--guards", action="store_true", help="what looking before a replay costs")
     parser.add_argument("--fit", action="store_true", help="Model.fit beside a loop by hand")
+    parser.add_argument("--nets", action="store_true", help="nine nets, torch.compile beside them")
     parser.add_argument("--ops", action="store_true", help="one op at a time, worst first")
     parser.add_argument("--out", type=Path, metavar="FILE.md", help="(growth: with FILE.svg)")
     return parser.parse_args(argv)
@@ -61,36 +62,40 @@ def import_torch(threads: int) -> ModuleType:
     return torch
 
 
-def make_sides(case: Any, device: str, torch: ModuleType, quick: bool) -> list[Any]:
-    """PyTorch, and pyframe both ways."""
+def make_sides(case: Any, device: str, torch: Any, quick: bool, both: bool = False) -> list[Any]:
+    """PyTorch, and pyframe both ways; PyTorch both ways too if `both`."""
     import pyframe as pf
     from pyframe.tools.bench.measure import Side
 
     sizes = case.quick if quick else case.sizes
     there = "cuda" if device == "gpu" and torch.cuda.is_available() else "cpu"
-    return [
+    sides = [
         Side("PyTorch", case.make(torch, there, lambda f: f, **sizes)),
         Side("eager", case.make(pf, device, lambda f: f, **sizes)),
         Side("compiled", case.make(pf, device, pf.compile, **sizes)),
     ]
+    if both:
+        torch._dynamo.reset()
+        sides.append(Side("torch.compile", case.make(torch, there, torch.compile, **sizes)))
+    return sides
 
 
-def agreed(case: Any, sides: Sequence[Any]) -> str:
-    """What the third run gives on each side; SystemExit where it differs."""
+def agreed(case: Any, sides: Sequence[Any], runs: int = 3) -> str:
+    """What the last of so many runs gives on each side; SystemExit where it differs."""
     from pyframe.tools.bench.measure import agree
 
     try:
-        results = agree(case.name, sides)
+        results = agree(case.name, sides, runs)
     except RuntimeError as error:
         raise SystemExit(str(error)) from None
     if results["PyTorch"].ndim:
         return ""
     losses = ", ".join(f"{name} {float(result):.5f}" for name, result in results.items())
-    return f"- {case.name}, loss of the third step: {losses}"
+    return f"- {case.name}, loss of step {runs}: {losses}"
 
 
 HEAD = [
-    "", "pyframe", "pyframe, ms: min / median / max", "PyTorch, ms: min / median / max", "ratio",
+    "", "mode", "ms: min / median / max", "PyTorch, ms: min / median / max", "ratio",
     "target", "met", "of the roof",
 ]  # fmt: skip
 
@@ -100,21 +105,24 @@ def compare(args: argparse.Namespace) -> list[str]:
     torch = import_torch(args.threads)
     from pyframe.tools.bench import roofline
     from pyframe.tools.bench.measure import about, in_turns, table
-    from pyframe.tools.bench.workloads import CASES
 
+    if args.nets:
+        from nets import CASES
+    else:
+        from pyframe.tools.bench.workloads import CASES
     out = ["# pyframe and PyTorch", "", *about(args.threads, [args.device], torch)]
     roof = roofline(args.device)
     results, checks = [], []
     for case in CASES:
         if args.only and case.key not in args.only:
             continue
-        sides = make_sides(case, args.device, torch, args.quick)
-        checks.append(agreed(case, sides))
+        sides = make_sides(case, args.device, torch, args.quick, args.nets)
+        checks.append(agreed(case, sides, 1 if args.nets else 3))
         times = in_turns(sides, args.repeats, 0.0 if args.quick else 0.1)
         work = case.work(case.quick if args.quick else case.sizes) if case.work else 0.0
         results += [(case, s.name, times[s.name], times["PyTorch"], work) for s in sides[1:]]
     roof = roof.best(roofline(args.device))  # in case something else ran for a while
-    out += [f"- {roof}", f"- {args.repeats} rounds; ratio: pyframe's median over PyTorch's", ""]
+    out += [f"- {roof}", f"- {args.repeats} rounds; ratio: the median over PyTorch's", ""]
     return [*out, *table(HEAD, [row(*r, roof) for r in results]), "", *filter(None, checks)]
 
 

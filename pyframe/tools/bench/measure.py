@@ -54,18 +54,21 @@ def in_turns(sides: Sequence[Side], repeats: int, sample: float) -> dict[str, li
     return times
 
 
-def agree(what: str, sides: Sequence[Side]) -> dict[str, np.ndarray]:
-    """What the third run gives on each side. RuntimeError where one differs from the first."""
+def agree(what: str, sides: Sequence[Side], runs: int = 3) -> dict[str, np.ndarray]:
+    """What the last of so many runs gives on each side. RuntimeError where one differs from the
+    first."""
     results: dict[str, np.ndarray] = {}
     for side in sides:
-        for _ in range(3):
+        for _ in range(runs):
             out = side.run()
         results[side.name] = value(out)
     first = results[sides[0].name]
     for name, result in results.items():
         off = float(np.abs(result - first).max())
         if not off <= TOLERANCE * max(1.0, float(np.abs(first).max())):
-            raise RuntimeError(f"{what}: {name} differs from {sides[0].name} by {off} after 3 runs")
+            raise RuntimeError(
+                f"{what}: {name} differs from {sides[0].name} by {off} after {runs} runs"
+            )
     return results
 
 
