@@ -15,7 +15,7 @@ from pyframe.core import dtypes as dt, host_memory, op as _op
 from pyframe.core.devices import cpu, device as Device, flush
 from pyframe.core.grad_node import GradNode, split
 from pyframe.core.modes import mode, set_inference
-from pyframe.core.node import Node, Pending, is_array, pending
+from pyframe.core.node import Node, Pending, is_array, is_exposed, pending
 from pyframe.core.op import MOVEMENT, REGISTRY, ROUTINE, Op, Turned
 from pyframe.core.trace import HELD, MOST, recording, settle, trace
 from pyframe.core.view import inverse_order, memory_order
@@ -216,6 +216,7 @@ def computed(
     if data is None:
         for n in nodes:
             if type(n) is Pending or n.data.size >= least:
+                x = y = None  # `is_exposed` counts who holds the array
                 out = _later(op, inputs, attrs, nodes, shape, dtype, device)
                 if out is not None:
                     return out
@@ -297,7 +298,7 @@ def _later(
             return None
         if type(n) is Pending:
             some = True
-        elif type(x) is not Node and x._storage.exposed:
+        elif type(x) is not Node and x._storage.exposed and is_exposed(x._storage):
             exposed = True
     if op.alias:
         if not some or op.view is None:
@@ -335,7 +336,7 @@ def _later(
 
 def _own(x: Any, n: Node) -> Node:
     """A copy of an operand, if others may write to its memory."""
-    if type(x) is Node or type(n) is Pending or not x._storage.exposed:
+    if type(x) is Node or type(n) is Pending or not is_exposed(x._storage):
         return n
     return Node(None, (), (), n.shape, n.dtype, n.device, n.data.copy())
 

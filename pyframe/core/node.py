@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
@@ -125,14 +126,14 @@ class Storage:
     `writes` counts all writes: a view looks there whether its own node is out of date. `version`
     counts those that autograd minds: not those through `x.data`, and none (it is UNCOUNTED) to the
     memory of inference tensors. `exposed` says that others than tensors may write to the memory: a
-    NumPy array that shares it, or who knows its address.
+    NumPy array that shares it, or (ADDRESS) who knows its address; see `is_exposed`.
     """
 
     __slots__ = ("__weakref__", "exposed", "node", "version", "writes")
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.exposed = False
+        self.exposed: bool | str = False
         self.version = self.writes = 0
 
     def wrote(self, times: int = 1) -> None:
@@ -148,6 +149,32 @@ class Storage:
 
 
 UNCOUNTED = -1  # the version of inference tensors
+ADDRESS = "address"  # what is exposed for good
+
+
+def is_exposed(storage: Storage) -> bool:
+    """Whether others than tensors may write to the memory: not if the storage is all that is left
+    of who held the array that it was made of."""
+    if storage.exposed is True and type(storage.node) is Node:
+        held: Any = storage.node, "data"
+        while _references(*held) == _ONE:
+            array = getattr(*held)
+            if type(array) is not np.ndarray:
+                break
+            if array.base is None:
+                storage.exposed = not array.flags.owndata
+                break
+            held = array, "base"
+    return bool(storage.exposed)
+
+
+def _references(holder: Any, name: str) -> int:
+    """How many references there are to what one attribute holds."""
+    found = getattr(holder, name)
+    return sys.getrefcount(found)
+
+
+_ONE = _references(slice(object()), "stop")
 
 
 def toposort(roots: Sequence[Node]) -> list[Node]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
-from pyframe.core.node import Storage
+from pyframe.core.node import ADDRESS, Storage
 from pyframe.core.sizes import UnfitSizesError, is_symbolic
 from pyframe.core.trace import settle
 
@@ -89,7 +89,7 @@ def data_ptr(self: Tensor) -> int:
     """The address of the first element; on the GPU a number that only tells places apart."""
     if not self.device.always_lazy:
         settle()
-        self._storage.exposed = True
+        self._storage.exposed = ADDRESS
     return address(self)
 
 

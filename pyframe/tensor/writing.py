@@ -15,7 +15,15 @@ import numpy as np
 from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import inference_mode, mode, no_grad
-from pyframe.core.node import UNCOUNTED, Pending, Storage, is_array, pending, recorded_in
+from pyframe.core.node import (
+    UNCOUNTED,
+    Pending,
+    Storage,
+    is_array,
+    is_exposed,
+    pending,
+    recorded_in,
+)  # fmt: skip
 from pyframe.core.trace import settle, trace
 from pyframe.tensor.view_chain import restriction, undone
 
@@ -98,7 +106,9 @@ def written_later(self: Tensor, value: Tensor) -> bool:
 
 def _is_alone(x: Tensor) -> bool:
     """Whether nobody but this tensor of the CPU sees its memory."""
-    return not x._view_chain and not x._storage.exposed and sys.getrefcount(x._storage) == _ALONE
+    return (
+        not x._view_chain and not is_exposed(x._storage) and sys.getrefcount(x._storage) == _ALONE
+    )
 
 
 def _change_later(self: Tensor, value: Tensor, temporary: bool) -> None:

@@ -147,6 +147,28 @@ def test_whatever_shares_an_array_does_not_read_it_late(share: Any) -> None:
     assert a[0, 0] == 100, "a write is seen at once"
 
 
+@pytest.mark.parametrize("cut", [lambda a: a, lambda a: a.reshape(-1).reshape(4, 4)])
+@pytest.mark.parametrize("held", [False, True])
+def test_an_array_that_nobody_holds_any_more_is_the_tensors_own(cut: Any, held: bool) -> None:
+    a = np.ones((4, 4), np.float32)
+    x = pf.from_numpy(cut(a))
+    rows = a[1:] if held else None
+    del a
+    y = x + 1
+    assert waits(y) != held
+    if rows is not None:
+        rows[...] = 5
+    x.mul_(2)
+    assert y.sum().item() == 32
+    assert x.sum().item() == (128 if held else 32)
+
+
+def test_memory_whose_address_is_known_is_not_read_late() -> None:
+    x = pf.from_numpy(np.ones((4, 4), np.float32))
+    assert x.data_ptr()
+    assert not waits(x + 1)
+
+
 def test_an_array_that_was_given_out_is_not_read_late() -> None:
     x = pf.ones(4, 4) * 1
     a = x.numpy()
@@ -392,7 +414,8 @@ def test_what_is_recorded_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_large_argument_is_copied_only_for_products() -> None:
     """NumPy may write to it: an elementwise op computes at once, a product takes a copy."""
-    x = pf.from_numpy(np.ones((4, 4), np.float32))
+    a = np.ones((4, 4), np.float32)
+    x = pf.from_numpy(a)
     assert not waits(x + 1)
     assert waits(x @ x)
 
