@@ -160,6 +160,13 @@ def test_kernels_give_what_their_fallbacks_give(name: str, device: str) -> None:
     np.testing.assert_allclose(got.cpu(), want, 1e-5, 1e-5)
 
 
+def test_more_products_than_a_grid_has_places(gpu: str) -> None:
+    """A dimension of a grid takes 65535 workgroups; products of a batch lie in one line."""
+    a, b = _floats(70_000, 2, 3), _floats(70_000, 3, 1)
+    found = (pf.tensor(a, device=gpu) @ pf.tensor(b, device=gpu)).cpu().numpy()
+    np.testing.assert_allclose(found, a @ b, rtol=1e-6, atol=1e-6)
+
+
 # --- several results: attention with the logarithm of the sum of exponentials of its scores
 
 ATTENTION = """

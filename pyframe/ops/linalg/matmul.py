@@ -15,7 +15,7 @@ import numpy as np
 from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, runs_kernel
-from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op
+from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall
 from pyframe.ops.api.public import public
@@ -66,8 +66,9 @@ def _plan(call: KernelCall) -> tuple[Constants, Grid]:
     k = call.operands[0][-1]
     ty = min(16, _power_of_two(-(-m // 4)))
     tx = min(16 if ty > 8 else 32, _power_of_two(-(-n // 4)))
-    grid = (-(-n // (4 * tx)), -(-m // (4 * ty)), math.prod(batch))
-    return {"M": m, "N": n, "K": k, "TX": tx, "TY": ty}, grid
+    groups = math.prod(batch) * -(-m // (4 * ty)) * -(-n // (4 * tx))
+    consts: Constants = {"M": m, "N": n, "K": k, "BATCH": math.prod(batch), "TX": tx, "TY": ty}
+    return consts, in_a_line(groups)
 
 
 def _power_of_two(n: int) -> int:
