@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import re
@@ -127,6 +128,19 @@ def test_counters(bench: ModuleType, gpu: str, capsys: pytest.CaptureFixture[str
     assert compiled[5] == "0 / 0 / 0", "everything is made once"
     assert float(compiled[7].rpartition("= ")[2]) > 0
     assert float(compiled[9]) > 0
+
+
+def test_planned(
+    bench: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plans = importlib.import_module("planned")
+    called = next(p for p in plans.PLANS if p.name == "autoencoder, 400 digits, called")
+    monkeypatch.setattr(plans, "PLANS", [called])
+    assert bench.main(["--planned"]) == 0
+    ((row,),) = tables(capsys.readouterr().out)
+    assert row[0] == called.name
+    assert int(row[1]) > 0
+    assert row[3].endswith("B")
 
 
 def test_growth(bench: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pyframe.core.dtypes import dtype as DType
+from pyframe.core.limits import LEAST, Limits
 from pyframe.core.op import ELEMENTWISE, REDUCTION, REGISTRY, Op
 from pyframe.core.view import IndexMap, View
 from pyframe.core.words import columns, plural
@@ -190,6 +191,40 @@ def _apart(program: Program, moved: dict[int, int]) -> int:
             total += max(end - max(ends[slot.region], slot.offset), 0)
             ends[slot.region] = max(ends[slot.region], end)
     return total
+
+
+class Totals(NamedTuple):
+    """What Programs cost together on a GPU; of buffers the most that one of them holds."""
+
+    dispatches: int
+    workgroups: int
+    bytes_moved: int
+    flops: int
+    peak_bytes: int
+    texts: int  # different ones
+    letters: int  # of these texts
+
+    def __str__(self) -> str:
+        return (
+            f"{self.dispatches} dispatches of {si(self.workgroups)} workgroups, "
+            f"{si(self.bytes_moved, 'B')} moved, {si(self.flops)} FLOPs, "
+            f"{si(self.peak_bytes, 'B')} at once, {self.texts} texts of {si(self.letters)} letters"
+        )
+
+
+def totals(programs: Sequence[Program], limits: Limits = LEAST) -> Totals:
+    """The sums over Programs for GPUs of these limits."""
+    from pyframe.codegen.wgsl.printer import generate
+
+    steps = [p.kernels[s.kernel] for p in programs for s in p.steps]
+    moved = [sum(loads.values()) + sum(stores.values())
+             for p in programs for loads, stores in traffic(p)]  # fmt: skip
+    texts = {generate(k, limits).code for p in programs for k in p.kernels}
+    return Totals(
+        len(steps), sum(math.prod(generate(k, limits).grid) for k in steps), sum(moved),
+        sum(map(kernel_flops, steps)), max((p.peak_bytes for p in programs), default=0),
+        len(texts), sum(map(len, texts)),
+    )  # fmt: skip
 
 
 def table(program: Program) -> Table:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from argparse import Namespace
 from typing import Any, NamedTuple
 
 import pyframe as pf
-from pyframe.graph.program import INPUT, Load, Program
+from pyframe.graph.program import Program
 from pyframe.tools.bench.measure import about, table
 from pyframe.tools.bench.workloads import BATCHES, CASES, Case, wait
+from pyframe.tools.cost import least_bytes, totals
 
 WARM_UP = 2 * BATCHES
 STEPS = BATCHES
@@ -48,30 +48,6 @@ def count(run: Any, device: str) -> Counts:
     return counts
 
 
-def least_bytes(program: Program) -> int:
-    """Each input read once, each result written once."""
-    inputs = sum(s.nbytes for s in program.slots if s.kind == INPUT)
-    return inputs + sum(program.slots[i].nbytes for i in program.outputs)
-
-
-def moved_bytes(program: Program) -> int:
-    """What the kernels read and write, each element of a buffer counted once a kernel."""
-    total = 0
-    for step in program.steps:
-        kernel = program.kernels[step.kernel]
-        operands = kernel.routine.operands if kernel.routine else ()
-        loads = [i for code in (kernel.code, *(e.code for e in operands)) for i in code]
-        for accesses in ([i for i in loads if isinstance(i, Load)], kernel.stores):
-            touched: dict[int, int] = {}
-            for a in accesses:
-                view = a.index_map[0]
-                elements = math.prod(n for n, s in zip(view.shape, view.strides, strict=True) if s)
-                nbytes = elements * a.dtype.device_itemsize
-                touched[a.binding] = touched.get(a.binding, 0) + nbytes
-            total += sum(min(n, program.slots[step.slots[b]].nbytes) for b, n in touched.items())
-    return total
-
-
 HEAD = [
     "step", "dispatches", "target", "met", "submits", "pipelines / bind groups / buffers made",
     "bytes uploaded", "bytes moved / least", "host µs a dispatch", "peak MiB",
@@ -81,9 +57,8 @@ HEAD = [
 def row(case: Case, mode: str, counts: Counts, programs: list[Program]) -> list[Any]:
     """A line of the table."""
     goal = case.dispatches if mode == "compiled" else None
-    moved, least, peak = (
-        sum(map(f, programs)) for f in (moved_bytes, least_bytes, lambda p: p.peak_bytes)
-    )
+    t = totals(programs)
+    moved, least = t.bytes_moved, sum(map(least_bytes, programs))
     return [
         f"{case.key} {case.name}, {mode}",
         f"{counts.dispatches:g}",
@@ -94,7 +69,7 @@ def row(case: Case, mode: str, counts: Counts, programs: list[Program]) -> list[
         f"{counts.uploaded:g}",
         f"{moved / 2**20:.3g} MiB / {least / 2**20:.3g} MiB = {moved / least:.2f}" if least else "",
         f"{1e6 * counts.host / max(counts.dispatches, 1):.1f}",
-        f"{peak / 2**20:.3g}" if programs else "",
+        f"{t.peak_bytes / 2**20:.3g}" if programs else "",
     ]
 
 

@@ -25,6 +25,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=cpus(), help="of both (the process's CPUs)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only whether it works")
     parser.add_argument("--counters", action="store_true", help="what a step does on the GPU")
+    parser.add_argument("--planned", action="store_true", help="what networks do on a large GPU")
     parser.add_argument("--growth", action="store_true", help="how cost grows with the work")
     parser.add_argument("--guards", action="store_true", help="what looking before a replay costs")
     parser.add_argument("--fit", action="store_true", help="Model.fit beside a loop by hand")
@@ -155,6 +156,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     set_environment(args.threads)
     if args.counters:
         from counters import report
+    elif args.planned:
+        from planned import report
     elif args.growth:
         from growth import report
     elif args.guards:
