@@ -357,18 +357,26 @@ class Stored:
     def store_operands(self, k: int, heavy: set[int]) -> None:
         """Store what reduction or routine `k` should not compute for itself: an operand with a
         loop in it, where this gives a loop in a long loop; and what a routine reads often, if it
-        is more than a step away from a buffer of another one (on the CPU all of it)."""
+        is more than a step away from a buffer of another one (on the CPU all of it). Of a copy it
+        is what is copied: the windows of a convolution are much more than the image."""
         n, routine = self.order.nodes[k], self.order.kinds[k] == ROUTINE
         if not routine and not _is_long(n.inputs[0].shape, n.shape):
             return
         host = self.limits.host
         for i in self.order.inputs[k]:
             base = self.order.computed_base(i)
+            while base is not None and base not in self.nodes and self.copies(base) and not host:
+                base = self.order.computed_base(self.order.inputs[base][0])
             if base is None or base in self.nodes:
                 continue
             often = self.loads[base] & heavy and self.cost[base] > 2
             if (base in self.looping and not host) or (routine and (host or often)):
                 self.store(base, k)
+
+    def copies(self, k: int) -> bool:
+        """Whether node `k` is another value in another layout."""
+        op = self.order.nodes[k].op
+        return op is not None and op.name == "copy"
 
     def note(self, k: int) -> None:
         """Note what node `k` costs and reads when a consumer computes it."""
