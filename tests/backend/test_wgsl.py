@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -138,3 +139,52 @@ def test_every_primitive_has_text() -> None:
     known = {name for name, _ in scalars.CALLS} | scalars.OPERATORS.keys() | {"neg", "not"}
     assert s.PRIMITIVES - known == {"narrow"}
     assert ("narrow to bfloat16", "f32") in scalars.CALLS
+
+
+# --- rows and columns, by threads that share a result and by one alone
+
+
+@pytest.fixture(params=[False, True], ids=["together", "alone"])
+def form(gpu: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The GPU, whose threads share results, or each has its own as on a software adapter."""
+    executor = pf.device(gpu).executor
+    executor.forget_programs()
+    before = executor.backend.limits
+    executor.backend.limits = dataclasses.replace(before, alone=request.param)
+    yield gpu
+    executor.backend.limits = before
+    executor.forget_programs()
+
+
+def _hard(*shape: int) -> Any:
+    """Numbers whose exponentials overflow, with a row of -inf and one that has inf in it."""
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    x[0] *= 1e4
+    x[1, 1:] = -np.inf
+    return x
+
+
+ROWS: dict[str, Callable[[Any, Any], Any]] = {
+    "softmax": lambda F, x: F.softmax(x, -1),
+    "log_softmax": lambda F, x: F.log_softmax(x, -1),
+    "layer_norm": lambda F, x: F.layer_norm(
+        x.clamp(-9, 9) * pf.arange(x.shape[1], device=x.device).cos(), x.shape[1:]
+    ),
+    "cross_entropy": lambda F, x: F.cross_entropy(x, (x[:, 0] * 0).long(), reduction="none"),
+    "columns": lambda F, x: x.clamp(-9, 9).sum(0),
+    "argmax": lambda F, x: x.gather(1, x.argmax(-1, True)).clamp(-9, 9),
+    "whole": lambda F, x: x.clamp(-9, 9).softmax(-1).square().sum(),
+}
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (5, 33), (7, 300), (70, 65), (4, 5000)])
+@pytest.mark.parametrize("name", ROWS)
+def test_rows(form: str, name: str, shape: tuple[int, int]) -> None:
+    found = []
+    for device in ("cpu", form):
+        x = pf.tensor(_hard(*shape), device=device, requires_grad=True)
+        y = ROWS[name](pf.nn.functional, x)
+        (g,) = pf.autograd.grad((y * y.detach().cos()).sum(), x)
+        found.append([y.detach().cpu().numpy(), g.cpu().numpy()])
+    for got, want in zip(*found, strict=True):
+        np.testing.assert_allclose(want, got, 1e-4, 1e-5)

@@ -37,7 +37,7 @@ def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
     if kernel.routine is not None:
         body, grid = _routine(kernel, nest, limits)
     else:
-        body, grid = (reduction_kernel if len(nest.levels) > 1 else _map)(nest)
+        body, grid = reduction_kernel(nest, limits) if len(nest.levels) > 1 else _map(nest)
     code = library.with_includes(_bindings(kernel) + _naming_all(kernel, body), scalars.definition)
     if "f16" in code:
         code = "enable f16;\n" + code

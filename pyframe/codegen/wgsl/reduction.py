@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from pyframe.codegen.wgsl import scalars
 from pyframe.codegen.wgsl.block import FLAT, GROUPS, MAIN, THREADS, Block, indented
+from pyframe.core.limits import Limits
 from pyframe.core.op import Grid, in_a_line
 from pyframe.graph.loops import Let, Loop, Nest, Write
 from pyframe.graph.program import combine_of, dtype_of
@@ -20,6 +21,7 @@ from pyframe.graph.scalar import Scalar, meaning_of
 
 ONE_THREAD = 32  # elements: fewer are reduced by one thread
 MANY_RESULTS = 1 << 13  # side by side: each thread reduces one
+FEW_RESULTS = 4  # where threads do best alone: fewer are reduced by several all the same
 COLUMNS = 16  # neighbouring results that a workgroup reduces together, where they lie side by side
 SUMMED = 32  # numbers that one thread adds one after the other
 ROUNDS = 1 << 13  # of a loop: Mesa's software driver stops a thread after 65535 of all its loops
@@ -44,9 +46,10 @@ class Sharing(NamedTuple):
         return self.results if self.neighbours else 1
 
 
-def sharing(nest: Nest) -> Sharing:
-    """One thread has a result where little is reduced, less if the elements are stored too, or
-    where results are many and lie side by side. Else a workgroup's threads share one or some."""
+def sharing(nest: Nest, limits: Limits) -> Sharing:
+    """One thread has a result where little is reduced, less if the elements are stored too, where
+    results are many and lie side by side, or where threads do best alone. Else a workgroup's
+    threads share one or some."""
     results, n = nest.size(0), nest.size(1)
     last = max((d for d, m in enumerate(nest.space) if m != 1), default=0)
     neighbours = last in nest.levels[0]
@@ -54,7 +57,8 @@ def sharing(nest: Nest) -> Sharing:
     if not twice:
         little = n <= ONE_THREAD // 2
         only_read = n <= ONE_THREAD and not any(nest.level_of(s) for s in nest.stores)
-        if little or only_read or (neighbours and results >= MANY_RESULTS):
+        many = (neighbours and results >= MANY_RESULTS) or (limits.alone and results >= FEW_RESULTS)
+        if little or only_read or many:
             return Sharing(1, False)
     if twice:
         return Sharing(THREADS, neighbours)
@@ -227,9 +231,9 @@ def _beats(wins: Callable[[Scalar, Scalar], Scalar], kind: str) -> Scalar:
     return wins(a, b) | (~wins(b, a) & (j < i))
 
 
-def reduction_kernel(nest: Nest) -> tuple[str, Grid]:
+def reduction_kernel(nest: Nest, limits: Limits) -> tuple[str, Grid]:
     """The text of a kernel that reduces, and its workgroups."""
-    how, results = sharing(nest), nest.size(0)
+    how, results = sharing(nest, limits), nest.size(0)
     made = _Reductions(nest, how)
     block = Block(nest)
     made.statements(block, nest.body)
