@@ -11,14 +11,14 @@ from pyframe.tools.bench.plans import PLANS, Plan
 
 # dispatches, MB moved, GFLOPs, MB at once, texts, thousands of letters
 BOUNDS = {
-    "ResNet-18, 32 images, trained": (195, 9630, 382, 1450, 110, 293),
+    "ResNet-18, 32 images, trained": (195, 6820, 382, 1250, 110, 293),
     "ResNet-18, 32 images, called": (23, 852, 119, 224, 20, 76.3),
-    "MobileNet v2, 32 images, trained": (419, 14700, 67, 2780, 227, 605),
+    "MobileNet v2, 32 images, trained": (419, 14380, 67, 2780, 231, 605),
     "MobileNet v2, 32 images, called": (54, 1800, 20.7, 286, 32, 127),
-    "autoencoder, 64 digits, trained": (39, 31.4, 0.45, 7.22, 33, 95),
+    "autoencoder, 64 digits, trained": (39, 29.3, 0.45, 6.97, 33, 94.6),
     "autoencoder, 400 digits, called": (8, 29.8, 1.19, 9.77, 8, 28.8),
-    "UNet, 8 images of 128 x 128, trained": (201, 9020, 606, 1760, 119, 296),
-    "convolution 512 -> 512 of 7 x 7, batch 64, trained": (7, 1320, 30, 645, 7, 11.7),
+    "UNet, 8 images of 128 x 128, trained": (201, 7160, 606, 1490, 119, 302),
+    "convolution 512 -> 512 of 7 x 7, batch 64, trained": (7, 110, 30, 48.3, 7, 11.7),
     "LSTM, 2 layers of 512, 32 x 64": (557, 3590, 119, 567, 351, 1070),
     "GPT-2 small, 2 layers, 4 x 1024": (89, 17600, 1390, 4400, 52, 126),
 }

@@ -16,10 +16,11 @@ from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
+from pyframe.core.sizes import is_symbolic, number
 from pyframe.core.view import window_count
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall, into_dim, out_of_dim
-from pyframe.ops.linalg.matmul import matmul, matmul_op
+from pyframe.ops.linalg.matmul import LONG, matmul, matmul_op
 from pyframe.ops.math.complex import conj
 from pyframe.ops.reduce.reductions import sum as sum_
 from pyframe.ops.shape import movement as mv
@@ -27,6 +28,8 @@ from pyframe.ops.spatial import sliding
 from pyframe.tensor import Tensor
 
 Shape = tuple[int, ...]
+TILE = 64  # rows and columns of a product that a workgroup computes
+BUSY = 128  # workgroups that keep a GPU busy
 product: Any = matmul_op.numpy  # float16 is added up in float32
 
 
@@ -145,10 +148,26 @@ def _conv_weight_by_views(
     g: Tensor, x: Tensor, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape,
     groups: int,
 ) -> Tensor:  # fmt: skip
+    """Of as many images as a product can take one after the other, then the sum of those."""
     n, o = g.shape[:2]
     cols = window_columns(x, kernel, stride, padding, dilation, groups, False)
-    rows = g.reshape((n, groups, o // groups, math.prod(g.shape[2:])))
-    return sum_(matmul(rows, cols), 0).reshape((o, x.shape[1] // groups, *kernel))
+    p, r = cols.shape[2:]
+    apart = _images_apart(n, p, groups * -(-(o // groups) // TILE) * -(-r // TILE))
+    each = n // apart
+    rows = g.reshape((apart, each, groups, o // groups, p))
+    rows = mv.permute(rows, (0, 2, 3, 1, 4)).reshape((apart, groups, o // groups, each * p))
+    cols = mv.transpose(cols.reshape((apart, each, groups, p, r)), 1, 2)
+    out = matmul(rows, cols.reshape((apart, groups, each * p, r)))
+    return sum_(out, 0).reshape((o, x.shape[1] // groups, *kernel))
+
+
+def _images_apart(n: int, positions: int, tiles: int) -> int:
+    """Into how many parts n images are cut whose products are added up: few enough that there is
+    little to add, as many as keep a GPU busy and its loops short."""
+    if is_symbolic(n):
+        return n
+    wanted = max(-(-n * number(positions) // LONG), -(-BUSY // max(number(tiles), 1)))
+    return next((d for d in range(min(wanted, n), n + 1) if d and n % d == 0), 1)
 
 
 def _conv_infer(
