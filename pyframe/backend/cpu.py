@@ -4,8 +4,10 @@ over threads that wait by spinning for as long as a step lasts."""
 from __future__ import annotations
 
 import atexit
+import copy
 import ctypes
 import functools
+import itertools
 import os
 import threading
 import time
@@ -127,33 +129,51 @@ class Code:
         self.routines = {kind: loaded[one.key] for kind, one in zip(kinds, own, strict=True)}
         self.threads = compiler.threads
         sizes = [
-            functions[x.function].bindings + 1 if x.function >= 0 else x.words + 1 for x in launches
+            functions[x.function].bindings + 1 if x.function >= 0 else x.words for x in launches
         ]
-        starts = np.cumsum([0, *sizes])
-        self.starts: list[int] = starts[:-1].tolist()
-        memory = aligned(8 * int(starts[-1] + len(launches) * (1 + driver.ENTRY)))
-        words = memory.view(np.uint64)
-        words[:] = 0
-        self.table, rest = words[: starts[-1]], words[starts[-1] :]
-        units, self.entries = rest[: len(launches)], rest[len(launches) :]
+        *starts, words = itertools.accumulate([0, *sizes])
+        self.starts: list[int] = starts
+        self.routine = np.array([x.function < 0 for x in launches], bool)
+        self._lie(aligned(8 * (words + len(launches) * (1 + driver.ENTRY))), words)
+        self.memory[:] = 0
         many = [0] * len(launches)  # units
-        counts, first = address(units), address(self.table)
+        counts, first = address(self.units), address(self.table)
         entries = []
-        for k, (x, start) in enumerate(zip(launches, self.starts, strict=True)):
+        for k, (x, start, size) in enumerate(zip(launches, starts, sizes, strict=True)):
             at = count = first + 8 * start
             if x.function >= 0:
-                many[k] = x.units if x.units >= 0 else functions[x.function].units
+                many[k] = functions[x.function].units
                 code, count = self.compiled[x.function], counts + 8 * k
+                entries.append((code.address, count, at, size - 1))
             else:
-                code = self.routines[x.routine]
-            entries.append((code.address, count, at, sizes[k] - 1))
-        units[:] = many
+                entries.append((self.routines[x.routine].address, count, at, 0))
         if entries:
-            self.entries.reshape(-1, driver.ENTRY)[:, :4] = entries
-        self.first = address(self.entries)
+            self.entries[:] = entries
+        self._take(many)
+
+    def _lie(self, memory: np.ndarray, words: int) -> None:
+        """Let the table, of so many words, the units and what the driver reads lie there."""
+        n = len(self.routine)
+        self.memory, numbers = memory, memory.view(np.uint64)
+        self.table, self.units = numbers[:words], numbers[words : words + n]
+        self.entries = numbers[words + n :].reshape(n, driver.ENTRY)
+        self.first = address(memory) + 8 * (words + n)
+
+    def _take(self, units: Any) -> None:
+        self.units[:] = units
         # where no launch of a range has several units, threads need not be woken
-        several = [x.function < 0 or n > 1 for x, n in zip(launches, many, strict=True)]
-        self.several = np.cumsum([0, *several]).tolist()
+        self.several = np.cumsum([0, *(self.routine | (self.units > 1)).tolist()])
+
+    def again(self, units: np.ndarray, words: np.ndarray) -> Code:
+        """The same launches of so many units, with other words in their table."""
+        out = copy.copy(self)
+        out._lie(aligned(self.memory.nbytes), len(self.table))
+        out.memory[:] = self.memory
+        shift = address(out.memory) - address(self.memory)
+        out.entries.view(np.int64)[:, 1:3] += shift
+        out.table[:] = words.view(np.uint64)
+        out._take(units)
+        return out
 
     def run(self, first: int, last: int) -> None:
         """Run the launches from `first` on, before `last`."""

@@ -216,11 +216,9 @@ class HostExecutable(Executable):
     """Runs with compiled functions and NumPy, on the memory of the tensors themselves."""
 
     def __init__(self, capture: Capture, *args: Any) -> None:
-        from pyframe.codegen.numpy.plan import (
-            Formulas,
-            Plan,
-            Present,
-        )  # which take a while to import
+        # which take a while to import
+        from pyframe.codegen.numpy.plan import Plan
+        from pyframe.codegen.numpy.sized import Formulas, Present, SizedPlan
 
         super().__init__(capture, *args)
         debug.kernels(self.program)
@@ -235,10 +233,9 @@ class HostExecutable(Executable):
         if any(not sizes.stays(n) for s, _ in self.fixed for n in s.node.shape):
             raise FixedError("what stays in its memory has")
         if capture.sizes is not None:
-            self.formulas = Formulas(self.general.kernels, capture.sizes)
-            memory = self.general.slots, self.general.regions
+            self.formulas = Formulas(self.general, capture.sizes)
             self.present = Present
-            self.memory_of = sizes.Template(capture.sizes, memory)
+            self.slots_of = sizes.Template(capture.sizes, self.general.slots)
             self.program = self._at_present()
         arrays: list[Any] = [None] * len(self.program.slots)
         self.loose: list[StateInput] = []  # states that do not lie in one piece
@@ -253,7 +250,11 @@ class HostExecutable(Executable):
         self.arrays = arrays
         if cpu.compiler() is None:
             cpu.advise()
-        self.plan = Plan(self.program, None, cpu.compiler(), self.formulas)
+        self.plan: Any
+        if self.formulas is None:
+            self.plan = Plan(self.program, None, cpu.compiler())
+        else:
+            self.plan = SizedPlan(self.program, cpu.compiler(), self.formulas)
         # large arguments are read where they lie, for as long as the same ones come
         self.same = [
             a.node.data if a.node.data.nbytes >= LARGE and a.node.data.flags.c_contiguous else None
@@ -264,17 +265,14 @@ class HostExecutable(Executable):
 
     def _at_present(self) -> Program:
         """The Program with numbers for the sizes of its memory."""
-        slots, regions = self.memory_of(self.formulas.sizes.now)
-        kernels = self.present(self.formulas)
-        return replace(self.general, slots=slots, regions=regions, kernels=kernels, loaded={})
+        slots, kernels = self.slots_of(self.formulas.sizes.now), self.present(self.formulas)
+        return replace(self.general, slots=slots, kernels=kernels, loaded={})
 
     def at_present(self) -> HostExecutable:
-        from pyframe.codegen.numpy.plan import Plan
-
         out = copy.copy(self)
         out.values, out.answers = list(map(_present, self.numbers)), []
         out.program = self._at_present()
-        out.plan = Plan(out.program, None, cpu.compiler(), self.formulas)
+        out.plan = self.plan.at(out.program)
         out.same = [None] * len(self.arguments)
         out.bind()
         return out

@@ -64,6 +64,7 @@ class CpuCode:
         first, begin = len(self.launches), len(self.words)
         for launch, buffers, params, words, _ in plan.loaded:
             for buffer in buffers:
+                assert not isinstance(buffer, tuple)
                 is_slot = isinstance(buffer, int)
                 self.words.append((buffer, 0) if is_slot else _found(blocks, address(buffer)))
             if launch.function >= 0:

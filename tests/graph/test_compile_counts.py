@@ -203,7 +203,7 @@ def test_what_is_bound_to_many_sizes_is_forgotten() -> None:
     assert f.captured == 3
     kept = [r for some in f.replays.values() for r in some]
     assert len(kept) == 2 + 64
-    memory = {id(m) for r in kept[2:] for e in r.executables for m in e.formulas.memory.values()}
+    memory = {id(m) for r in kept[2:] for e in r.executables for m in e.formulas.rooms.values()}
     assert len(memory) <= 4  # they share it
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from typing import Any
 
@@ -15,6 +16,8 @@ import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn
 from pyframe.capture.compile import CompiledFunction
+from pyframe.codegen.numpy.kernels import Lowering
+from pyframe.runtime import cpu
 
 
 def plain(x: Any) -> Any:
@@ -157,6 +160,40 @@ def test_training_with_batches_of_any_size(make: Any, batch: Any, longest: int, 
     assert not step.eager
 
 
+@pytest.mark.parametrize(
+    ("make", "batch", "lowered", "calls"),
+    [(Encoder, sequences, 4, 2200), (images, pictures, 5, 3300)],
+)
+def test_a_new_size_is_calculated_and_not_planned(
+    make: Any, batch: Any, lowered: int, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is planned by numbers is lowered again, and few Python calls are made."""
+    job, rng, seen = Job(make), np.random.default_rng(0), [0, 0]
+    step = pf.compile(job.step)
+    lower = Lowering.lower
+
+    def counted(self: Lowering) -> None:
+        seen[0] += 1
+        lower(self)
+
+    def called(frame: Any, event: str, arg: Any) -> None:
+        seen[1] += event == "call"
+
+    y = pf.tensor(rng.integers(0, 5, len(batch(rng, 8, 8))))
+    for n in (60, 50, 45, 21, 30):
+        step(batch(rng, n, n + 1), y)
+    monkeypatch.setattr(Lowering, "lower", counted)
+    for n in (22, 23, 25, 26, 28, 29):
+        x = batch(rng, n, n + 1)
+        before = seen[:]
+        sys.setprofile(called)
+        step(x, y)
+        sys.setprofile(None)
+        assert seen[0] <= before[0] + lowered
+        assert seen[1] <= before[1] + calls
+    assert step.captured <= 3
+
+
 class Decoder(nn.Module):
     """A layer of a language model, with the keys and values of what came before."""
 
@@ -178,7 +215,10 @@ class Decoder(nn.Module):
         return self.out(x + y.transpose(1, 2).reshape(b, t, 16))[:, -1], keys, values
 
 
-def test_a_cache_that_grows() -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_cache_that_grows(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not compiled:
+        monkeypatch.setattr(cpu, "compiler", lambda: None)
     pf.manual_seed(0)
     net = Decoder().eval()
     step = pf.compile(net)

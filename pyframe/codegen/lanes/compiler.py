@@ -12,12 +12,13 @@ from pyframe.graph.program import Kernel
 
 class Launch(NamedTuple):
     """A step of compiled work: a function by its number, or a routine of the compiler's own library
-    by its name, with how many words it takes. `units` of a function whose sizes change."""
+    by its name, with how many words it takes. `units` of a function whose sizes change are a
+    formula."""
 
     function: int = -1
     routine: str = ""
     words: int = 0
-    units: int = -1
+    units: Any = 0
 
 
 class Memory(NamedTuple):
@@ -46,6 +47,10 @@ class Code(Protocol):
 
     def run(self, first: int, last: int) -> None:
         """Run the launches from `first` on, before `last`."""
+
+    def again(self, units: np.ndarray, words: np.ndarray) -> Code:
+        """The same launches with other words in their table, those of functions whose sizes change
+        of so many units. Both are ints of 64 bits."""
 
 
 class Compiler(Protocol):

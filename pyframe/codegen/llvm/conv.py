@@ -246,26 +246,21 @@ def _pieces(
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """The pieces of blocks, and of each block its first piece, its pieces, its first position and
     its positions. Panels of columns are so many bytes; 0: positions stand below each other."""
-    pieces: list[np.ndarray] = []
-    blocks, count = [], 0
-    for first, last in cuts:
-        n = np.arange(last - first)
-        ends = n % t.columns == 0 if panel else n == 0
-        for offsets, apart in ((at, step), (places, c_step)):
-            if apart:
-                ends[1:] |= np.diff(offsets[first:last]) != apart
-        starts = np.flatnonzero(ends)
-        i = np.flatnonzero((n - starts[np.cumsum(ends) - 1]) % t.lanes == 0)
-        to = i * t.columns * t.size
-        if panel:
-            to = i // t.columns * panel + i % t.columns * t.size
-        source = at[first + i] if step else 4 * (first + i)
-        place = places[first + i] if c_step else 4 * (first + i)
-        sizes = np.diff(np.append(i, last - first))
-        pieces.append(np.stack([source, to, i * t.size, place, sizes], 1))
-        blocks.append((count, len(i), first, last - first))
-        count += len(i)
-    return np.concatenate(pieces).astype(np.int64), np.array(blocks, np.int64)
+    at_of = np.concatenate([np.arange(first, last) for first, last in cuts])
+    begins = np.cumsum([0] + [last - first for first, last in cuts])
+    n = np.arange(len(at_of)) - np.repeat(begins[:-1], np.diff(begins))  # in its block
+    ends = n % t.columns == 0 if panel else n == 0
+    for offsets, apart in ((at, step), (places, c_step)):
+        if apart:
+            ends[1:] |= np.diff(offsets[at_of]) != apart
+    every = np.arange(len(n))
+    i = np.flatnonzero((every - np.maximum.accumulate(every * ends)) % t.lanes == 0)
+    sizes, here, n = np.diff(np.append(i, len(n))), at_of[i], n[i]
+    to = n // t.columns * panel + n % t.columns * t.size if panel else n * t.columns * t.size
+    source, place = at[here] if step else 4 * here, places[here] if c_step else 4 * here
+    pieces = np.stack([source, to, n * t.size, place, sizes], 1).astype(np.int64)
+    first, count = np.searchsorted(i, begins[:-1]), np.diff(np.searchsorted(i, begins))
+    return pieces, np.stack([first, count, [a for a, _ in cuts], np.diff(begins)], 1)
 
 
 # --- text

@@ -84,21 +84,16 @@ def launches(
     together = min(-(-p.images // threads), max(1, 2 * most // each))
     chunks = -(-p.images // together)
     panel = n * t.columns * t.size
-    pieces: list[np.ndarray] = []
-    blocks: list[tuple[int, int, int]] = []
-    counts, widest, first = [], 0, 0
+    cuts: list[tuple[int, int]] = []  # of tiles, into blocks
+    counts = []
     for images in (together, (p.images - 1) % together + 1):
         count = -(-images * each // most)
         size = -(-images * each // (count * t.columns)) * t.columns
         starts = range(0, images * each, size)
         counts.append(len(starts))
-        for start in starts:
-            q = np.arange(start, min(start + size, images * each))
-            found = _pieces(t, p, q, panel, row, height, width)
-            pieces.append(found)
-            blocks.append((first, len(found), len(q)))
-            first += len(found)
-            widest = max(widest, len(q))
+        cuts += [(start, min(start + size, images * each)) for start in starts]
+    pieces, blocks = _pieces(t, p, cuts, panel, row, height, width)
+    widest = int(blocks[:, 2].max())
     total = p.groups * chunks
     parts = [min(total, 2 * threads), 1, 1]
     if total < 2 * threads and total % threads:
@@ -112,8 +107,8 @@ def launches(
     fields: dict[str, Any] = p._asdict() | {
         "units": units, "memory": Memory(units * unit_bytes), "unit_bytes": unit_bytes,
         "sums": sums, "products": products, "c": c, "a": held, "x": x, "row": row,
-        "c_line": width * t.size, "pieces_at": np.concatenate(pieces),
-        "blocks_at": np.array(blocks, np.int64), "kind": kind, "panel": panel, "pitch": pitch,
+        "c_line": width * t.size, "pieces_at": pieces, "blocks_at": blocks,
+        "kind": kind, "panel": panel, "pitch": pitch,
         "depth": t.depth, "together": together, "chunks": chunks, "blocks": counts[0],
         "last_blocks": counts[1], "image_parts": parts[0], "block_parts": parts[1],
         "row_parts": parts[2],
@@ -125,23 +120,27 @@ def launches(
 
 
 def _pieces(
-    t: Tile, p: Products, q: np.ndarray, panel: int, row: int, height: int, width: int
-) -> np.ndarray:
-    """Of the tiles of a block."""
+    t: Tile, p: Products, cuts: Sequence[tuple[int, int]], panel: int, row: int, height: int,
+    width: int,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """The pieces of blocks of tiles, and of each block its first piece, its pieces, its tiles."""
+    q = np.concatenate([np.arange(first, last) for first, last in cuts])
+    begins = np.cumsum([0] + [last - first for first, last in cuts])
+    n = np.arange(len(q)) - np.repeat(begins[:-1], np.diff(begins))  # in its block
     down, across = -(-height // 2), -(-width // 2)
+    every = np.arange(len(q))
+    ends = (n % t.columns == 0) | (q % across == 0)
+    i = np.flatnonzero((every - np.maximum.accumulate(every * ends)) % t.lanes == 0)
+    count, q, n = np.diff(np.append(i, len(q))), q[i], n[i]
     image, y, x = q // (down * across), q // across % down, q % across
-    n = np.arange(len(q))
-    ends = (n % t.columns == 0) | (x == 0)
-    starts = np.flatnonzero(ends)
-    i = np.flatnonzero((n - starts[np.cumsum(ends) - 1]) % t.lanes == 0)
-    count = np.diff(np.append(i, len(q)))
-    image, y, x = image[i], y[i], x[i]
-    return np.stack([
+    pieces = np.stack([
         image * p.padded + 2 * y * row + 2 * x * t.size,
-        i // t.columns * panel + i % t.columns * t.size, i * t.size,
+        n // t.columns * panel + n % t.columns * t.size, n * t.size,
         image * p.c_image + (2 * y * width + 2 * x) * t.size, count,
         np.minimum(2 * count, width - 2 * x), np.minimum(2, height - 2 * y),
     ], 1).astype(np.int64)  # fmt: skip
+    places = np.searchsorted(i, begins)
+    return pieces, np.stack([places[:-1], np.diff(places), np.diff(begins)], 1)
 
 
 # --- text

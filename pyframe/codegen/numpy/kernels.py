@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyframe.codegen.lanes.compiler import Launch, Memory
+from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.numpy.blocks import Blocked
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.instructions import copy_result, narrow
@@ -17,7 +17,17 @@ from pyframe.codegen.numpy.memory import Array, Lying, Shape, Source
 from pyframe.codegen.numpy.threads import CompiledStage, Stage
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.op import REGISTRY
-from pyframe.graph.program import Expr, Kernel, Load, Param, Result, Step, Store, collapsed
+from pyframe.graph.program import (
+    Expr,
+    Kernel,
+    Load,
+    Param,
+    Result,
+    Step,
+    Store,
+    collapsed,
+    kernel_at_present,
+)
 
 if TYPE_CHECKING:
     from pyframe.codegen.numpy.plan import Plan
@@ -28,6 +38,7 @@ class Lowering:
 
     def __init__(self, plan: Plan, step: Step, stages: list[Stage | CompiledStage]) -> None:
         self.plan, self.step, self.stages = plan, step, stages
+        self.by_numbers = False  # whether a part of it is planned for the sizes that there are now
         self.formula: Kernel | None = None  # where its sizes change and it is compiled
         if plan.formulas is not None and plan.compiler is not None:
             self.formula = plan.formulas.kernels[step.kernel]
@@ -84,11 +95,12 @@ class Lowering:
         return self.plan.program.kernels[self.step.kernel]
 
     def build(self) -> None:
+        shapes = [self.kernel.space, *[s.shape for s in self.kernel.stores]]
+        if any(map(math.prod, shapes)):
+            self.lower()
+
+    def lower(self) -> None:
         formula = self.formula
-        known = self.plan.elements
-        elements = known[self.step.kernel] if known else math.prod(self.kernel.space)
-        if not elements and not any(math.prod(s.shape) for s in self.kernel.stores):
-            return
         if formula is not None and formula.routine is not None and self.sized_routine(formula):
             return
         if (formula or self.kernel).routine is not None:
@@ -108,12 +120,17 @@ class Lowering:
         launch = None
         if formula is not None:
             self.parts += 1
-            found = self.plan.sized((self.step, self.parts), formula)
-            if isinstance(found, tuple):
-                launch, sizes = found
-                buffers = (*buffers, sizes) if sizes.size else buffers
+            key, formulas, compiler = (
+                (self.step, self.parts),
+                self.plan.formulas,
+                self.plan.compiler,
+            )
+            found = formulas.function(key, formula, compiler)
+            if found.number >= 0:
+                launch = Launch(found.number, units=found.units)
+                buffers = (*buffers, found.sizes) if found.sizes else buffers
             else:
-                kernel = found
+                kernel = kernel_at_present(found.kernel)
         elif kernel is not None and (function := self.plan.compiled(kernel)) >= 0:
             launch = Launch(function)
         if launch is not None:
@@ -123,6 +140,7 @@ class Lowering:
         if more is not None:
             self.more = more
         assert kernel is not None
+        self.by_numbers = True
         Blocked(self, kernel).build()
 
     def part(
@@ -153,18 +171,9 @@ class Lowering:
         found = plan.formulas.routine(self.step, lambda: self.planned(formula))
         if found.store < 0:
             return False
-        numbers = iter(found.numbers(*plan.formulas.sizes.now))
-        for name, some in found.calls:
-            words: list[Any] = []
-            for word in some:
-                n = next(numbers)
-                if isinstance(word, Lying):
-                    slot = self.step.slots[word.binding]
-                    plan.bound.add(slot)
-                    n += plan.where[slot]
-                words.append(Memory(n) if isinstance(word, Memory) else n)
+        for name, words in found.calls:
             launch = Launch(-1, name, len(words))
-            self.stages.append(CompiledStage(launch, words=tuple(words)))
+            self.stages.append(CompiledStage(launch, words=words))
         target = formula.stores[found.store]
         if target.value != 0 or len(formula.stores) > 1:
             self.epilogue(found.store, None)
@@ -195,10 +204,19 @@ class Lowering:
         out = Lying(tuple(shape), strides, dtype.numpy, target.binding, at)
         lying: Any = inputs, out  # as arrays do
         calls = self.plan.compiler.routine(op, lying[0], attrs, lying[1])  # type: ignore[union-attr]
-        return None if calls is None else (formula.stores.index(target), calls)
+        if calls is None:
+            return None
+        slots = self.step.slots
+        placed = [
+            (name, tuple(w._replace(binding=slots[w.binding]) if isinstance(w, Lying) else w
+                         for w in words))
+            for name, words in calls
+        ]  # fmt: skip
+        return formula.stores.index(target), placed
 
     def routine(self, kernel: Kernel) -> None:
         assert kernel.routine is not None
+        self.by_numbers = True
         name, attrs, operands, dtype = kernel.routine
         op = REGISTRY[name]
         formula = self.formula

@@ -8,145 +8,19 @@ scratch memory (`memory.py`); large ones are shared out over a pool of threads (
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.lanes.compiler import Code, Compiler, Fault, Launch, Memory
+from pyframe.codegen.lanes.compiler import Code, Compiler, Fault, Memory
 from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.kernels import Lowering
-from pyframe.codegen.numpy.memory import Array, Lying, Registers, address
+from pyframe.codegen.numpy.memory import Array, Registers, address
 from pyframe.codegen.numpy.threads import CompiledStage, Stage, blas, default_threads, share_out
 from pyframe.core.host_memory import aligned
-from pyframe.core.sizes import Guards, Sizes, Template, asking, is_symbolic
-from pyframe.graph.program import TEMP, Kernel, Program, kernel_at_present
-
-
-class Sized(NamedTuple):
-    """A compiled function of a kernel whose sizes change, for those that its guards let pass."""
-
-    holds: Callable[..., bool]
-    number: int  # of the function; -1: it has no form
-    kernel: Kernel  # with formulas
-    numbers: Callable[..., tuple[Any, ...]]  # its units, and what its last binding holds
-
-
-class Bound(NamedTuple):
-    """The stages of a step whose slots lie there, and the slots that may not move."""
-
-    where: list[int]
-    stages: list[Any]
-    bound: set[int]
-
-
-class SizedRoutine(NamedTuple):
-    """A routine on operands whose sizes change, for those that its guards let pass."""
-
-    holds: Callable[..., bool]
-    store: int  # of the kernel, in whose place the result is; -1: it is planned for each size
-    calls: Sequence[tuple[str, list[Any]]]  # with words that are numbers, addresses or `Lying`
-    numbers: Callable[..., tuple[Any, ...]]  # all that these words have of sizes, in order
-
-
-T = TypeVar("T", bound=Sized | SizedRoutine)
-
-
-class Formulas:
-    """What the plans of one Program for many sizes share: its kernels with formulas in them, and
-    what they were compiled to."""
-
-    def __init__(self, kernels: Sequence[Kernel], sizes: Sizes) -> None:
-        self.kernels, self.sizes = kernels, sizes
-        self.compiled: dict[Any, list[Sized]] = {}
-        self.routines: dict[Any, list[SizedRoutine]] = {}
-        self.templates: dict[int, Template] = {}
-        self.memory: dict[int, Array] = {}  # of the slots that a plan has for itself; of routines
-        self.scratch: dict[tuple[int, int], Array] = {}  # of NumPy calls
-        self.functions: list[Any] = []
-        self.function_of: dict[Kernel, int] = {}
-        self.unsupported: dict[Kernel, str] = {}
-        self.fixed = [not is_symbolic((k.space, k.code, k.stores, k.routine)) for k in kernels]
-        self.stages: dict[int, Bound] = {}  # of steps whose sizes stay, in the last plan
-        self.elements = sizes.function([math.prod(k.space) for k in kernels])  # of each kernel
-
-    def routine(self, key: Any, make: Callable[[], Any]) -> SizedRoutine:
-        """The calls of a routine for the sizes of the call at hand. `make` gives them and the store
-        that its result is in the place of, or None."""
-
-        def made() -> Any:
-            store, calls = make() or (-1, [])
-            words = [word for _, some in calls for word in some]
-            wanted = [w.nbytes if isinstance(w, Memory) else w.offset if isinstance(w, Lying) else w
-                      for w in words]  # fmt: skip
-            return store, calls, self.sizes.function(wanted)
-
-        return self._known(SizedRoutine, self.routines.setdefault(key, []), made)
-
-    def _known(self, kind: Callable[..., T], known: list[T], make: Callable[[], Any]) -> T:
-        """One of `known` that holds for the sizes of the call at hand; or another one, with the
-        fields that `make` gives, for those for which the questions that it asks have the same
-        answers."""
-        for one in known:
-            if one.holds(*self.sizes.now):
-                return one
-        with asking(Guards(self.sizes, self.sizes.guards)) as guards:
-            assert guards is not None
-            before = len(guards.asked)
-            fields = make()
-        known.append(kind(self.sizes.holds([*guards.asked][before:]), *fields))
-        return known[-1]
-
-    def room(self, slot: int, nbytes: int) -> Array:
-        """Memory of a slot, which all plans share, as one of them runs at a time."""
-        found = self.memory.get(slot)
-        if found is None or found.nbytes < nbytes:
-            more = nbytes if found is None else max(nbytes, 2 * found.nbytes)
-            found = self.memory[slot] = aligned(more)
-        return found[:nbytes]
-
-    def kernel(self, number: int, now: Sequence[int]) -> Kernel:
-        """A kernel with numbers for these sizes."""
-        k = self.kernels[number]
-        make = self.templates.get(number)
-        if make is None:
-            parts = k.space, k.code, k.stores, k.routine
-            make = self.templates[number] = Template(self.sizes, parts)
-        space, code, stores, routine = make(now)
-        return Kernel(space, code, stores, k.bindings, k.params, routine)
-
-    def function(self, key: Any, make: Callable[[], Kernel], compiler: Compiler) -> Sized:
-        """The compiled function for the sizes of the call at hand. `make` gives the kernel, and may
-        ask about sizes; `key` tells it from others."""
-
-        def made() -> Any:
-            kernel = make()
-            try:
-                printed = compiler.printed(kernel)
-            except UnsupportedKernelError as error:
-                self.unsupported[kernel] = str(error)
-                return -1, kernel, self.sizes.function(())
-            self.functions.append(printed._replace(units=0))
-            wanted = self.sizes.function((printed.units, *printed.sizes))
-            return len(self.functions) - 1, kernel, wanted
-
-        return self._known(Sized, self.compiled.setdefault(key, []), made)
-
-
-class Present(Sequence[Kernel]):
-    """Kernels for some sizes, made when they are looked at."""
-
-    def __init__(self, formulas: Formulas) -> None:
-        self.formulas, self.now = formulas, formulas.sizes.now
-
-    def __len__(self) -> int:
-        return len(self.formulas.kernels)
-
-    def __getitem__(self, number: Any) -> Any:
-        return self.formulas.kernel(range(len(self))[number], self.now)
-
+from pyframe.graph.program import TEMP, Kernel, Program
 
 PARAM = 8  # bytes that a scalar has for compiled functions, and complex ones alone need more
 
@@ -154,15 +28,16 @@ PARAM = 8  # bytes that a scalar has for compiled functions, and complex ones al
 class Plan:
     """A compiled Program. `arrays[i]` is the flat memory of slot i, once bound."""
 
+    formulas: Any = None  # of a SizedPlan
+
     def __init__(
-        self, program: Program, threads: int | None = None, compiler: Compiler | None = None,
-        formulas: Formulas | None = None,
-    ) -> None:  # fmt: skip
-        self.program, self.compiler, self.formulas = program, compiler, formulas
+        self, program: Program, threads: int | None = None, compiler: Compiler | None = None
+    ) -> None:
+        self.program, self.compiler = program, compiler
         self.threads = threads or default_threads()
         self.arrays: list[Array] = []
         self.calls: list[Call] = []
-        self.steps: list[list[Call]] = []  # the same, apart for each step
+        self.stages: list[list[Stage | CompiledStage]] = []  # of each step
         self.blas = blas()
         self.blas_threads = 0  # that a run takes, if these are not as many as BLAS has
         regions = [aligned(n) for n in program.regions]
@@ -172,35 +47,34 @@ class Plan:
             else self._room(i) if s.kind == TEMP else None
             for i, s in enumerate(program.slots)
         ]  # fmt: skip
-        self.params = aligned(PARAM * len(program.params))
+        self._make_params()
+        self.by_offset = {offset: i for i, (offset, _) in enumerate(program.params)}
+        self.registers = Registers()
+        self.code: Code | None = None
+        self.alone = False  # whether products have all threads, and nothing else takes any
+        self.memory = aligned(0)  # for those routines that want some
+        self.fault, self.may_fail = np.zeros(1, np.int64), False
+        self.functions: list[Any] = []  # the compiled ones, as their compiler prints them
+        self.function_of: dict[Kernel, int] = {}
+        self.unsupported: dict[Kernel, str] = {}  # what runs through NumPy, and why
+        self.bound: set[int] = set()  # the slots whose arrays NumPy calls are bound to
+        self.places: dict[int, list[int]] = {}  # where addresses of the others stand in the table
+
+    def _make_params(self) -> None:
+        """Memory for the scalars, which have no values yet."""
+        params = self.program.params
+        self.params = aligned(PARAM * len(params))
         self.scalars = [
             self.params[PARAM * i : PARAM * i + d.numpy.itemsize].view(d.numpy).reshape(())
             if d.numpy.itemsize <= PARAM
             else np.empty((), d.numpy)
-            for i, (_, d) in enumerate(program.params)
+            for i, (_, d) in enumerate(params)
         ]
-        self.by_offset = {offset: i for i, (offset, _) in enumerate(program.params)}
         self.values: list[Any] | None = None
-        self.registers = Registers(None if formulas is None else formulas.scratch)
-        self.code: Code | None = None
-        self.loaded: list[CompiledStage] = []  # its launches
-        self.memory = aligned(0)  # for those routines that want some
-        self.fault, self.may_fail = np.zeros(1, np.int64), False
-        shared = formulas
-        # the compiled functions, as their compiler prints them
-        self.functions: list[Any] = [] if shared is None else shared.functions
-        self.function_of: dict[Kernel, int] = {} if shared is None else shared.function_of
-        # what runs through NumPy, and why
-        self.unsupported: dict[Kernel, str] = {} if shared is None else shared.unsupported
-        self.bound: set[int] = set()  # the slots whose arrays NumPy calls are bound to
-        self.where: list[int] = []  # the slots lie, if sizes change
-        self.elements: tuple[int, ...] = ()  # of the kernels, where their sizes change
-        self.places: dict[int, list[int]] = {}  # where addresses of the others stand in the table
 
     def _room(self, slot: int) -> Array:
         """Memory of a slot."""
-        nbytes = self.program.slots[slot].nbytes
-        return aligned(nbytes) if self.formulas is None else self.formulas.room(slot, nbytes)
+        return aligned(self.program.slots[slot].nbytes)
 
     def bind(self, arrays: Sequence[Array | None]) -> None:
         """Fix the memory of the slots: C-contiguous arrays, or None for one of the plan's own."""
@@ -211,33 +85,17 @@ class Plan:
             else:
                 self.arrays.append(given.reshape(-1))
         self.bound.clear()
-        stages: list[list[Stage | CompiledStage]] = []
-        if self.formulas is None:
-            for step in self.program.steps:
-                stages.append([])
-                Lowering(self, step, stages[-1]).build()
-        else:
-            self._bind_sizes(self.formulas, stages)
-        self._load([s for some in stages for s in some if isinstance(s, CompiledStage)])
-        self._link(stages)
+        self.stages = []
+        for step in self.program.steps:
+            self.stages.append([])
+            Lowering(self, step, self.stages[-1]).build()
+        self._load(self.loaded)
+        self._link()
 
-    def _bind_sizes(self, f: Formulas, stages: list[list[Stage | CompiledStage]]) -> None:
-        """Make the stages of each step for the sizes of the call at hand. Those of a step whose
-        sizes stay are as before if its slots lie where they lay."""
-        self.elements = f.elements(*f.sizes.now)
-        self.where = [address(a) for a in self.arrays]
-        bound = self.bound
-        for number, step in enumerate(self.program.steps):
-            at, known = [self.where[s] for s in step.slots], f.stages.get(number)
-            if known is None or known.where != at:
-                self.bound = set()
-                known = Bound(at, [], self.bound)
-                Lowering(self, step, known.stages).build()
-                if f.fixed[step.kernel] and all(isinstance(s, CompiledStage) for s in known.stages):
-                    f.stages[number] = known
-            stages.append(known.stages)
-            bound |= known.bound
-        self.bound = bound
+    @property
+    def loaded(self) -> list[CompiledStage]:
+        """The launches."""
+        return [s for some in self.stages for s in some if isinstance(s, CompiledStage)]
 
     def compiled(self, kernel: Kernel) -> int:
         """The number of the compiled function of a kernel without a routine; -1 if it has none."""
@@ -253,18 +111,6 @@ class Plan:
             found = self.function_of[kernel] = len(self.functions)
             self.functions.append(printed)
         return found
-
-    def sized(self, key: Any, make: Callable[[], Kernel]) -> tuple[Launch, Array] | Kernel:
-        """The launch of a kernel whose sizes change, and those in memory; the kernel with numbers
-        if it has no form."""
-        formulas, compiler = self.formulas, self.compiler
-        assert formulas is not None
-        assert compiler is not None
-        found = formulas.function(key, make, compiler)
-        if found.number < 0:
-            return kernel_at_present(found.kernel)
-        units, *numbers = found.numbers(*formulas.sizes.now)
-        return Launch(found.number, units=units), np.array(numbers, np.int64)
 
     def run(self, values: Sequence[Any] = ()) -> None:
         """Compute everything; `values` are the scalars in the order of `program.params`."""
@@ -307,16 +153,14 @@ class Plan:
     def _load(self, stages: list[CompiledStage]) -> None:
         """Have the compiled functions loaded, and write down what they work on."""
         self.places.clear()
-        self.loaded = stages  # which hold the memory of their words
         if self.compiler is None or not stages:
             return
         self.code = self.compiler.load(self.functions, [s.launch for s in stages])
         table, params = self.code.table, address(self.params)
-        at = dict(enumerate(self.where))  # of slots
-        fault, flat = address(self.fault), list[int]()
+        at: dict[int, int] = {}  # of slots
+        fault = address(self.fault)
         sizes = [w.nbytes for s in stages for w in s.words if isinstance(w, Memory)]
-        most = max(sizes, default=0)
-        self.memory = aligned(most) if self.formulas is None else self.formulas.room(-1, most)
+        self.memory = aligned(max(sizes, default=0))
         own = address(self.memory)
         for start, stage in zip(self.code.starts, stages, strict=True):
             words = [w if type(w) is int else self._word(w, own, fault) for w in stage.words]
@@ -330,13 +174,7 @@ class Plan:
                     words.append(address(buffer))
             if stage.launch.function >= 0:
                 words.append(params + PARAM * stage.params)
-            if self.formulas is None:
-                table[start : start + len(words)] = words
-            else:  # all at once, as it is done again and again
-                flat += [0] * (start - len(flat))
-                flat += words
-        if flat:
-            table[: len(flat)] = flat
+            table[start : start + len(words)] = words
 
     def _word(self, word: int | Array | Memory | Fault, memory: int, fault: int) -> int:
         """A word of a routine, as it stands in the table."""
@@ -347,13 +185,18 @@ class Plan:
             return fault
         return memory if isinstance(word, Memory) else address(word)
 
-    def _link(self, steps: list[list[Stage | CompiledStage]]) -> None:
-        """Make calls of the stages of each step.
+    def _link(self) -> None:
+        """Make calls of the stages."""
+        stages = [s for step in self.stages for s in step]
+        self._choose_threads(stages)
+        self.calls, _ = self._calls_of(stages, 0)
+
+    def _choose_threads(self, stages: Sequence[Any]) -> None:
+        """Say how many threads BLAS takes.
 
         BLAS's own threads wait for work by spinning, which keeps ours from running: so a plan has
         one or the other. Where only products gain much from threads, BLAS's are faster.
         """
-        stages = [s for step in steps for s in step]
         ours = [s for s in stages if isinstance(s, Stage)]
         compiled = len(ours) < len(stages)
         alone = not compiled and any(s.product for s in ours) and all(
@@ -364,31 +207,34 @@ class Plan:
         shared = compiled or any(len(s.work) > 1 for s in ours)
         # where nothing of ours runs beside it, BLAS may stay as it is
         self.blas_threads = threads if threads != most and (shared or self.threads < most) else 0
-        self.steps, self.calls = [], []
-        first = end = 0  # the launches since the last call of NumPy
-        for step in steps:
-            calls: list[Call] = []
-            begin = end
-            for s in step:
-                if isinstance(s, CompiledStage):
-                    end += 1
-                    continue
-                self._launched(begin, end, calls)
-                self._launched(first, end, self.calls)
-                made = self._calls(s, alone)
-                calls += made
-                self.calls += made
-                first = begin = end
-            self._launched(begin, end, calls)
-            self.steps.append(calls)
-        self._launched(first, end, self.calls)
+        self.alone = alone
 
-    def _launched(self, first: int, end: int, calls: list[Call]) -> None:
-        if first < end:
-            calls.append((self.code.run, (first, end)))  # type: ignore[union-attr]
+    @property
+    def steps(self) -> list[list[Call]]:
+        """The calls of each step, to be made apart."""
+        out, first = [], 0
+        for stages in self.stages:
+            calls, first = self._calls_of(stages, first)
+            out.append(calls)
+        return out
 
-    def _calls(self, stage: Stage, alone: bool) -> list[Call]:
-        if alone and stage.whole is not None:
+    def _calls_of(self, stages: Sequence[Any], first: int) -> tuple[list[Call], int]:
+        """The calls of some stages, and the number of the launch after them: `first` is that of the
+        first one. Launches that follow each other are one call."""
+        calls: list[Call] = []
+        end = first
+        for s in [*stages, None]:
+            if isinstance(s, CompiledStage):
+                end += 1
+                continue
+            if first < end:
+                calls.append((self.code.run, (first, end)))  # type: ignore[union-attr]
+            first = end
+            calls += [] if s is None else self._calls(s)
+        return calls, end
+
+    def _calls(self, stage: Stage) -> list[Call]:
+        if self.alone and stage.whole is not None:
             return stage.whole
         if len(stage.work) <= 1:
             return stage.work[0] if stage.work else []

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.codegen.lanes.compiler import Fault, Launch, Memory
+from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.numpy.elementwise import Call
 
 
@@ -26,14 +26,14 @@ class Stage(NamedTuple):
 
 
 class CompiledStage(NamedTuple):
-    """A launch of compiled work, and what it works on: slots of the plan or other arrays, and the
-    scalars from number `params` on; of a routine its words, and the same work by NumPy, which says
-    what is wrong where the routine fails."""
+    """A launch of compiled work, and what it works on: slots of the plan, other arrays or sizes
+    that change, and the scalars from number `params` on; of a routine its words, and the same work
+    by NumPy, which says what is wrong where the routine fails."""
 
     launch: Launch
-    buffers: tuple[int | np.ndarray, ...] = ()
+    buffers: tuple[int | np.ndarray | tuple[Any, ...], ...] = ()
     params: int = 0
-    words: tuple[int | np.ndarray | Memory | Fault, ...] = ()
+    words: tuple[Any, ...] = ()  # numbers, arrays, Memory or Fault; Lying in a slot
     check: Callable[[], Any] | None = None
 
 

@@ -1,0 +1,403 @@
+"""Plans of a Program whose sizes change.
+
+The first plan walks the kernels, with formulas in them, and writes down what its launches read: a
+`Layout`. For other sizes that its questions let pass all of that is calculated at once, and a plan
+is a copy with other numbers. Only what is planned by the numbers themselves, such as convolutions
+and NumPy calls, is planned again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from pyframe.codegen.lanes.compiler import Code, Compiler, Fault, Memory
+from pyframe.codegen.lanes.program import UnsupportedKernelError
+from pyframe.codegen.numpy.kernels import Lowering
+from pyframe.codegen.numpy.memory import Array, Lying, Registers, address
+from pyframe.codegen.numpy.plan import PARAM, Plan
+from pyframe.codegen.numpy.threads import CompiledStage
+from pyframe.core.host_memory import aligned
+from pyframe.core.sizes import Guards, Sizes, Template, asking, changes, is_symbolic
+from pyframe.graph.program import Kernel, Program
+
+MOST = 16  # layouts: more of them are decided too finely to be kept
+
+# what a word is an address in; the slots follow
+NOTHING, FAULT, MEMORY, PARAMS, SIZES, SLOTS = range(6)
+
+
+class Sized(NamedTuple):
+    """A compiled function of a kernel whose sizes change, for those that its guards let pass."""
+
+    asked: Sequence[str]
+    holds: Callable[..., bool]
+    number: int  # of the function; -1: it has no form
+    kernel: Kernel  # with formulas
+    units: Any = 0
+    sizes: tuple[Any, ...] = ()  # what its last binding holds
+
+
+class SizedRoutine(NamedTuple):
+    """A routine on operands whose sizes change, for those that its guards let pass."""
+
+    asked: Sequence[str]
+    holds: Callable[..., bool]
+    store: int  # of the kernel, in whose place the result is; -1: it is planned for each size
+    calls: Sequence[
+        tuple[str, Sequence[Any]]
+    ] = ()  # with words that are sizes, addresses or `Memory`
+
+
+T = TypeVar("T", bound=Sized | SizedRoutine)
+
+
+class Formulas:
+    """What the plans of one Program for many sizes share: its kernels with formulas in them, what
+    they were compiled to, and memory, as one of them runs at a time."""
+
+    def __init__(self, program: Program, sizes: Sizes) -> None:
+        assert not program.regions
+        self.kernels, self.sizes = program.kernels, sizes
+        self.compiled: dict[Any, list[Sized]] = {}
+        self.routines: dict[Any, list[SizedRoutine]] = {}
+        self.templates: dict[int, Template] = {}
+        self.rooms: dict[int, Array] = {}  # of the slots that a plan has for itself; -1: routines
+        self.where = np.zeros(SLOTS + len(program.slots), np.int64)  # they lie
+        self.scratch: dict[tuple[int, int], Array] = {}  # of NumPy calls
+        self.functions: list[Any] = []
+        self.function_of: dict[Kernel, int] = {}
+        self.unsupported: dict[Kernel, str] = {}
+        self.fixed = [not is_symbolic((k.space, k.code, k.stores, k.routine)) for k in self.kernels]
+        self.asked: dict[str, None] = {}  # what was relied on since somebody cleared it
+        self.layouts: list[Layout] = []  # the latest one first
+
+    def routine(self, key: Any, make: Callable[[], Any]) -> SizedRoutine:
+        """The calls of a routine for the sizes of the call at hand. `make` gives them and the store
+        that its result is in the place of, or None."""
+        return self._known(SizedRoutine, self.routines.setdefault(key, []), lambda: make() or (-1,))
+
+    def function(self, key: Any, make: Callable[[], Kernel], compiler: Compiler) -> Sized:
+        """The compiled function for the sizes of the call at hand. `make` gives the kernel, and may
+        ask about sizes; `key` tells it from others."""
+
+        def made() -> Any:
+            kernel = make()
+            try:
+                printed = compiler.printed(kernel)
+            except UnsupportedKernelError as error:
+                self.unsupported[kernel] = str(error)
+                return -1, kernel
+            self.functions.append(printed._replace(units=0))
+            return len(self.functions) - 1, kernel, printed.units, printed.sizes
+
+        return self._known(Sized, self.compiled.setdefault(key, []), made)
+
+    def _known(self, kind: Callable[..., T], known: list[T], make: Callable[[], Any]) -> T:
+        """One of `known` that holds for the sizes of the call at hand; or another one, with the
+        fields that `make` gives, for those for which the questions that it asks have the same
+        answers."""
+        found = next((one for one in known if one.holds(*self.sizes.now)), None)
+        if found is None:
+            with self.questions() as asked:
+                fields = make()
+            found = kind(asked, self.sizes.holds(asked), *fields)
+            known.append(found)
+        self.asked |= dict.fromkeys(found.asked)
+        return found
+
+    @contextlib.contextmanager
+    def questions(self) -> Iterator[list[str]]:
+        """Within it sizes may be asked about; at its end the list has what the capture did not rely
+        on before."""
+        found: list[str] = []
+        with asking(Guards(self.sizes, self.sizes.guards)) as guards:
+            assert guards is not None
+            before = len(guards.asked)
+            yield found
+        found += [*guards.asked][before:]
+
+    def does_some(self, k: Kernel) -> bool:
+        """Whether a kernel has elements for the sizes of the call at hand."""
+        with self.questions() as asked:
+            found = math.prod(k.space) != 0 or any(math.prod(s.shape) for s in k.stores)
+        self.asked |= dict.fromkeys(asked)
+        return found
+
+    def room(self, slot: int, nbytes: int) -> Array:
+        """Memory of a slot, at least so much."""
+        found = self.rooms.get(slot)
+        if found is None or found.nbytes < nbytes:
+            more = nbytes if found is None else max(nbytes, 2 * found.nbytes)
+            found = self.rooms[slot] = aligned(more)
+            self.where[MEMORY if slot < 0 else SLOTS + slot] = address(found)
+        return found
+
+    def kernel(self, number: int, now: Sequence[int]) -> Kernel:
+        """A kernel with numbers for these sizes."""
+        k = self.kernels[number]
+        make = self.templates.get(number)
+        if make is None:
+            parts = k.space, k.code, k.stores, k.routine
+            make = self.templates[number] = Template(self.sizes, parts)
+        space, code, stores, routine = make(now)
+        return Kernel(space, code, stores, k.bindings, k.params, routine)
+
+
+class Present(Sequence[Kernel]):
+    """Kernels for some sizes, made when they are looked at."""
+
+    def __init__(self, formulas: Formulas) -> None:
+        self.formulas, self.now = formulas, formulas.sizes.now
+
+    def __len__(self) -> int:
+        return len(self.formulas.kernels)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self.formulas.kernel(range(len(self))[number], self.now)
+
+
+class Lowered(NamedTuple):
+    """A step for some sizes."""
+
+    stages: list[Any]
+    by_numbers: bool  # whether it is planned for these sizes alone
+    asked: dict[str, None]  # what it relies on else
+    bound: set[int]  # the slots that may not move
+
+
+@dataclass
+class Planned:
+    """A step that is planned by numbers, and what it looked like last."""
+
+    number: int
+    fixed: bool  # whether its sizes stay: it is as it was where its slots lie as they lay
+    form: Any  # its launches, and the kinds of its words
+    words: slice
+    sizes: int  # that come before its own
+    memory: int  # bytes that its routines want
+
+
+@dataclass
+class Layout:
+    """What the launches of a plan read, for the sizes that `holds` lets pass. Each word is the
+    address of its kind and a number. `numbers` are these, then what last bindings hold, the units
+    of launches, and the bytes of memory that routines want; `ends` says where each part ends."""
+
+    holds: Callable[..., bool]
+    stages: list[list[Any]]  # of the latest plan
+    planned: list[Planned]
+    bound: set[int]
+    code: Code | None
+    launches: int  # if there is nothing else to do
+    kinds: Array
+    numbers: Array
+    ends: Sequence[int]
+    at: Array  # which of the numbers change …
+    of: Array  # … and which of `wanted` they are
+    wanted: Callable[..., tuple[Any, ...]]
+    where: Array  # the slots of the latest plan lie
+    places: dict[int, Array]  # of slots among the words
+
+
+class SizedPlan(Plan):
+    """A plan for the sizes of the call at hand."""
+
+    def __init__(self, program: Program, compiler: Compiler | None, formulas: Formulas) -> None:
+        self.formulas = formulas
+        super().__init__(program, None, compiler)
+        self.functions, self.function_of = formulas.functions, formulas.function_of
+        self.unsupported = formulas.unsupported
+        self.registers = Registers(formulas.scratch)
+        self.layout: Layout | None = None
+        self.numbers = np.zeros(0, np.int64)  # of the layout, for its sizes
+        self.where = formulas.where  # the slots lie
+        self.lowered: dict[int, Lowered] = {}  # what is planned for these sizes
+
+    def at(self, program: Program) -> SizedPlan:
+        """One for other sizes, to be bound."""
+        out = copy.copy(self)
+        out.program = program
+        out._make_params()
+        return out
+
+    def _room(self, slot: int) -> Array:
+        return self.formulas.room(slot, self.program.slots[slot].nbytes)
+
+    def bind(self, arrays: Sequence[Array | None]) -> None:
+        f = self.formulas
+        self.arrays = [
+            self._room(slot) if given is None else given.reshape(-1)
+            for slot, given in enumerate(arrays)
+        ]
+        self.where = f.where.copy()
+        for slot, given in enumerate(arrays):
+            if given is not None:
+                self.where[SLOTS + slot] = address(given)
+        self.lowered = {}
+        found = next((x for x in f.layouts if x.holds(*f.sizes.now) and self._fits(x)), None)
+        if found is None:
+            f.layouts.insert(0, found := self._lay_out())
+            del f.layouts[MOST:]
+        self._fill(found)
+        self.lowered = {}
+
+    # --- what is planned
+
+    def _lower(self, number: int) -> Lowered:
+        """A step for the sizes of the call at hand."""
+        found = self.lowered.get(number)
+        if found is None:
+            f, stages = self.formulas, list[Any]()
+            self.bound, f.asked = set(), {}
+            step = self.program.steps[number]
+            one = Lowering(self, step, stages)
+            if f.does_some(f.kernels[step.kernel]):
+                one.lower()
+            found = Lowered(stages, one.by_numbers, f.asked, self.bound)
+            self.lowered[number] = found
+        return found
+
+    def _lay_out(self) -> Layout:
+        """Plan each step with formulas, or by numbers where that is the only way."""
+        f = self.formulas
+        asked: dict[str, None] = {}
+        bound: set[int] = set()
+        words, sizes, units, memory = parts = [], [], [], []  # type: ignore[var-annotated]
+        kinds: list[int] = []
+        planned: list[Planned] = []
+        self.stages = []
+        for number, step in enumerate(self.program.steps):
+            stages, by_numbers, more, taken = self._lower(number)
+            self.stages.append(stages)
+            asked |= more
+            bound |= taken
+            begin, before = len(kinds), len(sizes)
+            for s in stages:
+                if isinstance(s, CompiledStage):
+                    some = self._words(s, sizes)
+                    kinds += [kind for kind, _ in some]
+                    words += [n for _, n in some]
+                    units.append(s.launch.units)
+            if by_numbers:
+                place = slice(begin, len(kinds))
+                compiled = all(isinstance(s, CompiledStage) for s in stages)
+                fixed = compiled and f.fixed[step.kernel]  # NumPy reads the scalars of one plan
+                form, most = _form(stages, kinds[place]), _memory(stages)
+                planned.append(Planned(number, fixed, form, place, before, most))
+            else:
+                memory += [w.nbytes for s in stages for w in s.words if isinstance(w, Memory)]
+        numbers = [n for part in parts for n in part]
+        at = [i for i, n in enumerate(numbers) if changes(n)]
+        wanted: dict[Any, int] = {}
+        of = [wanted.setdefault(numbers[i], len(wanted)) for i in at]
+        code, launches, of_words = None, [s.launch for s in self.loaded], np.array(kinds, np.intp)
+        if self.compiler is not None and launches:
+            code = self.compiler.load(self.functions, [x._replace(units=0) for x in launches])
+        alone = len(launches) == sum(map(len, self.stages))
+        self._choose_threads(self.loaded)
+        return Layout(
+            f.sizes.holds(asked), self.stages, planned, bound, code,
+            alone * len(launches), of_words,
+            _bits([0 if changes(n) else n for n in numbers]), [*accumulate(map(len, parts))],
+            np.array(at, np.intp), np.array(of, np.intp), f.sizes.function(wanted), self.where,
+            {kind: np.flatnonzero(of_words == kind) for kind in {*kinds}},
+        )  # fmt: skip
+
+    def _fits(self, layout: Layout) -> bool:
+        """Plan by numbers what depends on them, or lies elsewhere than in the layout's latest plan;
+        False if it is of another form than in the layout."""
+        moved = {*(np.flatnonzero(self.where != layout.where) - SLOTS).tolist()}
+        steps = self.program.steps
+        new = [p for p in layout.planned
+               if not (p.fixed and moved.isdisjoint(steps[p.number].slots))]  # fmt: skip
+        written = []
+        for p in new:
+            stages, sizes = self._lower(p.number).stages, [0] * p.sizes
+            launches = [s for s in stages if isinstance(s, CompiledStage)]
+            words = [word for s in launches for word in self._words(s, sizes)]
+            if _form(stages, [kind for kind, _ in words]) != p.form:
+                return False
+            written.append((stages, words))
+        layout.stages, layout.where = layout.stages[:], self.where
+        for p, (stages, words) in zip(new, written, strict=True):
+            layout.numbers[p.words] = _bits([n for _, n in words])
+            layout.stages[p.number], p.memory = stages, _memory(stages)
+        self.stages = layout.stages
+        return True
+
+    def _words(self, s: CompiledStage, sizes: list[Any]) -> list[tuple[int, Any]]:
+        """The words of a launch: of each its kind and a number. `sizes` grows by what its last
+        binding holds."""
+        words = [(NOTHING, w) if type(w) is int else self._address(w) for w in s.words]
+        for b in s.buffers:
+            if type(b) is tuple:
+                words.append((SIZES, 8 * len(sizes)))
+                sizes += b
+            else:
+                words.append((SLOTS + b, 0) if type(b) is int else (NOTHING, address(b)))
+        if s.launch.function >= 0:
+            words.append((PARAMS, PARAM * s.params))
+        return words
+
+    def _address(self, w: Any) -> tuple[int, Any]:
+        if isinstance(w, Fault):
+            self.may_fail = True
+            return FAULT, 0
+        if isinstance(w, Lying):
+            return SLOTS + w.binding, w.offset
+        return (MEMORY, 0) if isinstance(w, Memory) else (NOTHING, w if changes(w) else address(w))
+
+    # --- what is filled in
+
+    def _fill(self, layout: Layout) -> None:
+        """Calculate all numbers."""
+        f = self.formulas
+        self.layout, numbers, self.bound = layout, layout.numbers.copy(), layout.bound
+        if len(layout.at):
+            numbers[layout.at] = np.array(layout.wanted(*f.sizes.now), np.int64)[layout.of]
+        words, sizes, units, _ = layout.ends
+        self.numbers = numbers
+        most = max([p.memory for p in layout.planned], default=0)
+        self.memory = f.room(-1, max(most, int(numbers[units:].max(initial=0))))
+        if layout.code is not None:
+            where = self.where
+            where[FAULT], where[PARAMS] = address(self.fault), address(self.params)
+            where[MEMORY], where[SIZES] = address(self.memory), address(numbers) + 8 * words
+            table = where[layout.kinds] + numbers[:words]
+            self.code = layout.code.again(numbers[sizes:units], table)
+        if layout.launches and self.code is not None:
+            self.calls = [(self.code.run, (0, layout.launches))]
+        else:
+            self._link()
+
+    def moves(self, slot: int) -> bool:
+        return slot not in self.bound and SLOTS + slot in self.layout.places  # type: ignore[union-attr]
+
+    def move(self, slot: int, array: Array) -> None:
+        at = self.layout.places[SLOTS + slot]  # type: ignore[union-attr]
+        self.code.table[at] = self.numbers[at] + address(array)  # type: ignore[union-attr]
+
+
+def _bits(numbers: Sequence[int]) -> Array:
+    """Words, and numbers that may be negative, as ints of 64 bits."""
+    return np.array([n & 0xFFFFFFFFFFFFFFFF for n in numbers], np.uint64).view(np.int64)
+
+
+def _form(stages: Sequence[Any], kinds: Sequence[int]) -> Any:
+    """What stays where a step is planned by other numbers in the same way."""
+    launches = [s.launch[:3] if isinstance(s, CompiledStage) else None for s in stages]
+    return launches, [*kinds]
+
+
+def _memory(stages: Sequence[Any]) -> int:
+    """The bytes of memory that routines want."""
+    some = [w for s in stages if isinstance(s, CompiledStage) for w in s.words]
+    return max([w.nbytes for w in some if isinstance(w, Memory)], default=0)
