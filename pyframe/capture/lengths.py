@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyframe.core import devices
 from pyframe.core.node import Node, Size
 from pyframe.core.op import Turned
-from pyframe.core.sizes import LEAST, Guards, Sizes, asking, numbers
+from pyframe.core.sizes import LEAST, Guards, Sizes, asking, numbers, present
 from pyframe.runtime import cpu
 from pyframe.tensor import Tensor
 
@@ -129,6 +129,24 @@ def named(place: Place) -> str:
     return f"size {place[1]} of tensor {place[0] + 1} of the arguments"
 
 
+class _Given(Node):
+    """The value of an argument in a capture: its sizes are symbols for the thread that captures,
+    and numbers for all others."""
+
+    __slots__ = ("shapes", "symbols")
+    symbols: Sizes
+    shapes: tuple[Any, Any]  # for others, and for that thread
+
+    @property
+    def shape(self) -> Any:
+        guards = present()
+        return self.shapes[guards is not None and guards.sizes is self.symbols]
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        self.shapes = numbers(shape), shape
+
+
 class Symbolic:
     """The sizes of one capture for many sizes, while it is made."""
 
@@ -159,9 +177,9 @@ class Symbolic:
 
     @contextlib.contextmanager
     def given(self) -> Iterator[None]:
-        """Within it the tensors have symbolic shapes."""
+        """Within it the tensors have symbolic shapes, for this thread."""
         symbols, done = self.sizes.symbols(), []
-        whole: dict[int, Node] = {}
+        whole: dict[int, _Given] = {}
         for i, x in enumerate(self.tensors):
             own = x._node
             shape: list[Any] = [symbols[self.places[i, d]] if (i, d) in self.places else n
@@ -170,8 +188,10 @@ class Symbolic:
                 continue
             node = whole.get(id(own))
             if node is None:
-                node = Node(None, (), (), Size(shape), own.dtype, own.device, own.data)
-                whole[id(own)] = node
+                whole[id(own)] = node = _Given(
+                    None, (), (), Size(shape), own.dtype, own.device, own.data
+                )
+                node.symbols = self.sizes
             done.append((x, own, node))
             x._node = node
             if not x._view_chain:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 import warnings
 from typing import Any
 
@@ -16,7 +17,9 @@ import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn
 from pyframe.capture.compile import CompiledFunction
+from pyframe.capture.lengths import Symbolic
 from pyframe.codegen.numpy.kernels import Lowering
+from pyframe.core.sizes import is_symbolic
 from pyframe.runtime import cpu
 
 
@@ -342,6 +345,25 @@ def test_a_table_by_length_is_looked_up_by_the_number() -> None:
 
     for n in (5, 6, 7, 8, 9, 7):
         assert f(pf.ones(n)).tolist() == [table.get(n, 9.0)] * n
+
+
+def test_other_threads_see_numbers_during_a_capture() -> None:
+    x, seen = pf.arange(15.0).reshape(5, 3), []
+    y = x[1:]
+
+    def look() -> None:
+        total = (x * 2).reshape(-1).sum() + y.sum()
+        seen.append((is_symbolic(x.shape), is_symbolic(total.shape), [*x.T.shape], total.item()))
+
+    symbolic = Symbolic([x, y], {(0, 0), (1, 0)})
+    with symbolic.given():
+        assert is_symbolic(x.shape)
+        assert is_symbolic((x + 1).shape)
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+    assert seen == [(False, False, [3, 5], 312.0)]
+    assert not is_symbolic(x.shape)
 
 
 def test_drawn_numbers_are_those_of_eager_execution() -> None:
