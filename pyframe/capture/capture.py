@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from operator import call
@@ -287,9 +288,13 @@ def grads_seen() -> Iterator[None]:
         Tensor.grad = GRAD
 
 
-def user_line() -> str:
-    """The line of the user's code that runs now, as 'file.py:12'."""
+def user_line(error: BaseException | None = None) -> str:
+    """The line of the user's code that runs now, or that an error comes from, as 'file.py:12'."""
     found = line_of(sys._getframe(1))
+    for frame, line in traceback.walk_tb(None if error is None else error.__traceback__):
+        here = line_of(frame)
+        if here and here[0] == frame.f_code.co_filename:
+            found = here[0], line
     return f"{found[0]}:{found[1]}" if found else "a line"
 
 

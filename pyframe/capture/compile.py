@@ -337,7 +337,7 @@ class CompiledFunction(Generic[P, R]):
         chains = [(x._storage, x._view_chain, x._needs_grad) for x in tensors]
         observer = Observer(self.fn, self.dynamic.stand_ins())
         inputs = self.dynamic.inputs_of(observer.stand_ins, key.picture)
-        refused = ""  # why the dynamic inputs were of no use
+        refused, error = "", None  # why the dynamic inputs were of no use
         capture.sizes = None if symbolic is None else symbolic.sizes
         with self._recording(capture, observer, shares=not inputs):
             try:
@@ -355,21 +355,24 @@ class CompiledFunction(Generic[P, R]):
                     if not capture.broken:
                         capture.finish()
                     raise
-                error = str(e) if isinstance(e, UnfitSizesError) else f"{type(e).__name__}: {e}"
-                what = "size" if sized else "number"
-                refused = f"{user_line()} can't take a {what} that changes ({error})"
+                error = e
+                what = f"a {'size' if sized else 'number'} that changes ({type(e).__name__}: {e})"
+                refused = f"{user_line(e)} can't take {what}"
+                if isinstance(e, UnfitSizesError):
+                    refused = str(e)
             else:
                 self.dynamic.asks_types = self.dynamic.asks_types or observer.asks
                 given = bool(inputs) or symbolic is not None
                 refused = observer.asks if given and not capture.broken else ""
         if symbolic is not None and refused:  # it is captured again for this size alone
-            lasting = observer.finish(None).refused or list(observer.changed_boxes())
+            boxes = (f"it has changed {source}" for source, *_ in observer.changed_boxes())
+            lasting = observer.finish(None).refused or next(boxes, "")
             self._undo(capture, observer)
             if lasting:
                 raise RuntimeError(
-                    f"{self!r} can't be captured for many sizes: {refused}; and what it has "
-                    "changed outside until then stays changed: compile it with dynamic=False"
-                )
+                    f"{self!r} can't be captured for many sizes: {refused}; and it is not run "
+                    f"again, as {lasting}: compile it with dynamic=False"
+                ) from error
             raise UnfitSizesError(refused)
         if refused:  # all is as it was before the run; what is wrong may be the function's own
             self._undo(capture, observer)
