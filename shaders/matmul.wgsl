@@ -10,8 +10,6 @@ const TY = 16;
 const BK = 16;
 const BM = 4 * TY;
 const BN = 4 * TX;
-const TILES_M = (M + BM - 1) / BM;
-const TILES_N = (N + BN - 1) / BN;
 const TILED = true; // false on software adapters
 
 alias Vec = vec4<Acc>;
@@ -45,10 +43,12 @@ fn put(batch: i32, m: i32, n: i32, v: Vec) {
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_id) local: vec3<u32>) {
   let g = i32(group.x + group.y * groups.x);
-  if (g >= BATCH * TILES_M * TILES_N) { return; }
-  let batch = g / (TILES_M * TILES_N);
-  let m0 = g / TILES_N % TILES_M * BM;
-  let n0 = g % TILES_N * BN;
+  let down = (M + BM - 1) / BM;
+  let across = (N + BN - 1) / BN;
+  let batch = g / (down * across);
+  if (batch >= BATCH) { return; }
+  let m0 = g / across % down * BM;
+  let n0 = g % across * BN;
   let tx = i32(local.x);
   let ty = i32(local.y);
   let t = ty * TX + tx;

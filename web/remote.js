@@ -220,24 +220,24 @@ class Remote {
   }
 
   /** As Runtime's. Only where bind groups may have to be made it waits, to know how many. */
-  run(id, ids, params) {
+  run(id, ids, params, grids = null) {
     this.#use();
     const program = this.#programs.get(id);
     const key = ids.join();
     if (program?.runs.delete(key)) {
       program.runs.add(key); // and last again: the first one is the next to go
-      this.#link.later("run", id, ids, params);
+      this.#link.later("run", id, ids, params, grids);
       this.#link.send();
       return [0, program.submits];
     }
-    const [built, submits] = this.#link.ask("run", id, ids, params);
+    const [built, submits] = this.#link.ask("run", id, ids, params, grids);
     program.submits = submits;
     if (program.runs.add(key).size > RUNS) program.runs.delete(program.runs.values().next().value);
     return [built, submits];
   }
 
   read(ids, sizes) { return this.#link.promise("read", ids, sizes); }
-  profile(id, ids, params) { return this.#link.promise("profile", id, ids, params); }
+  profile(...run) { return this.#link.promise("profile", ...run); }
   compile(codes, labels) { return this.#link.promise("compile", codes, labels); }
   async reopen() { return this.#renew(await this.#link.promise("reopen")); }
   codes() { return this.#link.ask("codes"); }
@@ -328,7 +328,7 @@ class Host {
   write(id, data) { this.#runtime.write(this.#number(id), data); }
   mark(id) { this.#runtime.mark(this.#number(id)); }
   copy(target, source, nbytes) { this.#runtime.copy(this.#number(target), this.#number(source), nbytes); }
-  run(id, ids, params) { return this.#runtime.run(this.#number(id), this.#those(ids), params); }
+  run(id, ids, ...rest) { return this.#runtime.run(this.#number(id), this.#those(ids), ...rest); }
   destroy() { this.#runtime.destroy(); }
 
   /** Has something made that the other side calls `id`, a name that is taken even where this fails. */
@@ -366,9 +366,9 @@ class Host {
       this.#told();
       return await this.#runtime.read(this.#those(ids), sizes);
     },
-    profile: async (id, ids, params) => {
+    profile: async (id, ids, ...rest) => {
       this.#told();
-      return await this.#runtime.profile(this.#number(id), this.#those(ids), params);
+      return await this.#runtime.profile(this.#number(id), this.#those(ids), ...rest);
     },
     reopen: async () => {
       const lost = this.#runtime;

@@ -287,21 +287,22 @@ class Runtime {
 
   /**
    * Runs every step of a program with buffer `ids[slot]` for its slots. `params` may be null where
-   * they are as before. Gives the number of bind groups that had to be made, and of submits.
+   * they are as before, and so may `grids`: x, y and z of each step, where they are others than at
+   * first. Gives the number of bind groups that had to be made, and of submits.
    */
-  run(id, ids, params) {
+  run(id, ids, params, grids = null) {
     this.thrown = null;
     try {
-      return this.#run(id, ids, params);
+      return this.#run(id, ids, params, grids);
     } catch (error) {
       this.thrown = error; // for Python: on its way through Pyodide an error is lost now and then
       throw error;
     }
   }
 
-  #run(id, ids, params) {
+  #run(id, ids, params, grids) {
     const before = this.#counts.bind_groups;
-    const program = this.#prepare(id, ids, params);
+    const program = this.#prepare(id, ids, params, grids);
     const { pieces, steps, describe } = program;
     if (this.#later) { // with the bind groups of now
       const kept = pieces.map((piece) => piece.map((step) => ({ ...step })));
@@ -315,9 +316,9 @@ class Runtime {
   }
 
   /** Runs a program once: the nanoseconds of each step; null where the device has no clock. */
-  async profile(id, ids, params) {
+  async profile(id, ids, params, grids = null) {
     if (!this.features.includes("timestamp-query")) return null;
-    const program = this.#prepare(id, ids, params);
+    const program = this.#prepare(id, ids, params, grids);
     const sets = [];
     for (let at = 0; at < program.steps.length; at += QUERIES / 2) {
       const steps = program.steps.slice(at, at + QUERIES / 2).map((step) => ({ ...step }));
@@ -681,7 +682,7 @@ class Runtime {
   }
 
   /** A program with bind groups for these buffers: only those of steps with other ones change. */
-  #prepare(id, ids, params) {
+  #prepare(id, ids, params, grids) {
     this.#use();
     const program = this.#programs.get(id);
     if (!program) throw new Error(`run: program ${id} is not loaded`);
@@ -699,6 +700,7 @@ class Runtime {
       for (const step of stale) step.group = this.#group(step, Array.from(step.slots, (slot) => ids[slot]));
       program.ids = ids.slice();
     }
+    grids?.forEach((n, i) => { program.steps[Math.floor(i / 3)]["xyz"[i % 3]] = n; });
     if (program.params && params && !same(params, program.uploaded)) {
       this.#write(program.params, 0, params);
       program.uploaded = params.slice();

@@ -71,11 +71,16 @@ class Backend(Protocol):
         """Let go of what `load` made."""
         ...
 
-    def run(self, loaded: Any, handles: Sequence[int], params: bytes) -> None:
-        """Queue a Program with a handle for each slot and its parameters; it waits for nothing."""
+    def run(
+        self, loaded: Any, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+    ) -> None:
+        """Queue a Program with a handle for each slot and its parameters; it waits for nothing.
+        `grids`: the workgroups of all dispatches, x, y and z of each, if its sizes change."""
         ...
 
-    def profile(self, loaded: Any, handles: Sequence[int], params: bytes) -> list[int] | None:
+    def profile(
+        self, loaded: Any, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+    ) -> list[int] | None:
         """Run once: the nanoseconds of each step. Without a clock None, and nothing has run."""
         ...
 

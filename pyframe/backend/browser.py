@@ -106,13 +106,14 @@ def _describe(runtime: Any) -> DeviceProperties:
 
 
 class _Loaded:
-    """A Program that the runtime holds: its number, how many dispatches it is, and the params last
-    sent."""
+    """A Program that the runtime holds: its number, how many dispatches it is, and the params and
+    grids last sent."""
 
-    __slots__ = ("dispatches", "params", "program")
+    __slots__ = ("dispatches", "grids", "params", "program")
 
     def __init__(self, program: int, dispatches: int) -> None:
         self.program, self.dispatches, self.params = program, dispatches, b""
+        self.grids: Sequence[int] = ()
 
 
 class BrowserGPU(GPUBackend):
@@ -251,20 +252,24 @@ class BrowserGPU(GPUBackend):
         self._js.unload(loaded.program)
 
     @tells
-    def run(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
+    def run(
+        self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+    ) -> None:
         """One call into JavaScript, however many dispatches the program is."""
-        built, submits = self._js.run(*self._arguments(loaded, handles, params)).to_py()
-        self._sent(loaded, params)
+        built, submits = self._js.run(*self._arguments(loaded, handles, params, grids)).to_py()
+        self._sent(loaded, params, grids)
         self.stats.bind_groups += built
         self.stats.dispatches += loaded.dispatches
         self.stats.submits += submits
 
     @tells
-    def profile(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> list[int] | None:
-        times = wait(self._profile(*self._arguments(loaded, handles, params)))
+    def profile(
+        self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+    ) -> list[int] | None:
+        times = wait(self._profile(*self._arguments(loaded, handles, params, grids)))
         if times is None:
             return None
-        self._sent(loaded, params)
+        self._sent(loaded, params, grids)
         self.stats.dispatches += loaded.dispatches
         return [int(t) for t in times.to_py()]
 
@@ -274,12 +279,17 @@ class BrowserGPU(GPUBackend):
     async def _profile(self, *arguments: Any) -> Any:
         return await _ask(self._js, "profile", *arguments)()
 
-    def _arguments(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> tuple[Any, ...]:
-        """What the runtime's `run` takes; the params only where they changed."""
+    def _arguments(
+        self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int]
+    ) -> tuple[Any, ...]:
+        """What the runtime's `run` takes; the params and grids only where they changed."""
         changed = to_js(params) if params != loaded.params else None
-        return loaded.program, to_js(array("i", handles)), changed
+        if grids == loaded.grids:
+            return loaded.program, to_js(array("i", handles)), changed
+        return loaded.program, to_js(array("i", handles)), changed, to_js(array("i", grids))
 
-    def _sent(self, loaded: _Loaded, params: bytes) -> None:
+    def _sent(self, loaded: _Loaded, params: bytes, grids: Sequence[int]) -> None:
+        loaded.grids = grids
         if params != loaded.params:
             loaded.params = params
             self.stats.bytes_uploaded += len(params)

@@ -73,14 +73,18 @@ class HostBackend(Backend):
     def unload(self, loaded: ProgramCode) -> None:
         """There is nothing to let go of."""
 
-    def run(self, loaded: ProgramCode, handles: Sequence[int], params: bytes) -> None:
+    def run(
+        self, loaded: ProgramCode, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+    ) -> None:
         arrays = [self._memory[h] for h in handles]
         for kernel, _, _, _, begin, _, _, *slots in dispatches(loaded.steps):
             run_kernel(loaded.codes[kernel], [arrays[s] for s in slots], params, begin)
             self.stats.dispatches += 1
         self.stats.submits += 1
 
-    def profile(self, loaded: Any, handles: Sequence[int], params: bytes) -> None:
+    def profile(
+        self, loaded: Any, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+    ) -> None:
         return None
 
     def mark(self, handle: int) -> bool:

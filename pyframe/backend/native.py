@@ -185,7 +185,8 @@ class _Loaded:
     """A Program ready to run: its dispatches, prepared for the handles of the last run."""
 
     __slots__ = (
-        "calls", "dispatches", "handles", "kernels", "params", "pieces", "sent", "starts", "users",
+        "calls", "dispatches", "grids", "handles", "kernels", "params", "pieces", "sent", "starts",
+        "users",
     )  # fmt: skip
 
     def __init__(self, code: ProgramCode, kernels: list[Any], params: Any) -> None:
@@ -206,7 +207,18 @@ class _Loaded:
         ]
         self.calls: list[Any] = [None] * len(self.dispatches)
         self.handles: list[int] | None = None
+        self.grids: Sequence[int] = ()  # of the last run, if they change
         self.params, self.sent = params, b""
+
+    def resized(self, grids: Sequence[int]) -> list[int]:
+        """Let the dispatches have these workgroups; those that had others."""
+        self.grids, out = grids, []
+        for i, dispatch in enumerate(self.dispatches):
+            grid = tuple(grids[3 * i : 3 * i + 3])
+            if grid != dispatch.grid:
+                dispatch.grid = grid
+                out.append(i)
+        return out
 
 
 def pieces(n: int) -> list[tuple[int, int]]:
@@ -583,13 +595,17 @@ class NativeGPU(GPUBackend):
             if found is not None and not any(handle in other for other in dispatch.groups):
                 found.dispatches.discard(dispatch)
 
-    def _prepare(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
-        """Make the program's dispatches fit `handles`, and send the params if they changed."""
+    def _prepare(
+        self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int]
+    ) -> None:
+        """Make the program's dispatches fit `handles` and `grids`, and send the params if they
+        changed."""
         last = loaded.handles
-        if handles != last:
+        if handles != last or grids != loaded.grids:
+            other = [] if grids == loaded.grids else loaded.resized(grids)
             stale: Any = range(len(loaded.dispatches))
             if last is not None:
-                stale = set()
+                stale = set(other)
                 for users, now, before in zip(loaded.users, handles, last, strict=True):
                     if now != before:
                         stale.update(users)
@@ -606,18 +622,22 @@ class NativeGPU(GPUBackend):
             loaded.sent = params
 
     @tells
-    def run(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
-        self._prepare(loaded, handles, params)
+    def run(
+        self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+    ) -> None:
+        self._prepare(loaded, handles, params, grids)
         for begin, end in loaded.pieces:
             self._submitter.submit(loaded.calls[begin:end])
         self.stats.dispatches += len(loaded.calls)
         self.stats.submits += len(loaded.pieces)
 
     @tells
-    def profile(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> list[int] | None:
+    def profile(
+        self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+    ) -> list[int] | None:
         if not self._timestamps:
             return None
-        self._prepare(loaded, handles, params)
+        self._prepare(loaded, handles, params, grids)
         out: list[int] = []
         while len(out) < len(loaded.dispatches):
             out += self._timed(loaded.dispatches[len(out) : len(out) + QUERIES // 2])

@@ -12,6 +12,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, get_default_device
 from pyframe.core.modes import mode
 from pyframe.core.node import Size
+from pyframe.core.view import is_contiguous
 from pyframe.tensor import Tensor
 
 
@@ -103,7 +104,7 @@ def without_sizes(picture: Any) -> Any:
 
 
 class Strides(tuple[int, ...]):
-    """Those of a view on the CPU, in bytes."""
+    """Those of a view on the CPU, in bytes; or of one that lies in a row."""
 
     in_a_row = False
 
@@ -119,7 +120,14 @@ def _layout(x: Tensor) -> Any:
         out.in_a_row = data.flags.c_contiguous
         return out
     index_map = x._index_map()
-    return index_map[-1].strides if _is_plain(index_map) else part_of_memory(x)
+    if not _is_plain(index_map):
+        return part_of_memory(x)
+    (view,) = index_map
+    if not is_contiguous((view._replace(offset=0),)):
+        return view.strides
+    in_a_row = Strides(view.strides)
+    in_a_row.in_a_row = True
+    return in_a_row
 
 
 def _is_plain(index_map: Any) -> bool:

@@ -105,8 +105,9 @@ class Capture:
         """Nothing is to do: `out` has its history, as in eager code."""
 
     def touched(self, x: Tensor) -> None:
-        """Weakly, so that temporaries die."""
-        self.handles.append(weakref.ref(x))
+        """Weakly, so that temporaries die. On a GPU it has no array, but maybe symbolic sizes."""
+        if self.sizes is not None or not x.device.always_lazy:
+            self.handles.append(weakref.ref(x))
 
     def due(self, storage: Storage) -> None:
         """Weakly: what nobody holds at the end is not computed."""
@@ -301,6 +302,9 @@ def user_line(error: BaseException | None = None) -> str:
 def run_eagerly(capture: Capture) -> None:
     """Give every storage of a capture its value."""
     roots = capture.alive()
+    if capture.sizes is not None:
+        for n in toposort([s.node for s in roots]):
+            n.shape, n.attrs = numbers(n.shape), numbers(n.attrs)
     for d in {s.node.device for s in roots if s.node.device.type != "cpu"}:
         d.executor.pending.extend(weakref.ref(s) for s in roots if s.node.device is d)
         d.executor.flush()

@@ -204,7 +204,7 @@ class CompiledFunction(Generic[P, R]):
             return ()
         fitting = [(p, now) for p, now in found if p.replay.guard.holds()]
         pattern, now = [*fitting, *found][0]
-        self._keep(key, pattern.replay.at(now, sorted(views - pattern.views)), bound=True)
+        self._keep(key, pattern.replay.at(now, views, pattern.views), bound=True)
         return self.replays[key]
 
     def _forget(self) -> None:
@@ -245,7 +245,7 @@ class CompiledFunction(Generic[P, R]):
             return _EAGERLY
         if symbolic is not None:
             try:
-                with Capture() as capture, symbolic.given():
+                with self._copied(tensors), Capture() as capture, symbolic.given():
                     return self._record(capture, key, tensors, args, kwargs, symbolic)
             except UnfitSizesError as e:
                 family.refused = str(e)
@@ -628,12 +628,12 @@ def compile(
     grows, random numbers are drawn on the host) it runs eagerly, and a RuntimeWarning names the
     line. `explain()` tells of all this.
 
-    On the CPU sizes that were two others before are symbols in the third capture, which then is for
-    all sizes for which its comparisons of sizes give the same answers. With `dynamic=True` all are,
-    and those that `mark_dynamic` names, as soon as one call has shown that replays can follow; with
-    False none is. A number that Python itself wants of a size, as `range()` does, is captured for
-    each size. TypeError for another `dynamic`. PyTorch's other options are accepted; of them
-    `disable` alone has an effect.
+    Sizes that were two others before are symbols in the third capture, which then is for all sizes
+    for which its comparisons of sizes give the same answers (on the native CPU, and on any GPU).
+    With `dynamic=True` all are, and those that `mark_dynamic` names, as soon as one call has shown
+    that replays can follow; with False none is. A number that Python itself wants of a size, as
+    `range()` does, is captured for each size. TypeError for another `dynamic`. PyTorch's other
+    options are accepted; of them `disable` alone has an effect.
     """
     if dynamic is not None and type(dynamic) is not bool:
         raise TypeError(f"compile: expected True, False or None for dynamic, got {dynamic!r}")

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from operator import call
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from pyframe.graph.program import INPUT, OUTPUT, TEMP, Program
 from pyframe.graph.schedule import schedule
 from pyframe.ops.api import deferred
 from pyframe.runtime import cpu, debug
-from pyframe.runtime.code import encode_params
+from pyframe.runtime.code import encode_params, sized
 
 LARGE = 1 << 18  # bytes of an argument from which a copy is worth avoiding
 
@@ -149,7 +149,32 @@ class Executable:
 
     def at_present(self) -> Executable:
         """The same for the sizes of the call at hand."""
-        raise NotImplementedError
+        out = copy.copy(self)
+        out.values, out.answers = list(map(_present, self.numbers)), []
+        out.program = self._at_present()
+        return out
+
+    def _change_sizes(self, known: sizes.Sizes | None) -> None:
+        """Keep the Program with formulas for these sizes, if there are any, and make another one
+        with numbers."""
+        self.general, self.formulas = self.program, cast("Any", None)
+        if any(not sizes.stays(n) for s, _ in self.fixed for n in s.node.shape):
+            raise FixedError("what stays in its memory has")
+        if known is None:
+            return
+        from pyframe.codegen.numpy.sized import Formulas  # which takes a while to import
+
+        self.formulas = Formulas(self.general, known)
+        self.memory_of = sizes.Template(known, (self.general.slots, self.general.regions))
+        self.program = self._at_present()
+
+    def _at_present(self) -> Program:
+        """The Program with numbers for the sizes of its memory."""
+        from pyframe.codegen.numpy.sized import Present
+
+        slots, regions = self.memory_of(self.formulas.sizes.now)
+        kernels = Present(self.formulas)
+        return replace(self.general, slots=slots, regions=regions, kernels=kernels)
 
     def changed(self) -> bool:
         """Ask for the scalars that live outside, such as learning rates; whether one is new. They
@@ -218,7 +243,7 @@ class HostExecutable(Executable):
     def __init__(self, capture: Capture, *args: Any) -> None:
         # which take a while to import
         from pyframe.codegen.numpy.plan import Plan
-        from pyframe.codegen.numpy.sized import Formulas, Present, SizedPlan
+        from pyframe.codegen.numpy.sized import SizedPlan
 
         super().__init__(capture, *args)
         debug.kernels(self.program)
@@ -228,15 +253,7 @@ class HostExecutable(Executable):
         self.shapes = {("in", slot): n.shape for slot, n in given}
         made = [(slot, s.node) for s, slot in self.fresh] + [(r.slot, r.node) for r in self.back]
         self.shapes |= {("out", slot): n.shape for slot, n in made}
-        self.general = self.program
-        self.formulas: Any = None
-        if any(not sizes.stays(n) for s, _ in self.fixed for n in s.node.shape):
-            raise FixedError("what stays in its memory has")
-        if capture.sizes is not None:
-            self.formulas = Formulas(self.general, capture.sizes)
-            self.present = Present
-            self.slots_of = sizes.Template(capture.sizes, self.general.slots)
-            self.program = self._at_present()
+        self._change_sizes(capture.sizes)
         arrays: list[Any] = [None] * len(self.program.slots)
         self.loose: list[StateInput] = []  # states that do not lie in one piece
         for st in self.states:
@@ -263,15 +280,8 @@ class HostExecutable(Executable):
         self.bind()
         debug.uncompiled(self.plan.unsupported.values())
 
-    def _at_present(self) -> Program:
-        """The Program with numbers for the sizes of its memory."""
-        slots, kernels = self.slots_of(self.formulas.sizes.now), self.present(self.formulas)
-        return replace(self.general, slots=slots, kernels=kernels, loaded={})
-
-    def at_present(self) -> HostExecutable:
-        out = copy.copy(self)
-        out.values, out.answers = list(map(_present, self.numbers)), []
-        out.program = self._at_present()
+    def at_present(self) -> Executable:
+        out: Any = super().at_present()
         out.plan = self.plan.at(out.program)
         out.same = [None] * len(self.arguments)
         out.bind()
@@ -369,11 +379,20 @@ class DeviceExecutable(Executable):
     def __init__(self, capture: Capture, *args: Any) -> None:
         super().__init__(capture, *args)
         self.backend = self.device.backend
+        self.first: Any = None  # which has loaded the Program, if another one did for other sizes
+        if capture.sizes is not None:
+            about = self.program, self.backend.language, self.backend.limits
+            self.program, read, grids = sized(*about)
+            self.numbers += read
+            self.values += map(_present, read)
+            self.grids_of = capture.sizes.function(grids)
+        program = self.program
+        self._change_sizes(capture.sizes)
+        self.most = [0] * len(program.slots)  # bytes of the temporaries, for all sizes so far
         kept = self._copies_of_shared(capture)
         self._make_buffers()
-        self.loaded = self.executor.loaded(self.program)
-        self.handles = [None if b is None else b.handle for b in self.buffers]
-        self.params = encode_params(self.program.params, self.values, self.program.param_bytes)
+        self.loaded = self.executor.loaded(program)
+        self._prepare()
         self._name_homes()
         for n, data in kept:
             n.data = data
@@ -400,15 +419,42 @@ class DeviceExecutable(Executable):
         if self.flag >= 0:
             self.buffers[self.flag] = self.flag_data
         self.regions = [self._region(r, n) for r, n in enumerate(self.program.regions)]
-        own = [i for i, s in enumerate(slots) if s.kind == TEMP and s.region < 0]
-        for i, buffer in zip(own, executor.scratch([slots[i].nbytes for i in own]), strict=True):
-            self.buffers[i] = buffer
+        self._take_temporaries()
         fresh = {slot for _, slot in self.fresh}
         for i, s in enumerate(slots):
             if s.region >= 0:
                 self._place(i, self.regions[s.region])
             elif s.kind == OUTPUT and i not in fresh:
                 self.buffers[i] = executor.alloc(s.nbytes)
+
+    def _take_temporaries(self) -> None:
+        """Buffers for the temporaries. Where sizes change they are as large as for the largest ones
+        so far, by powers of two: so they are few, and there are bind groups for them."""
+        slots, most = self.program.slots, self.most
+        own = [i for i, s in enumerate(slots) if s.kind == TEMP and s.region < 0]
+        for i in own:
+            n = slots[i].nbytes
+            changes = sizes.changes(self.general.slots[i].nbytes)
+            most[i] = max(most[i], 1 << (n - 1).bit_length() if changes else n)
+        for i, buffer in zip(own, self.executor.scratch([most[i] for i in own]), strict=True):
+            self.buffers[i] = buffer
+
+    def _prepare(self) -> None:
+        """What a run is given, as far as it stays from run to run."""
+        program = self.program
+        self.handles = [None if b is None else b.handle for b in self.buffers]
+        self.params = encode_params(program.params, self.values, program.param_bytes)
+        self.grids: tuple[int, ...] = ()  # of the dispatches, if sizes change
+        if self.formulas is not None:
+            self.grids = self.grids_of(*self.formulas.sizes.now)
+
+    def at_present(self) -> Executable:
+        out: Any = super().at_present()
+        out.first = self.first or self
+        out.buffers = self.buffers[:]
+        out._take_temporaries()
+        out._prepare()
+        return out
 
     def _region(self, r: int, nbytes: int) -> Any:
         """The allocation of a region: the one where its states already lie, or a new one."""
@@ -450,7 +496,9 @@ class DeviceExecutable(Executable):
         ]
 
     def __del__(self) -> None:
-        if "loaded" in self.__dict__:  # it is unloaded when no other work is under way
+        if (
+            "loaded" in self.__dict__ and self.first is None
+        ):  # it is unloaded when no other work is under way
             self.program.loaded.pop(self.backend.name, None)
             self.executor.dead.append(self.loaded)
 
@@ -486,7 +534,9 @@ class DeviceExecutable(Executable):
             out.append(buffer)
         if self.changed():
             self.params = encode_params(self.program.params, self.values, self.program.param_bytes)
-        self.backend.run(self.loaded, handles, self.params)
+        if self.grids:
+            executor.programs[id(self.loaded)] = self.program  # for profiles
+        self.backend.run(self.loaded, handles, self.params, self.grids)
         for old, slot, _ in self.back:
             if flag is not None and old is self.buffers[self.flag]:
                 old = flag

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyframe.capture.arguments import is_copied
 from pyframe.core import devices
 from pyframe.core.node import Node, Size
 from pyframe.core.op import Turned
@@ -219,10 +220,14 @@ class Symbolic:
 
 
 def can_change(tensors: list[Tensor]) -> bool:
-    """Whether sizes of such arguments may be symbols: on the native CPU, as they lie in memory."""
+    """Whether sizes of such arguments may be symbols: on a GPU, or on the native CPU as they lie in
+    memory."""
+    if any(x.device is not devices.cpu for x in tensors):
+        return all(x.device.always_lazy and type(x._view_chain) is not Turned
+                   and (not x._view_chain or is_copied(x)) for x in tensors)  # fmt: skip
     compiler = cpu.compiler()
     return (compiler is None or compiler.name == "llvm") and all(
-        x.device is devices.cpu and type(x._view_chain) is not Turned for x in tensors
+        type(x._view_chain) is not Turned for x in tensors
     )
 
 

@@ -105,14 +105,15 @@ class Replay:
     def __post_init__(self) -> None:
         self.on_device = any(e.device.type != "cpu" for e in self.executables)
 
-    def at(self, now: tuple[int, ...], views: Sequence[int]) -> Replay:
-        """The same for other sizes."""
+    def at(self, now: tuple[int, ...], views: set[int], before: set[int]) -> Replay:
+        """The same for other sizes. `views` are the arguments that are views now, and in the
+        capture those `before`."""
         assert self.sizes is not None
         self.sizes.set(now)
         bound = {id(e): e.at_present() for e in self.executables}
         return replace(
             self, executables=[*bound.values()], specs=numbers(self.specs), now=now, hits=0,
-            views=views,
+            views=sorted(views - before), copied=sorted(views) if self.on_device else [],
             reread=[(bound[id(e)], st, array) for e, st, array in self.reread],
         )  # fmt: skip
 
@@ -138,12 +139,12 @@ class Replay:
     def __call__(self, args: list[Tensor]) -> Any:
         """Run the call with other arguments: compute, change what it changes, return."""
         operands = [(x._node, x._storage.node) for x in args]
+        if self.copied:
+            self._copy(args, operands)
         if self.sizes is not None:
             self.sizes.set(self.now)
             for i in self.views:
                 operands[i] = operands[i][0], operands[i][0]
-        if self.copied:
-            self._copy(args, operands)
         if self.grads:
             self._leave_grads()
         for executable, state, array in self.reread:

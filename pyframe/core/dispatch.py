@@ -17,6 +17,7 @@ from pyframe.core.grad_node import GradNode, split
 from pyframe.core.modes import mode, set_inference
 from pyframe.core.node import Node, Pending, is_array, is_exposed, pending
 from pyframe.core.op import MOVEMENT, REGISTRY, ROUTINE, Op, Turned
+from pyframe.core.sizes import numbers
 from pyframe.core.trace import HELD, MOST, recording, settle, trace
 from pyframe.core.view import inverse_order, memory_order
 
@@ -356,7 +357,7 @@ def recorded(
                 return by_fallback(op, inputs, attrs)
             return on_host(op, inputs, attrs, shape, dtype)
         check_dtype(op.name, dtype, device)
-        if shape and max(shape) > 0x7FFFFFFF:
+        if shape and max(shape if mode.capture is None else numbers(shape)) > 0x7FFFFFFF:
             raise RuntimeError(
                 f"{op.name}: a result of shape {list(shape)} is too large for '{device}', "
                 "which counts places in 32 bits; expected less than 2147483648 along each dim"

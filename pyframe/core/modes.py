@@ -60,7 +60,7 @@ class Recorder(Protocol):
         """`x` was made here, of data that does not come from a tensor."""
 
     def touched(self, x: Tensor) -> None:
-        """`x`, of the CPU, is a handle on memory that others may see too, and has another node."""
+        """`x` is a handle on memory that others may see too, and has another node."""
 
     def due(self, storage: Storage) -> None:
         """`storage` has a node without a value, which is to be computed with the others."""

@@ -34,7 +34,7 @@ from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
-from pyframe.core.sizes import SymbolicSize
+from pyframe.core.sizes import SymbolicSize, greatest
 from pyframe.core.symbolic import SymbolicScalar, hint
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class KernelCall(NamedTuple):
     limits: Limits  # of the device
 
 
-Constants = dict[str, int | float | bool]
+Constants = dict[str, Any]  # ints, sizes that change, floats and bools
 Grid = tuple[int, int, int]
 
 
@@ -82,7 +82,7 @@ class Combine(NamedTuple):
 
 def in_a_line(groups: int) -> Grid:
     """Workgroups one after the other: along x, and where those are too many in rows along y."""
-    rows = max(-(-groups // 65535), 1)
+    rows = greatest(-(-groups // 65535), 1)
     return -(-groups // rows), rows, 1
 
 

@@ -311,6 +311,9 @@ class Guards:
         return found
 
     def _bound_of(self, fn: Any, args: tuple[Any, ...], text: str) -> Bounds:
+        if fn is max:
+            lows = [x if type(x) is int else self.least(x.terms) for x in args]
+            return max([low for low in lows if low is not None], default=None), None
         if fn not in (operator.floordiv, operator.mod) or type(args[1]) is not int or args[1] <= 0:
             return None, None
         if fn is operator.mod:
@@ -399,6 +402,12 @@ def number(x: Any) -> Any:
             n *= value(a)
         out += n
     return out
+
+
+def usual(x: Any, least: int) -> Any:
+    """What a size is taken for where that decides nothing but speed: for no less than `least` if it
+    changes."""
+    return max(number(x), least) if type(x) is SymbolicSize else x
 
 
 def greatest(a: Any, b: Any) -> Any:
@@ -727,6 +736,8 @@ class SymbolicSize:
         return _opaque(operator.floordiv, "{} // {}", self, other)
 
     def __rfloordiv__(self, other: Any) -> Any:
+        if other == 0 and type(other) is int and self > 0:
+            return 0
         return _opaque(operator.floordiv, "{} // {}", other, self)
 
     def __mod__(self, other: Any) -> Any:

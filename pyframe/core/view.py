@@ -288,13 +288,14 @@ class Term(NamedTuple):
 def unravel(v: View, shape: Shape) -> list[tuple[int, list[Term]]] | None:
     """The index over `shape` of `v`'s flat position, each dim as offset + sum of terms.
 
-    None where only the flat position itself can be unravelled. Reshapes and windows mostly can
-    be said dim by dim, which takes few divisions or none.
+    None where only the flat position itself can be unravelled, as it may be where it can't be told
+    for all sizes. Reshapes and windows mostly can be said dim by dim, which takes few divisions or
+    none.
     """
     inner = row_major_strides(shape)
     rest, offsets = v.offset, []
     for n, stride in zip(shape, inner, strict=True):
-        digit = rest // stride if n > 1 else 0
+        digit = rest // stride if sizes.changes(n) or n > 1 else 0
         offsets.append(digit)
         rest -= digit * stride
     if rest:
@@ -302,9 +303,10 @@ def unravel(v: View, shape: Shape) -> list[tuple[int, list[Term]]] | None:
     terms: list[list[Term]] = [[] for _ in shape]
     low, high = list(offsets), list(offsets)
     for d, (n, s) in enumerate(zip(v.shape, v.strides, strict=True)):
-        if n == 1 or s == 0:
+        if (type(n) is int and n == 1) or s == 0:
             continue
-        e = next((e for e, r in enumerate(inner) if shape[e] > 1 and abs(s) % r == 0), None)
+        e = next((e for e, r in enumerate(inner) if (sizes.changes(shape[e]) or shape[e] > 1)
+                  and sizes.divides(r, abs(s))), None)  # fmt: skip
         if e is None:
             return None
         factor = s // inner[e] if s > 0 else -(-s // inner[e])
@@ -316,13 +318,13 @@ def unravel(v: View, shape: Shape) -> list[tuple[int, list[Term]]] | None:
             if not fits and (abs(factor) != 1 or left % shape[e]):
                 return None
             terms[e].append(Term(d, done, 0 if fits else shape[e], factor))
-            low[e] += min(factor * (take - 1), 0)
-            high[e] += max(factor * (take - 1), 0)
+            end = high if factor > 0 else low
+            end[e] += factor * (take - 1)
             done *= take
             if fits:
                 break
             e -= 1
-            while e > 0 and shape[e] == 1:
+            while e > 0 and type(shape[e]) is int and shape[e] == 1:
                 e -= 1
     if any(a < 0 or b >= n for a, b, n in zip(low, high, shape, strict=True)):
         return None

@@ -208,9 +208,7 @@ def position(index_map: IndexMap, space: Shape) -> Position:
     """What an index map says, over the indices of `space`; what is 0 or 1 leaves no trace."""
     if any(0 in v.shape for v in index_map[:-1]):  # all is padding around nothing
         return Position(_number(0), s.const(False, "bool"))
-    at: list[Scalar | None] = [
-        index(d) if changes(n) or n > 1 else None for d, n in enumerate(space)
-    ]
+    at: list[Scalar | None] = [index(d) if _is_long(n) else None for d, n in enumerate(space)]
     conditions: list[Scalar] = []
     for depth in reversed(range(len(index_map))):
         v = index_map[depth]
@@ -222,16 +220,21 @@ def position(index_map: IndexMap, space: Shape) -> Position:
         parts = unravel(v, shape) if v.mask is None else None
         if parts is None:
             flat = _sum(v.offset, v.strides, at)
-            at = [digit(flat, shape, d) if n > 1 else None for d, n in enumerate(shape)]
+            at = [digit(flat, shape, d) if _is_long(n) else None for d, n in enumerate(shape)]
         else:
             at = [
-                _terms(offset, terms, at) if n > 1 else None
+                _terms(offset, terms, at) if _is_long(n) else None
                 for (offset, terms), n in zip(parts, shape, strict=True)
             ]
     valid = None
     for c in conditions:
         valid = c if valid is None else valid & c
     return Position(_sum(index_map[0].offset, index_map[0].strides, at), valid)
+
+
+def _is_long(n: int) -> bool:
+    """Whether an index along an axis of `n` elements may be another than 0."""
+    return changes(n) or n > 1
 
 
 def _number(n: int) -> Scalar:
@@ -281,5 +284,5 @@ def _terms(offset: int, terms: Any, at: Sequence[Scalar | None]) -> Scalar | Non
 def digit(flat: Scalar, shape: Shape, d: int) -> Scalar:
     """Index d of the flat position over `shape`."""
     inner, outer = math.prod(shape[d + 1 :]), math.prod(shape[:d])
-    i = flat if inner == 1 else flat / inner
-    return i if outer == 1 else i % shape[d]
+    i = flat if alike(inner, 1) else flat / inner
+    return i if alike(outer, 1) else i % shape[d]

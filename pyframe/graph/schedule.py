@@ -15,7 +15,7 @@ from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import CONST, REDUCTION, REGISTRY
-from pyframe.core.sizes import greatest, is_symbolic, number
+from pyframe.core.sizes import changes, greatest, is_symbolic, number
 from pyframe.graph import program as _program
 from pyframe.graph.fuse import (
     Group,
@@ -111,8 +111,9 @@ class _Horizontal:
 
     def __init__(
         self, order: Order, works: list[_Work], movable: set[int], donors: Mapping[int, int],
-        changing: set[int],
+        changing: set[int], host: bool,
     ) -> None:  # fmt: skip
+        self.host = host
         self.order, self.works, self.movable, self.donors = order, works, movable, donors
         self.changing = changing  # ids of the constants that have other values in other runs
         self.column_of: dict[int, tuple[int, ...]] = {}  # the column that a buffer lies in
@@ -147,6 +148,8 @@ class _Horizontal:
         k = w.kernel
         if k.routine or len(k.space) != 1 or not k.space[0]:
             return None
+        if changes(k.space[0]) and not self.host:
+            return None  # a GPU's regions stay as they are
         out: list[Any] = []
         for i in k.code:
             if isinstance(i, Load):
@@ -240,9 +243,9 @@ def schedule(
     merged = []
     if movable is not None:
         numbers = {nodes.number[i] for i in movable if i in nodes.number}
-        merged = _Horizontal(nodes, [*works.values()], numbers, donors, set(changing)).found(
-            grouping
-        )
+        some = [*works.values()]
+        horizontal = _Horizontal(nodes, some, numbers, donors, set(changing), limits.host)
+        merged = horizontal.found(grouping)
     heads = {m.works[0].group.number: m for m in merged}
     planner = _Planner(nodes, given, wanted, donors, limits.host)
     for m in merged:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from array import array
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +14,9 @@ import numpy as np
 from pyframe.backend.base import ProgramCode
 from pyframe.core import dtypes as dt
 from pyframe.core.limits import Limits
+from pyframe.core.sizes import alike, number
 from pyframe.graph.program import Kernel, Program
+from pyframe.graph.schedule import PARAM_ALIGN
 
 
 class _Scheduled(NamedTuple):
@@ -21,6 +25,7 @@ class _Scheduled(NamedTuple):
     code: Kernel
     label: str = ""
     grid: tuple[int, int, int] = (1, 1, 1)
+    sizes: tuple[Any, ...] = ()
 
 
 def _wgsl(kernel: Kernel, limits: Limits) -> Any:
@@ -29,7 +34,8 @@ def _wgsl(kernel: Kernel, limits: Limits) -> Any:
     return generate(kernel, limits)
 
 
-# What puts kernels into the language of a backend: something with `code`, `label` and `grid`.
+# What puts kernels into the language of a backend: something with `code`, `label`, `grid`, and with
+# the `sizes` that change, which the code reads after its scalars.
 GENERATORS: dict[str, Callable[[Kernel, Limits], Any]] = {
     "wgsl": _wgsl,
     "kernels": lambda kernel, limits: _Scheduled(kernel),
@@ -41,13 +47,36 @@ def program_code(program: Program, language: str, limits: Limits) -> ProgramCode
     made = [GENERATORS[language](k, limits) for k in program.kernels]
     steps: array[int] = array("i")
     for step in program.steps:
-        grid, kernel = made[step.kernel].grid, program.kernels[step.kernel]
-        if 0 in grid:
+        one = made[step.kernel]
+        if alike(math.prod(one.grid), 0):
             continue  # an empty result
-        size = -(-kernel.params // 4) * 16 if kernel.params else 0
-        steps.extend((step.kernel, *grid, step.param_offset, size, len(step.slots), *step.slots))
+        size = -(-(program.kernels[step.kernel].params + len(one.sizes)) // 4) * 16
+        grid, at = map(number, one.grid), step.param_offset
+        steps.extend((step.kernel, *grid, at, size, len(step.slots), *step.slots))
     codes, labels = [m.code for m in made], [m.label for m in made]
     return ProgramCode(codes, labels, steps, len(program.slots), program.param_bytes)
+
+
+def sized(program: Program, language: str, limits: Limits) -> tuple[Program, list[Any], list[Any]]:
+    """The Program with room among its scalars for the sizes that its kernels read, these sizes, and
+    the workgroups of its dispatches: see `Backend.run`."""
+    made = [GENERATORS[language](k, limits) for k in program.kernels]
+    known = iter(program.params)
+    steps, params, sizes, values, grids = [], [], [], [], []
+    end = 0
+    for step in program.steps:
+        one, n = made[step.kernel], program.kernels[step.kernel].params
+        if n + len(one.sizes):
+            step = step._replace(param_offset=end)
+            params += [(end + 4 * i, next(known)[1]) for i in range(n)]
+            sizes += [(end + 4 * (n + i), dt.int32) for i in range(len(one.sizes))]
+            values += one.sizes
+            end += -(-4 * (n + len(one.sizes)) // PARAM_ALIGN) * PARAM_ALIGN
+        steps.append(step)
+        if not alike(math.prod(one.grid), 0):
+            grids += one.grid
+    out = replace(program, steps=steps, params=[*params, *sizes], param_bytes=end)
+    return out, values, grids
 
 
 def encode_params(

@@ -41,7 +41,9 @@ class OfflineBackend(HostBackend):
             super().copy(target, source, nbytes)
             self._unknown.discard(target)
 
-    def run(self, loaded: Any, handles: Sequence[int], params: bytes) -> None:
+    def run(
+        self, loaded: Any, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
+    ) -> None:
         self._unknown.update(_results(loaded, handles))
 
     def compute(self, program: Program, handles: Sequence[int], params: bytes) -> None:

@@ -224,9 +224,9 @@ class Tensor(TensorMethods):
         return node
 
     def _touched(self) -> None:
-        """Within a capture: note a tensor of the CPU whose node it changed or made, as a handle
-        (weak, so that temporaries die) on memory that others may see too."""
-        if mode.capture is not None and not self._node.device.always_lazy:
+        """Within a capture: note a tensor whose node it changed or made, as a handle on memory that
+        others may see too."""
+        if mode.capture is not None:
             mode.capture.touched(self)
 
     def _pending(self) -> None:

@@ -169,17 +169,19 @@ class profile:  # noqa: N801  (PyTorch's name)
 
     # --- what runs
 
-    def _gpu(self, run: Any, backend: Any, loaded: Any, handles: Any, params: Any) -> None:
+    def _gpu(
+        self, run: Any, backend: Any, loaded: Any, handles: Any, params: Any, grids: Any = ()
+    ) -> None:
         d = next((d for d in opened_gpus() if d.backend is backend), None)
         program = None if d is None else d.executor.programs.get(id(loaded))
         if program is None or program.loaded.get(backend.name) is not loaded:
-            return run(backend, loaded, handles, params)  # not a Program's
+            return run(backend, loaded, handles, params, grids)  # not a Program's
         where = str(d)
         rows = [r for r in self._table(program) if r.grid and 0 not in r.grid]
         if not rows:
-            return run(backend, loaded, handles, params)
+            return run(backend, loaded, handles, params, grids)
         start = time.perf_counter_ns()
-        times = backend.profile(loaded, handles, params)
+        times = backend.profile(loaded, handles, params, grids)
         if times is not None:
             for row, took in zip(rows, times, strict=True):
                 self.events.append(
@@ -189,7 +191,7 @@ class profile:  # noqa: N801  (PyTorch's name)
             return None
         backend.read([(handles[0], 4)])  # what came before ends first
         start = time.perf_counter_ns()
-        run(backend, loaded, handles, params)
+        run(backend, loaded, handles, params, grids)
         backend.read([(handles[0], 4)])
         took = time.perf_counter_ns() - start
         name = f"{rows[0].kernel}, …: {len(rows)} kernels" if len(rows) > 1 else rows[0].kernel

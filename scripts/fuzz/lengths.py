@@ -66,7 +66,8 @@ class Lengths:
         exec("\n".join(self.source()), space)
         f = space["f"]
         same = 0
-        with compiling(backend.generator), warnings.catch_warnings():
+        device = "gpu" if backend.name in ("wgsl", "lazy") else "cpu"
+        with compiling(backend.generator), warnings.catch_warnings(), pf.device(device):
             warnings.simplefilter("ignore")
             compiled = pf.compile(f, dynamic=self.dynamic) if backend.wrap is pf.compile else f
             for n, m in self.lengths:
@@ -95,10 +96,10 @@ class Lengths:
             if self.grad:
                 args = [x.requires_grad_() for x in args]
             out = f(*args)
-            found = [out.detach().numpy()]
+            found = [out.detach().cpu().numpy()]
             if self.grad and out.requires_grad:
                 found += [
-                    g.numpy()
+                    g.cpu().numpy()
                     for g in pf.autograd.grad(out.sum(), args, allow_unused=True)
                     if g is not None
                 ]

@@ -27,7 +27,7 @@ def plain(x: Any) -> Any:
     """Results as arrays and numbers."""
     if isinstance(x, (tuple, list)):
         return [plain(v) for v in x]
-    return x.detach().numpy() if isinstance(x, pf.Tensor) else x
+    return x.detach().cpu().numpy() if isinstance(x, pf.Tensor) else x
 
 
 def check(a: Any, b: Any) -> None:
@@ -56,30 +56,34 @@ def with_gradients(f: Any) -> Any:
     return run
 
 
-def run(row: Pattern, wrap: Any = lambda f: f) -> Any:
+def run(row: Pattern, device: str, wrap: Any = lambda f: f) -> Any:
     compiled, eager = pf.compile(wrap(row.function())), wrap(row.function())
+    pf.set_default_device(device)
+    calls = row.calls()[:: 1 if device == "cpu" else 2]  # eager, a GPU compiles each of them
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for n, m in row.calls():
+        for n, m in calls:
             given = [x.requires_grad_(x.is_floating_point()) for x in row.arguments(n, m)]
             check(plain(compiled(*given)), plain(eager(*given)))
     assert not compiled.eager
     return compiled
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PATTERNS)
-def test_it_is_what_eager_execution_gives(name: str) -> None:
+def test_it_is_what_eager_execution_gives(name: str, device: str) -> None:
     row = PATTERNS[name]
-    assert run(row).captured <= row.captures
+    assert run(row, device).captured <= row.captures
 
 
 NO_GRADIENTS = {"one hot"}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [k for k in PATTERNS if k not in NO_GRADIENTS])
-def test_so_are_gradients(name: str) -> None:
+def test_so_are_gradients(name: str, device: str) -> None:
     row = PATTERNS[name]
-    assert run(row, with_gradients).captured <= row.captures + 1
+    assert run(row, device, with_gradients).captured <= row.captures + 1
 
 
 # --- programs
@@ -195,6 +199,36 @@ def test_a_new_size_is_calculated_and_not_planned(
         assert seen[0] <= before[0] + lowered
         assert seen[1] <= before[1] + calls
     assert step.captured <= 3
+
+
+@pytest.mark.parametrize(
+    ("make", "batch", "sizes"),
+    [
+        (Encoder, sequences, [40, 9, 70, 33, 12, 65, 20, 8, 50, 3]),
+        (images, pictures, [51, 33, 21, 34, 55, 8, 27, 5, 40, 14]),
+    ],
+)
+def test_a_gpu_compiles_nothing_after_the_third_size(
+    make: Any, batch: Any, sizes: Any, gpu: str
+) -> None:
+    rng = np.random.default_rng(0)
+    inputs = [batch(rng, n, m) for n, m in zip(sizes, reversed(sizes), strict=True)]
+    batches = [(x, pf.tensor(rng.integers(0, 5, len(x)))) for x in inputs]
+    eager = Job(make)
+    expected = [eager.step(x, y).item() for x, y in batches * 3]
+    pf.set_default_device(gpu)
+    step = pf.compile(Job(make).step)
+    stats = pf.device(gpu).backend.stats
+    for k, (x, y) in enumerate(batches * 3):
+        if k == 3:
+            stats.reset()
+        if k == 2 * len(batches):  # all of them were met, in all buffers that they are uploaded to
+            assert stats.bind_groups
+            stats.bind_groups = 0
+        loss = step(x.to(gpu), y.to(gpu)).item()
+        np.testing.assert_allclose(loss, expected[k], 1e-4)
+    assert step.captured == 3
+    assert (stats.pipelines, stats.bind_groups) == (0, 0)
 
 
 class Decoder(nn.Module):
@@ -418,6 +452,26 @@ def test_what_is_written_in_place() -> None:
     whole = pf.ones(20, 3)
     f(whole[3:9])
     assert whole.sum().item() == 3 * (14 + 5 + 5 * 2)
+
+
+def test_slices_of_what_lies_on_a_gpu(gpu: str) -> None:
+    """The batches of an epoch, of which the last one is short: no kernel depends on where they
+    begin, and a size that was met before takes no new bind group."""
+    pf.set_default_device(gpu)
+    f = pf.compile(lambda x: (x * 2 + x.shape[0]).sum(0))
+    data = pf.arange(300.0).reshape(100, 3)
+    host = data.cpu().numpy()
+    stats = pf.device(gpu).backend.stats
+    made = []
+    for _ in range(3):
+        for size in (16, 7, 30, 12, 25, 8, 40):
+            for start in range(0, 100, size):
+                want = (host[start : start + size] * 2 + len(host[start : start + size])).sum(0)
+                found = f(data[start : start + size]).cpu().numpy()
+                np.testing.assert_allclose(found, want, 1e-6)
+        made.append((f.captured, stats.pipelines, stats.bind_groups))
+    assert made[0][0] == 3
+    assert made[1] == made[2]
 
 
 def test_strides_over_memory_of_another_length_are_checked_for_each() -> None:

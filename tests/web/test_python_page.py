@@ -4,6 +4,8 @@ backend's contract, data loaders, the same start, a network that learns, a profi
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import contract
@@ -13,6 +15,10 @@ import same_start
 from test_same_start import digits
 
 import pyframe as pf
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "graph"))
+
+import length_patterns
 
 from .conftest import PythonPage, Tab
 from .test_runtime import SCALE
@@ -52,6 +58,32 @@ def test_a_page_without_webgpu(tab: Tab, pyodide_files: None) -> None:
     assert page.run("import pyframe as pf; str(pf.device('auto'))") == "cpu"
     with pytest.raises(Exception, match="device .gpu.: .* no GPU: this browser has no WebGPU"):
         page.run("pf.ones(2, device='gpu').sum().item()")
+
+
+LENGTHS = """
+import numpy as np
+import pyframe as pf
+import length_patterns
+row = length_patterns.PATTERNS[{name!r}]
+f, eager, stats = pf.compile(row.function()), row.function(), pf.device("gpu").backend.stats
+for k, (n, m) in enumerate(row.calls()):
+    if k == 5:
+        before = stats.pipelines
+    args = row.arguments(n, m)
+    want = eager(*args)
+    with pf.device("gpu"):
+        found = f(*[x.to("gpu") for x in args])
+    for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (found, want)], strict=True):
+        np.testing.assert_allclose(a.cpu().numpy(), b.numpy(), 1e-4, 1e-4)
+f.captured, stats.pipelines - before
+"""
+
+
+@pytest.mark.parametrize("name", ["softmax", "joined", "lengths side by side", "causal attention"])
+def test_lengths_that_change(python_page: PythonPage, name: str) -> None:
+    """A capture for all of them, which compiles no kernel for a new one."""
+    python_page.give(length_patterns)
+    assert python_page.run(LENGTHS.format(name=name)) == [3, 0]
 
 
 # --- the backend
@@ -209,6 +241,8 @@ def test_a_profile(python_page: PythonPage) -> None:
     out = python_page.run(
         """
 import json
+import sys
+from pathlib import Path
 import pyframe as pf
 
 work = lambda: (pf.ones(3, 4, device="gpu") @ pf.ones(4, 5, device="gpu")).relu().tolist()

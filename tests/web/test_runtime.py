@@ -123,6 +123,17 @@ GIVEN: dict[str, tuple[str, Any]] = {
             for uploads, y in ((1, [3.0, 6.0]), (1, [3.0, 6.0]), (2, [4.0, 8.0]))
         ],
     ),
+    "workgroups may be others than at first": ("""
+        const ids = i32(buffer(...Array(200).fill(1)), buffer(...Array(200).fill(0)));
+        const scale = program();
+        const seen = [];
+        for (const grids of [null, i32(0, 1, 1), null, i32(4, 1, 1)]) {
+          rt.write(ids[1], new Float32Array(200));
+          rt.run(scale, ids, params(2, 200), grids);
+          seen.push(floats(await rt.read(ids.slice(1), i32(800))).reduce((a, b) => a + b));
+        }
+        return [...seen, rt.stats().bind_groups];
+        """, [128.0, 0, 0, 400.0, 1]),
     "programs share the pipeline of the same text":
         ("program(); program(); return rt.stats().pipelines;", 1),
     # The 17th set pushes out the one that was used least recently

@@ -64,7 +64,6 @@ class Formulas:
     they were compiled to, and memory, as one of them runs at a time."""
 
     def __init__(self, program: Program, sizes: Sizes) -> None:
-        assert not program.regions
         self.kernels, self.sizes = program.kernels, sizes
         self.compiled: dict[Any, list[Sized]] = {}
         self.routines: dict[Any, list[SizedRoutine]] = {}
@@ -211,6 +210,7 @@ class SizedPlan(Plan):
     """A plan for the sizes of the call at hand."""
 
     def __init__(self, program: Program, compiler: Compiler | None, formulas: Formulas) -> None:
+        assert not program.regions
         self.formulas = formulas
         super().__init__(program, None, compiler)
         self.functions, self.function_of = formulas.functions, formulas.function_of

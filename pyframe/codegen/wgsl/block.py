@@ -8,7 +8,8 @@ from typing import Any
 from pyframe.codegen.wgsl import scalars
 from pyframe.core import dtypes as dt
 from pyframe.core.op import REGISTRY
-from pyframe.core.view import IndexMap, is_contiguous
+from pyframe.core.sizes import alike, is_symbolic
+from pyframe.core.view import IndexMap, Shape, contiguous, is_contiguous
 from pyframe.graph.loops import INDEX, Let, Nest, digit, position
 from pyframe.graph.program import Apply, Load, Param, Reduce, Valid, dtype_of, operands
 from pyframe.graph.scalar import Scalar
@@ -84,7 +85,7 @@ class Block:
 
     def _position(self, index_map: IndexMap) -> tuple[str, str]:
         space = self.nest.space
-        if self.flat and is_contiguous(index_map) and index_map[0].shape == space:
+        if self.flat and _in_order(index_map, space):
             return self.flat, ""
         at, valid = position(index_map, space)
         return self.text(at), "" if valid is None else self.let(self.text(valid))
@@ -105,6 +106,14 @@ class Block:
             for k, d in enumerate(axes)
             if d in self.axes
         ]
+
+
+def _in_order(index_map: IndexMap, space: Shape) -> bool:
+    """Whether the elements over `space` lie one after the other from the first on, for all sizes
+    that a size which changes may be."""
+    if is_symbolic(index_map):
+        return alike(index_map, contiguous(space))
+    return is_contiguous(index_map) and index_map[0].shape == space
 
 
 def _no_let(text: str) -> str:

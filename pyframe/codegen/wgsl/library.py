@@ -7,6 +7,9 @@ import itertools
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+from pyframe.core.sizes import changes
 
 _CALL = re.compile(r"\bpf_\w+")
 
@@ -41,17 +44,24 @@ def functions() -> dict[str, str]:
     return out
 
 
-def specialise(file: str, constants: Mapping[str, int | float | bool]) -> str:
-    """The file with the right-hand sides of its `const NAME = …;` lines replaced."""
+def specialise(file: str, constants: Mapping[str, Any], count: Callable[[Any], str]) -> str:
+    """The file with the right-hand sides of its `const NAME = …;` lines replaced. A size that
+    changes is no constant: `count` gives the text that reads it, which takes the name's place."""
+    sizes = {name: count(n) for name, n in constants.items() if changes(n)}
 
     def replace(m: re.Match[str]) -> str:
         name = m.group(1)
+        if name in sizes:
+            return ""
         if name not in constants:
             return m.group(0)
         value = constants[name]
         return f"const {name} = {str(value).lower() if value is True or value is False else value};"
 
-    return re.sub(r"^const (\w+) = [^;]*;", replace, source(file), flags=re.M)
+    text = re.sub(r"^const (\w+) = [^;]*;", replace, source(file), flags=re.M)
+    if not sizes:
+        return text
+    return re.sub(rf"\b({'|'.join(sizes)})\b", lambda m: sizes[m[1]], text)
 
 
 @functools.lru_cache(1024)

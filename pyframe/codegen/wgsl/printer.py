@@ -1,13 +1,13 @@
 """From a Kernel (data) to a WGSL compute shader.
 
 Binding b of a kernel is the variable `b0`, `b1`, …; after them comes, if the kernel has scalars, a
-uniform block `params`. Indices are i32, so that a flipped or padded view may pass below zero.
+uniform block `params`, where the sizes that change follow. Indices are i32, so that a flipped or
+padded view may pass below zero.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 import re
 from typing import NamedTuple
 
@@ -16,32 +16,38 @@ from pyframe.codegen.wgsl.block import FLAT, MAIN, THREADS, Block, indented
 from pyframe.codegen.wgsl.reduction import reduction_kernel
 from pyframe.core.limits import LEAST, Limits
 from pyframe.core.op import REGISTRY, Grid, KernelCall, in_a_line
+from pyframe.core.sizes import SymbolicSize, changes
 from pyframe.graph.loops import Let, Nest, Write, nest as loops_of
 from pyframe.graph.program import Apply, Expr, Kernel, Load, Reduce, Result
 
 
 class Shader(NamedTuple):
-    """A compute shader: its text (entry point `main`), a label, and its workgroups in x, y, z."""
+    """A compute shader: its text (entry point `main`), a label, its workgroups in x, y, z, and the
+    sizes that change, which it reads after its scalars."""
 
     code: str
     label: str
     grid: tuple[int, int, int]
+    sizes: tuple[SymbolicSize, ...] = ()
 
 
 @functools.lru_cache(maxsize=4096)
 def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
     """The shader of `kernel` for a device of these limits; equal kernels give equal text."""
-    nest = loops_of(kernel)
+    nest, scalars.printed.sizes = loops_of(kernel), {}
     if nest.size(0) == 0:
         return Shader("", label(kernel), (0, 0, 0))
     if kernel.routine is not None:
         body, grid = _routine(kernel, nest, limits)
     else:
         body, grid = reduction_kernel(nest, limits) if len(nest.levels) > 1 else _map(nest)
-    code = library.with_includes(_bindings(kernel) + _naming_all(kernel, body), scalars.definition)
+    sizes = tuple(scalars.printed.sizes)
+    words = kernel.params + len(sizes)
+    body = _bindings(kernel, words) + scalars.reads(kernel.params) + _naming_all(kernel, body)
+    code = library.with_includes(body, scalars.definition)
     if "f16" in code:
         code = "enable f16;\n" + code
-    return Shader(code, label(kernel), grid)
+    return Shader(code, label(kernel), grid, sizes)
 
 
 def _naming_all(kernel: Kernel, body: str) -> str:
@@ -65,11 +71,12 @@ def label(kernel: Kernel) -> str:
     else:
         name = reductions[-1] if reductions else names[-1] if names else "copy"
         names = names[1:]
-    return f"{name}[{'x'.join(map(str, kernel.space))}]" + (f"+{len(names)}" if names else "")
+    space = "x".join(["n" if changes(n) else str(n) for n in kernel.space])
+    return f"{name}[{space}]" + (f"+{len(names)}" if names else "")
 
 
-def _bindings(kernel: Kernel) -> str:
-    """The declarations of the kernel's buffers and of its scalars."""
+def _bindings(kernel: Kernel, words: int) -> str:
+    """The declarations of the kernel's buffers and of so many words of scalars."""
     kinds: dict[int, str] = {s.binding: s.dtype.storage or "f32" for s in kernel.stores}
     operands = kernel.routine.operands if kernel.routine else ()
     for code in (kernel.code, *[e.code for e in operands]):
@@ -82,11 +89,9 @@ def _bindings(kernel: Kernel) -> str:
         f"array<{kinds[b]}>;"
         for b in range(kernel.bindings)
     ]
-    if kernel.params:
-        words = -(-kernel.params // 4)
-        lines.append(
-            f"@group(0) @binding({kernel.bindings}) var<uniform> params: array<vec4<u32>, {words}>;"
-        )
+    if words:
+        kind = f"array<vec4<u32>, {-(-words // 4)}>"
+        lines.append(f"@group(0) @binding({kernel.bindings}) var<uniform> params: {kind};")
     return "\n".join(lines) + "\n"
 
 
@@ -106,9 +111,9 @@ def _map(nest: Nest) -> tuple[str, Grid]:
     size = nest.size(0)
     block = Block(nest, "flat")
     _statements(nest, block)
-    begin = [FLAT.format(n=THREADS), f"if (flat >= {size}) {{ return; }}"]
+    begin = [FLAT.format(n=THREADS), f"if (flat >= {scalars.count(size)}) {{ return; }}"]
     lines = [*begin, *block.indices("flat"), *block.lines]
-    return MAIN.format(n=THREADS) + indented(lines) + "}\n", in_a_line(math.ceil(size / THREADS))
+    return MAIN.format(n=THREADS) + indented(lines) + "}\n", in_a_line(-(-size // THREADS))
 
 
 # --- routines: a file of shaders/, with generated loads and an epilogue before its stores
@@ -136,7 +141,7 @@ def _routine(kernel: Kernel, nest: Nest, limits: Limits) -> tuple[str, Grid]:
     _statements(nest, block)
     lines = [*block.indices("at"), *block.lines]
     code += "fn store(at: i32, v: Acc) {\n" + indented(lines) + "}\n"
-    return code + library.specialise(op.kernel.file, constants), grid
+    return code + library.specialise(op.kernel.file, constants, scalars.count), grid
 
 
 def _operand(name: str, e: Expr) -> str:

@@ -15,6 +15,7 @@ from pyframe.codegen.wgsl import scalars
 from pyframe.codegen.wgsl.block import FLAT, GROUPS, MAIN, THREADS, Block, indented
 from pyframe.core.limits import Limits
 from pyframe.core.op import Grid, in_a_line
+from pyframe.core.sizes import changes, number, usual
 from pyframe.graph.loops import Let, Loop, Nest, Write
 from pyframe.graph.program import combine_of, dtype_of
 from pyframe.graph.scalar import Scalar, meaning_of
@@ -23,6 +24,7 @@ ONE_THREAD = 32  # elements: fewer are reduced by one thread
 MANY_RESULTS = 1 << 13  # side by side: each thread reduces one
 FEW_RESULTS = 4  # where threads do best alone: fewer are reduced by several all the same
 COLUMNS = 16  # neighbouring results that a workgroup reduces together, where they lie side by side
+ANY_LENGTH = 64  # elements that are reduced at least, where their number changes
 SUMMED = 32  # numbers that one thread adds one after the other
 ROUNDS = 1 << 13  # of a loop: Mesa's software driver stops a thread after 65535 of all its loops
 
@@ -50,8 +52,8 @@ def sharing(nest: Nest, limits: Limits) -> Sharing:
     """One thread has a result where little is reduced, less if the elements are stored too, where
     results are many and lie side by side, or where threads do best alone. Else a workgroup's
     threads share one or some."""
-    results, n = nest.size(0), nest.size(1)
-    last = max((d for d, m in enumerate(nest.space) if m != 1), default=0)
+    results, n = number(nest.size(0)), usual(nest.size(1), ANY_LENGTH)
+    last = max((d for d, m in enumerate(nest.space) if changes(m) or m != 1), default=0)
     neighbours = last in nest.levels[0]
     twice = len(nest.levels) > 2  # results are reduced to scalars: one workgroup does it all
     if not twice:
@@ -117,16 +119,18 @@ class _Reductions:
         body = [*inner.indices(r), *inner.lines]
         times = self.times(level)
         sums = [names[k] for k in reduces if self.sums_floats(k)]
-        carry, total = self.carry(block, sums, -(-size // step), min(times, SUMMED))
+        terms = usual(-(-size // step), 2 * SUMMED + 1)
+        carry, total = self.carry(block, sums, terms, min(times, SUMMED))
+        end = scalars.count(size)
         head = "for (var {0} = {1}; {0} < {2}; {0} += {3}) {{"
         if times == 1:
-            block.lines.append(head.format(r, first, size, step))
+            block.lines.append(head.format(r, first, end, step))
             block.lines += ["  " + x for x in (*body, *carry)]
         else:
             s = f"s{level}"
-            block.lines.append(head.format(s, first, size, step * times))
+            block.lines.append(head.format(s, first, end, step * times))
             for k in range(times):
-                block.lines.append(f"  if ({s} + {k * step} < {size}) {{")
+                block.lines.append(f"  if ({s} + {k * step} < {end}) {{")
                 block.lines += ["    " + x for x in (f"let {r} = {s} + {k * step};", *body)]
                 block.lines.append("  }")
                 if (k + 1) % SUMMED == 0 or k + 1 == times:
@@ -163,7 +167,10 @@ class _Reductions:
         rounds = 1
         for at in range(1, level + 1):
             rounds *= -(-self.nest.size(at) // (self.width if at == self.spread else 1))
-        return 1 << (-(-rounds // ROUNDS) - 1).bit_length() if rounds > ROUNDS else 1
+        times = 1
+        while rounds > times * ROUNDS:
+            times *= 2
+        return times
 
     def combine(self, k: int) -> tuple[Any, str]:
         i = self.nest.code[k]
@@ -238,11 +245,11 @@ def reduction_kernel(nest: Nest, limits: Limits) -> tuple[str, Grid]:
     block = Block(nest)
     made.statements(block, nest.body)
     if how.width == 1:
-        begin = [FLAT.format(n=THREADS), f"if (flat >= {results}) {{ return; }}"]
-        main, groups = MAIN, math.ceil(results / THREADS)
+        begin = [FLAT.format(n=THREADS), f"if (flat >= {scalars.count(results)}) {{ return; }}"]
+        main, groups = MAIN, -(-results // THREADS)
     else:
         begin = _shared_by_threads(how, results)
-        main, groups = GROUPS, math.ceil(results / how.results)
+        main, groups = GROUPS, -(-results // how.results)
     code = "".join(f"{text}\n" for _, text in sorted(made.globals.items(), key=_structs_first))
     body = indented([*begin, *block.indices("flat"), *block.lines])
     return code + main.format(n=THREADS) + body + "}\n", in_a_line(groups)
@@ -259,8 +266,8 @@ def _shared_by_threads(how: Sharing, results: int) -> list[str]:
         lane, row = (over, rest) if how.stride > 1 else (rest, over)
         begin = [f"let lane = {lane};", f"let row = {group} * {how.results} + {row};"]
     begin += [
-        f"let live = row < {results};",
-        f"let flat = min(row, {results - 1});",  # all threads meet at the barriers
+        f"let live = row < {scalars.count(results)};",
+        f"let flat = min(row, {scalars.count(results - 1)});",  # all threads meet at the barriers
     ]
     if how.results > 1:
         first = f"({over}) * {how.width}" if how.stride == 1 else rest

@@ -9,12 +9,14 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyframe.codegen.wgsl import library
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.op import Op
+from pyframe.core.sizes import SymbolicSize, changes
 from pyframe.graph import scalar as s
 from pyframe.graph.scalar import FUNCTIONS, Scalar, inlined, nodes_of
 
@@ -98,8 +100,21 @@ def _wrapped(x: Scalar, dtype: DType) -> Scalar:
     return _WRAPPED[dtype.name](x) if dtype.name in _WRAPPED else x
 
 
+class Printed(threading.local):
+    """The sizes that the kernel which a thread prints reads, and their numbers."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[SymbolicSize, int] = {}
+
+
+printed = Printed()
+
+
 def literal(value: Any, type: str) -> str:
-    """A number as WGSL writes it."""
+    """A number as WGSL writes it; a size that changes is the result of a function, see `reads`."""
+    if changes(value):
+        text = f"size{printed.sizes.setdefault(value, len(printed.sizes))}()"
+        return text if type in ("i32", "index") else f"{type}({text})"
     if type == "bool":
         return "true" if value else "false"
     if type == "f32":
@@ -114,6 +129,20 @@ def literal(value: Any, type: str) -> str:
         return f"{value % 2**32}u"
     value = (value + 2**31) % 2**32 - 2**31
     return str(value) if value > -(2**31) else "(-2147483647 - 1)"
+
+
+def count(n: Any) -> str:
+    """A number of elements."""
+    return literal(n, "i32")
+
+
+def reads(first: int) -> str:
+    """The functions that read the sizes of the kernel, which lie among its scalars from that word
+    on."""
+    return "".join(
+        f"fn size{n}() -> i32 {{ return i32(params[{word // 4}][{word % 4}]); }}\n"
+        for n, word in enumerate(range(first, first + len(printed.sizes)))
+    )
 
 
 def text_of(x: Scalar, args: Sequence[str], let: Callable[[str], str]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
+from pyframe.core.sizes import usual
 from pyframe.graph import functions as f
 from pyframe.ops.api.batching_rules import merged
 from pyframe.ops.math import elementwise as el, promotion
@@ -132,8 +133,8 @@ def order_of(key: Tensor, first: int | None = None, descending: bool = False) ->
 
 def _runs_plan(call: KernelCall) -> tuple[Constants, Grid]:
     rows, n = call.shape
-    consts: Constants = {"ROWS": rows, "N": n, "P": 1 << (n - 1).bit_length() if n > 1 else 2}
-    return consts, in_a_line(rows)
+    most = max(usual(n, RUN), 2)  # a power of two for all lengths that come here
+    return {"ROWS": rows, "N": n, "P": 1 << (most - 1).bit_length()}, in_a_line(rows)
 
 
 def _merge_plan(call: KernelCall) -> tuple[Constants, Grid]:

@@ -16,6 +16,7 @@ from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, runs_kernel
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
+from pyframe.core.sizes import usual
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall
 from pyframe.ops.api.public import public
@@ -64,8 +65,8 @@ def _plan(call: KernelCall) -> tuple[Constants, Grid]:
     """TX x TY threads compute 4 x 4 results each: as many as the matrix has work for."""
     *batch, m, n = call.shape
     k = call.operands[0][-1]
-    ty = min(16, _power_of_two(-(-m // 4)))
-    tx = min(16 if ty > 8 else 32, _power_of_two(-(-n // 4)))
+    ty = min(16, _power_of_two(-(-usual(m, 64) // 4)))
+    tx = min(16 if ty > 8 else 32, _power_of_two(-(-usual(n, 64) // 4)))
     groups = math.prod(batch) * -(-m // (4 * ty)) * -(-n // (4 * tx))
     consts: Constants = {"M": m, "N": n, "K": k, "BATCH": math.prod(batch), "TX": tx, "TY": ty}
     return consts, in_a_line(groups)

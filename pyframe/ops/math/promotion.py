@@ -14,6 +14,7 @@ from pyframe.core.devices import get_default_device
 from pyframe.core.dispatch import apply, computed, in_order, way_on
 from pyframe.core.modes import mode
 from pyframe.core.op import ELEMENTWISE, Op, Turned, const, const_for_ufunc
+from pyframe.core.sizes import changes
 from pyframe.ops.api.arguments import no_tensor
 from pyframe.ops.api.autocast import casted
 from pyframe.ops.api.public import public
@@ -257,7 +258,8 @@ def operand_as(name: str, x: Any, dtype: dt.dtype, device: Any) -> Any:
         if x.device is not device and x.ndim == 0 and x.device.type == "cpu":
             x = x.to(device)
         return x
-    if isinstance(x, int) and dtype.category == dt.INTEGER and dtype.itemsize < 8:
+    short = dtype.category == dt.INTEGER and dtype.itemsize < 8
+    if isinstance(x, int) and short and not (dtype is dt.int32 and changes(x)):
         x = symbolic.calculate(lambda n: int(dt.wrapped(n, dtype)), x)
     return const(x, dtype, device)
 

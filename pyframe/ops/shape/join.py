@@ -12,7 +12,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, provide
 from pyframe.core.op import ROUTINE, Op
-from pyframe.core.sizes import alike
+from pyframe.core.sizes import alike, changes
 from pyframe.ops.api.public import public
 from pyframe.ops.math.elementwise import logical_or
 from pyframe.ops.shape.movement import pad, part, reshape, select, unsqueeze
@@ -63,7 +63,7 @@ def _cat_by_pads(*args: Any) -> Tensor:
     for x in xs:
         size = x.shape[dim]
         after = total - start - size
-        if size:
+        if changes(size) or size:
             one = pad(x, tuple((start, after) if d == dim else (0, 0) for d in range(x.ndim)))
             if out is None:
                 out = one
