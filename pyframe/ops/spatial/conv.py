@@ -20,7 +20,7 @@ from pyframe.core.sizes import is_symbolic, number
 from pyframe.core.view import window_count
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall, into_dim, out_of_dim
-from pyframe.ops.linalg.matmul import LONG, matmul, matmul_op
+from pyframe.ops.linalg.matmul import LONG, matmul, matmul_op, sum_over
 from pyframe.ops.math.complex import conj
 from pyframe.ops.reduce.reductions import sum as sum_
 from pyframe.ops.shape import movement as mv
@@ -30,6 +30,7 @@ from pyframe.tensor import Tensor
 Shape = tuple[int, ...]
 TILE = 64  # rows and columns of a product that a workgroup computes
 BUSY = 128  # workgroups that keep a GPU busy
+FEW = 2  # channels of a group, of which a product would leave most of a tile empty
 product: Any = matmul_op.numpy  # float16 is added up in float32
 
 
@@ -120,7 +121,17 @@ def _conv_by_views(
     (shape, _) = _conv_infer(x._node, w._node, stride, padding, dilation, groups)
     cols = window_columns(x, kernel, stride, padding, dilation, groups, True)
     rows = mv.reshape(w, (1, groups, o // groups, math.prod(w.shape[1:])))
+    if o // groups <= FEW:
+        return _summed(mv.unsqueeze(rows, -1), mv.unsqueeze(cols, 2), -2).reshape(shape)
     return matmul(rows, cols).reshape(shape)
+
+
+def _summed(x: Tensor, y: Tensor, *dims: int) -> Tensor:
+    """The sum of x * y over dims, without a product: each result is added up by itself."""
+    dtype = x.dtype
+    if dtype.itemsize == 2 and dtype.category == dt.FLOAT:
+        x, y = x.to(dt.float32), y.to(dt.float32)
+    return sum_over(x * y, *dims).to(dtype)
 
 
 def _conv_input_by_views(
@@ -150,6 +161,11 @@ def _conv_weight_by_views(
 ) -> Tensor:  # fmt: skip
     """Of as many images as a product can take one after the other, then the sum of those."""
     n, o = g.shape[:2]
+    if max(o, x.shape[1]) // groups <= FEW:
+        cols = window_columns(x, kernel, stride, padding, dilation, groups, True)
+        rows = g.reshape((n, groups, o // groups, 1, math.prod(g.shape[2:])))
+        out = _summed(rows, mv.unsqueeze(cols, 2), 0, -1)
+        return out.reshape((o, x.shape[1] // groups, *kernel))
     cols = window_columns(x, kernel, stride, padding, dilation, groups, False)
     p, r = cols.shape[2:]
     apart = _images_apart(n, p, groups * -(-(o // groups) // TILE) * -(-r // TILE))
