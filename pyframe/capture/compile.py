@@ -632,8 +632,8 @@ def compile(
     for which its comparisons of sizes give the same answers (on the native CPU, and on any GPU).
     With `dynamic=True` all are, and those that `mark_dynamic` names, as soon as one call has shown
     that replays can follow; with False none is. A number that Python itself wants of a size, as
-    `range()` does, is captured for each size. TypeError for another `dynamic`. PyTorch's other
-    options are accepted; of them `disable` alone has an effect.
+    `range()` and `len()` do, is captured for each size. TypeError for another `dynamic`. PyTorch's
+    other options are accepted; of them `disable` alone has an effect.
     """
     if dynamic is not None and type(dynamic) is not bool:
         raise TypeError(f"compile: expected True, False or None for dynamic, got {dynamic!r}")

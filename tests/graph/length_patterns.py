@@ -131,6 +131,34 @@ PATTERNS = _rows({
     "padded to a length": ("(3, n),", "F.pad(x, (0, 200 - x.shape[1]))"),
     "twice as large": ("(1, 2, n, 6),", "F.interpolate(x, scale_factor=2.0)"),
     "pooled": ("(1, 2, n, m),", "F.max_pool2d(x, 2) + F.avg_pool2d(x, 2)", 4),
+    "reflected": ("(2, 3, n, m),", "F.pad(x, (2, 1, 1, 2), mode='reflect')"),
+    "replicated": ("(2, 3, n),", "F.pad(x, (3, 1), mode='replicate')"),
+    "wrapped around": ("(2, 3, n),", "F.pad(x, (2, 3), mode='circular')"),
+    "padded by all of it": (
+        "(2, 3, n),", "F.pad(x, (x.shape[2] - 1, 0), mode='reflect')"),
+    "cut and reflected": ("(2, 3, n),", "F.pad(x, (-1, 2), mode='reflect')", 13),
+    "by a factor": ("(1, 2, n, m),", "F.interpolate(x, scale_factor=1.5)"),
+    "linear": ("(1, 2, n),", "F.interpolate(x, scale_factor=2.0, mode='linear')"),
+    "bilinear": (
+        "(1, 2, n, m),", "F.interpolate(x, scale_factor=(2.0, 0.7), mode='bilinear')"),
+    "corners aligned": (
+        "(1, 2, n, m),",
+        "F.interpolate(x, scale_factor=2.0, mode='bilinear', align_corners=True)"),
+    "bicubic": ("(1, 2, n, m),", "F.interpolate(x, size=(9, 7), mode='bicubic')"),
+    "as large as another": (
+        "(1, 2, n, 3), (1, 2, m, 3)",
+        "F.interpolate(x, size=y.shape[2:], mode='bilinear') + y + F.interpolate(x, y.shape[2:])"),
+    "of float64": (
+        "(1, 2, n),",
+        "x = x.double()\nreturn F.adaptive_avg_pool1d(x, 3), F.interpolate(x, 7, mode='linear')"),
+    "sampled": (
+        "(1, 2, n, m), (1, 4, 5, 2)",
+        "F.grid_sample(x, y, padding_mode='border', align_corners=False)"),
+    "pooled to a few": ("(2, 3, n, m),", "F.adaptive_avg_pool2d(x, (3, 2))"),
+    "the largest of a few": (
+        "(2, 3, n, m),", "return F.adaptive_max_pool2d(x.relu(), (2, 3), return_indices=True)"),
+    "the largest and where": (
+        "(2, 3, n),", "return F.max_pool1d(x.relu(), 3, 2, 1, return_indices=True)"),
     "pooled to one": ("(2, 3, n),", "F.adaptive_avg_pool1d(x, 1)"),
     "a convolution": ("(2, 3, n),", "F.conv1d(x, pf.ones(4, 3, 3), padding=1)"),
     "of images": ("(1, 3, n, m),", "F.conv2d(x, pf.ones(4, 3, 3, 3), stride=2, padding=1)", 4),

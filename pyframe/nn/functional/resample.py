@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.sizes import divides, is_symbolic
+from pyframe.core.sizes import divides, is_symbolic, number
 from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.layouts import lie
+from pyframe.ops.index.select import index_select
 from pyframe.ops.spatial import pool as _pool, resample as _resample
 from pyframe.ops.spatial.conv import each
 from pyframe.tensor import Tensor
@@ -83,17 +84,25 @@ def interpolate(
             f"interpolate: mode {mode!r} is not implemented for {input.dtype.name}; use .float()"
         )
     # The dims that shrink most come first: less is left for the others
-    for d in sorted(range(k), key=lambda d: sizes[d] / spatial[d]):
+    for d in sorted(range(k), key=lambda d: number(sizes[d]) / number(spatial[d])):
         n, o, scale = spatial[d], sizes[d], scales[d]
-        if mode in _NEAREST and is_symbolic((n, o)) and divides(n, o) and scale in (None, o // n):
+        changes = is_symbolic((n, o)) and not antialias
+        if changes and mode in _NEAREST and divides(n, o) and scale in (None, o // n):
             out = _resample.repeated(out, d + 2, o // n)
+        elif changes and mode in _NEAREST:
+            nearest = _resample.nearest_of_sizes(input, n, o, scale, mode == "nearest-exact")
+            out = index_select(out, d + 2, nearest)
         elif mode in _NEAREST:
             indices = _resample.nearest_indices(n, o, scale, mode == "nearest-exact", kind)
             out = _resample.take_indices(out, d + 2, indices)
         else:
             what = "cubic" if mode == "bicubic" else "linear"
             corners = bool(align_corners)
-            matrix = _resample.weights(what, n, o, corners, scale, antialias, kind)
+            matrix: Any
+            if changes:
+                matrix = _resample.weights_of_sizes(input, what, n, o, corners, scale)
+            else:
+                matrix = _resample.weights(what, n, o, corners, scale, antialias, kind)
             out = _resample.along(out, matrix, d + 2)
     return out.clone() if out is input else out.contiguous()
 

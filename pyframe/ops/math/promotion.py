@@ -258,9 +258,10 @@ def operand_as(name: str, x: Any, dtype: dt.dtype, device: Any) -> Any:
         if x.device is not device and x.ndim == 0 and x.device.type == "cpu":
             x = x.to(device)
         return x
-    short = dtype.category == dt.INTEGER and dtype.itemsize < 8
-    if isinstance(x, int) and short and not (dtype is dt.int32 and changes(x)):
-        x = symbolic.calculate(lambda n: int(dt.wrapped(n, dtype)), x)
+    if isinstance(x, int) and dtype.category == dt.INTEGER and dtype.itemsize < 8:
+        limits = np.iinfo(dtype.numpy)
+        if not changes(x) or not limits.min <= x <= limits.max:
+            x = symbolic.calculate(lambda n: int(dt.wrapped(n, dtype)), x)
     return const(x, dtype, device)
 
 

@@ -16,7 +16,7 @@ from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
-from pyframe.core.sizes import is_symbolic, number
+from pyframe.core.sizes import changes, is_symbolic, number
 from pyframe.core.view import window_count
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall, into_dim, out_of_dim
@@ -260,10 +260,10 @@ conv_weight_op = Op(
 def each(value: Any, k: int, name: str) -> Shape:
     """An int or a sequence of k ints (or of one) as k ints."""
     try:
-        out = tuple(v.__index__() for v in value)
+        out = tuple(v if changes(v) else v.__index__() for v in value)
     except TypeError:
         try:
-            out = (value.__index__(),)
+            out = (value if changes(value) else value.__index__(),)
         except (AttributeError, TypeError):
             raise TypeError(f"{name} must be an int or {k} ints, got {value!r}") from None
     except AttributeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, runs_kernel
 from pyframe.core.op import ROUTINE, Op
-from pyframe.core.sizes import greatest
+from pyframe.core.sizes import alike, divides, greatest, is_symbolic
 from pyframe.core.view import window_count
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import merged
@@ -169,27 +170,34 @@ def max_pool(
         return out
     at = argmax(_flat_windows(x.detach(), kernel, stride, dilation), -1)
     count = out.shape[-k:]
-    starts = [np.arange(m) * s - p for m, s, p in zip(count, stride, before, strict=True)]
+    starts = [_range(m, x) * s - p for m, s, p in zip(count, stride, before, strict=True)]
     if any(before):  # where all is as low as the padding, the first that is no padding wins
-        skipped = [np.maximum(-(a // d), 0) for a, d in zip(starts, dilation, strict=True)]
-        first = _flat_indices(skipped, kernel)
-        at = el.where(el.eq(out.detach(), lowest), upload(first, x.device), at)
+        least: Any = np.maximum if not is_symbolic(count) else el.clamp_min
+        skipped = [least(-(a // d), 0) for a, d in zip(starts, dilation, strict=True)]
+        at = el.where(el.eq(out.detach(), lowest), _flat_indices(skipped, kernel, x), at)
     return out, _plane_index(at, starts, kernel, dilation, input.shape[-k:])
 
 
-def _flat_indices(along: list[np.ndarray], sizes: Shape) -> np.ndarray:
+def _range(n: int, x: Tensor, computed: bool = False) -> Any:
+    """0 to n - 1: an array of the host's, or computed if that changes."""
+    if computed or is_symbolic((n,)):
+        return el.cast(el.iota((n,), x.device), dt.int64)
+    return np.arange(n)
+
+
+def _flat_indices(along: Sequence[Any], sizes: Shape, x: Tensor) -> Tensor:
     """Flat indices in `sizes` of all combinations of indices along each dim."""
     out: Any = 0
-    for indices, n in zip(np.ix_(*along), sizes, strict=True):
-        out = out * n + indices
-    return np.asarray(out, np.int64)
+    for d, (indices, n) in enumerate(zip(along, sizes, strict=True)):
+        out = out * n + indices.reshape(-1, *[1] * (len(sizes) - 1 - d))
+    return out if isinstance(out, Tensor) else upload(out.astype(np.int64), x.device)
 
 
 def _plane_index(
-    at: Tensor, starts: list[np.ndarray], kernel: Shape, dilation: Shape, spatial: Shape
+    at: Tensor, starts: Sequence[Any], kernel: Shape, dilation: Shape, spatial: Shape
 ) -> Tensor:
     """Flat indices in a plane of what has the flat indices `at` in windows with these starts."""
-    out = upload(_flat_indices(starts, spatial), at.device)
+    out = _flat_indices(starts, spatial, at)
     step = 1
     for n, m, d in zip(reversed(spatial), reversed(kernel), reversed(dilation), strict=True):
         if m > 1:
@@ -271,10 +279,15 @@ def _adaptive(name: str, k: int, x: Tensor, output_size: Any) -> tuple[Shape, Sh
     return x.shape[:-k], x.shape[-k:], sizes
 
 
-def bins(n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where `count` bins that cover 0..n-1, and overlap where they must, start and end."""
+def bins(n: int, count: int, x: Tensor) -> tuple[Any, Any]:
+    """Where `count` bins that cover 0..n-1, and overlap where they must, start and end: arrays of
+    the host's, or computed if sizes change."""
     dt.check_room(n, count)
-    i = np.arange(count)
+    i = (
+        _range(count, x)
+        if not is_symbolic((n,))
+        else el.cast(el.iota((count,), x.device), dt.int64)
+    )
     return i * n // max(count, 1), -(-(i + 1) * n // max(count, 1))
 
 
@@ -283,17 +296,20 @@ def adaptive_avg_pool(name: str, k: int, input: Tensor, output_size: Any) -> Ten
     lead, spatial, sizes = _adaptive(name, k, input, output_size)
     if 0 in sizes or 0 in lead:
         return mv.nothing_of(input, (*lead, *sizes))
-    if all(n % o == 0 for n, o in zip(spatial, sizes, strict=True)):
-        if all(n == o for n, o in zip(spatial, sizes, strict=True)):
+    if all(divides(o, n) for n, o in zip(spatial, sizes, strict=True)):
+        if all(map(alike, spatial, sizes)):
             return input.clone()
         apart = [m for n, o in zip(spatial, sizes, strict=True) for m in (o, n // o)]
         return mean(mv.reshape(input, (*lead, *apart)), tuple(range(1 - 2 * k, 0, 2)))
     out = input
     for axis, (n, o) in enumerate(zip(spatial, sizes, strict=True), -k):
-        start, end = bins(n, o)
-        i = np.arange(n)
-        inside = (i >= start[:, None]) & (i < end[:, None])
-        out = along(out, inside / (end - start)[:, None], axis)
+        start, end = (edge[:, None] for edge in bins(n, o, input))
+        i = _range(n, input)
+        width = end - start
+        if isinstance(width, Tensor):
+            width = width.to(dt.float64 if input.dtype is dt.float64 else dt.float32)
+        matrix = ((i >= start) & (i < end)) / width
+        out = along(out, matrix, axis)
     return out
 
 
@@ -305,15 +321,20 @@ def adaptive_max_pool(
     if 0 in sizes or 0 in lead:
         out = mv.nothing_of(input, (*lead, *sizes))
         return (out, out.to(dt.int64)) if return_indices else out
-    if all(n % o == 0 for n, o in zip(spatial, sizes, strict=True)):
+    if all(divides(o, n) for n, o in zip(spatial, sizes, strict=True)):
         kernel = tuple(n // o for n, o in zip(spatial, sizes, strict=True))
         return max_pool(name, k, input, kernel, None, 0, 1, False, return_indices)
-    edges = [bins(n, o) for n, o in zip(spatial, sizes, strict=True)]
-    kernel = tuple(int((end - start).max()) for start, end in edges)
+    edges = [bins(n, o, input) for n, o in zip(spatial, sizes, strict=True)]
+    kernel = tuple(n // o + 2 if isinstance(start, Tensor) else int((end - start).max())
+                   for (start, end), n, o in zip(edges, spatial, sizes, strict=True))  # fmt: skip
     win = input.detach()
     for axis, ((start, end), m) in enumerate(zip(edges, kernel, strict=True), -k):
-        indices = np.minimum(start[:, None] + np.arange(m), end[:, None] - 1)  # repeats lose
-        win = index_select(win, axis, upload(indices.reshape(-1), input.device))
+        if isinstance(start, Tensor):
+            indices = el.minimum(start[:, None] + _range(m, input), end[:, None] - 1).reshape(-1)
+        else:
+            indices = np.minimum(start[:, None] + np.arange(m), end[:, None] - 1)  # repeats lose
+            indices = upload(indices.reshape(-1), input.device)
+        win = index_select(win, axis, indices)
     first = len(lead)
     order = [*range(first), *range(first, first + 2 * k, 2), *range(first + 1, first + 2 * k, 2)]
     apart = [m for pair in zip(sizes, kernel, strict=True) for m in pair]

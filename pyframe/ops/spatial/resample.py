@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.core import dtypes as dt
+from pyframe.core import dtypes as dt, sizes
 from pyframe.core.dispatch import apply
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
@@ -24,13 +24,17 @@ from pyframe.tensor import Tensor, upload
 Shape = tuple[int, ...]
 
 
-def along(x: Tensor, matrix: np.ndarray, axis: int) -> Tensor:
-    """A dim of x, n elements, through a matrix (m, n) of the host: products of float32 or more."""
-    if matrix.shape[0] == matrix.shape[1] and (matrix == np.eye(len(matrix))).all():
-        return x
+def along(x: Tensor, matrix: np.ndarray | Tensor, axis: int) -> Tensor:
+    """A dim of x, n elements, through a matrix (m, n), of the host if it is an array: products of
+    float32 or more."""
     axis %= x.ndim
     dtype = x.dtype if x.dtype in (dt.float32, dt.float64) else dt.float32
-    m = upload(matrix.astype(dtype.numpy), x.device)
+    if isinstance(matrix, Tensor):
+        m = matrix.to(dtype)
+    elif matrix.shape[0] == matrix.shape[1] and (matrix == np.eye(len(matrix))).all():
+        return x
+    else:
+        m = upload(matrix.astype(dtype.numpy), x.device)
     shape = x.shape
     rest = math.prod(shape[axis + 1 :])
     wide = x.to(dtype)
@@ -39,7 +43,7 @@ def along(x: Tensor, matrix: np.ndarray, axis: int) -> Tensor:
         out = matmul(flat, mv.transpose(m, 0, 1))
     else:
         out = matmul(m, mv.reshape(wide, (math.prod(shape[:axis]), shape[axis], rest)))
-    return mv.reshape(out, (*shape[:axis], len(matrix), *shape[axis + 1 :])).to(x.dtype)
+    return mv.reshape(out, (*shape[:axis], m.shape[0], *shape[axis + 1 :])).to(x.dtype)
 
 
 def take_indices(x: Tensor, axis: int, indices: np.ndarray) -> Tensor:
@@ -63,15 +67,20 @@ def take_indices(x: Tensor, axis: int, indices: np.ndarray) -> Tensor:
         at = end
     if len(runs) > 4:
         return index_select(x, axis, upload(indices.astype(np.int64), x.device))
-    parts = []
+    return take_runs(x, axis, runs)
+
+
+def take_runs(x: Tensor, axis: int, runs: list[tuple[int, int, int]]) -> Tensor:
+    """Slices of a dim after each other: of each the first index, how many, and the step."""
+    shape, parts = x.shape, []
     for first, size, step in runs or [(0, 0, 1)]:
-        if (first, size, step) == (0, n, 1):
+        if sizes.alike((first, size, step), (0, shape[axis], 1)):
             parts.append(x)
             continue
         starts = tuple(first if d == axis else 0 for d in range(x.ndim))
-        sizes = tuple((size if step else 1) if d == axis else m for d, m in enumerate(shape))
+        counts = tuple((size if step else 1) if d == axis else m for d, m in enumerate(shape))
         steps = tuple(step or 1 if d == axis else 1 for d in range(x.ndim))
-        part = mv.slice_(x, starts, sizes, steps)
+        part = mv.slice_(x, starts, counts, steps)
         parts.append(part if step else mv.expand(part, (*shape[:axis], size, *shape[axis + 1 :])))
     return parts[0] if len(parts) == 1 else join.cat(parts, axis)
 
@@ -153,7 +162,13 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
                 f"pad: Padding size should be at most {most} for {mode!r} padding of a dimension "
                 f"of size {n}, but got {a} and {b} at dim {-1 - i}"
             )
-        out = take_indices(out, -1 - i, _INDICES[mode](n, a, b))
+        if sizes.is_symbolic((n, a, b)) and min(a, b) >= 0:
+            around = {"reflect": ((a, -1), (n - 2, -1)), "replicate": ((0, 0), (n - 1, 0)),
+                      "circular": ((n - a, 1), (0, 1))}[mode]  # fmt: skip
+            runs = [(around[0][0], a, around[0][1]), (0, n, 1), (around[1][0], b, around[1][1])]
+            out = take_runs(out, input.ndim - 1 - i, [run for run in runs if run[1]])
+        else:
+            out = take_indices(out, -1 - i, _INDICES[mode](n, a, b))
     return out.clone() if out is input else out
 
 
@@ -186,6 +201,17 @@ def nearest_indices(n: int, count: int, scale: float | None, exact: bool, kind: 
     step = _step(n, count, False, scale, kind)
     at = (np.arange(count).astype(kind) + kind(0.5 if exact else 0)) * step
     return np.minimum(np.floor(at).astype(np.int64), n - 1)
+
+
+def nearest_of_sizes(x: Tensor, n: int, count: int, scale: float | None, exact: bool) -> Tensor:
+    """`nearest_indices` where sizes change: they are computed."""
+    step = 1 / scale if scale else n / count
+    at = (el.cast(el.iota((count,), x.device), _wide(x)) + (0.5 if exact else 0.0)) * step
+    return el.cast(el.clamp_max(el.floor(at), n - 1), dt.int64)
+
+
+def _wide(x: Tensor) -> dt.dtype:
+    return dt.float64 if x.dtype is dt.float64 else dt.float32
 
 
 def _cubic(t: np.ndarray, a: float) -> np.ndarray:
@@ -230,6 +256,24 @@ def weights(
     return out
 
 
+def weights_of_sizes(
+    x: Tensor, mode: str, n: int, count: int, corners: bool, scale: float | None
+) -> Tensor:
+    """`weights` where sizes change: they are computed."""
+    step = (n - 1) / (count - 1) if corners and count > 1 else 1 / scale if scale else n / count
+    i = el.cast(el.dim_indices(count, 1, x.device), _wide(x))
+    at = i * step if corners else (i + 0.5) * step - 0.5
+    if mode == "linear":
+        at = el.relu(at)
+    low = el.clamp_max(el.floor(at), n - 1)
+    t, low, j = el.clamp(at - low, 0.0, 1.0), el.cast(low, dt.int32), el.iota((1, n), x.device)
+    parts = []
+    for tap in (0, 1) if mode == "linear" else (-1, 0, 1, 2):
+        w = (t if tap else 1.0 - t) if mode == "linear" else _cubic_weight(t, tap)
+        parts.append(el.where(el.eq(el.clamp(low + tap, 0, n - 1), j), w, 0.0))
+    return functools.reduce(el.add, parts)
+
+
 # --- grids: values at places that a tensor gives
 
 
@@ -251,7 +295,7 @@ def affine_grid_generator(theta: Tensor, size: Any, align_corners: bool) -> Tens
 def _inside(at: Tensor, n: int, padding: int, corners: bool) -> Tensor:
     """Coordinates brought back into 0..n-1: by the border (1) or by reflection (2)."""
     if padding == 2:
-        low, span = (0.0, n - 1.0) if corners else (-0.5, float(n))
+        low, span = (0.0, n - 1.0) if corners else (-0.5, 1.0 * n)
         if span == 0:
             return at * 0.0
         away = el.abs(at - low)
@@ -319,7 +363,7 @@ def grid_sampler(
     ok, weight, taps = el.ge(flat, 0), None, 1
     for d, n in enumerate(spatial):
         at = mv.select(points, -1, k - 1 - d)
-        at = (at + 1.0) * ((n - 1) / 2) if align_corners else ((at + 1.0) * float(n) - 1.0) / 2.0
+        at = (at + 1.0) * ((n - 1) / 2) if align_corners else ((at + 1.0) * n - 1.0) / 2.0
         position, inside, w = _taps(at, n, interpolation_mode, padding_mode, align_corners)
         taps = flat.shape[0] * position.shape[0]  # each so far with each of this dim
         whole = (taps, batch, math.prod(shape))
