@@ -16,6 +16,7 @@ class Limits:
     workgroup_bytes: int = 16384
     float16: bool = False
     alone: bool = False  # a CPU plays it: threads that wait for each other cost more than they save
+    portable: bool = False  # what is planned runs on CPUs too, where routines need a form
     host: bool = False  # kernels work on host memory, where dtypes have their own sizes
     calls: bool = False  # kernels are NumPy calls, of which each goes through memory
 

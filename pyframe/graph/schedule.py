@@ -14,7 +14,7 @@ from pyframe.core import view as views
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
-from pyframe.core.op import CONST, REDUCTION, REGISTRY
+from pyframe.core.op import CONST, REDUCTION, REGISTRY, ROUTINE
 from pyframe.core.sizes import changes, greatest, is_symbolic, number
 from pyframe.graph import program as _program
 from pyframe.graph.fuse import (
@@ -228,6 +228,8 @@ def schedule(
     outputs = [n for n in roots if n.data is None or n.op is CONST]
     if not limits.calls:
         order = _split_reductions(order, roots)
+    if not limits.host:
+        order = _once(order, roots)
     nodes = Order(order, roots)
     given = [nodes.number[id(n)] for n in inputs]
     wanted = [nodes.number[id(n)] for n in outputs]
@@ -363,6 +365,28 @@ _KINDS = (INPUT, OUTPUT, TEMP)
 def _nbytes(n: Node, host: bool) -> int:
     size = n.dtype.numpy.itemsize if host else n.dtype.device_itemsize
     return greatest(-(-math.prod(n.shape) * size // 4) * 4, max(size, 4))
+
+
+def _once(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
+    """Of reductions and routines that are the same one alone is computed, as the gradients of
+    several inputs may ask for it; where each has to be there, the others are copies. What only maps
+    is cheap to do again, and may cost memory else."""
+    asked = {id(n) for n in roots}
+    first: dict[Any, Node] = {}
+    same: dict[int, Node] = {}  # for each node the first that has its value
+    instead: dict[int, Node] = {}
+    for n in order:
+        same[id(n)] = n
+        if n.data is not None or n.op is None or n.op is CONST:
+            continue
+        key = (n.op, n.attrs, n.dtype, *[id(same[id(i)]) for i in n.inputs])
+        same[id(n)] = one = first.setdefault(key, n)
+        n.inputs = tuple([instead.get(id(i), i) for i in n.inputs])
+        if one is not n and n.op.kind in (REDUCTION, ROUTINE):
+            if id(n) in asked:
+                n.op, n.attrs, n.inputs = REGISTRY["copy"], (), (one,)
+            instead[id(n)] = one
+    return toposort(roots) if instead else order
 
 
 def _split_reductions(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:

@@ -12,6 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -394,7 +395,7 @@ def offline(
 ) -> Iterator[Callable[[Callable[[Exporter], Any]], Any]]:  # fmt: skip
     """Within it modules (by the start of their tensors' names) and optimizers can be captured by
     what it gives, which calls a function with an Exporter. Afterwards all is as it was."""
-    with offline_device(limits) as device:
+    with offline_device(replace(limits or Limits(), portable=cpu)) as device:
 
         def run(fn: Callable[[Exporter], Any]) -> Any:
             for _ in range(TRIES):

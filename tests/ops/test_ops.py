@@ -15,7 +15,10 @@ from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY, Op
 
 # What no row can call by itself
-INTERNAL = set("const put to_device iota random_bits uniform_from_bits normal_from_bits".split())
+INTERNAL = set(
+    """const put to_device iota random_bits uniform_from_bits normal_from_bits
+    attention_grad_q attention_grad_kv""".split()
+)
 # On a software GPU each second one of an op's further rows.
 SPARED = {r.name: [pytest.mark.sampled(2)] for r in ROWS if ":" in r.name}
 

@@ -10,6 +10,7 @@ from pyframe.nn.functional.linear_maps import linear
 from pyframe.ops.api import check
 from pyframe.ops.api.autocast import autocast
 from pyframe.ops.index import masks
+from pyframe.ops.linalg.attention import attention
 from pyframe.ops.linalg.matmul import matmul
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.reduce import reductions as rd
@@ -49,10 +50,19 @@ def scaled_dot_product_attention(
         )
     if is_causal and attn_mask is not None:
         raise RuntimeError(f"{name}: Explicit attn_mask should not be set when is_causal=True")
-    if enable_gqa:
-        key, value = _shared_heads(query, key), _shared_heads(query, value)
-    factor = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
-    scores = matmul(query * factor, mv.transpose(key, -1, -2))
+    if attn_mask is not None and attn_mask.dtype.category not in (dt.BOOL, dt.FLOAT):
+        raise RuntimeError(
+            f"{name}: Expected attn_mask dtype to be bool or float, but got {attn_mask.dtype.name}"
+        )
+    shared = (
+        (_shared_heads(query, key), _shared_heads(query, value)) if enable_gqa else (key, value)
+    )
+    query = query * (1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale)
+    out = attention(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    if out is not None:
+        return out
+    key, value = shared
+    scores = matmul(query, mv.transpose(key, -1, -2))
     if is_causal:
         allowed = masks.tril_mask(scores.shape, 0, query.device)
         scores = el.where(allowed, scores, -math.inf)
@@ -61,13 +71,8 @@ def scaled_dot_product_attention(
     else:
         if attn_mask.dtype is dt.bool_:
             scores = el.where(attn_mask, scores, -math.inf)
-        elif attn_mask.dtype.category == dt.FLOAT:
-            scores = scores + attn_mask.to(scores.dtype)
         else:
-            raise RuntimeError(
-                f"{name}: Expected attn_mask dtype to be bool or float, but got "
-                f"{attn_mask.dtype.name}"
-            )
+            scores = scores + attn_mask.to(scores.dtype)
         nothing = rd.all(el.eq(scores.detach(), -math.inf), -1, True)
         weights = el.where(nothing, 0.0, rd.softmax(el.where(nothing, 0.0, scores), -1))
     return matmul(dropout(weights, dropout_p, dropout_p > 0), value)

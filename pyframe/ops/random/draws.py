@@ -136,10 +136,7 @@ class Generator:
             return self._bits(shape, device)
 
     def _bits(self, shape: tuple[int, ...], device: Device) -> Tensor:
-        state = self._states.get(device)
-        if state is None:
-            with outside():
-                state = self._states[device] = upload(self._start(device), device)
+        state = self._state(device)
         if computes_now(device):  # the same, without an op for each step
             words = state._node.data
             bits = mathfn.philox_bits(words[0], words[1], words[2], shape)
@@ -149,9 +146,27 @@ class Generator:
         with no_grad():
             words = [mv.select(state, 0, i) for i in range(3)]
             out = apply(el.random_bits_op, tuple(words), (shape,))
-            step = el.eq(el.iota((3,), device), 2).to(dt.uint32)
-            state._overwrite(state + step)
+            self._next(state)
         return out
+
+    def words(self, device: Device) -> Tensor:
+        """uint32 (3,): what the next `bits` would be made of, for a kernel that makes them."""
+        with _alone(), no_grad():
+            state = self._state(device)
+            out = state.clone()
+            self._next(state)
+        return out
+
+    def _next(self, state: Tensor) -> None:
+        step = el.eq(el.iota((3,), state.device), 2).to(dt.uint32)
+        state._overwrite(state + step)
+
+    def _state(self, device: Device) -> Tensor:
+        state = self._states.get(device)
+        if state is None:
+            with outside():
+                state = self._states[device] = upload(self._start(device), device)
+        return state
 
     def host_bits(self, n: int) -> np.ndarray:
         """uint32 (n,) random bits on the host, of a stream of their own."""

@@ -1,0 +1,322 @@
+"""Attention without its scores in memory: kernels for GPUs, and what they compute in other ops.
+
+Queries are (B, H, T, D), keys (B, G, S, D) and values (B, G, S, E), where H / G heads of queries
+share one of keys. The mask (B, H, T, S) is added to the scores; `seed` (3,) is where dropout's
+random bits come from, `p` how many weights it zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pyframe.core import dispatch as _dispatch, dtypes as dt
+from pyframe.core.devices import device as Device
+from pyframe.core.dispatch import apply, results_of, runs_kernel
+from pyframe.core.modes import mode
+from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, const, in_a_line
+from pyframe.ops.api.batching_rules import BatchedCall, each
+from pyframe.ops.api.vmap import Batch
+from pyframe.ops.index import masks
+from pyframe.ops.linalg.matmul import matmul
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.math.promotion import broadcast
+from pyframe.ops.random.draws import default_generator
+from pyframe.ops.reduce import reductions as rd
+from pyframe.ops.shape import join, movement as mv
+from pyframe.tensor import Tensor
+
+WIDTH = 16  # numbers of a row that a thread has
+THREADS = 64  # of a workgroup, where rows are that many
+FEW = 16  # queries of a head of keys: with more of them keys are not cut into parts
+SHARE = 256  # keys of a part at least
+BUSY = 128  # workgroups that a GPU should have at least
+
+
+# --- the definition
+
+
+def _heads(x: Tensor, heads: int) -> Tensor:
+    """(B, G, S, D) -> (B, H, S, D), each head as often as there are heads of queries for it."""
+    b, g, s, d = x.shape
+    x = mv.expand(mv.unsqueeze(x, 2), (b, g, heads // g, s, d))
+    return x.reshape(b, heads, s, d)
+
+
+def _scores(q: Tensor, k: Tensor, mask: Tensor, causal: bool, masked: bool) -> Tensor:
+    scores = matmul(q, mv.transpose(k, -1, -2))
+    if masked:
+        scores = scores + mask
+    if causal:
+        allowed = masks.tril_mask(scores.shape, 0, q.device)
+        scores = el.where(allowed, scores, -math.inf)
+    return scores
+
+
+def _weights(scores: Tensor, lse: Tensor) -> Tensor:
+    """exp(scores - lse), and 0 of what takes no part."""
+    none = el.eq(scores.detach(), -math.inf)
+    return el.exp(el.where(none, -math.inf, scores - mv.unsqueeze(lse, -1)))
+
+
+def _kept(shape: tuple[int, ...], seed: Tensor, p: Tensor) -> Tensor:
+    """What dropout makes of weights 1."""
+    words = tuple([mv.select(seed, 0, i) for i in range(3)])
+    uniform = apply(el.uniform_from_bits, (apply(el.random_bits_op, words, (shape,)),))
+    return el.where(el.ge(uniform, p), 1.0 / (1.0 - p), 0.0)
+
+
+def _floats(*xs: Tensor) -> list[Tensor]:
+    return [x.to(sums_in(x.dtype)) for x in xs]
+
+
+def sums_in(dtype: dt.dtype) -> dt.dtype:
+    """The dtype of results: float32 for narrower ones, as logarithms of sums may be large."""
+    return dt.float32 if dtype.itemsize < 4 else dtype
+
+
+def _by_scores(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, seed: Tensor, p: Tensor,
+    causal: bool, masked: bool, drops: bool,
+) -> Any:  # fmt: skip
+    q, k, v, mask = _floats(q, _heads(k, q.shape[1]), _heads(v, q.shape[1]), mask)
+    scores = _scores(q, k, mask, causal, masked)
+    lse = rd.logsumexp(scores, -1)
+    weights = _weights(scores, lse)
+    if not masked:
+        weights = rd.softmax(scores, -1)  # nan where all is -inf
+    if drops:
+        weights = weights * _kept(scores.shape, seed, p)
+    return matmul(weights, v), lse
+
+
+def _score_grads(
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor, stats: Tensor, mask: Tensor, seed: Tensor,
+    p: Tensor, causal: bool, masked: bool, drops: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The gradients of the scores, and the weights, of (B, H, ...) operands."""
+    scores = _scores(q, k, mask, causal, masked)
+    lse, delta = mv.select(stats, 0, 0), mv.select(stats, 0, 1)
+    weights = _weights(scores, lse)
+    along = matmul(g, mv.transpose(v, -1, -2))
+    kept = weights
+    if drops:
+        keep = _kept(scores.shape, seed, p)
+        along, kept = along * keep, weights * keep
+    return weights * (along - mv.unsqueeze(delta, -1)), kept
+
+
+def _q_by_scores(
+    x: Tensor, u: Tensor, z: Tensor, w: Tensor, stats: Tensor, mask: Tensor, *rest: Any
+) -> Tensor:
+    heads = x.shape[1]
+    x, u, z, w, mask = _floats(x, u, _heads(z, heads), _heads(w, heads), mask)
+    return matmul(_score_grads(x, z, w, u, stats, mask, *rest)[0], z)
+
+
+def _kv_by_scores(
+    x: Tensor, u: Tensor, z: Tensor, w: Tensor, stats: Tensor, mask: Tensor, *rest: Any
+) -> Any:
+    (b, g, s, _), heads = x.shape, z.shape[1]
+    x, u, z, w, mask = _floats(_heads(x, heads), _heads(u, heads), z, w, mask)
+    ds, p = _score_grads(z, x, u, w, stats, mask, *rest)
+    out = [matmul(mv.transpose(a, -1, -2), c) for a, c in ((ds, z), (p, w))]
+    return [rd.sum(o.reshape(b, g, heads // g, s, o.shape[3]), 2) for o in out]
+
+
+# --- the kernels
+
+
+def lanes(d: int, e: int) -> int:
+    """How many threads share a row."""
+    return -(-max(d, e) // WIDTH)
+
+
+def _plan(call: KernelCall) -> tuple[Constants, Grid]:
+    (b, h, t, d), (_, g, s, _), (*_, e) = call.operands[:3]
+    n = lanes(d, e)
+    wanted = -(-t // 4)  # fours of queries
+    parts = 1
+    while 2 * parts * wanted * n <= THREADS and 2 * parts <= s:
+        parts *= 2
+
+    def room(fours: int, parts: int, keys: int) -> bool:
+        held = max(keys * fours, 18 * fours // parts if parts > 1 else 0)
+        return 16 * n * (8 * keys * parts + held) <= call.limits.workgroup_bytes
+
+    while parts > 1 and not room(wanted * parts, parts, 1):
+        parts //= 2
+    fours = wanted * parts if parts > 1 else min(max(THREADS // n, 1), wanted)
+    keys = next(k for k in (8, 4, 2, 1) if room(fours, parts, k))
+    constants: Constants = {
+        "BATCH": b, "H": h, "REP": h // g, "T": t, "S": s, "D": d, "E": e, "L": n,
+        "FOURS": fours, "PARTS": parts, "EACH": keys, **_flags(call),
+    }  # fmt: skip
+    return constants, in_a_line(b * h * -(-t // (4 * fours // parts)))
+
+
+def _grad_plan(call: KernelCall) -> tuple[Constants, Grid]:
+    of_keys = len(call.results) > 1
+    (b, heads, rows, d), (*_, e), (_, others, m, _) = call.operands[:3]
+    if of_keys:
+        h, t, g, s = others, m, heads, rows
+    else:
+        h, t, g, s = heads, rows, others, m
+    n = lanes(d, e)
+    pairs = min(max(THREADS // n, 1), -(-rows // 2))
+    room = call.limits.workgroup_bytes // (16 * n * (8 + pairs))
+    constants: Constants = {
+        "BATCH": b, "H": h, "REP": h // g, "T": t, "S": s, "D": d, "E": e, "L": n,
+        "PAIRS": pairs, "EACH": next(k for k in (8, 4, 2, 1) if k <= room), "KEYS": of_keys,
+        **_flags(call),
+    }  # fmt: skip
+    return constants, in_a_line(b * heads * -(-rows // (2 * pairs)))
+
+
+def _flags(call: KernelCall) -> Constants:
+    return {name.upper(): call.attrs[name] for name in ("causal", "masked", "drops")}
+
+
+def _batched(c: BatchedCall) -> Tensor:
+    """Examples are more of dim 0."""
+    if c.attrs[-1]:  # random bits are drawn for a place
+        return each(c)
+    xs, given = c.all()[:-2], c.xs[-2:]
+    inputs = [mv.flatten(x, 0, 1) for x in xs]
+    if c.op is not attention_op:
+        inputs[4] = mv.flatten(mv.transpose(xs[4], 0, 1), 1, 2)
+    inputs += given
+    if c.op.results is None:
+        return apply(c.op, tuple(inputs), c.attrs).reshape(c.size, *c.shape)
+    parts = results_of(c.op, tuple(inputs), c.attrs)
+    return join.cat([x.reshape(c.size, -1) for x in parts], 1)
+
+
+def _vector(results: Any) -> Any:
+    def infer(x: Any, *args: Any) -> tuple[tuple[int, ...], dt.dtype]:
+        shapes = results(x.shape, *[a.shape for a in args[:-3]], *args[-3:])
+        return (sum(map(math.prod, shapes)),), sums_in(x.dtype)
+
+    return {"results": results, "infer": infer}
+
+
+def _flops(shapes: Any, out: Any) -> int:
+    """Products of each query and key: those of attention, or with what the gradients add."""
+    x, u, *_ = shapes
+    pairs = math.prod(shapes[-3])
+    if len(shapes) == 6:
+        return int(2 * pairs * (x[-1] + shapes[2][-1]))
+    return int(2 * pairs * (x[-1] + u[-1] + math.prod(out) // math.prod(x[:-1])))
+
+
+GIVEN, FLAGS = "mask seed p", "causal masked drops"
+
+grad_q_op = Op(
+    "attention_grad_q", ROUTINE, f"x u z w stats {GIVEN}", FLAGS,
+    infer=lambda x, *a: (x.shape, sums_in(x.dtype)),
+    kernel=KernelFile("attention_grad.wgsl", _grad_plan), fallback=_q_by_scores,
+    batch=_batched, flops=_flops,
+)  # fmt: skip
+grad_kv_op = Op(
+    "attention_grad_kv", ROUTINE, f"x u z w stats {GIVEN}", FLAGS,
+    kernel=KernelFile("attention_grad.wgsl", _grad_plan), fallback=_kv_by_scores,
+    batch=_batched, flops=_flops, **_vector(lambda x, u, *a: (x, u)),
+)  # fmt: skip
+
+
+def _grads(op: Op, x: Any, u: Any, z: Any, w: Any, g: Any, y: Any, *given: Any) -> Any:
+    """What one of both ops gives; all three gradients ask for the same `stats`."""
+    stats = join.stack([y[1], rd.sum(g[0] * y[0], -1) - g[1]])
+    call = results_of if op.results else apply
+    return call(op, (x, u, z, w, stats, *given[:3]), given[3:])
+
+
+attention_op = Op(
+    "attention", ROUTINE, f"q k v {GIVEN}", FLAGS,
+    kernel=KernelFile("attention.wgsl", _plan), fallback=_by_scores, batch=_batched, flops=_flops,
+    **_vector(lambda q, k, v, *a: ((*q[:3], v[3]), q[:3])),
+    q=lambda g, y, q, k, v, mask, seed, p, causal, masked, drops:
+        _grads(grad_q_op, q, g[0], k, v, g, y, mask, seed, p, causal, masked, drops),
+    k=lambda g, y, q, k, v, mask, seed, p, causal, masked, drops:
+        _grads(grad_kv_op, k, v, q, g[0], g, y, mask, seed, p, causal, masked, drops)[0],
+    v=lambda g, y, q, k, v, mask, seed, p, causal, masked, drops:
+        _grads(grad_kv_op, k, v, q, g[0], g, y, mask, seed, p, causal, masked, drops)[1],
+    mask=None, seed=None, p=None,
+)  # fmt: skip
+
+
+# --- the call
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: Any, causal: bool, grouped: bool
+) -> Tensor | None:
+    """Attention of scaled queries (..., T, D) by the kernels, where the device runs them; else
+    None. With `grouped` several heads of q may share one of k and v."""
+    device, drops = q.device, p > 0
+    (t, d), (s, e) = q.shape[-2:], v.shape[-2:]
+    if (
+        not runs_kernel(attention_op, device)
+        or device.backend.limits.alone
+        or device.backend.limits.portable
+        or 0 in (*q.shape, *k.shape, *v.shape)
+        or k.shape[-2:] != (s, d)  # matmul says what is wrong
+        or (grouped and k.shape != (*v.shape[:-1], d))
+        or lanes(d, e) > THREADS
+        or (mask is not None and mask.requires_grad and mode.grad)
+        or (drops and (p >= 1 or isinstance(mode.capture, Batch)))
+    ):
+        return None
+    lead = tuple(q.shape[:-2])
+    if not grouped:
+        lead = broadcast("scaled_dot_product_attention", lead, k.shape[:-2], v.shape[:-2])
+    h, b = lead[-1] if lead else 1, math.prod(lead[:-1])
+    g = k.shape[-3] if grouped else 1 if {1} == {*k.shape[-3:-2], *v.shape[-3:-2], 1} else h
+    keys = (*lead[:-1], g)
+    q = mv.expand(q, (*lead, t, d)).reshape(b, h, t, d)
+    k, v = [mv.expand(x, (*keys, *x.shape[-2:])).reshape(b, g, *x.shape[-2:]) for x in (k, v)]
+    if mask is not None:
+        mask = el.where(mask, 0.0, -math.inf) if mask.dtype is dt.bool_ else mask.to(q.dtype)
+        mask = mv.expand(mask, (*lead, t, s)).reshape(b, h, t, s)
+    parts = min(BUSY // (b * g), s // SHARE)
+    if parts > 1 and h // g * t <= FEW and not causal and not drops:
+        y = _in_parts(q, k, v, mask, parts)
+    else:
+        y, _ = _call(q, k, v, mask, p, causal, drops)
+    return y.to(q.dtype).reshape(*lead, t, e)
+
+
+def _call(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: Any = 0.0, causal: bool = False,
+    drops: bool = False,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    device, shape = q.device, (*q.shape[:3], k.shape[2])
+    added = mv.expand(_number(0.0, q.dtype, device), shape) if mask is None else mask
+    seed = default_generator.words(device) if drops else mv.expand(_number(0, dt.uint32, device), 3)
+    given = added, seed, _number(p, dt.float32, device)
+    return results_of(attention_op, (q, k, v, *given), (causal, mask is not None, drops))
+
+
+def _number(value: Any, dtype: dt.dtype, device: Device) -> Tensor:
+    return _dispatch.new(const(value, dtype, device))
+
+
+def _in_parts(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, parts: int) -> Tensor:
+    """For few queries and many keys: parts of the keys side by side, as if they were heads, joined
+    by the sums of their exponentials."""
+    (b, h, t, d), (_, g, s, e) = q.shape, v.shape
+    rows, each_ = h // g * t, -(-s // parts)
+    more = parts * each_ - s
+    if more:
+        k, v = [mv.pad(x, ((0, 0), (0, 0), (0, more), (0, 0))) for x in (k, v)]
+        if mask is None:
+            mask = mv.expand(_number(0.0, q.dtype, q.device), (b, h, t, s))
+    if mask is not None:
+        mask = mv.pad(mask, ((0, 0), (0, 0), (0, 0), (0, more)), -math.inf)
+        mask = mv.transpose(mask.reshape(b, g, rows, parts, each_), 2, 3)
+        mask = mask.reshape(b, g * parts, rows, each_)
+    q = mv.expand(q.reshape(b, g, 1, rows, d), (b, g, parts, rows, d)).reshape(b, -1, rows, d)
+    k, v = [x.reshape(b, g * parts, each_, x.shape[3]) for x in (k, v)]
+    y, lse = [x.reshape(b, g, parts, rows, -1) for x in _call(q, k, v, mask)]
+    weights = _weights(lse, mv.squeeze(rd.logsumexp(lse, 2, True), -1))
+    return rd.sum(weights * y, 2).reshape(b, h, t, e)
