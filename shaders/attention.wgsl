@@ -23,7 +23,6 @@ const DROPS = false;
 const THREADS = L * FOURS;
 const BLOCK = EACH * PARTS;
 const ROWS = 4 * FOURS / PARTS;
-const TILES = (T + ROWS - 1) / ROWS;
 const SPARE = min(L - 1, 1);
 const LEAST = -3.4028234e38;
 
@@ -84,10 +83,11 @@ fn put(b: i32, h: i32, i: i32, lane: i32, y: Mat, lse: Acc) {
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
   let id = i32(group.x + group.y * groups.x);
-  if (id >= BATCH * H * TILES) { return; }
-  let b = id / (H * TILES);
-  let h = id / TILES % H;
-  let first = id % TILES * ROWS;
+  let tiles = (T + ROWS - 1) / ROWS;
+  if (id >= BATCH * H * tiles) { return; }
+  let b = id / (H * tiles);
+  let h = id / tiles % H;
+  let first = id % tiles * ROWS;
   let t = i32(local);
   let lane = t % L;
   let home = t - lane;

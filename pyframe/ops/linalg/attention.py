@@ -15,6 +15,7 @@ from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, results_of, runs_kernel
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, const, in_a_line
+from pyframe.core.sizes import number, usual
 from pyframe.ops.api.batching_rules import BatchedCall, each
 from pyframe.ops.api.vmap import Batch
 from pyframe.ops.index import masks
@@ -135,9 +136,9 @@ def lanes(d: int, e: int) -> int:
 def _plan(call: KernelCall) -> tuple[Constants, Grid]:
     (b, h, t, d), (_, g, s, _), (*_, e) = call.operands[:3]
     n = lanes(d, e)
-    wanted = -(-t // 4)  # fours of queries
+    wanted = -(-usual(t, 4 * THREADS) // 4)  # fours of queries
     parts = 1
-    while 2 * parts * wanted * n <= THREADS and 2 * parts <= s:
+    while 2 * parts * wanted * n <= THREADS and 2 * parts <= usual(s, THREADS):
         parts *= 2
 
     def room(fours: int, parts: int, keys: int) -> bool:
@@ -163,7 +164,7 @@ def _grad_plan(call: KernelCall) -> tuple[Constants, Grid]:
     else:
         h, t, g, s = heads, rows, others, m
     n = lanes(d, e)
-    pairs = min(max(THREADS // n, 1), -(-rows // 2))
+    pairs = min(max(THREADS // n, 1), -(-usual(rows, 2 * THREADS) // 2))
     room = call.limits.workgroup_bytes // (16 * n * (8 + pairs))
     constants: Constants = {
         "BATCH": b, "H": h, "REP": h // g, "T": t, "S": s, "D": d, "E": e, "L": n,
@@ -278,7 +279,7 @@ def attention(
     if mask is not None:
         mask = el.where(mask, 0.0, -math.inf) if mask.dtype is dt.bool_ else mask.to(q.dtype)
         mask = mv.expand(mask, (*lead, t, s)).reshape(b, h, t, s)
-    parts = min(BUSY // (b * g), s // SHARE)
+    parts = min(BUSY // number(b * g), number(s) // SHARE)
     if parts > 1 and h // g * t <= FEW and not causal and not drops:
         y = _in_parts(q, k, v, mask, parts)
     else:
