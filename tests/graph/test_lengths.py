@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -276,6 +277,82 @@ def test_a_cache_that_grows(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
         prompt = pf.arange(n).reshape(1, n)
         assert written(step, prompt) == written(net, prompt)
     assert step.captured <= 6
+
+
+class Packed(nn.Module):
+    """A tagger of sequences that are packed."""
+
+    def __init__(self, kind: str, first: bool, in_order: bool, layers: int) -> None:
+        super().__init__()
+        self.first, self.in_order = first, in_order
+        self.rnn = getattr(nn, kind)(6, 8, layers, batch_first=first, bidirectional=layers == 1)
+
+    def forward(self, x: pf.Tensor, lengths: pf.Tensor) -> Any:
+        utils = nn.utils.rnn
+        packed = utils.pack_padded_sequence(x, lengths, self.first, self.in_order)
+        assert isinstance(packed, utils.PackedSequence)
+        out, state = self.rnn(packed)
+        out, again = utils.pad_packed_sequence(out, self.first, padding_value=-1.5)
+        return out.tanh(), *(state if isinstance(state, tuple) else (state,)), again
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "layers", "in_order"),
+    [("LSTM", True, 1, False), ("GRU", False, 1, False), ("RNN", True, 2, True)],
+)
+def test_packed_sequences_of_any_lengths(
+    kind: str, first: bool, layers: int, in_order: bool
+) -> None:
+    pf.manual_seed(0)
+    net = Packed(kind, first, in_order, layers)
+
+    def run(x: pf.Tensor, lengths: pf.Tensor) -> Any:
+        *out, again = net(x, lengths)
+        wanted = [x, *net.parameters()]
+        grads = pf.autograd.grad(sum([(v * v).sum() for v in out]), wanted)
+        return [v.detach() for v in out], again, grads
+
+    step, rng = pf.compile(run), np.random.default_rng(0)
+
+    def call(batch: int, steps: int, longest: int) -> None:
+        lengths = rng.integers(1, longest + 1, batch)
+        lengths[rng.integers(batch)] = longest
+        lengths = np.sort(lengths)[::-1].copy() if in_order else lengths
+        x = rng.standard_normal((batch, steps, 6) if first else (steps, batch, 6))
+        given = pf.tensor(x.astype(np.float32)).requires_grad_(), pf.tensor(lengths)
+        found, wanted = step(*given), run(*given)
+        check(plain(list(found)), plain(list(wanted)))
+
+    for n, longest in ((3, 5), (4, 7), (5, 9), (2, 3), (7, 13), (3, 16), (6, 2), (9, 11)):
+        call(n, longest, longest)
+    captured = step.captured
+    assert captured <= 3 + in_order  # two sequences have but one neighbour to compare
+    call(4, 11, 8)  # which is packed to fewer steps: eagerly
+    call(8, 14, 14)
+    assert step.captured == captured
+    assert not step.eager
+
+
+def test_sequences_whose_lengths_no_capture_knows_are_packed_eagerly() -> None:
+    net = Packed("LSTM", True, False, 1)
+    x, lengths = pf.randn(2, 5, 6), pf.tensor([2, 4])
+    with pytest.warns(RuntimeWarning, match="the longest is as long as the padding"):
+        found = pf.compile(net)(x, lengths)
+    check(plain(list(found)), plain(list(net(x, lengths))))
+
+    @pf.compile
+    def rows(x: pf.Tensor, lengths: pf.Tensor) -> Any:
+        return nn.utils.rnn.pack_padded_sequence(x, lengths, True)
+
+    for n in (4, 5, 6, 7):
+        lengths = pf.tensor([n, 2])
+        wanted = nn.utils.rnn.pack_padded_sequence(x := pf.randn(2, n, 3), lengths, True)
+        with pytest.warns(RuntimeWarning, match="sequence leaves") if n == 4 else nullcontext():
+            found = rows(x, lengths)
+        assert isinstance(found, nn.utils.rnn.PackedSequence)
+        check(plain([found.data, found.batch_sizes]), plain([wanted.data, wanted.batch_sizes]))
+    with pytest.raises(RuntimeError, match="must be sorted in decreasing order"):
+        rows(pf.randn(2, 7, 3), pf.tensor([2, 7]))
 
 
 # --- what users say, and are told

@@ -15,12 +15,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from pyframe.autograd.function import Function
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
 from pyframe.core.modes import is_grad_enabled
 from pyframe.core.sizes import changes
 from pyframe.nn.functional.dropouts import dropout as _dropout
 from pyframe.nn.functional.linear_maps import linear
 from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.public import as_public, publish
+from pyframe.ops.index.rows import take_rows
 from pyframe.ops.linalg.matmul import matmul
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.reduce import reductions as rd
@@ -242,6 +245,44 @@ class _AnySteps(_Steps):
         return mv.part(rows, 0, (self.length - 1) * self.batch, self.batch)
 
 
+class _EndedSteps(_Steps):
+    """The steps of padded sequences whose lengths a tensor says: what lies behind the end of one
+    reaches no result. Walked from their ends, each is turned over as far as it goes."""
+
+    def __init__(self, length: Any, batch: Any, reverse: bool, lengths: Tensor) -> None:
+        self.all = _steps_of(length, batch, False)
+        self.rows, self.reverse = self.all.rows, False
+        self.turned, self.lengths = reverse, lengths.to(dt.int32)
+        self.sequences, self.length = el.iota((batch,), lengths.device), length
+
+    def _turned(self, rows: Tensor) -> Tensor:
+        if not self.turned:
+            return rows
+        n, t = self.lengths, el.dim_indices(self.length, 1, rows.device)
+        index = el.where(t < n, n - 1 - t, t) * n.shape[0] + self.sequences
+        return apply(take_rows, (rows, index.reshape(-1)))
+
+    def entered(self, rows: Tensor) -> Tensor:
+        return self.all.entered(self._turned(rows))
+
+    def left(self, rows: Tensor) -> Tensor:
+        return self._turned(self.all.left(rows))
+
+    def stored(self, grad: Tensor) -> Tensor:
+        return self.all.stored(grad)
+
+    def last(self, rows: Tensor) -> Tensor:
+        index = (self.lengths - 1) * self.lengths.shape[0] + self.sequences
+        return apply(take_rows, (self.all.left(rows), index))
+
+
+def _steps_of(length: Any, batch: Any, reverse: bool, any_length: bool = True) -> _Steps:
+    """The steps of sequences that are all as long."""
+    if any_length and changes(length):
+        return _AnySteps(length, batch, reverse)
+    return _Steps([batch] * length, reverse)
+
+
 def _pieces(found: list[tuple[Tensor, int, int]]) -> Tensor:
     """Rows (of, start, count) one after the other; neighbours are taken at once."""
     runs: list[tuple[Tensor, int, int]] = []
@@ -402,6 +443,7 @@ def _run(name: str, cell: _Cell, args: Any, kwargs: dict[str, Any]) -> tuple[Ten
     """Either form of a network's call: of padded sequences, or of packed ones."""
     packed = "data" in kwargs or (len(args) > 3 and isinstance(args[3], (list, tuple)))
     names = (_PACKED if packed else _PADDED).split()
+    lengths = kwargs.pop("lengths", None)  # of `Padded`
     given = dict(zip(names, args, strict=False)) | kwargs
     if len(args) > len(names) or given.keys() != set(names):
         raise TypeError(f"{name}() takes ({', '.join(names)}), got {len(args)} and {list(kwargs)}")
@@ -419,10 +461,11 @@ def _run(name: str, cell: _Cell, args: Any, kwargs: dict[str, Any]) -> tuple[Ten
     if not length:
         raise RuntimeError(f"{name}: Expected sequence length to be larger than 0 in RNN")
     x = x.reshape(length * batch, width)
-    if changes(length) and cell is not _RELU:  # which may grow behind the end
-        ways = [_AnySteps(length, batch, reverse) for reverse in both]
+    if lengths is None:
+        any_length = cell is not _RELU  # which may grow behind the end
+        ways = [_steps_of(length, batch, reverse, any_length) for reverse in both]
     else:
-        ways = [_Steps([batch] * length, reverse) for reverse in both]
+        ways = [_EndedSteps(length, batch, reverse, lengths) for reverse in both]
     out, h, c = _network(cell, x, ways, h0, c0, **given)
     out = out.reshape(length, batch, out.shape[1])
     out = mv.transpose(out, 0, 1) if batch_first else out

@@ -13,7 +13,7 @@ from pyframe.nn import init
 from pyframe.nn.functional import recurrent
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import add_parameters, check_sizes, unusual
-from pyframe.nn.utils.rnn import PackedSequence
+from pyframe.nn.utils.rnn import PackedSequence, Padded
 from pyframe.ops.index.select import index_select
 from pyframe.ops.random.creation import zeros
 from pyframe.ops.shape import movement as mv
@@ -221,6 +221,8 @@ class RNNBase(_Recurrent, Generic[State]):
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """(output, last state): see the class."""
+        if type(input) is Padded and self.mode != "RNN_RELU":
+            return self._of_padded(input, hx)
         if isinstance(input, PackedSequence):
             return self._of_packed(input, hx)
         if input.ndim not in (2, 3):
@@ -244,12 +246,20 @@ class RNNBase(_Recurrent, Generic[State]):
         out, state = self._call(x, hx, sizes)
         return PackedSequence(out, sizes, order, back), self.permute_hidden(state, back)
 
-    def _call(self, x: Tensor, hx: Any, sizes: Tensor | None) -> tuple[Tensor, Any]:
+    def _of_padded(self, given: Padded, hx: Any) -> tuple[Any, Any]:
+        x = mv.transpose(given.x, 0, 1) if self.batch_first else given.x
+        hx = self._zeros(x, None) if hx is None else hx
+        self.check_forward_args(x, hx, None)
+        out, state = self._call(x, hx, None, lengths=given.lengths)
+        out = mv.transpose(out, 0, 1) if self.batch_first else out
+        return Padded(out, given.lengths, given.in_order), state
+
+    def _call(self, x: Tensor, hx: Any, sizes: Tensor | None, **more: Any) -> tuple[Tensor, Any]:
         before = (x, hx) if sizes is None else (x, sizes, hx)
         behind = (self.batch_first,) if sizes is None else ()
         out, *state = _NETWORKS[self.mode][0](
             *before, self._flat_weights, self.bias, self.num_layers, self.dropout, self.training,
-            bool(self.bidirectional), *behind,
+            bool(self.bidirectional), *behind, **more,
         )  # fmt: skip
         return out, state[0] if len(state) == 1 else tuple(state)
 

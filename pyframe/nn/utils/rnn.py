@@ -13,9 +13,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from pyframe.core import dtypes as dt
+from pyframe.core.modes import mode
+from pyframe.core.sizes import number
 from pyframe.nn.functional.resample import pad
 from pyframe.ops.index.select import index_select
 from pyframe.ops.index.sort import sort
+from pyframe.ops.math.elementwise import where
 from pyframe.ops.random.creation import arange, empty_like
 from pyframe.ops.shape import join, movement as mv
 from pyframe.tensor import Tensor, as_tensor, from_numpy
@@ -111,6 +114,47 @@ class PackedSequence(_Fields):
         return self.data.is_cuda
 
 
+class Padded:
+    """What a capture has for a PackedSequence, whose size would depend on values: the sequences as
+    they were padded, (T, B, *), and their lengths. Recurrent networks walk it as it is; whoever
+    wants the rows themselves has it packed."""
+
+    def __init__(self, x: Tensor, lengths: Tensor, in_order: bool) -> None:
+        self.x, self.lengths, self.in_order = x, lengths, in_order
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return PackedSequence
+
+    @property
+    def inside(self) -> Tensor:
+        """(T, B): which steps the sequences have."""
+        return mv.unsqueeze(arange(self.x.shape[0]), 1) < self.lengths
+
+    def packed(self) -> PackedSequence:
+        """The rows of all steps."""
+        if mode.capture is None and self.x._node.data is None:
+            raise RuntimeError("a packed sequence leaves what is captured")
+        return _packed(self.x, self.lengths, self.in_order)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.packed(), name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.packed())
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.packed()[i]
+
+    def __len__(self) -> int:
+        return 4
+
+    def __repr__(self) -> str:
+        return repr(self.packed())
+
+
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes this one; None of None."""
     if permutation is None:
@@ -144,20 +188,48 @@ def pack_padded_sequence(
             f"{name}: 'lengths' argument should be a 1D CPU int64 tensor, but got "
             f"{given.ndim}D {given.device} tensor"
         )
-    order = None
     x = mv.transpose(input, 0, 1) if batch_first else input
     if not input.numel():
         raise RuntimeError(f"{name}: Cannot pack empty tensors, got {list(input.shape)}")
+    if given.shape[0] != x.shape[1]:
+        raise RuntimeError(
+            f"{name}: Expected `len(lengths)` to be equal to batch_size, but got {given.shape[0]} "
+            f"(batch_size={x.shape[1]})"
+        )
+    recorder = mode.capture
+    if recorder and recorder.replays and isinstance(lengths, Tensor) and x.device.type == "cpu":
+        if (stays := _padded(x, given, enforce_sorted)) is not None:
+            return stays
+        recorder.give_up(
+            "packs sequences: a capture has them packed if their lengths are a tensor among the "
+            "arguments, and the longest is as long as the padding"
+        )
+    return _packed(x, given, enforce_sorted)
+
+
+def _padded(x: Tensor, lengths: Tensor, in_order: bool) -> Any:
+    """What a capture packs sequences to. A replay that has others, which it isn't right for, runs
+    eagerly. None where these are such ones, or are not known yet."""
+    known, steps = lengths._node.data, x.shape[0]
+    if known is None or known.max() != number(steps) or known.min() <= 0 or (
+        in_order and (np.diff(known) > 0).any()
+    ):  # fmt: skip
+        return None
+    bad = (lengths.max() != steps) | (lengths.min() <= 0)
+    if in_order:
+        bad = bad | (lengths[1:] > lengths[:-1]).any()
+    mode.capture.check(bad, "pack_padded_sequence: other lengths", RuntimeError)  # type: ignore[union-attr]
+    return Padded(x, lengths.clamp(1, steps), in_order)
+
+
+def _packed(x: Tensor, given: Tensor, enforce_sorted: bool) -> PackedSequence:
+    """`pack_padded_sequence` of (T, B, *)."""
+    name, order = "pack_padded_sequence", None
     if not enforce_sorted:
         given, order = sort(given, descending=True)
-        order = order.to(input.device)
-    steps, batch = x.shape[:2]
+        order = order.to(x.device)
+    steps = x.shape[0]
     sizes = given.tolist()
-    if len(sizes) != batch:
-        raise RuntimeError(
-            f"{name}: Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} "
-            f"(batch_size={batch})"
-        )
     if min(sizes) <= 0:
         raise RuntimeError(
             f"{name}: Length of all samples has to be greater than 0, but found an element in "
@@ -170,8 +242,8 @@ def pack_padded_sequence(
         )
     if sizes[0] > steps:
         raise RuntimeError(
-            f"{name}: a length of {sizes[0]} exceeds the input's {steps} steps; its shape is "
-            f"{list(input.shape)} and batch_first={batch_first}"
+            f"{name}: a length of {sizes[0]} exceeds the input's {steps} steps; with the steps "
+            f"first its shape is {list(x.shape)}"
         )
     if order is not None:
         x = index_select(x, 1, order)
@@ -193,14 +265,22 @@ def pad_packed_sequence(
 
     `total_length` is the T to pad to; ValueError where it is below the longest sequence's.
     """
-    data, sizes, _, unsorted = sequence
-    counts = sizes.tolist()
-    total = len(counts) if total_length is None else total_length
-    if total < len(counts):
+    longest = sequence.x.shape[0] if isinstance(sequence, Padded) else sequence.batch_sizes.numel()
+    total = longest if total_length is None else total_length
+    if total < longest:
         raise ValueError(
             "Expected total_length to be at least the length of the longest sequence in input, but "
-            f"got total_length={total_length} and max sequence length being {len(counts)}"
+            f"got total_length={total_length} and max sequence length being {longest}"
         )
+    if isinstance(sequence, Padded):
+        inside = sequence.inside.reshape(*sequence.inside.shape, *[1] * (sequence.x.ndim - 2))
+        out = where(inside, sequence.x, padding_value)
+        if total_length is not None:
+            sides = [0, 0] * (out.ndim - 1) + [0, total - longest]
+            out = pad(out, sides, value=padding_value)
+        return mv.transpose(out, 0, 1) if batch_first else out, sequence.lengths.clone()
+    data, sizes, _, unsorted = sequence
+    counts = sizes.tolist()
     batch, rest = counts[0], data.shape[1:]
     parts, row, step = [], 0, 0
     for count, group in itertools.groupby(counts):
