@@ -25,6 +25,8 @@ WORDS: dict[str, Callable[..., Any]] = {
     "+": lambda a, b=0: a + b, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
     "**": operator.pow, "neg": operator.neg, "abs": abs, "max": max, "min": min,
     "log": lambda x: math.log(x) if x else -math.inf, "!=": operator.ne, ">": operator.gt,
+    "==": operator.eq, ">=": operator.ge, "not": operator.not_, "//": operator.floordiv,
+    "%": operator.mod, "trunc": int, "floor": math.floor, "ceil": math.ceil,
 }  # fmt: skip
 KINDS = {"f32": "<f", "f16": "<e", "i32": "<i", "u32": "<I", "bool": "<?"}
 

@@ -687,6 +687,54 @@ def test_functions_of_ones_own(gpu: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(found, expected.detach().numpy(), atol=1e-5)
 
 
+def steps_of(x: pf.Tensor) -> pf.Tensor:
+    return sum([x[i] for i in range(x.shape[0])], start=pf.zeros(4, device=x.device))
+
+
+@pytest.mark.parametrize(
+    ("program", "shape", "dim", "why"),
+    [
+        (steps_of, (3, 4), 0, "test_export.py:.* asks for its number"),
+        (lambda x: x * 2, (1, 4), 0, "size 0 of tensor 1 .* is 1 in the sample, expected 2 or"),
+        (lambda x: x * 2**0.5 if x.sum() > 0 else x, (3, 4), 0, "reads the value of a tensor"),
+        (nn.Linear(4, 2), (3, 4), 1, "dim 1 of sample= is marked, and a page's predict takes"),
+    ],
+)  # fmt: skip
+def test_sizes_that_can_not_be_any(
+    program: Any, shape: Any, dim: int, why: str, tmp_path: Path
+) -> None:
+    x = pf.ones(shape)
+    pf.mark_dynamic(x, dim)
+    given = (program, x) if isinstance(program, nn.Module) else ({"ask": program}, {"ask": (x,)})
+    with pytest.raises(pf.web.ExportError, match=why):
+        pf.web.export(*given, to=tmp_path)
+
+
+def test_formulas_of_sizes(tmp_path: Path) -> None:
+    """What follows from sizes is written as formulas: of results, workgroups and buffers."""
+    x = pf.ones(6, 40)
+    pf.mark_dynamic(x, (0, 1))
+
+    def ask(x: pf.Tensor) -> Any:
+        return x[::2].T.reshape(-1), pf.cat([x, x.flip(0)]).sum(1)
+
+    with pytest.warns(UserWarning, match="needs WebGPU"):
+        pf.web.export({"ask": ask}, {"ask": (x,)}, to=tmp_path, element=False)
+    programs = written(tmp_path)["programs"]
+    assert sorted(programs) == ["ask", "ask.1", "ask.2", "ask.3"]
+    p = programs["ask"]
+    for n, m in ((6, 40), (7, 3), (300, 1000)):
+        sizes = {"#0": n, "#1": m}
+        assert all(evaluate(question, sizes) for question in p["sizes"]["holds"])
+        shapes = [[evaluate(n, sizes) for n in o["shape"]] for o in p["outputs"]]
+        assert shapes == [[-(-n // 2) * m], [2 * n]]
+        slots = [evaluate(s[1], sizes) for s in p["slots"] if s[0] == "own"]
+        assert sorted(slots) == sorted([-(-n // 2) * m * 4, 2 * n * 4])
+        groups = [evaluate(n, sizes) for n in p["sizes"]["grids"]]
+        assert len(groups) == 6
+        assert -(-(-(-n // 2) * m) // 256) in groups
+
+
 def test_bytes_for_numbers() -> None:
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (20, 20))

@@ -6,10 +6,13 @@ export interface Batch {
   shape: number[];
 }
 
+/** A number; or what is calculated of sizes that may be any, as "#0" or ["//", "#0", 2]. */
+export type Size = number | string | [string, ...Size[]];
+
 /** What an input or output of a program is, or a tensor that stays between runs. */
 export interface TensorInfo {
   name: string;
-  shape: number[];
+  shape: Size[];
   dtype: string;
 }
 
@@ -66,8 +69,11 @@ export class Player {
 
   /** Makes kernels before they are needed, beside other work; `progress` gets the share done. */
   compile(names?: string[], progress?: (share: number) => void): Promise<void>;
-  /** Runs a program on its inputs, in the order of `document.programs[name].inputs`; reads nothing. */
-  run(name: string, ...inputs: ArrayLike<number>[]): void;
+  /**
+   * Runs a program on its inputs, in the order of `document.programs[name].inputs`; reads nothing. Where several dims
+   * of an input may have any size it is given with its shape.
+   */
+  run(name: string, ...inputs: (ArrayLike<number> | { data: ArrayLike<number>; shape: number[] })[]): void;
   /** The outputs of a program's last run, by their names. */
   results(name: string): Promise<Record<string, Batch>>;
   /** The values of tensors by their names in `document.tensors`. */

@@ -15,7 +15,9 @@ const WORDS = { // what formulas are made of; see pyframe/core/symbolic.py
   "+": (a, b = 0) => a + b, "-": (a, b) => a - b, "*": (a, b) => a * b, "/": (a, b) => a / b,
   "**": (a, b) => a ** b, neg: (a) => -a, abs: Math.abs, max: Math.max, min: Math.min, log: Math.log,
   "==": (a, b) => a === b, "!=": (a, b) => a !== b, "<": (a, b) => a < b, "<=": (a, b) => a <= b,
-  ">": (a, b) => a > b, ">=": (a, b) => a >= b, bool: Boolean,
+  ">": (a, b) => a > b, ">=": (a, b) => a >= b, bool: Boolean, not: (a) => !a,
+  "//": (a, b) => Math.floor(a / b), "%": (a, b) => a - b * Math.floor(a / b),
+  trunc: Math.trunc, floor: Math.floor, ceil: Math.ceil,
 };
 const CPU_CODE = "cpu.wasm";
 const NUMBERS = ["Infinity", "-Infinity", "NaN"]; // which JSON has as text
@@ -152,6 +154,7 @@ export class Player {
   #places = new Map(); // by name: number
   #loaded = new Map(); // by name: what is on the device
   #scratch = new Map(); // by size: buffers for temporaries, which all programs share
+  #chosen = new Map(); // by name: the program that its last run took, maybe one for a size of 1
   #options;
   #changes = 0; // of the options
   #closed = false;
@@ -215,28 +218,30 @@ export class Player {
     }));
   }
 
-  /** Runs a program once on its inputs (arrays of numbers); nothing is read. */
+  /**
+   * Runs a program once on its inputs: arrays of numbers or, where several dims may have any size,
+   * { data, shape }. Nothing is read.
+   */
   run(name, ...inputs) {
-    const program = this.#load(name);
+    const program = this.#taking(name, inputs);
     const { about } = program;
-    if (inputs.length !== about.inputs.length) {
-      const names = about.inputs.map((input) => input.name).join(", ");
-      throw new Error(`${name}: expected ${about.inputs.length} inputs (${names}), got ${inputs.length}`);
-    }
     about.inputs.forEach((input, i) => {
-      const n = sizeOf(input.shape);
-      if (inputs[i]?.length !== n) {
-        const seen = inputs[i]?.length ?? typeof inputs[i];
+      const data = inputs[i]?.shape ? inputs[i].data : inputs[i];
+      const n = sizeOf(this.#shape(input.shape, program));
+      if (data?.length !== n) {
+        const seen = data?.length ?? typeof data;
         const shape = input.shape.join(" × ") || "one";
         throw new Error(`${name}: ${input.name} has ${seen} numbers, expected ${n} (${shape})`);
       }
-      this.#rt.write(program.inputs[i], stored(inputs[i], input.dtype));
+      this.#rt.write(program.inputs[i], stored(data, input.dtype));
     });
+    let grids = null;
     if (program.changes !== this.#changes) {
-      program.params = this.#params(about);
+      program.params = this.#params(about, program.sizes);
       program.changes = this.#changes;
+      grids = about.sizes ? Int32Array.from(about.sizes.grids, (n) => evaluate(n, program.sizes)) : null;
     }
-    this.#rt.run(program.id, program.ids, program.params);
+    this.#rt.run(program.id, program.ids, program.params, grids);
     for (const [tensor, slot, nbytes] of about.back) {
       this.#rt.copy(this.#tensors[tensor], program.ids[slot], nbytes);
     }
@@ -244,10 +249,40 @@ export class Player {
 
   /** What a program's last run gave: by the names of its outputs { data, shape }. */
   async results(name) {
-    const { about, ids } = this.#load(name);
-    const items = about.outputs.map(({ slot, shape, dtype }) => ({ id: ids[slot], shape, dtype }));
+    const program = this.#load(this.#chosen.get(name) ?? name);
+    const { about, ids } = program;
+    const items = about.outputs.map(({ slot, shape, dtype }) => (
+      { id: ids[slot], shape: this.#shape(shape, program), dtype }));
     const found = await this.#read(items);
-    return Object.fromEntries(about.outputs.map(({ name, shape }, i) => [name, { data: found[i], shape }]));
+    return Object.fromEntries(about.outputs.map(({ name }, i) => (
+      [name, { data: found[i], shape: items[i].shape }])));
+  }
+
+  #shape(shape, { sizes }) {
+    return shape.map((n) => evaluate(n, sizes));
+  }
+
+  /** A program for these inputs, on the device and with room for them: that of the name, or where a size is 1 another one. */
+  #taking(name, inputs) {
+    const { programs } = this.#document;
+    const about = this.#about(name);
+    if (inputs.length !== about.inputs.length) {
+      const names = about.inputs.map((input) => input.name).join(", ");
+      throw new Error(`${name}: expected ${about.inputs.length} inputs (${names}), got ${inputs.length}`);
+    }
+    for (const each of about.sizes ? [name, ...about.others ?? []] : []) {
+      const sizes = sizesOf(programs[each], inputs);
+      if (!sizes) continue;
+      const program = this.#load(each);
+      this.#chosen.set(name, each);
+      this.#fit(program, sizes);
+      return program;
+    }
+    if (!about.sizes) return this.#load(name);
+    const seen = inputs.map((x, i) => `${about.inputs[i].name} of ${x?.shape?.join(" × ") ?? `${x?.length} numbers`}`);
+    const expected = about.inputs.map((x) => `${x.name} of ${x.shape.join(" × ")}`);
+    throw new Error(`${name} was not exported for ${seen.join(", ")}; it takes ${expected.join(", ")}, where all of this ` +
+      `must hold: ${about.sizes.holds.map(spoken).join(", ")}`);
   }
 
   /** The values of tensors, by their names in `document.tensors`: typed arrays, in order. */
@@ -413,7 +448,7 @@ export class Player {
     if (this.#rt.lost) return;
     for (const { id, ids, own } of this.#loaded.values()) {
       this.#rt.unload(id);
-      for (const buffer of new Set(own)) this.#rt.free(buffer);
+      for (const buffer of own.values()) this.#rt.free(buffer.id);
       ids.fill(0);
     }
     for (const buffers of this.#scratch.values()) for (const id of buffers) this.#rt.free(id);
@@ -443,47 +478,76 @@ export class Player {
     this.#rt.write(this.#tensors[i], stored(values ?? new ARRAYS[storageOf(dtype)](sizeOf(shape)), dtype));
   }
 
+  #about(name) {
+    const about = this.#document.programs[name];
+    if (!about) throw new Error(`There is no program ${name}; there are ${this.programs.join(", ")}.`);
+    return about;
+  }
+
   #load(name) {
     const known = this.#loaded.get(name);
     if (known) return known;
-    const about = this.#document.programs[name];
-    if (!about) throw new Error(`There is no program ${name}; there are ${this.programs.join(", ")}.`);
-    const own = [];
-    const alloc = (nbytes) => own[own.push(this.#rt.alloc(nbytes)) - 1];
-    const inputs = about.inputs.map(({ shape, dtype }) => alloc(bytesOf(shape, dtype)));
-    const used = new Map(); // by size: how many temporaries it has taken
-    const make = {
-      in: (i) => inputs[i],
-      state: (i) => this.#tensors[i],
-      own: alloc,
-      part: (region, offset, nbytes) => {
-        const id = this.#rt.slice(this.#regions[region], offset, nbytes);
-        own.push(id);
-        return id;
-      },
-      temp: (nbytes) => {
-        const k = used.get(nbytes) ?? 0;
-        used.set(nbytes, k + 1);
-        if (!this.#scratch.has(nbytes)) this.#scratch.set(nbytes, []);
-        return (this.#scratch.get(nbytes)[k] ??= this.#rt.alloc(nbytes));
-      },
-    };
-    const ids = Int32Array.from(about.slots, ([kind, ...rest]) => make[kind](...rest));
+    const about = this.#about(name);
     const { codes, labels } = this.#document;
+    const slots = about.slots.length;
     const id = this.device === "cpu" ? this.#rt.load(about.cpu)
       : this.#rt.load(about.kernels.map((k) => codes[k]), about.kernels.map((k) => labels[k]),
-        Int32Array.from(about.steps), ids.length, about.paramBytes);
-    const program = { about, id, ids, inputs, own, params: null, changes: -1 };
+        Int32Array.from(about.steps), slots, about.paramBytes);
+    const program = {
+      about, id, ids: new Int32Array(slots), inputs: [], own: new Map(), // its buffers, by what they are for
+      sizes: null, params: null, changes: -1,
+    };
     this.#loaded.set(name, program);
+    if (!about.sizes) this.#fit(program, {});
     return program;
   }
 
-  /** The scalars of a program, for the options as they are. */
-  #params({ params, paramBytes }) {
+  /** Gives a program room for sizes. Where they change its buffers grow by powers of two, and stay. */
+  #fit(program, sizes) {
+    const { about, own } = program;
+    if (program.sizes && Object.keys(sizes).every((name) => sizes[name] === program.sizes[name])) return;
+    program.sizes = sizes;
+    program.changes = -1;
+    const room = (nbytes) => {
+      const n = evaluate(nbytes, sizes);
+      return about.sizes ? 2 ** Math.ceil(Math.log2(n)) : n;
+    };
+    const alloc = (key, nbytes, make = (n) => this.#rt.alloc(n)) => {
+      const n = room(nbytes);
+      const before = own.get(key);
+      if (before?.n >= n) return before.id;
+      if (before) this.#rt.free(before.id);
+      own.set(key, { n, id: make(n) });
+      return own.get(key).id;
+    };
+    program.inputs = about.inputs.map(({ shape, dtype }, i) => (
+      alloc(`in ${i}`, bytesOf(this.#shape(shape, program), dtype))));
+    program.most ??= [];
+    const used = new Map(); // by size: how many temporaries it has taken
+    const make = {
+      in: (i) => program.inputs[i],
+      state: (i) => this.#tensors[i],
+      own: (nbytes, slot) => alloc(slot, nbytes),
+      part: (region, offset, nbytes, slot) => (
+        alloc(slot, nbytes, () => this.#rt.slice(this.#regions[region], offset, nbytes))),
+      temp: (nbytes, slot) => {
+        const n = program.most[slot] = Math.max(room(nbytes), program.most[slot] ?? 0);
+        const k = used.get(n) ?? 0;
+        used.set(n, k + 1);
+        if (!this.#scratch.has(n)) this.#scratch.set(n, []);
+        return (this.#scratch.get(n)[k] ??= this.#rt.alloc(n));
+      },
+    };
+    program.ids = Int32Array.from(about.slots, ([kind, ...rest], slot) => make[kind](...rest, slot));
+  }
+
+  /** The scalars of a program, for the options as they are and these sizes. */
+  #params({ params, paramBytes }, sizes) {
     if (!paramBytes) return null;
     const view = new DataView(new ArrayBuffer(paramBytes));
+    const known = { ...this.#options, ...sizes };
     for (const [offset, kind, formula] of params) {
-      const value = evaluate(formula, this.#options);
+      const value = evaluate(formula, known);
       const [, word, , , bits = same] = DTYPES[Object.hasOwn(KINDS, kind) ? KINDS[kind] : "I32"];
       view[`set${word}`](offset, bits(Number(kind === "bool" ? Boolean(value) : value)), true);
     }
@@ -545,8 +609,9 @@ const isText = (x) => typeof x === "string";
 const isPlain = (x) => typeof x === "object" && x !== null && !Array.isArray(x);
 const allOf = (x, ok) => Array.isArray(x) && x.every(ok);
 const eachOf = (x, ok) => isPlain(x) && Object.values(x).every(ok);
-const isShaped = (x) => isPlain(x) && isText(x.dtype) && Object.hasOwn(FORMATS, x.dtype) && allOf(x.shape, isWhole);
+const isShaped = (x, ok = isWhole) => isPlain(x) && isText(x.dtype) && Object.hasOwn(FORMATS, x.dtype) && allOf(x.shape, ok);
 const isFormula = (x) => isText(x) || ["number", "boolean"].includes(typeof x) || (allOf(x, isFormula) && Object.hasOwn(WORDS, x[0]));
+const SIZE = /^#\d+$/; // the name of a size that changes
 const SLOTS = { in: 1, state: 1, own: 1, temp: 1, part: 3 }; // of a slot, by its kind
 
 /** What in program.json is not as an export writes it, where that would let the page hang or break; or null. */
@@ -568,11 +633,15 @@ function damage(about) {
     return true;
   };
   const program = (p) => isPlain(p) && allOf(p.kernels, (k) => isWhole(k) && k < codes.length) && allOf(p.steps, (n) => n === -1 || isWhole(n)) &&
-    allOf(p.slots, (s) => Array.isArray(s) && Object.hasOwn(SLOTS, s[0]) && s.length === 1 + SLOTS[s[0]] && s.slice(1).every(isWhole) &&
+    allOf(p.slots, (s) => Array.isArray(s) && Object.hasOwn(SLOTS, s[0]) && s.length === 1 + SLOTS[s[0]] &&
+      s.slice(1).every((n) => isWhole(n) || (p.sizes && s.length === 2 && isFormula(n))) &&
       !(s[0] === "in" && s[1] >= p.inputs.length) && !(s[0] === "state" && s[1] >= tensors.length)) &&
-    allOf(p.inputs, isShaped) && allOf(p.outputs, (o) => isShaped(o) && isText(o.name) && isWhole(o.slot) && o.slot < p.slots.length) &&
+    allOf(p.inputs, (x) => isShaped(x, (n) => isWhole(n) || (p.sizes && SIZE.test(n)))) && sized(p) &&
+    allOf(p.outputs, (o) => isShaped(o, (n) => isWhole(n) || (p.sizes && isFormula(n))) && isText(o.name) && isWhole(o.slot) && o.slot < p.slots.length) &&
     allOf(p.back, (b) => allOf(b, isWhole) && b[0] < tensors.length && b[1] < p.slots.length) && isWhole(p.paramBytes) &&
     allOf(p.params, (x) => Array.isArray(x) && isWhole(x[0]) && x[0] + 4 <= p.paramBytes && isFormula(x[2])) && steps(p) && onCpu(p);
+  const sized = ({ sizes, others = [] }) => allOf(others, (name) => Object.hasOwn(programs, name)) &&
+    (sizes === undefined || (isPlain(sizes) && allOf(sizes.holds, isFormula) && allOf(sizes.grids, isFormula)));
   const onCpu = ({ cpu, params, paramBytes }) => cpu === undefined || (isPlain(cpu) && isWhole(cpu.shared) &&
     [cpu.launches, cpu.words].every((part) => allOf(part, isWhole) && part.length === 2) &&
     allOf(cpu.params, (at) => isWhole(at) && at + 4 <= paramBytes) && cpu.params.length === params.length);
@@ -586,9 +655,9 @@ function damage(about) {
     weights: () => eachOf(weights, (i) => isWhole(i) && i < tensors.length),
     kernels: () => allOf(codes, isText) && allOf(labels, isText) && labels.length === codes.length,
     programs: () => eachOf(programs, program),
-    batches: () => isPlain(plan) && trained(plan) && batches(plan.predict, "predict") && batches(plan.evaluate, "evaluate") &&
+    batches: () => isPlain(plan) && isWhole(plan.predict?.atOnce ?? 0) && (!plan.predict?.atOnce || Object.hasOwn(programs, "predict")) && trained(plan) && batches(plan.predict, "predict") && batches(plan.evaluate, "evaluate") &&
       counted(plan.train) && counted(plan.evaluate),
-    settings: () => isPlain(spec) && allOf(spec.controls, isPlain) && isWhole(spec.epochs) && isPlain(data) &&
+    settings: () => isPlain(spec) && allOf(spec.controls ?? [], isPlain) && isWhole(spec.epochs ?? 0) && isPlain(data) &&
       Object.values(data).every((columns) => allOf(columns, (c) => c === null || (isText(c.tensor) && allOf(c.shape, isWhole)))) &&
       fits(data.train, "train") && fits(data.test, `evaluate.${plan.evaluate?.sizes[0]}`),
     files: () => eachOf(files, (f) => isPlain(f) && isWhole(f.bytes) && isText(f.sha256)) &&
@@ -617,6 +686,39 @@ function evaluate(formula, options) {
   }
   if (typeof formula !== "string") return formula;
   return NUMBERS.includes(formula) ? Number(formula) : options[formula];
+}
+
+/** A formula for people. */
+function spoken(formula) {
+  if (!Array.isArray(formula)) return String(formula);
+  const [word, ...args] = formula;
+  const [first, ...more] = args.map(spoken);
+  return !/\W/.test(word) || !more.length ? `${word}(${args.map(spoken).join(", ")})` : `(${first} ${word} ${more.join(`, `)})`;
+}
+
+/** What the sizes that change are for these inputs, by their names; null where the program does not take such. */
+function sizesOf({ inputs, sizes }, given) {
+  const found = {};
+  const known = (n) => (typeof n === "string" ? found[n] : n);
+  const open = ({ shape }) => shape.filter((n) => known(n) === undefined);
+  const told = inputs.map((about, i) => ({ about, x: given[i], order: given[i]?.shape ? 0 : open(about).length }));
+  for (const { about, x } of told.sort((a, b) => a.order - b.order)) { // what tells most of them first
+    const { name, shape } = about;
+    if (x?.shape) {
+      if (x.shape.length !== shape.length) return null;
+      shape.forEach((n, d) => { if (typeof n === "string") found[n] ??= x.shape[d]; });
+      if (shape.some((n, d) => known(n) !== x.shape[d])) return null;
+      continue;
+    }
+    const unknown = open(about);
+    if (unknown.length > 1) {
+      throw new Error(`${name} of ${shape.join(" × ")}: several dims may have any size; give { data, shape }`);
+    }
+    for (const n of unknown) found[n] = x?.length / sizeOf(shape.filter((m) => m !== n).map(known));
+    if (x?.length !== sizeOf(shape.map(known))) return null;
+  }
+  if (!Object.values(found).every(isWhole)) return null;
+  return (sizes?.holds ?? []).every((question) => evaluate(question, found)) ? found : null;
 }
 
 /** "lr" of "0.lr", "betas.0" of "1.0.betas.0". */
@@ -1131,14 +1233,15 @@ class Engine {
   }
 
   async #predict(value, each) {
-    const { sizes } = this.#plan.predict;
+    const { sizes, atOnce } = this.#plan.predict;
     const count = value.length / each;
     const found = [];
     for (let at = 0; at < count;) {
       const left = count - at;
       const up = sizes.find((n) => n >= left); // one that takes all, if that is no waste
       const down = sizes.findLast((n) => n <= left);
-      const size = up !== undefined && (up <= 8 * left || down === undefined) ? up : down;
+      const fitting = up !== undefined && (up <= 8 * left || down === undefined) ? up : down;
+      const size = atOnce ? Math.min(left, atOnce) : fitting;
       const take = Math.min(size, left);
       let part = value.slice(at * each, (at + take) * each);
       if (take < size) {
@@ -1146,8 +1249,9 @@ class Engine {
         filled.set(part);
         part = filled;
       }
-      this.#player.run(`predict.${size}`, part);
-      found.push([take, this.#player.results(`predict.${size}`)]);
+      const name = atOnce ? "predict" : `predict.${size}`;
+      this.#player.run(name, part);
+      found.push([take, this.#player.results(name)]);
       at += take;
     }
     const parts = await Promise.all(found.map(async ([take, promise]) => ({ take, y: (await promise).y })));

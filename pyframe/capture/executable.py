@@ -385,7 +385,7 @@ class DeviceExecutable(Executable):
             self.program, read, grids = sized(*about)
             self.numbers += read
             self.values += map(_present, read)
-            self.grids_of = capture.sizes.function(grids)
+            self.grid_formulas, self.grids_of = grids, capture.sizes.function(grids)
         program = self.program
         self._change_sizes(capture.sizes)
         self.most = [0] * len(program.slots)  # bytes of the temporaries, for all sizes so far

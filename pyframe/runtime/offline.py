@@ -21,7 +21,7 @@ class OfflineBackend(HostBackend):
     """The host's memory in the place of a GPU's. To run a Program is to note that what it gives is
     unknown from then on; the host can `compute` it."""
 
-    name = "offline"
+    name, language = "offline", "wgsl"  # what is planned is for GPUs; the host's own is "kernels"
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
@@ -48,7 +48,7 @@ class OfflineBackend(HostBackend):
 
     def compute(self, program: Program, handles: Sequence[int], params: bytes) -> None:
         """What `run` is on a device that exists."""
-        super().run(program_code(program, self.language, self.limits), handles, params)
+        super().run(program_code(program, HostBackend.language, self.limits), handles, params)
         self._unknown.difference_update(_results(program, handles))
 
 

@@ -15,6 +15,7 @@ metrics from their state over a whole epoch, as Python does, whatever kind they 
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import hashlib
 import html
@@ -37,6 +38,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.capture.lengths import marked
 from pyframe.core.limits import Limits
 from pyframe.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from pyframe.io import safetensors
@@ -57,6 +59,7 @@ SCRIPTS = "runtime.js", "player.js", "cpu.js", "player.d.ts"
 ELEMENT = "pyframe.js"
 CPU_CODE = "cpu.wasm"
 PYTHON = "python.js"  # what the element takes only for programs in Python
+AT_ONCE = 256  # samples that a page predicts together, where their number may be any
 ENGINE = {"source": None, "engine": "program"}  # of the spec: no text that could be edited
 
 
@@ -83,7 +86,8 @@ def export(
     any number; an nn.Module, with inputs; or functions by their names, with `sample` their
     arguments by the same names and `state` the modules and optimizers that they use. Without a
     Demo the page has an input and an output that fit the sample and the loss, and its Train learns
-    from the sample.
+    from the sample. Dims of the sample that `mark_dynamic` names may have any size: a
+    network's batch (dim 0), and all dims of what functions take.
     `train`, `data`: whether it can be trained, and with the data; `weights`: a file that
     Model.save wrote; `single`: one HTML file that needs no server; `element`: with the page's
     `<py-frame>`; `sizes`: of batches to predict, beside those that the page needs. `limits`: of the
@@ -164,6 +168,7 @@ class _Job:
     output: Callable[[Sequence[int]], Any] | None = None  # what shows results of a shape
     inputs: Any = None  # one sample that `predict` takes, without the batch dim
     sizes: set[int] = field(default_factory=set)  # of batches to predict
+    at_once: int = 0  # samples that are predicted together, of batches of any size; 0: of `sizes`
     batch: Any = None  # (x, y) to train on
     tests: list[Any] = field(default_factory=list)  # (x, y), one of each size
     data: dict[str, Any] = field(default_factory=dict)
@@ -197,7 +202,9 @@ class _Job:
 
     def _capture(self, e: Exporter, sizes: set[int]) -> Any:
         for name, (fn, inputs) in self.functions.items():
-            e.add(name, fn, {k: _on_device(v, e.device) for k, v in inputs.items()})
+            given = {k: _on_device(v, e.device) for k, v in inputs.items()}
+            e.add(name, fn, given)
+            _also_of_size_1(e, name, fn, given)
         plan: dict[str, Any] = {}
         model = self.model
         if model is not None and self.batch is not None:
@@ -230,6 +237,12 @@ class _Job:
                         f"the prediction for {n} samples has shape {shape}; expected one tensor "
                         f"({n}, …)"
                     )
+            if self.at_once:
+                x = self._to(np.broadcast_to(self.inputs, (2, *np.shape(self.inputs))), e.device)
+                pf.mark_dynamic(x, 0)
+                Evaluation(net)(e.add, "predict", self.predict, {"x": x}, ["y"])
+                e.programs["predict"]["others"] = ["predict.1"]
+                plan["predict"]["atOnce"] = self.at_once
             if self.output is not None:
                 self.spec["output"] = self.output(shape[1:])
                 if self.spec["output"] is None:
@@ -303,7 +316,38 @@ def _training_mode(model: Model, optimizers: Sequence[Optimizer]) -> Iterator[No
             p.requires_grad = True
 
 
+def _also_of_size_1(
+    e: Exporter, name: str, fn: Callable[..., Any], inputs: dict[str, pf.Tensor]
+) -> None:
+    """Add the programs that take a size of 1 where a program takes any other, as far as there can
+    be some: what is 1 broadcasts, and is computed in another way."""
+    places = marked(list(inputs.values()))
+    sizes = sorted({list(inputs.values())[i].shape[d] for i, d in places})
+    others: list[str] = []
+    for k in range(1, 2 ** min(len(sizes), 2)):
+        ones = {n for i, n in enumerate(sizes) if k >> i & 1}
+        cut = {}
+        for i, (key, x) in enumerate(inputs.items()):
+            mine = {d for at, d in places if at == i}
+            index = tuple(slice(0, 1 if d in mine and n in ones else None)
+                          for d, n in enumerate(x.shape))  # fmt: skip
+            cut[key] = x[index].clone()
+            pf.mark_dynamic(cut[key], [d for d in mine if x.shape[d] not in ones])
+        with contextlib.suppress(ExportError, RuntimeError, ValueError, IndexError):
+            e.add(f"{name}.{k}", fn, cut)
+            others.append(f"{name}.{k}")
+    if others:
+        e.programs[name]["others"] = others
+
+
 def _on_device(value: Any, device: pf.device) -> pf.Tensor:
+    x = _copied_to(value, device)
+    if isinstance(value, pf.Tensor):
+        pf.mark_dynamic(x, [d for _, d in marked([value])])
+    return x
+
+
+def _copied_to(value: Any, device: pf.device) -> pf.Tensor:
     # in memory of its own, in order: a page gives the elements one after the other
     if isinstance(value, pf.Tensor):
         x = value.detach().cpu().contiguous().clone()
@@ -365,12 +409,19 @@ def _numbered(start: str, modules: Sequence[nn.Module]) -> dict[str, nn.Module]:
 
 
 def _with_inputs(job: _Job, x: Any) -> None:
-    """Give the job samples like those of a batch."""
+    """Give the job samples like those of a batch, whose size may be marked as any."""
+    dims = {d for _, d in marked([x])} if isinstance(x, pf.Tensor) else set()
+    if dims - {0}:
+        raise ExportError(
+            f"dim {max(dims)} of sample= is marked, and a page's predict takes samples of one "
+            f"shape: {_BY_NAME}"
+        )
     x = _array("sample=", x)
     if not x.ndim or not len(x):
         raise ValueError("export: sample= must be a batch: (samples, …)")
     job.inputs = x[0]
-    job.sizes |= {1, len(x)}
+    job.at_once = max(len(x), AT_ONCE) if dims else 0
+    job.sizes |= {1} if dims else {1, len(x)}
 
 
 def _of_model(

@@ -7,6 +7,7 @@ and the formulas of the scalars that change between runs.
 
 from __future__ import annotations
 
+import ast
 import math
 import traceback
 import warnings
@@ -20,7 +21,9 @@ import numpy as np
 import pyframe as pf
 from pyframe import nn
 from pyframe.backend.base import dispatches
+from pyframe.capture.compile import CompiledFunction
 from pyframe.capture.executable import DeviceExecutable
+from pyframe.capture.lengths import Pattern, marked, named
 from pyframe.capture.origin import FILES, OURS
 from pyframe.capture.packages import USER
 from pyframe.codegen.lanes.program import UnsupportedKernelError
@@ -28,6 +31,7 @@ from pyframe.core.devices import OutOfMemoryError
 from pyframe.core.dtypes import bool_, dtype as DType, storage_dtype
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Storage
+from pyframe.core.sizes import LEAST, Sizes, SymbolicSize, asking
 from pyframe.core.symbolic import formula
 from pyframe.graph.program import OUTPUT
 from pyframe.ops.math import elementwise as el
@@ -157,6 +161,8 @@ class Exporter:
 
     def formula(self, number: Any) -> Any:
         """A scalar as JSON data."""
+        if type(number) is SymbolicSize:
+            return _of_python(number.sizes, number.sizes.text(number))
         try:
             return plain(formula(number, self._option))
         except (ValueError, TypeError, ReferenceError) as e:
@@ -174,7 +180,8 @@ class Exporter:
         """Capture `fn(*inputs)`, which gives a tensor, several ones (by names) or None, as program
         `name`.
 
-        ExportError with pf.compile's reason where it can't be replayed."""
+        Dims that `mark_dynamic` names may have any size. ExportError with pf.compile's reason where
+        it can't be replayed, or not for all sizes."""
         args = list(inputs.values())
 
         def step(*xs: pf.Tensor) -> Any:
@@ -186,10 +193,11 @@ class Exporter:
             return {k: el.copy(x) if isinstance(x, pf.Tensor) else x for k, x in found.items()}
 
         compiled = pf.compile(step)
+        compiled.proven = bool(marked(args))  # sizes may be symbols in the first capture
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # pf.compile's, told here
             found = compiled(*args)
-        named, results = [k for k in found if isinstance(k, str)], list(found.values())
+        keys, results = [k for k in found if isinstance(k, str)], list(found.values())
         if compiled.eager:
             raise ExportError(f"program {name!r} can't be exported: {compiled.eager}")
         replays = [r for some in compiled.replays.values() for r in some]
@@ -210,8 +218,9 @@ class Exporter:
             )  # fmt: skip
         if replay.reread:
             raise ExportError(f"program {name!r} reads an array of the host's at each call")
-        entry = self._describe(executables[0], results)
-        names = list(named or outputs)
+        pattern = self._pattern(name, compiled, args)
+        entry = self._describe(executables[0], results, pattern)
+        names = list(keys or outputs)
         names += [f"output{i}" for i in range(len(names), len(results))]
         entry["inputs"] = [_described(n, x) for n, x in inputs.items()]
         slots = entry.pop("results")
@@ -219,7 +228,15 @@ class Exporter:
             {**_described(n, x), "slot": slot}
             for n, x, slot in zip(names, results, slots, strict=True)
         ]
+        if pattern is not None:
+            self._size(entry, pattern, executables[0], results)
         self._rely(replay)
+        if self.cpu is not None and pattern is not None:
+            self.cpu = None
+            self.left_out.append(
+                f"the page needs WebGPU, as program {name!r} takes inputs of any size: what runs "
+                "on the CPU is exported for each size"
+            )
         if self.cpu is not None:
             try:
                 entry["cpu"] = self.cpu.add(executables[0].program)
@@ -231,16 +248,59 @@ class Exporter:
         self.programs[name] = entry
         return entry
 
+    def _pattern(
+        self, name: str, compiled: CompiledFunction[Any, Any], args: list[pf.Tensor]
+    ) -> Pattern | None:
+        """The capture for many sizes, if dims are marked; ExportError where it is not for all that
+        are."""
+        wanted = marked(args)
+        if not wanted:
+            return None
+        (family,) = compiled.families.values()
+        small = [p for p in sorted(wanted) if args[p[0]].shape[p[1]] < LEAST]
+        fixed = [f"{line} asks for its number" for p, line in family.fixed.items() if p in wanted]
+        why = [f"{named(p)} is {args[p[0]].shape[p[1]]} in the sample, expected {LEAST} or more"
+               for p in small]  # fmt: skip
+        if why or fixed or not family.patterns:
+            raise ExportError(
+                f"program {name!r} can't be exported for any size: "
+                f"{[*why, *fixed, family.refused][0] or 'its memory is used in another way'}"
+            )
+        return family.patterns[0]
+
+    def _size(
+        self, entry: dict[str, Any], pattern: Pattern, executable: DeviceExecutable,
+        results: Sequence[pf.Tensor],
+    ) -> None:  # fmt: skip
+        """Describe a program for many sizes: where these are found, what must hold of them, and
+        what follows from them."""
+        sizes = pattern.sizes
+        places = [(i, d, n[0]) for i, shape in enumerate(pattern.shapes)
+                  for d, n in enumerate(shape) if type(n) is not int]  # fmt: skip
+        made = {id(s): shape for (s, _), (shape, _, _) in
+                zip(executable.fresh, pattern.replay.specs, strict=True)}  # fmt: skip
+        for i, d, k in places:
+            entry["inputs"][i]["shape"][d] = f"#{k}"
+        for about, x in zip(entry["outputs"], results, strict=True):
+            about["shape"] = [self.formula(n) for n in made[id(x._storage)]]
+        asked = [_of_python(sizes, text) for text in sizes.guards.asked]
+        least: list[Any] = [[">=", f"#{k}", LEAST] for k in range(len(sizes.now))]
+        entry["sizes"] = {
+            "holds": least + asked,
+            "grids": [self.formula(n) for n in executable.grid_formulas],
+        }
+
     def _describe(
-        self, executable: DeviceExecutable, results: Sequence[pf.Tensor]
+        self, executable: DeviceExecutable, results: Sequence[pf.Tensor], pattern: Pattern | None
     ) -> dict[str, Any]:
-        program = executable.program
-        wire = program_code(program, "wgsl", self.device.backend.limits)
+        program = executable.general
+        with asking(None if pattern is None else pattern.sizes.guards):  # it is printed already
+            wire = program_code(program, "wgsl", self.device.backend.limits)
         numbers = [
             self.kernels.setdefault(kernel, len(self.kernels))
             for kernel in zip(wire.codes, wire.labels, strict=True)
         ]
-        slots: list[Any] = [["temp", s.nbytes] for s in program.slots]
+        slots: list[Any] = [["temp", self.formula(s.nbytes)] for s in program.slots]
         for i, s in enumerate(program.slots):
             if s.region >= 0:
                 slots[i] = ["part", self._region(executable.regions[s.region]), s.offset, s.nbytes]
@@ -255,8 +315,9 @@ class Exporter:
         out = [made[id(x._storage)] for x in results]
         for slot in out:
             if program.slots[slot].region < 0:  # nothing else may come to lie there
-                slots[slot] = ["own", program.slots[slot].nbytes]
-        live = dict(executable.live)
+                slots[slot] = ["own", self.formula(program.slots[slot].nbytes)]
+        live: dict[int, Any] = dict(executable.live)
+        live |= {i: x for i, x in enumerate(executable.numbers) if type(x) is SymbolicSize}
         constants = zip(program.params, executable.values, strict=True)
         owner = {id(storage.node): storage for storage, _ in executable.fixed}
         back = []  # what is copied to where it belongs after the run
@@ -357,7 +418,8 @@ class Exporter:
         steps = [s for p in self.programs.values() for s in dispatches(p["steps"])]
         buffers = [s.nbytes for s in self.states.values()]
         buffers += [whole.nbytes for _, whole in self.regions.values()]
-        buffers += [s[-1] for p in self.programs.values() for s in p["slots"] if s[0] != "state"]
+        buffers += [s[-1] for p in self.programs.values() for s in p["slots"]
+                    if s[0] != "state" and isinstance(s[-1], int)]  # fmt: skip
         largest = max(buffers, default=4)
         limits = {
             "maxStorageBuffersPerShaderStage": max([s[6] for s in steps], default=1),
@@ -371,6 +433,44 @@ class Exporter:
             limits["maxComputeWorkgroupStorageSize"] = self.device.backend.limits.workgroup_bytes
         f16 = any("enable f16" in code for code in codes)
         return {"features": ["shader-f16"] if f16 else [], "limits": limits}
+
+
+# What formulas of sizes are made of in Python, and the words for it
+_OPERATORS: dict[type, str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
+    ast.Pow: "**", ast.USub: "neg", ast.Not: "not", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<",
+    ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+}  # fmt: skip
+_FUNCTIONS = {"max": "max", "abs": "abs", "int": "trunc", "floor": "floor", "ceil": "ceil"}
+
+
+def _of_python(sizes: Sizes, text: str) -> Any:
+    """What Python's text says about sizes as JSON data: size k is "#k"."""
+
+    def said(x: Any) -> Any:
+        if isinstance(x, ast.Constant):
+            return plain(x.value)
+        if isinstance(x, ast.Name):
+            k = int(x.id[1:])
+            if k < len(sizes.now):
+                return f"#{k}"
+            _, args, form = sizes.atoms[k]
+            return _of_python(sizes, form.format(*[sizes.text(a) for a in args]))
+        if isinstance(x, ast.BinOp) and type(x.op) in _OPERATORS:
+            return [_OPERATORS[type(x.op)], said(x.left), said(x.right)]
+        if isinstance(x, ast.UnaryOp) and type(x.op) in _OPERATORS:
+            return [_OPERATORS[type(x.op)], said(x.operand)]
+        if isinstance(x, ast.Compare) and type(x.ops[0]) in _OPERATORS:
+            return [_OPERATORS[type(x.ops[0])], said(x.left), said(x.comparators[0])]
+        if isinstance(x, ast.Call):
+            name = getattr(x.func, "attr", getattr(x.func, "id", ""))
+            if name == "float":
+                return said(x.args[0])
+            if name in _FUNCTIONS:
+                return [_FUNCTIONS[name], *map(said, x.args)]
+        raise ExportError(f"a page can't calculate {sizes.words(text)}; export it for each size")
+
+    return said(ast.parse(text.strip(), mode="eval").body)
 
 
 def plain(value: Any) -> Any:

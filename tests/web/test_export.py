@@ -439,6 +439,102 @@ def test_functions_and_programs_that_predict_alone(page: Any) -> None:
     assert "exported to predict alone" in told["train"]
 
 
+ANY_SIZE = """async ([asked, learnt]) => {
+  const player = await Player.open("any/", { runtime });
+  const answers = [];
+  for (const again of [false, true]) {
+    if (again) var before = runtime.stats();
+    for (const [shape, data] of asked) {
+      player.run("ask", { shape, data: Int32Array.from(data) });
+      const { y } = await player.results("ask");
+      if (!again) answers.push([y.shape, Array.from(y.data)]);
+    }
+  }
+  const after = runtime.stats();
+  const losses = [];
+  for (const [x, y] of learnt) {
+    player.run("learn", x, y);
+    losses.push((await player.results("learn")).output0.data[0]);
+  }
+  const told = await Promise.all([
+    () => player.run("ask", Int32Array.from(asked[0][1])),
+    () => player.run("ask", { shape: [2, 70], data: new Int32Array(140) }),
+    () => player.run("learn", [1, 2, 3, 4], [0]),
+  ].map((run) => message(async () => run())));
+  player.close();
+  const made = ["pipelines", "bind_groups", "buffers"].map((kind) => after[kind] - before[kind]);
+  return { answers, losses, told, made };
+}"""
+
+
+def test_inputs_of_any_size(page: Any, site: Site) -> None:
+    """Programs for batches and lengths that were not exported, also of 1, with one set of kernels;
+    and training with any batch."""
+    pf.manual_seed(0)
+    words, out, line = nn.Embedding(20, 8), nn.Linear(8, 3), nn.Linear(3, 1)
+    optimizer = optim.Adam(line.parameters(), lr=0.05)
+
+    def ask(ids: pf.Tensor) -> dict[str, pf.Tensor]:
+        if ids.shape[1] > 64:
+            return {"y": ids}
+        x = words(ids)
+        return {"y": out((x @ x.mT).softmax(-1) @ x).amax(1) / ids.shape[1]}
+
+    def learn(x: pf.Tensor, y: pf.Tensor) -> pf.Tensor:
+        optimizer.zero_grad()
+        loss = (line(x)[:, 0] - y).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    rng = np.random.default_rng(0)
+    samples = [rng.integers(0, 20, shape) for shape in
+               ((3, 7), (5, 9), (2, 40), (1, 4), (6, 1), (1, 1), (4, 64), (3, 7))]  # fmt: skip
+    batches = [(pf.randn(n, 3), pf.randn(n)) for n in (8, 5, 8, 12, 1, 30)]
+    given = pf.tensor(samples[0])
+    pf.mark_dynamic(given, (0, 1))
+    x, y = (v.clone() for v in batches[0])
+    pf.mark_dynamic(x, 0)
+    pf.mark_dynamic(y, 0)
+    with pytest.warns(UserWarning, match="needs WebGPU, as program 'ask' takes inputs of any size"):
+        pf.web.export({"ask": ask, "learn": learn}, {"ask": (given,), "learn": (x, y)},
+                      to=site.folder / "any", state=(words, out, line, optimizer))  # fmt: skip
+    asked = [[list(ids.shape), ids.reshape(-1).tolist()] for ids in samples]
+    learnt = [[x.reshape(-1).tolist(), y.tolist()] for x, y in batches]
+    told = page.evaluate(ANY_SIZE, [asked, learnt])
+    for (shape, data), ids in zip(told["answers"], samples, strict=True):
+        want = ask(pf.tensor(ids))["y"].detach().numpy()
+        np.testing.assert_allclose(np.reshape(data, shape), want, 1e-4, 1e-5)
+    losses = [learn(x, y).item() for x, y in batches]
+    np.testing.assert_allclose(told["losses"], losses, 1e-4)
+    assert told["made"] == [0, 0, 0]
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)).eval()
+    sample = pf.randn(5, 3)
+    pf.mark_dynamic(sample, 0)
+    with pytest.warns(UserWarning, match="'predict' takes inputs of any size"):
+        pf.web.export(net, sample, to=site.folder / "anybatch")
+    rows = pf.randn(300, 3)
+    predict = """async (rows) => {
+        const { player } = await opened({ program: "anybatch/" });
+        const found = [];
+        for (const n of [1, 3, 300]) {
+            const { data, shape } = await engine.predict(Float32Array.from(rows.slice(0, 3 * n)));
+            found.push([Array.from(data), shape]);
+        }
+        return [found, player.programs];
+    }"""
+    found, programs = page.evaluate(predict, rows.reshape(-1).tolist())
+    assert programs == ["predict.1", "predict"]
+    for data, shape in found:
+        want = net(rows[: shape[0]]).detach().numpy()
+        np.testing.assert_allclose(np.reshape(data, shape), want, 1e-4, 1e-5)
+    several, long, odd = told["told"]
+    assert several == "ids of #0 × #1: several dims may have any size; give { data, shape }"
+    assert "ask was not exported for ids of 2 × 70; it takes ids of #0 × #1, where" in long
+    assert "not((#1 > 64))" in long.replace("(#1 + neg(64)) > 0", "#1 > 64")
+    assert "learn was not exported for x of 4 numbers, y of 1 numbers" in odd
+
+
 # --- bad input
 
 
