@@ -130,16 +130,21 @@ def device(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def gpu() -> str:
-    """For a test that is about the GPU alone."""
+def gpu(request: pytest.FixtureRequest) -> str:
+    """For a test that is about the GPU alone. A module with REAL_KERNELS has on a software adapter
+    too those that real GPUs run, which it takes four times as long for."""
     reason = no_gpu()
     if reason:
         pytest.skip(reason)
     with contextlib.suppress(pf.DeviceLostError):
         pf.flush()  # what other tests have left is not counted as this one's
-    backend = pf.device("gpu").backend
-    # kernels as real GPUs run them; tests/backend/test_wgsl.py has those of software adapters
-    backend.limits = dataclasses.replace(backend.limits, alone=False)
+    executor = pf.device("gpu").executor
+    backend = executor.backend
+    real = getattr(request.module, "REAL_KERNELS", not backend.software)
+    kind = "" if real else "software"
+    if backend.limits.kind != kind:
+        executor.forget_programs()
+        backend.limits = dataclasses.replace(backend.limits, kind=kind)
     return "gpu"
 
 

@@ -29,8 +29,6 @@ const STOPPED = "the browser or the graphics driver stopped it, as happens where
   "step takes too long"; // for people; what browsers say is for their makers
 const MOST_WAITING = 4096; // commands that wait for pipelines, and
 const MOST_BYTES = 64 << 20; // what they hold to be written; more blocks until the pipelines are there
-// A constant of a text that another value suits better where a CPU plays the GPU (see matmul.wgsl).
-const ON_SOFTWARE = /^(const \w+ = )\w+; \/\/ (\w+) on software adapters$/gm;
 const BINDING = /@binding\((\d+)\)\s*var<\s*(\w+)\s*(?:,\s*(\w+)\s*)?>/g;
 
 let nextId = 1; // ids are never used twice, by no Runtime, so a stale one can't name a newer buffer
@@ -610,8 +608,7 @@ class Runtime {
     this.#use();
     const device = this.#device;
     device.pushErrorScope("validation");
-    const text = this.info.software ? code.replace(ON_SOFTWARE, "$1$2;") : code;
-    const module = device.createShaderModule({ label, code: text });
+    const module = device.createShaderModule({ label, code });
     const layout = this.#layout(code);
     const compute = { module, entryPoint: "main" };
     const descriptor = { label, layout: layout.pipeline, compute };

@@ -99,7 +99,7 @@ def _describe(runtime: Any) -> DeviceProperties:
             workgroup_size=limits.maxComputeInvocationsPerWorkgroup,
             workgroup_bytes=limits.maxComputeWorkgroupStorageSize,
             float16="shader-f16" in features,
-            alone=bool(info.software),
+            kind="software" if info.software else "",
         ),
         features=tuple(features),
     )

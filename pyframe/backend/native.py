@@ -115,7 +115,7 @@ def _limits(adapter: Any) -> Limits:
         workgroup_size=has["max-compute-invocations-per-workgroup"],
         workgroup_bytes=has["max-compute-workgroup-storage-size"],
         float16="shader-f16" in adapter.features,
-        alone=adapter.info["adapter_type"] == "CPU",
+        kind="software" if adapter.info["adapter_type"] == "CPU" else "",
     )
 
 

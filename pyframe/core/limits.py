@@ -15,10 +15,15 @@ class Limits:
     workgroup_size: int = 256  # invocations
     workgroup_bytes: int = 16384
     float16: bool = False
-    alone: bool = False  # a CPU plays it: threads that wait for each other cost more than they save
     portable: bool = False  # what is planned runs on CPUs too, where routines need a form
     host: bool = False  # kernels work on host memory, where dtypes have their own sizes
+    kind: str = ""  # "software" (a CPU that plays a GPU) or a vendor: which kernels are fast
     calls: bool = False  # kernels are NumPy calls, of which each goes through memory
+
+    @property
+    def alone(self) -> bool:
+        """Whether threads that wait for each other cost more than they save."""
+        return self.kind == "software"
 
 
 LEAST = Limits()  # what WebGPU promises anywhere

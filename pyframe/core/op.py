@@ -100,7 +100,7 @@ class Op:
         infer: Callable[..., tuple[tuple[int, ...], dt.dtype]] | None = None,
         scalar: Callable[..., Any] | None = None, combine: Combine | None = None,
         view: Callable[..., Any] | None = None, alias: bool = False,
-        undo: Callable[..., tuple[Any, ...]] | None = None, kernel: KernelFile | None = None,
+        undo: Callable[..., tuple[Any, ...]] | None = None, kernel: KernelFile | str | None = None,
         fallback: Callable[..., Tensor] | None = None, fuses: bool = False,
         lower: Callable[..., Any] | None = None, lower_routine: Callable[..., Any] | None = None,
         routine: str | None = None,
@@ -128,7 +128,7 @@ class Op:
         # of a movement that shows all elements: (x, *attrs) -> attrs with which it undoes itself
         self.undo = undo
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
-        self.kernel = kernel
+        self.kernel = kernel  # a file, or a name of PRINTED in codegen/wgsl/printer.py
         self.fuses = fuses  # where kernels are compiled, `fallback` is better than `numpy`
         self.batch = batch  # how it runs over a batch, see ops/api/batching_rules.py
         self.flops = flops  # (shapes of the operands, shape of the result): its FLOPs

@@ -358,11 +358,13 @@ class Stored:
         """Store what reduction or routine `k` should not compute for itself: an operand with a
         loop in it, where this gives a loop in a long loop; and what a routine reads often, if it
         is more than a step away from a buffer of another one (on the CPU all of it). Of a copy it
-        is what is copied: the windows of a convolution are much more than the image."""
+        is what is copied: the windows of a convolution are much more than the image. What is
+        printed for its operands, as products are, loads each element several times: from one
+        buffer."""
         n, routine = self.order.nodes[k], self.order.kinds[k] == ROUTINE
         if not routine and not _is_long(n.inputs[0].shape, n.shape):
             return
-        host = self.limits.host
+        host, printed = self.limits.host, n.op is not None and isinstance(n.op.kernel, str)
         for i in self.order.inputs[k]:
             base = self.order.computed_base(i)
             while base is not None and base not in self.nodes and self.copies(base) and not host:
@@ -370,6 +372,7 @@ class Stored:
             if base is None or base in self.nodes:
                 continue
             often = self.loads[base] & heavy and self.cost[base] > 2
+            often = often or (printed and len(self.loads[base]) > 1)
             if (base in self.looping and not host) or (routine and (host or often)):
                 self.store(base, k)
 

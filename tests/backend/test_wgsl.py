@@ -144,13 +144,13 @@ def test_every_primitive_has_text() -> None:
 # --- rows and columns, by threads that share a result and by one alone
 
 
-@pytest.fixture(params=[False, True], ids=["together", "alone"])
+@pytest.fixture(params=["", "software"], ids=["together", "alone"])
 def form(gpu: str, request: pytest.FixtureRequest) -> Iterator[str]:
     """The GPU, whose threads share results, or each has its own as on a software adapter."""
     executor = pf.device(gpu).executor
     executor.forget_programs()
     before = executor.backend.limits
-    executor.backend.limits = dataclasses.replace(before, alone=request.param)
+    executor.backend.limits = dataclasses.replace(before, kind=request.param)
     yield gpu
     executor.backend.limits = before
     executor.forget_programs()

@@ -70,7 +70,7 @@ def test_no_condition_of_a_step_is_a_branch(gpu: str, cases: Any, key: str) -> N
         run()
     new = [p for k, p in pf.device(gpu).executor.programs.items() if k not in before]
     codes = [generate(k).code for p in new for k in p.kernels]
-    assert sum(code.count(" & (") for code in codes) > 10, "conditions are in these kernels"
+    assert any(" & (" in code for code in codes), "conditions are in these kernels"
     assert not [code for code in codes if "&&" in code or "||" in code]
 
 

@@ -20,6 +20,8 @@ from tests.graph.plans import bodies, plan, value
 
 Given = list[Any]
 
+REAL_KERNELS = True
+
 
 def given(b: int, h: int, g: int, t: int, s: int, d: int, e: int) -> Given:
     """Queries, keys, values, and the gradient of the result."""
@@ -260,6 +262,6 @@ def test_dropout_and_masks_fit_eight_buffers(lazy: Any, monkeypatch: pytest.Monk
 def test_forms_for_other_devices(lazy: Any) -> None:
     """Where a CPU plays the GPU, or is to run the same Program, products and a softmax do it."""
     q = value(lazy, 1, 2, 16, 8)
-    for limits in (Limits(alone=True), Limits(portable=True)):
+    for limits in (Limits(kind="software"), Limits(portable=True)):
         lazy.backend.limits = dataclasses.replace(limits)
         assert "attention" not in bodies(plan(F.scaled_dot_product_attention(q, q, q))[0])

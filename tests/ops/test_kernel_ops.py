@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 import pyframe as pf
+import pyframe.ops.linalg.attention  # declared when it is first needed
 from pyframe.core.dispatch import apply, results_of
 from pyframe.core.op import REGISTRY, ROUTINE, KernelCall, KernelFile, Op, in_a_line
 from pyframe.runtime.offline import offline_device
+
+REAL_KERNELS = True
 
 Declare = Callable[..., Op]
 

@@ -414,15 +414,6 @@ GIVEN: dict[str, tuple[str, Any]] = {
         const run = await caught(() => rt.run(bad, i32(), null));
         return [read, run === read, floats(await rt.read(i32(y), i32(4)))];
         """, [Says("WGSL kernel 'half a kernel': 2:"), True, [1]]),
-    "a text has other constants for software adapters": ("""
-        const times = SCALE.replace("p.scale", "p.scale * f32(TIMES)");
-        const code = `const TIMES = 2; // 10 on software adapters\\n${times}`;
-        const [x, y] = [buffer(3), rt.alloc(4)];
-        const scale = rt.load([code], ["scale"], i32(0, 1, 1, 1, 0, 8, 2, 0, 1), 2, 256);
-        rt.run(scale, i32(x, y), params(1, 1));
-        const [seen] = floats(await rt.read(i32(y), i32(4)));
-        return [seen === (rt.info.software ? 30 : 6), rt.codes().codes[0] === code];
-        """, [True, True]),
     "a browser without asynchronous pipelines": ("""
         delete GPUDevice.prototype.createComputePipelineAsync;
         const told = [];

@@ -10,8 +10,19 @@ from pyframe.core import dtypes as dt
 from pyframe.core.op import REGISTRY
 from pyframe.core.sizes import alike, is_symbolic
 from pyframe.core.view import IndexMap, Shape, contiguous, is_contiguous
-from pyframe.graph.loops import INDEX, Let, Nest, digit, position
-from pyframe.graph.program import Apply, Load, Param, Reduce, Valid, dtype_of, operands
+from pyframe.graph.loops import INDEX, Let, Nest, Write, digit, nest as loops_of, position
+from pyframe.graph.program import (
+    Apply,
+    Expr,
+    Kernel,
+    Load,
+    Param,
+    Reduce,
+    Result,
+    Valid,
+    dtype_of,
+    operands,
+)
 from pyframe.graph.scalar import Scalar
 
 THREADS = 256  # of a workgroup
@@ -135,6 +146,52 @@ def stored(value: str, dtype: dt.dtype) -> str:
     if dtype.compute == "bool":
         return f"select(0u, 1u, {value})"
     return value if dtype.compute == dtype.storage else f"{dtype.storage}({value})"
+
+
+def statements(nest: Nest, block: Block) -> None:
+    """What a thread does for one index."""
+    for st in nest.body:
+        if isinstance(st, Let):
+            if st.value not in block.names:
+                block.compute(st)
+        else:
+            assert isinstance(st, Write)
+            block.lines.append(block.store(st.store))
+
+
+def operand(name: str, e: Expr) -> str:
+    """The function that computes an operand of a routine at an index."""
+    block = Block(loops_of(Kernel(e.shape, e.code, (), 0, 0)))
+    for k in range(len(e.code)):
+        block.compute(Let(k))
+    lines = [*block.lines, f"return {block.names[len(e.code) - 1]};"]
+    return f"fn {name}({_indices(e.shape)}) -> {e.dtype.compute} {{\n{indented(lines)}}}\n"
+
+
+def epilogue(kernel: Kernel, dtype: dt.dtype, by_index: bool = False) -> str:
+    """The function that takes a result of a routine and stores what follows from it: by the flat
+    position `at`, or by the index."""
+    nest = loops_of(kernel)
+    block = Block(nest, "at")
+    result = next((k for k, i in enumerate(kernel.code) if isinstance(i, Result)), 0)
+    block.names[result] = block.let(scalars.text_of(scalars.wrapped(dtype), ["v"], block.let))
+    statements(nest, block)
+    if by_index:
+        at = "i0"
+        for d, n in enumerate(kernel.space[1:], 1):
+            at = f"({at} * {scalars.count(n)} + i{d})"
+        return (
+            f"fn store({_indices(kernel.space)}, v: Acc) {{\n"
+            + indented([f"let at = {at};", *block.lines])
+            + "}\n"
+        )
+    lines = [*block.indices("at"), *block.lines]
+    return f"fn store(at: i32, v: Acc) {{\n{indented(lines)}}}\n"
+
+
+def _indices(shape: Sequence[int]) -> str:
+    """Parameters: an index along each axis."""
+    return ", ".join(f"i{d}: i32" for d in range(len(shape)))
 
 
 def indented(lines: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ def folder() -> Path:
     """shaders/, inside the installed package or beside it in a checkout."""
     package = Path(__file__).resolve().parents[2]
     for place in (package / "shaders", package.parent / "shaders"):
-        if (place / "matmul.wgsl").exists():
+        if (place / "sort.wgsl").exists():
             return place
     raise RuntimeError(f"pyframe's shaders/ are missing beside {package}; reinstall pyframe")
 
@@ -58,10 +58,14 @@ def specialise(file: str, constants: Mapping[str, Any], count: Callable[[Any], s
         value = constants[name]
         return f"const {name} = {str(value).lower() if value is True or value is False else value};"
 
-    text = re.sub(r"^const (\w+) = [^;]*;", replace, source(file), flags=re.M)
-    if not sizes:
+    return named(re.sub(r"^const (\w+) = [^;]*;", replace, source(file), flags=re.M), sizes)
+
+
+def named(text: str, meanings: Mapping[str, str]) -> str:
+    """The text with what names mean in their places."""
+    if not meanings:
         return text
-    return re.sub(rf"\b({'|'.join(sizes)})\b", lambda m: sizes[m[1]], text)
+    return re.sub(rf"\b({'|'.join(meanings)})\b", lambda m: meanings[m[1]], text)
 
 
 @functools.lru_cache(1024)

@@ -9,16 +9,32 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from pyframe.codegen.wgsl import library, scalars
-from pyframe.codegen.wgsl.block import FLAT, MAIN, THREADS, Block, indented
+from pyframe.codegen.wgsl import library, products, scalars
+from pyframe.codegen.wgsl.block import (
+    FLAT,
+    MAIN,
+    THREADS,
+    Block,
+    epilogue,
+    indented,
+    operand,
+    statements,
+)
 from pyframe.codegen.wgsl.reduction import reduction_kernel
 from pyframe.core.limits import LEAST, Limits
 from pyframe.core.op import REGISTRY, Grid, KernelCall, in_a_line
 from pyframe.core.sizes import SymbolicSize, changes
-from pyframe.graph.loops import Let, Nest, Write, nest as loops_of
-from pyframe.graph.program import Apply, Expr, Kernel, Load, Reduce, Result
+from pyframe.graph.loops import Nest, nest as loops_of
+from pyframe.graph.program import Apply, Kernel, Load, Reduce
+
+# What prints all the text of a kernel by hand: its text, its workgroups, and the bindings that it
+# reads as vectors.
+PRINTED: dict[str, Callable[[Kernel, KernelCall], tuple[str, Grid, frozenset[int]]]] = {
+    "product": products.product
+}
 
 
 class Shader(NamedTuple):
@@ -37,14 +53,15 @@ def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
     nest, scalars.printed.sizes = loops_of(kernel), {}
     if nest.size(0) == 0:
         return Shader("", label(kernel), (0, 0, 0))
+    fours: Collection[int] = ()
     if kernel.routine is not None:
-        body, grid = _routine(kernel, nest, limits)
+        body, grid, fours = _routine(kernel, limits)
     else:
         body, grid = reduction_kernel(nest, limits) if len(nest.levels) > 1 else _map(nest)
     sizes = tuple(scalars.printed.sizes)
     words = kernel.params + len(sizes)
-    body = _bindings(kernel, words) + scalars.reads(kernel.params) + _naming_all(kernel, body)
-    code = library.with_includes(body, scalars.definition)
+    head = _bindings(kernel, words, fours) + scalars.reads(kernel.params)
+    code = library.with_includes(head + _naming_all(kernel, body), scalars.definition)
     if "f16" in code:
         code = "enable f16;\n" + code
     return Shader(code, label(kernel), grid, sizes)
@@ -75,14 +92,16 @@ def label(kernel: Kernel) -> str:
     return f"{name}[{space}]" + (f"+{len(names)}" if names else "")
 
 
-def _bindings(kernel: Kernel, words: int) -> str:
-    """The declarations of the kernel's buffers and of so many words of scalars."""
+def _bindings(kernel: Kernel, words: int, fours: Collection[int]) -> str:
+    """The declarations of the kernel's buffers, those of `fours` as vectors, and of so many words
+    of scalars."""
     kinds: dict[int, str] = {s.binding: s.dtype.storage or "f32" for s in kernel.stores}
     operands = kernel.routine.operands if kernel.routine else ()
     for code in (kernel.code, *[e.code for e in operands]):
         for i in code:
             if isinstance(i, Load):
                 kinds[i.binding] = i.dtype.storage or "f32"
+    kinds.update({b: f"vec4<{kinds[b]}>" for b in fours})
     written = kernel.written
     lines = [
         f"@group(0) @binding({b}) var<storage, {'read_write' if b in written else 'read'}> b{b}: "
@@ -95,22 +114,11 @@ def _bindings(kernel: Kernel, words: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _statements(nest: Nest, block: Block) -> None:
-    """What a thread does for one index."""
-    for st in nest.body:
-        if isinstance(st, Let):
-            if st.value not in block.names:
-                block.compute(st)
-        else:
-            assert isinstance(st, Write)
-            block.lines.append(block.store(st.store))
-
-
 def _map(nest: Nest) -> tuple[str, Grid]:
     """The text of a kernel without reductions, a thread for each index, and its workgroups."""
     size = nest.size(0)
     block = Block(nest, "flat")
-    _statements(nest, block)
+    statements(nest, block)
     begin = [FLAT.format(n=THREADS), f"if (flat >= {scalars.count(size)}) {{ return; }}"]
     lines = [*begin, *block.indices("flat"), *block.lines]
     return MAIN.format(n=THREADS) + indented(lines) + "}\n", in_a_line(-(-size // THREADS))
@@ -119,8 +127,9 @@ def _map(nest: Nest) -> tuple[str, Grid]:
 # --- routines: a file of shaders/, with generated loads and an epilogue before its stores
 
 
-def _routine(kernel: Kernel, nest: Nest, limits: Limits) -> tuple[str, Grid]:
-    """The text of a kernel written by hand with its loads and stores, and its workgroups."""
+def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid, frozenset[int]]:
+    """The text of a kernel written by hand with its loads and stores, its workgroups, and the
+    bindings that it reads as vectors."""
     assert kernel.routine is not None
     name, attrs, operands, dtype = kernel.routine
     op = REGISTRY[name]
@@ -131,24 +140,12 @@ def _routine(kernel: Kernel, nest: Nest, limits: Limits) -> tuple[str, Grid]:
         kernel.space, shapes, dtype, tuple([e.dtype for e in operands]), results,
         dict(zip(op.attrs, attrs, strict=False)), limits,
     )  # fmt: skip
+    if isinstance(op.kernel, str):
+        return PRINTED[op.kernel](kernel, call)
     constants, grid = op.kernel.plan(call)
     code = f"alias Acc = {dtype.compute};\n"
-    for operand, e in zip(op.inputs, operands, strict=True):
-        code += _operand(f"load_{operand}", e)
-    block = Block(nest, "at")
-    result = next((k for k, i in enumerate(kernel.code) if isinstance(i, Result)), 0)
-    block.names[result] = block.let(scalars.text_of(scalars.wrapped(dtype), ["v"], block.let))
-    _statements(nest, block)
-    lines = [*block.indices("at"), *block.lines]
-    code += "fn store(at: i32, v: Acc) {\n" + indented(lines) + "}\n"
-    return code + library.specialise(op.kernel.file, constants, scalars.count), grid
-
-
-def _operand(name: str, e: Expr) -> str:
-    """The function that computes an operand at an index."""
-    block = Block(loops_of(Kernel(e.shape, e.code, (), 0, 0)))
-    for k in range(len(e.code)):
-        block.compute(Let(k))
-    params = ", ".join(f"i{d}: i32" for d in range(len(e.shape)))
-    lines = [*block.lines, f"return {block.names[len(e.code) - 1]};"]
-    return f"fn {name}({params}) -> {e.dtype.compute} {{\n" + indented(lines) + "}\n"
+    for name, e in zip(op.inputs, operands, strict=True):
+        code += operand(f"load_{name}", e)
+    code += epilogue(kernel, dtype)
+    text = library.specialise(op.kernel.file, constants, scalars.count)
+    return code + text, grid, frozenset()

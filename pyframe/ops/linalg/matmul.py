@@ -14,9 +14,10 @@ import numpy as np
 
 from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
+from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, runs_kernel
-from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
-from pyframe.core.sizes import usual
+from pyframe.core.op import ROUTINE, Op
+from pyframe.core.sizes import changes
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall
 from pyframe.ops.api.public import public
@@ -61,21 +62,6 @@ def _numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.matmul(a, b)
 
 
-def _plan(call: KernelCall) -> tuple[Constants, Grid]:
-    """TX x TY threads compute 4 x 4 results each: as many as the matrix has work for."""
-    *batch, m, n = call.shape
-    k = call.operands[0][-1]
-    ty = min(16, _power_of_two(-(-usual(m, 64) // 4)))
-    tx = min(16 if ty > 8 else 32, _power_of_two(-(-usual(n, 64) // 4)))
-    groups = math.prod(batch) * -(-m // (4 * ty)) * -(-n // (4 * tx))
-    consts: Constants = {"M": m, "N": n, "K": k, "BATCH": math.prod(batch), "TX": tx, "TY": ty}
-    return consts, in_a_line(groups)
-
-
-def _power_of_two(n: int) -> int:
-    return 1 << (n - 1).bit_length()
-
-
 def _product_batched(c: BatchedCall, a: Tensor, b: Tensor) -> Tensor:
     if c.flags[1] or max(len(n.shape) for n in c.nodes) > 2:
         a, b = c._replace(xs=[a, b]).aligned()
@@ -87,7 +73,7 @@ def _flops(shapes: Sequence[tuple[int, ...]], out: tuple[int, ...]) -> int:
 
 
 matmul_op = Op(
-    "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel=KernelFile("matmul.wgsl", _plan),
+    "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel="product",
     fallback=lambda a, b: (mv.unsqueeze(a, -1) * mv.unsqueeze(b, -3)).sum(-2).to(a.dtype),
     lower_routine=routines.matmul, routine="gemm.matmul",
     a=lambda g, b: matmul(g, adjoint(b)), b=lambda g, a: matmul(adjoint(a), g),
@@ -139,9 +125,9 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     shape, _ = _infer(a._node, b._node)  # the kernel takes one batch dim: views make it so
     a, b = _as_batch(a, shape[:-2]), _as_batch(b, shape[:-2])
     batch, m, k = a.shape
-    if k <= LONG:
+    parts = _parts(batch, m, shape[-1], k, a.device)  # side by side, then added up, in float32
+    if parts == 1:
         return apply(matmul_op, (a, b)).reshape(shape)
-    parts = -(-k // LONG)  # side by side, then added up, in float32
     each = -(-k // parts)
     more = parts * each - k
     dtype = a.dtype
@@ -152,6 +138,14 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     a = mv.transpose(a, 1, 2).reshape(batch * parts, m, each)
     out = apply(matmul_op, (a, b)).reshape(batch, parts, m, shape[-1])
     return sum_over(out, 1).reshape(shape).to(dtype)
+
+
+def _parts(batch: int, m: int, n: int, k: int, device: Device) -> int:
+    """Into how many parts the kernels cut the shared dim of a product."""
+    from pyframe.codegen.wgsl.products import parts  # what runs on the CPU alone loads no WGSL
+
+    some = 1 if changes(k) else parts(m, n, k, batch, device.backend.limits)
+    return max(some, 1 if k <= LONG else -(-k // LONG))
 
 
 def _as_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:

@@ -1,0 +1,654 @@
+"""Products of matrices as text: y[b, m, n] = sum over k of a[b, m, k] * b[b, k, n].
+
+There are three forms. "tiles": blocks of both operands pass through workgroup memory, and each
+thread multiplies what stands in its registers (see Goto and van de Geijn 2008). "vectors": one
+operand has few rows, and the other, which is read once, is walked by many threads side by side.
+"registers": no workgroup memory and no barriers, which a CPU that plays a GPU pays for.
+The tables have rows of numbers for these, of which `chosen` takes the one that is done first.
+
+Both operands are read four elements at a time along the axis in which they lie in memory. At the
+edges of a matrix indices are clamped, so that nothing in the loops asks where they are: what is
+computed there is not stored. Only past the end of the shared dim zeros must be put in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pyframe.codegen.wgsl import library, scalars
+from pyframe.codegen.wgsl.block import Block, epilogue, indented, operand
+from pyframe.core.limits import Limits
+from pyframe.core.op import Grid, KernelCall, in_a_line
+from pyframe.core.sizes import changes, divides, number, usual
+from pyframe.graph.loops import Let, nest as loops_of, position
+from pyframe.graph.program import Apply, Expr, Kernel, Load, Valid, index_map_of
+from pyframe.graph.scalar import Scalar
+
+
+class Variant(NamedTuple):
+    """A row of the table. TX x TY threads make RM x RN results each, and take BK of the shared dim
+    at a time. For "vectors" RM is how many rows there may be, TX how many threads share a result.
+    `rate`: the share of a device's peak that the static model gives it (scripts/bench/products.py),
+    or that was measured where a CPU plays the GPU."""
+
+    form: str
+    tx: int
+    ty: int
+    rm: int
+    rn: int
+    bk: int
+    rate: float
+
+    @property
+    def bm(self) -> int:
+        """The rows of a workgroup's tile."""
+        return self.ty * self.rm
+
+    @property
+    def bn(self) -> int:
+        """The columns of a workgroup's tile."""
+        return self.tx * self.rn
+
+    @property
+    def threads(self) -> int:
+        """Invocations of a workgroup."""
+        return self.tx * self.ty
+
+    @property
+    def nbytes(self) -> int:
+        """Workgroup memory that it takes."""
+        if self.form == "vectors":
+            return 8 * 4 * self.threads
+        return 4 * self.bk * (self.bm + self.bn)
+
+
+class Machine(NamedTuple):
+    """What is known of a kind of device: how many workgroups it runs at once, and its table."""
+
+    units: int
+    variants: tuple[Variant, ...]
+
+
+GPU = (
+    Variant("tiles", 16, 16, 8, 8, 16, 0.86),  # 128 x 128 in 16 KiB, which WebGPU promises
+    Variant("tiles", 16, 8, 8, 8, 16, 0.85),  # 64 x 128
+    Variant("tiles", 8, 8, 8, 8, 16, 0.83),  # 64 x 64
+    Variant("tiles", 8, 8, 4, 8, 16, 0.62),  # 32 x 64
+    Variant("tiles", 8, 8, 4, 4, 16, 0.45),  # 32 x 32
+    Variant("tiles", 16, 4, 4, 4, 16, 0.42),  # 16 x 64
+    Variant("tiles", 32, 2, 4, 4, 16, 0.38),  # 8 x 128
+    Variant("tiles", 64, 1, 4, 4, 16, 0.35),  # 4 x 256
+    Variant("vectors", 64, 4, 8, 1, 0, 1.0),
+)
+# Compilers of software adapters vectorize across invocations and have few registers; even so large
+# tiles win, as each element that is loaded costs more than several products.
+SOFTWARE = (
+    Variant("registers", 8, 4, 8, 8, 0, 1.0),
+    Variant("registers", 8, 4, 4, 8, 0, 0.8),
+    Variant("registers", 8, 4, 8, 4, 0, 0.7),
+    Variant("registers", 8, 4, 4, 4, 0, 0.55),
+    Variant("registers", 8, 4, 1, 8, 0, 0.25),
+    Variant("registers", 8, 4, 8, 1, 0, 0.25),
+    Variant("registers", 8, 4, 1, 1, 0, 0.15),
+)
+# By `Limits.kind`; a vendor's GPUs get a row of their own once they were measured.
+MACHINES = {"": Machine(64, GPU), "software": Machine(2, SOFTWARE)}
+
+
+def machine(limits: Limits) -> Machine:
+    """What is known of the kind of device."""
+    return MACHINES.get(limits.kind, MACHINES[""])
+
+
+def chosen(m: int, n: int, k: int, batch: int, limits: Limits) -> Variant:
+    """The variant that is done first."""
+    units, _ = machine(limits)
+    m, n, k, batch = [usual(x, ANY_LENGTH) for x in (m, n, k, batch)]
+
+    def cost(v: Variant) -> float:
+        if v.form == "vectors":
+            return math.inf if min(m, n) > v.rm or k < 64 else -1.0
+        return _rounds(v, m, n, batch, units)
+
+    return min(_fitting(limits), key=cost)
+
+
+def parts(m: int, n: int, k: int, batch: int, limits: Limits) -> int:
+    """Into how many parts to cut the shared dim so that all units of a device have work: more than
+    one where this takes less than half the time, the kernel that adds them up included."""
+    units, _ = machine(limits)
+    m, n, k, batch = [usual(x, ANY_LENGTH) for x in (m, n, k, batch)]
+    if chosen(m, n, k, batch, limits).form != "tiles" or not m * n * batch:
+        return 1
+
+    def cost(v: Variant, count: int) -> float:
+        again = ANOTHER_KERNEL + batch * m * n * count if count > 1 else 0
+        return _rounds(v, m, n, batch * count, units) * -(-k // count) + again
+
+    found = []
+    for v in _fitting(limits):
+        if v.form == "tiles":
+            most = min(units // (batch * -(-m // v.bm) * -(-n // v.bn)), k // SHORT)
+            found += [(cost(v, count), count) for count in {1, max(most, 1)}]
+    most = min(found)[1]
+    if min(found)[0] * 2 > min(c for c, count in found if count == 1):
+        return 1
+    return next((p for p in range(most, 2 * most) if not k % (16 * p)), most)
+
+
+ANY_LENGTH = 64  # what sizes that change are at least taken for
+SHORT = 256  # of the shared dim: no part of it that another workgroup adds up is shorter
+ANOTHER_KERNEL = 1 << 20  # products that a unit makes while one begins
+
+
+def _fitting(limits: Limits) -> list[Variant]:
+    """The variants that a device takes."""
+    return [
+        v for v in machine(limits).variants
+        if v.threads <= limits.workgroup_size and v.nbytes <= limits.workgroup_bytes
+    ]  # fmt: skip
+
+
+def _rounds(v: Variant, m: int, n: int, batch: int, units: int) -> float:
+    """The time that a product takes for each step of the shared dim: rounds over all units, each
+    as long as its tile takes."""
+    groups = batch * -(-m // v.bm) * -(-n // v.bn)
+    return -(-groups // units) * v.bm * v.bn / v.rate
+
+
+class Operand(NamedTuple):
+    """How an operand lies in memory: the axis along which neighbours do (1 or 2), and whether four
+    of them are loaded as one vector."""
+
+    name: str
+    along: int
+    four: bool
+
+    @property
+    def along_k(self) -> bool:
+        """Whether neighbours are along the shared dim."""
+        return self.along == (2 if self.name == "a" else 1)
+
+
+def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, frozenset[int]]:
+    """The text of a product with its loads and its epilogue, its workgroups, and the bindings that
+    it reads as vectors."""
+    assert kernel.routine is not None
+    (batch, m, k), (_, _, n) = call.operands
+    v = chosen(m, n, k, batch, call.limits)
+    layouts = _layouts(kernel, v)
+    p = _Product(v, m, n, k, all(d.storage == "f16" for d in call.dtypes), *layouts)
+    text = f"alias Acc = {call.dtype.compute};\nalias Vec = vec4<Acc>;\n"
+    sizes = {"BATCH": batch, "M": m, "N": n, "K": k}
+    text += "".join(f"const {name} = {n};\n" for name, n in sizes.items() if not changes(n))
+    fours = set()
+    for o, e in zip(layouts, kernel.routine.operands, strict=True):
+        text += _load4(o.name, e) if o.four else operand(f"load_{o.name}", e)
+        if o.four:
+            fours.add(_load_of(e).binding)
+    text += epilogue(kernel, call.dtype, by_index=True) + p.globals()
+    text += HEAD.format(threads=v.threads) + indented(p.body()) + "}\n"
+    text = library.named(text, p.rounded)
+    text = library.named(text, {x: scalars.count(n) for x, n in sizes.items() if changes(n)})
+    return text, in_a_line(batch * p.groups), frozenset(fours)
+
+
+HEAD = """@compute @workgroup_size({threads})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32) {{
+  let g = i32(group.x + group.y * groups.x);
+  if (g >= BATCH * DOWN * ACROSS) {{ return; }}
+  let batch = g / (DOWN * ACROSS);
+  let t = i32(local);
+"""
+XYZW = "xyzw"
+
+
+class _Product:
+    """Prints a product as its variant says."""
+
+    def __init__(
+        self, v: Variant, m: int, n: int, k: int, half: bool, a: Operand, b: Operand
+    ) -> None:
+        self.v, self.m, self.n, self.k, self.a, self.b = v, m, n, k, a, b
+        self.half = half and v.form == "tiles"  # float16 in workgroup memory
+        step = {"tiles": v.bk, "vectors": 4, "registers": 1}[v.form]
+        self.tail = not divides(step, k)  # whether loads may pass the end of the shared dim
+        few = usual(m, ANY_LENGTH) <= usual(n, ANY_LENGTH)
+        self.few, self.long = (a, b) if few else (b, a)  # of "vectors"
+        self.rounded: dict[str, str] = {}  # what is no constant, as sizes change
+        self.per = v.bm, v.bn  # the rows and the columns that a workgroup makes
+        if v.form == "vectors":
+            _, each, side = self.shared
+            self.per = (v.rm, each * side) if self.few is a else (each * side, v.rm)
+
+    @property
+    def groups(self) -> int:
+        """How many workgroups make a matrix."""
+        return -(-self.m // self.per[0]) * -(-self.n // self.per[1])
+
+    @property
+    def shared(self) -> tuple[int, int, int]:
+        """Of "vectors": how many threads share a result, how many rows of the long operand, or
+        columns, each walks together, and how many threads lie side by side along these."""
+        v, sides = self.v, [usual(n, ANY_LENGTH) for n in (self.m, self.n)]
+        rows, length = sorted(sides)
+        if self.long.along_k:
+            lanes = v.tx if usual(self.k, ANY_LENGTH) >= 4 * v.tx else 16
+            return lanes, 2 if rows <= v.rm // 2 else 1, v.threads // lanes
+        wide = 16 if length >= 4096 else 4
+        return v.threads // wide, 4, wide
+
+    def body(self) -> list[str]:
+        """The lines of the kernel."""
+        if self.v.form == "vectors":
+            return self.dots() if self.long.along_k else self.sums()
+        return self.tiles() if self.v.form == "tiles" else self.registers()
+
+    def globals(self) -> str:
+        """How many workgroups there are along both sides, workgroup memory, and what loads."""
+        text, (rows, columns) = "", self.per
+        for name, size, n, per in (("DOWN", "M", self.m, rows), ("ACROSS", "N", self.n, columns)):
+            if changes(n):
+                self.rounded[name] = f"(({size} + {per - 1}) / {per})"
+            else:
+                text += f"const {name} = ({size} + {per - 1}) / {per};\n"
+        return text + self.memory() + self.four(self.a, "m", "M") + self.four(self.b, "n", "N")
+
+    def memory(self) -> str:
+        """The tiles, which results pass through as well: those of float16 through more of it."""
+        v = self.v
+        size = v.bk * (v.bm + v.bn) // 4
+        kind = "vec4<f16>" if self.half else "Vec"
+        if v.form == "registers":
+            return ""
+        if v.form == "vectors":
+            kind, size = ("Acc", v.rm * v.threads) if self.long.along_k else ("Vec", v.threads)
+        text = f"var<workgroup> tile: array<{kind}, {size}>;\n"
+        if self.half:
+            text += f"var<workgroup> stage: array<Vec, {size // 2}>;\n"
+        return text
+
+    # --- loads
+
+    def index(self, o: Operand, free: str, k: str) -> str:
+        """The index of an operand's element, of which `free` is along its own axis."""
+        return f"batch, {free}, {k}" if o.name == "a" else f"batch, {k}, {free}"
+
+    def four(self, o: Operand, free: str, size: str) -> str:
+        """The function `four_a(batch, m, k)`, or `four_b(batch, n, k)`: four elements from there on
+        along the way they lie, with zeros past the end of the shared dim."""
+        lines, tail, name = [], self.tail, o.name
+        if o.along_k:
+            lines.append(f"let i = min({free}, {size} - 1);")
+            if o.four:
+                load = f"load4_{name}({self.index(o, 'i', 'min(k, K - 4)' if tail else 'k')})"
+                found = f"select(Vec(), {load}, k < K)" if tail else load
+            else:
+                each = []
+                for x in range(4):
+                    k = f"k + {x}" if x else "k"
+                    load = f"load_{name}({self.index(o, 'i', f'min({k}, K - 1)' if tail else k)})"
+                    each.append(f"select(Acc(0), {load}, {k} < K)" if tail else load)
+                found = f"Vec({', '.join(each)})"
+        else:
+            k = "min(k, K - 1)" if tail else "k"
+            if o.four:
+                found = f"load4_{name}({self.index(o, f'min({free}, {size} - 4)', k)})"
+            else:
+                places = [f"min({free} + {x}, {size} - 1)" for x in range(4)]
+                each = [f"load_{name}({self.index(o, i, k)})" for i in places]
+                found = f"Vec({', '.join(each)})"
+            if tail:
+                found = f"select(Vec(), {found}, k < K)"
+        lines.append(f"return {found};")
+        return f"fn four_{name}(batch: i32, {free}: i32, k: i32) -> Vec {{\n{indented(lines)}}}\n"
+
+    def taken(
+        self, o: Operand, origin: str, count: int, single: bool = False
+    ) -> tuple[list[str], Callable[[int, int], str]]:
+        """The lines that load `count` elements of an operand's own axis for four steps of the
+        shared dim from `k` on, or for one, and the text of one by (element, step)."""
+        name = o.name
+        if not o.along_k:
+            fours = [
+                f"let {name}{i}_{x} = four_{name}(batch, {origin} + {i}, k + {x});"
+                for x in range(1 if single else 4) for i in range(0, count, 4)
+            ]  # fmt: skip
+            return fours, lambda i, x: f"{name}{i // 4 * 4}_{x}.{XYZW[i % 4]}"
+        if not single:
+            rows = [f"let {name}{i} = four_{name}(batch, {origin} + {i}, k);" for i in range(count)]
+            return rows, lambda i, x: f"{name}{i}.{XYZW[x]}"
+        last = "M - 1" if name == "a" else "N - 1"
+        at = [self.index(o, f"min({origin} + {i}, {last})", "k") for i in range(count)]
+        return (
+            [f"let {name}{i} = load_{name}({here});" for i, here in enumerate(at)],
+            lambda i, x: f"{name}{i}",
+        )
+
+    def accumulators(self) -> list[str]:
+        """The lines that begin the sums of a thread, four columns together."""
+        v = self.v
+        zero = "Vec()" if v.rn >= 4 else "Acc(0)"
+        return [f"var acc{i}_{j} = {zero};" for i in range(v.rm) for j in range(0, v.rn, 4)]
+
+    def origin(self, row: str = "", column: str = "") -> list[str]:
+        """The lines that find where a workgroup begins, or a thread of it."""
+        return [
+            f"let m0 = g / ACROSS % DOWN * {self.v.bm}{row};",
+            f"let n0 = g % ACROSS * {self.v.bn}{column};",
+        ]
+
+    # --- registers
+
+    def registers(self) -> list[str]:
+        """Each thread makes its results of what it loads, four steps of the shared dim at a time;
+        threads beside each other have neighbouring columns."""
+        v = self.v
+        lines = self.origin(f" + t / {v.tx} * {v.rm}", f" + t % {v.tx} * {v.rn}")
+        lines += [*self.accumulators(), "for (var k = 0; k < K / 4 * 4; k += 4) {"]
+        lines += [*["  " + x for x in self.steps()], "}"]
+        if not divides(4, self.k):
+            lines.append("for (var k = K / 4 * 4; k < K; k++) {")
+            lines += [*["  " + x for x in self.steps(True)], "}"]
+        each = max(v.rn // 4, 1)
+        kind, part = ("Acc", "") if v.rn < 4 else ("Vec", "[i % 4]")
+        lines.append(f"var sums: array<{kind}, {v.rm * each}>;")  # so that `store` is inlined once
+        for i in range(v.rm):
+            lines += [f"sums[{i * each + j}] = acc{i}_{4 * j};" for j in range(each)]
+        store = f"store(batch, m, n, sums[i / {min(v.rn, 4)}]{part});"
+        return [
+            *lines, f"for (var i = 0; i < {v.rm * v.rn}; i++) {{",
+            f"  let m = m0 + i / {v.rn};", f"  let n = n0 + i % {v.rn};",
+            f"  if ((m < M) & (n < N)) {{ {store} }}", "}",
+        ]  # fmt: skip
+
+    def steps(self, single: bool = False) -> list[str]:
+        """The lines that multiply what is at the four steps from `k` on, or at a `single` one."""
+        v = self.v
+        lines, a = self.taken(self.a, "m0", v.rm, single)
+        more, b = self.taken(self.b, "n0", v.rn, single)
+        lines += more
+        for x in range(1 if single else 4):
+            for j in range(0, v.rn, 4):
+                column = b(j, x) if v.rn < 4 else f"b{j}_{x}"
+                if v.rn >= 4 and self.b.along_k:
+                    each = ", ".join(b(j + y, x) for y in range(4))
+                    lines.append(f"let {column} = Vec({each});")
+                lines += [f"acc{i}_{j} += {a(i, x)} * {column};" for i in range(v.rm)]
+        return lines
+
+    # --- vectors: the rows of `few` are few, and each element of `long` is read once
+
+    def place(self, other: str) -> str:
+        """The index of a result, in row `r` of `few`."""
+        return f"batch, r, {other}" if self.few is self.a else f"batch, {other}, r"
+
+    def dots(self) -> list[str]:
+        """The long operand lies along the shared dim: threads side by side read a row of it. What
+        they have is added up in workgroup memory."""
+        lanes, each, side = self.shared
+        threads, few, long = self.v.threads, self.few, self.long
+        rows, size = (self.m, "N") if few is self.a else (self.n, "M")
+        values = [(j, i) for j in range(each) for i in range(rows)]
+        loads, text = self.taken(few, "0", rows)
+        row = [
+            f"{few.name}{i}" if few.along_k else f"Vec({', '.join(text(i, x) for x in range(4))})"
+            for i in range(rows)
+        ]
+        body = [
+            *[f"let w{j} = four_{long.name}(batch, c + {j * side}, k);" for j in range(each)],
+            *loads, *[f"acc{j}_{i} += dot(w{j}, {row[i]});" for j, i in values],
+        ]  # fmt: skip
+        total = f"tile[t / {side} * {threads} + t % {side} * {lanes}]"
+        return [
+            f"let lane = t % {lanes};",
+            f"let first = g % (DOWN * ACROSS) * {each * side};",
+            f"let c = first + t / {lanes};",
+            *[f"var acc{j}_{i} = Acc(0);" for j, i in values],
+            f"for (var k = 4 * lane; k < K; k += {4 * lanes}) {{",
+            *["  " + x for x in body], "}",
+            *[f"tile[{threads * x} + t] = acc{j}_{i};" for x, (j, i) in enumerate(values)],
+            "workgroupBarrier();",
+            f"for (var half = {lanes // 2}; half > 0; half /= 2) {{",
+            "  if (lane < half) {",
+            *[f"    tile[{x} + t] += tile[{x} + t + half];"
+              for x in range(0, threads * len(values), threads)],
+            "  }", "  workgroupBarrier();", "}",
+            f"if (t < {len(values) * side}) {{",
+            f"  let r = t / {side} % {rows};",
+            f"  let n = first + t / {side * rows} * {side} + t % {side};",
+            f"  if (n < {size}) {{ store({self.place('n')}, {total}); }}", "}",
+        ]  # fmt: skip
+
+    def sums(self) -> list[str]:
+        """The long operand lies along its own axis: threads side by side read that, four columns
+        each, and others take other steps of the shared dim."""
+        lanes, _, wide = self.shared
+        threads, few, long = self.v.threads, self.few, self.long
+        rows, size = (self.m, "N") if few is self.a else (self.n, "M")
+        loads, text = self.taken(few, "0", rows)
+        body = [f"let w{x} = four_{long.name}(batch, c, k + {x});" for x in range(4)] + loads
+        body += [f"acc{i} += {text(i, x)} * w{x};" for x in range(4) for i in range(rows)]
+        return [
+            f"let first = g % (DOWN * ACROSS) * {4 * wide};",
+            f"let c = first + 4 * (t % {wide});",
+            *[f"var acc{i} = Vec();" for i in range(rows)],
+            f"for (var k = 4 * (t / {wide}); k < K; k += {4 * lanes}) {{",
+            *["  " + x for x in body], "}",
+            f"for (var r = 0; r < {rows}; r++) {{",
+            *[f"  if (r == {i}) {{ tile[t] = acc{i}; }}" for i in range(rows)],
+            "  workgroupBarrier();",
+            f"  if ((t < {4 * wide}) & (first + t < {size})) {{",
+            "    var sum = Acc(0);",
+            f"    for (var i = t / 4; i < {threads}; i += {wide}) {{ sum += tile[i][t % 4]; }}",
+            f"    store({self.place('first + t')}, sum);",
+            "  }", "  workgroupBarrier();", "}",
+        ]  # fmt: skip
+
+    # --- tiles
+
+    def tiles(self) -> list[str]:
+        """A thread loads blocks of 4 x 4 elements along the way they lie in memory, turns them if
+        need be, and puts them into workgroup memory as vectors along m and n. The columns of a tile
+        are exchanged by k, so that the threads of a subgroup write to different banks."""
+        v = self.v
+        wide_a, wide_b = v.bm // 4, v.bn // 4
+        inner = ["let swap = 2 * (k / 4);"]
+        for i in range(v.rm // 4):
+            at = f"k * {wide_a} + ((ty + {i * v.ty}) ^ {_masked('swap', wide_a)})"
+            inner.append(f"let a{4 * i} = Vec(tile[{at}]);")
+        for j in range(v.rn // 4):
+            at = f"{v.bk * wide_a} + k * {wide_b} + ((tx + {j * v.tx}) ^ {_masked('swap', wide_b)})"
+            inner.append(f"let b{4 * j} = Vec(tile[{at}]);")
+        inner += [
+            f"acc{i}_{j} += a{i // 4 * 4}.{XYZW[i % 4]} * b{j};"
+            for i in range(v.rm) for j in range(0, v.rn, 4)
+        ]  # fmt: skip
+        return [
+            *self.origin(), f"let tx = t % {v.tx};", f"let ty = t / {v.tx};", *self.accumulators(),
+            f"for (var k0 = 0; k0 < K; k0 += {v.bk}) {{", *["  " + x for x in self.fills()],
+            "  workgroupBarrier();",
+            f"  for (var k = 0; k < {v.bk}; k++) {{", *["    " + x for x in inner], "  }",
+            "  workgroupBarrier();", "}", *self.staged(),
+        ]  # fmt: skip
+
+    def fills(self) -> list[str]:
+        """The lines that fill both tiles: where there are as many blocks as threads, some threads
+        load those of a, the others those of b."""
+        v, out = self.v, list[str]()
+        wides = [v.bm // 4, v.bn // 4]
+        blocks = [w * (v.bk // 4) for w in wides]
+        second = v.bk * wides[0]  # where the tile of b begins
+        if sum(blocks) == v.threads:
+            out += [f"if (t < {blocks[0]}) {{", *self.fill(self.a, wides[0], "t", 0), "} else {"]
+            return [*out, *self.fill(self.b, wides[1], f"t - {blocks[0]}", second), "}"]
+        for o, wide, n, begin in ((self.a, wides[0], blocks[0], 0),
+                                  (self.b, wides[1], blocks[1], second)):  # fmt: skip
+            for start in range(0, n, v.threads):
+                out.append(f"if (t < {n - start}) {{" if n - start < v.threads else "{")
+                out += [*self.fill(o, wide, f"t + {start}", begin), "}"]
+        return out
+
+    def fill(self, o: Operand, wide: int, block: str, begin: int) -> list[str]:
+        """The lines that put block number `block` of an operand into its tile, which begins at
+        `begin` and is `wide` vectors wide. Neighbouring threads read neighbours."""
+        name, origin, fours = o.name, "m0" if o.name == "a" else "n0", self.v.bk // 4
+        lines = [f"let i = {block};"]
+        if o.along_k:
+            lines += [f"let q = i % {fours};", f"let c = i / {fours};"]
+            for x in range(4):
+                lines.append(f"let r{x} = four_{name}(batch, {origin} + 4 * c + {x}, k0 + 4 * q);")
+            values = [f"Vec({', '.join(f'r{y}.{x}' for y in range(4))})" for x in XYZW]
+        else:
+            lines += [f"let c = i % {wide};", f"let q = i / {wide};"]
+            at = f"{origin} + 4 * c, k0 + 4 * q"
+            values = [f"four_{name}(batch, {at} + {x})" for x in range(4)]
+        lines.append(f"let at = {begin} + 4 * q * {wide} + (c ^ {_masked('(2 * q)', wide)});")
+        for x, value in enumerate(values):
+            value = f"vec4<f16>({value})" if self.half else value
+            lines.append(f"tile[at + {x * wide}] = {value};")
+        return ["  " + x for x in lines]
+
+    def staged(self) -> list[str]:
+        """The lines that store the results. They pass through workgroup memory, so that
+        neighbouring threads store neighbours and the epilogue stands in the text once."""
+        v = self.v
+        wide, stage = v.bn // 4, "stage" if self.half else "tile"
+        room = v.bk * (v.bm + v.bn) // (2 if self.half else 1)
+        rows = min(1 << ((room // v.bn).bit_length() - 1), 4 * v.ty)
+        turns = 4 * v.ty // rows  # for each four rows of a thread
+        lines = [
+            f"for (var turn = 0; turn < {turns * v.rm // 4}; turn++) {{",
+            f"  if (4 * ty / {rows} == turn % {turns}) {{",
+            f"    let at = 4 * ty % {rows} * {wide} + tx;",
+        ]
+        for part in range(v.rm // 4):
+            puts = [
+                f"{stage}[at + {i * wide + j * v.tx}] = acc{4 * part + i}_{4 * j};"
+                for i in range(4) for j in range(v.rn // 4)
+            ]  # fmt: skip
+            lines += [
+                f"    if (turn / {turns} == {part}) {{",
+                *["      " + p for p in puts],
+                "    }",
+            ]
+        inside = ["(m < M)"] * (not divides(v.bm, self.m))
+        inside += ["(n < N)"] * (not divides(v.bn, self.n))
+        store = f"store(batch, m, n, {stage}[i / 4][i % 4]);"
+        return [
+            *lines, "  }", "  workgroupBarrier();",
+            f"  for (var i = t; i < {rows * v.bn}; i += {v.threads}) {{",
+            f"    let m = m0 + turn * {rows} + i / {v.bn};",
+            f"    let n = n0 + i % {v.bn};",
+            f"    if ({' & '.join(inside)}) {{ {store} }}" if inside else f"    {store}",
+            "  }", "  workgroupBarrier();", "}",
+        ]  # fmt: skip
+
+
+def _masked(swap: str, wide: int) -> str:
+    """An exchange of columns that stays within a tile `wide` vectors wide."""
+    return swap if wide >= 8 else f"({swap} & {wide - 1})"
+
+
+# --- how operands lie in memory
+
+
+def _load_of(e: Expr) -> Load:
+    """The load of an expression that reads most."""
+
+    def elements(i: Load) -> Any:
+        v = i.index_map[-1]
+        return number(math.prod(n for n, s in zip(v.shape, v.strides, strict=True) if s))
+
+    return max([i for i in e.code if isinstance(i, Load)], key=elements)
+
+
+def _layouts(kernel: Kernel, v: Variant) -> list[Operand]:
+    """How both operands of a product lie in memory. A buffer is bound as vectors only if all that
+    read it can take them."""
+    assert kernel.routine is not None
+    exprs = kernel.routine.operands
+    found = [_layout(name, e) for name, e in zip("ab", exprs, strict=True)]
+    if v.form == "registers":  # single rows and columns don't begin at multiples of 4
+        for i, (count, along) in enumerate(((v.rm, 2), (v.rn, 1))):
+            if count < 4 and found[i].along != along:
+                found[i] = Operand("ab"[i], along, False)
+    for _ in found:  # what one can't take the other may not either
+        scalar = {i.binding for i in kernel.code if isinstance(i, Load)}
+        for o, e in zip(found, exprs, strict=True):
+            scalar |= {i.binding for i in e.code if isinstance(i, Load) and not o.four}
+        found = [
+            o._replace(four=o.four and _load_of(e).binding not in scalar)
+            for o, e in zip(found, exprs, strict=True)
+        ]
+    return found
+
+
+VECTORS = (("f32", "f32"), ("f16", "f32"), ("i32", "i32"), ("u32", "u32"))  # memory, register
+
+
+def _layout(name: str, e: Expr) -> Operand:
+    """How an operand lies in memory, as far as it alone decides: as vectors if it is computed of
+    one element of a buffer, at positions of which each four begin at a multiple of 4."""
+    loads = [i for i in e.code if isinstance(i, Load)]
+    if not loads:
+        return Operand(name, 2, False)
+    main = _load_of(e)
+    at, valid = position(main.index_map, e.shape)
+    terms = _summands(at)
+
+    def step(d: int) -> Any:
+        steps = [number(_factor(x)) for x in terms if d in scalars.axes_of(x)]
+        return min(steps, default=1 << 40)
+
+    along = 1 if step(1) < step(2) else 2
+    plain = [x for x in terms if x.op == "index" and x.value == along]
+    others = [x for x in terms if x not in plain]
+    four = (
+        len(loads) == len(plain) == 1
+        and valid is None
+        and (main.dtype.storage, main.dtype.compute) in VECTORS
+        and not any(isinstance(i, (Valid, Apply)) and index_map_of(i) for i in e.code)
+        and divides(4, e.shape[along])
+        and all(along not in scalars.axes_of(x) and divides(4, _factor(x)) for x in others)
+    )  # fmt: skip
+    return Operand(name, along, four)
+
+
+def _summands(x: Scalar) -> list[Scalar]:
+    """What a position is the sum of."""
+    return [y for a in x.args for y in _summands(a)] if x.op == "add" else [x]
+
+
+def _factor(x: Scalar) -> Any:
+    """By what a summand of a position is multiplied; a constant is its own."""
+    if x.op == "const":
+        return x.value
+    return x.args[1].value if x.op == "mul" and x.args[1].op == "const" else 1
+
+
+def _load4(name: str, e: Expr) -> str:
+    """The function that loads four elements of an operand from an index on, at a multiple of 4 in
+    its buffer, and computes of each what the operand is."""
+    nest = loops_of(Kernel(e.shape, e.code, (), 0, 0))
+    main, kind = _load_of(e), e.dtype.compute
+    block, each = Block(nest), Block(nest)
+    at = block.position(main.index_map)[0]
+    block.lines.append(f"let v = vec4<{main.dtype.compute}>(b{main.binding}[({at}) / 4]);")
+    text, value = "", "v"
+    if len(e.code) > 1:
+        for k, i in enumerate(e.code):
+            if isinstance(i, Load):
+                each.names[k] = "x"
+            else:
+                each.compute(Let(k))
+        lines = [*each.lines, f"return {each.names[len(e.code) - 1]};"]
+        text = f"fn of_{name}(x: {main.dtype.compute}) -> {kind} {{\n{indented(lines)}}}\n"
+        value = f"vec4<{kind}>({', '.join(f'of_{name}(v.{x})' for x in XYZW)})"
+    lines = [*block.lines, f"return {value};"]
+    return text + (
+        f"fn load4_{name}(i0: i32, i1: i32, i2: i32) -> vec4<{kind}> {{\n{indented(lines)}}}\n"
+    )

@@ -1,0 +1,189 @@
+"""Products of matrices on a GPU: every variant of the table, whichever a device would choose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.codegen.wgsl import generate, products
+from pyframe.codegen.wgsl.products import GPU, SOFTWARE, Machine, Variant
+from pyframe.core.limits import Limits
+from pyframe.runtime.offline import offline_device
+
+REAL_KERNELS = True
+
+VARIANTS = {f"{v.form}-{v.bm}x{v.bn}-{v.rm}x{v.rn}": v for v in (*GPU, *SOFTWARE)}
+
+
+def only(monkeypatch: pytest.MonkeyPatch, v: Variant) -> None:
+    """Let all devices have this variant alone; few rows only where it takes them."""
+    more = GPU[4:5] if v.form == "vectors" else ()
+    monkeypatch.setattr(
+        products, "MACHINES", dict.fromkeys(products.MACHINES, Machine(1, (v, *more)))
+    )
+    generate.cache_clear()
+
+
+@pytest.fixture(params=VARIANTS)
+def variant(request: Any, gpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """One of the table, which the GPU has alone."""
+    executor = pf.device(gpu).executor
+    executor.forget_programs()
+    only(monkeypatch, VARIANTS[request.param])
+    yield request.param
+    executor.forget_programs()
+    generate.cache_clear()
+
+
+def ints(*shape: int, seed: int = 0) -> np.ndarray:
+    """Small whole numbers as floats: their sums are exact in any order."""
+    return np.random.default_rng(seed).integers(-4, 5, shape).astype(np.float32)
+
+
+def turned(x: np.ndarray, how: str) -> tuple[np.ndarray, Callable[[Any], Any]]:
+    """What lies in memory for operand `x`, and the view of it that the operand is."""
+    if how == "t":
+        return np.ascontiguousarray(np.swapaxes(x, -1, -2)), lambda t: t.transpose(-1, -2)
+    if how == "s":  # each second column
+        return np.repeat(x, 2, -1), lambda t: t[..., ::2]
+    if how == "o":  # from an odd position on
+        wide = np.concatenate([x[..., :1, :], x], -2)
+        return wide, lambda t: t[..., 1:, :]
+    if how == "f":
+        return x[..., ::-1].copy(), lambda t: t.flip(-1)
+    return x, lambda t: t
+
+
+# m, n, k, batch, how a and b lie
+LAYOUTS = [
+    (1, 1, 1, 1, "nn"), (3, 17, 65, 1, "nt"), (65, 130, 36, 1, "tn"), (17, 3, 130, 2, "tt"),
+    (64, 64, 64, 1, "tt"), (8, 132, 68, 2, "nn"), (132, 8, 68, 1, "tn"), (5, 200, 96, 1, "nt"),
+    (130, 65, 3, 1, "ns"), (20, 12, 100, 2, "of"), (2, 3, 65, 1, "ft"), (128, 128, 32, 1, "nn"),
+]  # fmt: skip
+
+
+def test_layouts(variant: str, gpu: str) -> None:
+    """Odd shapes, and operands that lie as they are, turned, apart, from the middle on, flipped;
+    a few of the table for each variant, so that each row is tried with several."""
+    at = list(VARIANTS).index(variant)
+    for i, (m, n, k, batch, how) in enumerate(LAYOUTS):
+        if (i + at) % 3 == 0:
+            continue
+        a, b = ints(batch, m, k), ints(batch, k, n, seed=1)
+        (xa, of_a), (xb, of_b) = turned(a, how[0]), turned(b, how[1])
+        y = of_a(pf.tensor(xa, device=gpu)) @ of_b(pf.tensor(xb, device=gpu))
+        np.testing.assert_array_equal(y.cpu(), a @ b, str((m, n, k, batch, how)))
+
+
+def test_what_fuses(variant: str, gpu: str) -> None:
+    """What comes before and after a product: numbers of operands, one of them on a batch of the
+    other, several results, and an operand that is read again."""
+    a, b, c = ints(2, 12, 36), ints(36, 20, seed=1), ints(20, seed=2)
+    x, w, bias = [pf.tensor(v, device=gpu) for v in (a, b, c)]
+    z = pf.bmm(pf.relu(x), (2.0 * w).expand(2, 36, 20)) + bias
+    y = pf.relu(z)
+    want = np.maximum(a, 0) @ (2 * b) + c
+    np.testing.assert_array_equal(z.cpu(), want)
+    np.testing.assert_array_equal(y.cpu(), np.maximum(want, 0))
+    s = ints(24, 24, seed=3)
+    t = pf.tensor(s, device=gpu)
+    np.testing.assert_array_equal((t @ t.T + t).cpu(), s @ s.T + s)
+
+
+def test_extremes(variant: str, gpu: str) -> None:
+    """What lies at the edges of a matrix, and is read again past them, gets into no other sum."""
+    for k in (66, 5):
+        a, b = np.zeros((9, k), np.float32), np.ones((k, 70), np.float32)
+        a[8] = np.inf
+        a[:, k - 1], b[k - 1] = 3e38, 1.0
+        a[4, 0], a[5, 1], b[2, 69] = np.nan, -np.inf, 0.5
+        y = (pf.tensor(a, device=gpu) @ pf.tensor(b, device=gpu)).cpu()
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(y, a @ b)
+        b[k - 1] = np.inf
+        y = (pf.tensor(a[:4], device=gpu) @ pf.tensor(b, device=gpu)).cpu()
+        np.testing.assert_array_equal(y, np.full((4, 70), np.inf))
+
+
+def test_other_dtypes(variant: str, gpu: str) -> None:
+    """int32 wraps around; float16, where the device has it, adds in float32."""
+    a, b = ints(9, 68).astype(np.int32) << 28, ints(68, 20, seed=1).astype(np.int32) << 3
+    y = pf.tensor(a, device=gpu) @ pf.tensor(b, device=gpu)
+    np.testing.assert_array_equal(y.cpu(), a @ b)
+    if pf.device(gpu).backend.limits.float16:
+        h, w = (ints(70, 132) / 8).astype(np.float16), (ints(132, 68) / 8).astype(np.float16)
+        y = pf.tensor(h, device=gpu) @ pf.tensor(w, device=gpu)
+        want = (h.astype(np.float32) @ w.astype(np.float32)).astype(np.float16)
+        np.testing.assert_array_equal(y.cpu(), want)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(0, 5, 3), (3, 0, 4), (3, 5, 0), (0, 0, 0), (1, 0, 1)])
+def test_nothing(gpu: str, m: int, k: int, n: int) -> None:
+    y = pf.ones(2, m, k, device=gpu) @ pf.ones(2, k, n, device=gpu) + 1.0
+    assert y.cpu().tolist() == [[[1.0] * n] * m] * 2
+
+
+# --- what is chosen, without a device
+
+
+def planned(m: int, n: int, k: int, limits: Limits, batch: int = 1) -> list[Any]:
+    """The shaders of a product on a GPU of these limits."""
+    with offline_device(limits) as device:
+        run = pf.compile(lambda a, b: a @ b)
+        run(pf.zeros(batch, m, k, device=device), pf.zeros(batch, k, n, device=device))
+        return [generate(x, limits) for p in run.programs for x in p.kernels]
+
+
+LEAST = Limits()
+COUNTS = {  # m, n, k, batch: workgroups of each kernel
+    (64, 64, 64, 64): [64],  # a tile of 64 x 64 each
+    (512, 1024, 256, 1): [64],  # 64 x 128
+    (2048, 2048, 256, 1): [256],  # 128 x 128
+    (64, 256, 784, 1): [16],
+    (64, 64, 65536, 1): [64, 256],  # one tile of 64 x 64, in 64 parts, and their sum
+    (1, 30000, 768, 1): [469],
+    (1, 1, 64, 70_000): [70_000],
+}
+
+
+@pytest.mark.parametrize("shape", COUNTS)
+def test_workgroups(shape: tuple[int, int, int, int]) -> None:
+    m, n, k, batch = shape
+    made = planned(m, n, k, LEAST, batch)
+    grids = [math.prod(s.grid) for s in made]
+    assert grids == COUNTS[shape]
+    assert all(max(s.grid) <= 65535 for s in made)
+    assert all(len(s.code) < 12_000 for s in made)
+
+
+def test_equal_products_are_one_text() -> None:
+    texts = {s.code for _ in range(2) for s in planned(64, 256, 784, LEAST)}
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [LEAST, Limits(workgroup_size=128), Limits(workgroup_size=64, workgroup_bytes=8192)],
+)
+def test_a_device_takes_what_is_chosen(limits: Limits) -> None:
+    for m, n, k in [(4096, 4096, 64), (3, 5, 7), (8, 4096, 4096), (4096, 4096, 4096), (64, 64, 9)]:
+        v = products.chosen(m, n, k, 1, limits)
+        assert v.threads <= limits.workgroup_size
+        assert v.nbytes <= limits.workgroup_bytes
+
+
+def test_a_software_adapter_needs_no_workgroup_memory() -> None:
+    for shape in [(64, 64, 64), (1, 999, 64), (999, 1, 5), (130, 7, 65536)]:
+        for s in planned(*shape, Limits(kind="software")):
+            assert s.label.startswith("sum") or "var<workgroup>" not in s.code
+
+
+def test_rows_of_a_kind() -> None:
+    """A kind of device without a row of its own has that of any GPU."""
+    assert products.machine(Limits(kind="unheard of")) is products.MACHINES[""]
+    assert products.machine(Limits(kind="software")).variants is SOFTWARE
