@@ -233,6 +233,8 @@ def reshape(t: IndexMap, shape: Shape) -> IndexMap:
     v = t[-1]
     if sizes.same(v.shape, shape):
         return t
+    if len(t) > 1 and _is_reshape(v, t[-2].shape):
+        return reshape(t[:-1], shape)
     if v.mask is None:
         strides = _merged_strides(v, shape)
         if strides is not None:
@@ -246,6 +248,15 @@ def reshape(t: IndexMap, shape: Shape) -> IndexMap:
             mask = tuple((0, 1) if d is None else v.mask[d] for d in from_)
             return (*t[:-1], View(shape, strides, v.offset, mask))
     return (*t, View(shape, row_major_strides(shape)))
+
+
+def _is_reshape(v: View, shape: Shape) -> bool:
+    """Whether all that lies behind a tensor of `shape` shows in `v`, in row-major order."""
+    return (
+        v.mask is None
+        and sizes.same((v.offset, v.strides), (0, row_major_strides(v.shape)))
+        and sizes.same(math.prod(v.shape), math.prod(shape))
+    )
 
 
 def _merged_strides(v: View, shape: Shape) -> Shape | None:

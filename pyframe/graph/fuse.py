@@ -154,6 +154,7 @@ class FusionGroup:
     emitted: dict[Any, int] = field(default_factory=dict)  # where an instruction stands in `code`
     shown: dict[tuple[int, Chain], int] = field(default_factory=dict)  # a value as a chain shows it
     values: dict[int, tuple[int, views.IndexMap]] = field(default_factory=dict)  # of the members
+    chains: dict[int, Chain] = field(default_factory=dict)  # that show members over the space
     buffers: dict[int, int] = field(default_factory=dict)  # the binding of each node that it loads
     words: dict[Any, int] = field(default_factory=dict)  # of its scalars
     scalars: list[Node] = field(default_factory=list)
@@ -162,8 +163,8 @@ class FusionGroup:
         """A fusion to try something on."""
         return replace(
             self, members=self.members[:], code=self.code[:], emitted=self.emitted.copy(),
-            shown=self.shown.copy(), values=self.values.copy(), buffers=self.buffers.copy(),
-            words=self.words.copy(), scalars=self.scalars[:],
+            shown=self.shown.copy(), values=self.values.copy(), chains=self.chains.copy(),
+            buffers=self.buffers.copy(), words=self.words.copy(), scalars=self.scalars[:],
         )  # fmt: skip
 
     @property
@@ -214,11 +215,37 @@ class FusionGroup:
             chain = self.over_space(n.shape, tuple(d for d in domain if d not in axes))
         else:
             chain = self.over_space(n.shape, self.domain(math.prod(n.shape)))
+            if self.routine is not None:
+                chain = self.turned(k, chain)
             at = self.value(k, chain, to_store=True)
-        self.values[k] = at, index_map(n.shape, chain)
+        self.chains[k], self.values[k] = chain, (at, index_map(n.shape, chain))
         self.members.append(k)
         if len(self.code) > 2 * MAX_CODE:
             raise _UnfitError
+
+    def turned(self, k: int, chain: Chain) -> Chain:
+        """Of a node `k` that is made of a member by elementwise ops, permutations and reshapes, the
+        chain that shows it where that member has its elements; else `chain`. So a product stores
+        what follows on it in another order."""
+        todo: list[tuple[int, tuple[Moved, ...]]] = [(k, ())]
+        seen: set[int] = set()
+        for j, back in todo:
+            if j in self.chains:
+                chain = self.chains[j]
+                for move in back[::-1]:
+                    chain = move._replace(then=chain)
+                return chain
+            n, op = self.order.nodes[j], self.order.nodes[j].op
+            if j in seen or not self.order.computed(j) or (j in self.stored and j != k):
+                continue
+            seen.add(j)
+            for i, x in zip(self.order.inputs[j], n.inputs, strict=True):
+                if op is not None and op.kind == MOVEMENT and op.undo is not None:
+                    assert op.view is not None
+                    todo.append((i, (*back, Moved(op.view, op.undo(x, *n.attrs), None))))
+                elif op is not None and op.kind == ELEMENTWISE and sizes.same(x.shape, n.shape):
+                    todo.append((i, back))
+        return chain
 
     def reduce(self, n: Node, domain: tuple[int, ...]) -> tuple[int, ...]:
         """The axes of the space that reduction `n` of a value over `domain` reduces."""
@@ -563,6 +590,12 @@ class Grouping:
         as one would run both before and after another."""
         if self.bindings(fusion) > self.limits.storage_buffers or self.too_long(fusion):
             raise _UnfitError
+        if fusion.routine is not None:
+            for _, index_map in fusion.values.values():
+                if any(v.mask for v in index_map) or (
+                    self.limits.host and not views.is_contiguous(index_map)
+                ):
+                    raise _UnfitError
         for buffer in fusion.buffers:
             home = self.home.get(buffer)
             if home is not None and not own >> home.number & 1 and home.before & own:

@@ -35,10 +35,14 @@ def run_kernel(kernel: Kernel, arrays: list[np.ndarray], params: bytes, begin: i
         result = _rounded(made, dtype).reshape(kernel.space)
     found = _evaluate(kernel.code, arrays, params, begin, kernel.space, result)
     for store in kernel.stores:
-        binding, value, (view,), dtype = store
+        binding, value, (view, *more), dtype = store
         if 0 in store.shape:
             continue
         flat = arrays[binding].view(storage_dtype(dtype))
+        if more:
+            data = np.broadcast_to(found[value], kernel.space)
+            flat[views.read(np.arange(len(flat)), store.index_map)] = data.astype(dtype.numpy)
+            continue
         target = np.lib.stride_tricks.as_strided(
             flat[view.offset :], store.shape, tuple(s * flat.itemsize for s in view.strides)
         )

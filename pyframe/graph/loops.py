@@ -112,7 +112,7 @@ def nest(kernel: Kernel) -> Nest:
 
 
 def _of_store(store: Store, levels: list[list[int]]) -> int:
-    used = {d for d, stride in enumerate(store.index_map[0].strides) if stride}
+    used = {d for d, stride in enumerate(store.index_map[-1].strides) if stride}
     return max([level for level, axes in enumerate(levels) if used & set(axes)], default=0)
 
 

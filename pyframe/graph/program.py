@@ -80,8 +80,9 @@ class Expr(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Instruction `value` written to buffer `binding` where `index_map` (one unmasked View) sends
-    the index; a stride is 0 along axes over which the value was reduced."""
+    """Instruction `value` written to buffer `binding` where `index_map` (one unmasked View, or
+    several after a routine) sends the index; a stride is 0 along axes over which the value was
+    reduced."""
 
     binding: int
     value: int
@@ -91,7 +92,7 @@ class Store(NamedTuple):
     @property
     def shape(self) -> Shape:
         """Of what is written."""
-        view = self.index_map[0]
+        view = self.index_map[-1]
         return tuple(n if s else 1 for n, s in zip(view.shape, view.strides, strict=True))
 
 

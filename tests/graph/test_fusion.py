@@ -198,6 +198,18 @@ def test_a_long_loop_has_its_body_several_times(lazy: Any, n: int, times: int) -
 # --- siblings, and what must not merge
 
 
+def test_a_product_stores_what_follows_in_another_order(lazy: Any) -> None:
+    def turned(a: Any, b: Any, c: Any) -> Any:
+        y = (a @ b).reshape(4, 6, 5, 8)
+        turned = el.copy(y.permute(2, 0, 3, 1)).reshape(20, 48)
+        return (turned * 2 + c).relu()
+
+    program = fused(lazy, turned, (24, 7), (7, 40), (20, 1))
+    assert bodies(program) == ["matmul"]
+    program = fused(lazy, lambda a, b: el.copy((a @ b).t()[:5]), (24, 7), (7, 40))
+    assert bodies(program) == ["matmul", "map"]
+
+
 def test_siblings_of_one_size_share_a_kernel(lazy: Any) -> None:
     program = fused(lazy, lambda x, y: (x + y, x * y, (x - y).exp()), (4, 5), (4, 5))
     assert bodies(program) == ["map"]

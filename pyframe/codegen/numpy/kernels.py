@@ -278,6 +278,7 @@ class Lowering:
             others = [t for t in kernel.stores if t is not s]
             if (
                 s.dtype is dtype
+                and len(s.index_map) == 1
                 and v.shape == kernel.space
                 and views.is_contiguous((v._replace(offset=0),))
                 and self.keys[s.binding] not in read
