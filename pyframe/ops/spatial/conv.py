@@ -7,7 +7,7 @@ ops of their own, each linear in both operands, so that their gradients are one 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall, into_dim, out_of_dim
 from pyframe.ops.linalg.matmul import LONG, matmul, matmul_op, sum_over
 from pyframe.ops.math.complex import conj
+from pyframe.ops.math.elementwise import copy
 from pyframe.ops.reduce.reductions import sum as sum_
 from pyframe.ops.shape import movement as mv
 from pyframe.ops.spatial import sliding
@@ -123,7 +124,12 @@ def _conv_by_views(
     rows = mv.reshape(w, (1, groups, o // groups, math.prod(w.shape[1:])))
     if o // groups <= FEW:
         return _summed(mv.unsqueeze(rows, -1), mv.unsqueeze(cols, 2), -2).reshape(shape)
-    return matmul(rows, cols).reshape(shape)
+    n, _, r, p = cols.shape
+    if is_symbolic(cols.shape) or 7 * n * -(-p // TILE) < 8 * -(-n * p // TILE):
+        return matmul(rows, cols).reshape(shape)
+    cols = mv.permute(cols, (1, 2, 0, 3)).reshape((groups, r, n * p))  # images share tiles
+    out = matmul(rows, cols).reshape((groups, o // groups, n, p))
+    return copy(mv.permute(out, (2, 0, 1, 3))).reshape(shape)
 
 
 def _summed(x: Tensor, y: Tensor, *dims: int) -> Tensor:
@@ -138,8 +144,14 @@ def _conv_input_by_views(
     g: Tensor, w: Tensor, spatial: Shape, stride: Shape, padding: Shape, dilation: Shape,
     groups: int,
 ) -> Tensor:  # fmt: skip
-    """A convolution of the dilated, padded gradient with the flipped, transposed weight."""
+    """A convolution of the dilated, padded gradient with the flipped, transposed weight, where it
+    is not several that are spared the zeros."""
     o, c, *kernel = w.shape
+    steps = max(stride) > 1 == max(dilation) and not is_symbolic((g.shape, w.shape))
+    if steps and all(k < s for k, s in zip(kernel, stride, strict=True)):
+        return _conv_input_apart(g, w, spatial, stride, padding, groups)
+    if steps:
+        return _conv_input_by_phases(g, w, spatial, stride, padding, groups)
     g = mv.dilate(g, stride)
     widths = []
     for n, m, k, p, d in zip(spatial, g.shape[2:], kernel, padding, dilation, strict=True):
@@ -153,6 +165,108 @@ def _conv_input_by_views(
     turned = mv.transpose(grouped, 1, 2).reshape((groups * c, o // groups, *kernel))
     ones, zeros = (1,) * len(last), (0,) * len(last)
     return _conv_by_views(g, turned, ones, zeros, dilation, groups)
+
+
+def _conv_input_apart(
+    g: Tensor, w: Tensor, spatial: Shape, stride: Shape, padding: Shape, groups: int
+) -> Tensor:
+    """Of windows that do not touch: what each adds, with zeros in between."""
+    (n, o, *count), (_, c, *kernel), k = g.shape, w.shape, len(spatial)
+    p = math.prod(count)
+    rows = mv.transpose(w.reshape((groups, o // groups, c * math.prod(kernel))), 1, 2)
+    cols = mv.permute(g.reshape((n, groups, o // groups, p)), (1, 2, 0, 3))
+    out = matmul(rows, cols.reshape((groups, o // groups, n * p)))
+    out = out.reshape((groups, c, *kernel, n, *count))
+    places = _pairs(range(3 + k, 3 + 2 * k), range(2, 2 + k))
+    out = mv.permute(out, (2 + k, 0, 1, *places))
+    gaps = [(0, s - m) for m, s in zip(kernel, stride, strict=True)]
+    out = mv.pad(out, ((0, 0),) * 3 + tuple(w for gap in gaps for w in ((0, 0), gap)))
+    whole = [m * s for m, s in zip(count, stride, strict=True)]
+    widths = [(-q, m + q - t) for q, m, t in zip(padding, spatial, whole, strict=True)]
+    return copy(mv.pad(out.reshape((n, groups * c, *whole)), ((0, 0), (0, 0), *widths)))
+
+
+def _conv_input_by_phases(
+    g: Tensor, w: Tensor, spatial: Shape, stride: Shape, padding: Shape, groups: int
+) -> Tensor:
+    """Results that are a stride apart take the same taps of the kernel: along each dim, result
+    s * t + a is the sum over q of g[t + (a + p) // s - q] * w[s * q + (a + p) % s]."""
+    n, c, k = g.shape[0], w.shape[1], len(spatial)
+    m, taps = g.shape[1] // groups, _over(w.shape[2:], stride)
+    count = _over(spatial, stride)
+    whole = tuple(t * s for t, s in zip(count, stride, strict=True))
+    win = _phases_of_windows(g, count, taps, stride, padding)
+    win = win.reshape((n, groups, m, *count, *_pairs(taps, stride)))
+    w = _phases_of_weight(w, taps, stride, padding).reshape((groups, m, c, *_pairs(taps, stride)))
+    at, tap, phase = range(3, 3 + k), range(3 + k, 3 + 3 * k, 2), range(4 + k, 4 + 3 * k, 2)
+    w_tap, w_phase = range(3, 3 + 2 * k, 2), range(4, 4 + 2 * k, 2)
+    r, p = m * math.prod(taps), math.prod(count)
+    if c <= FEW:
+        win = mv.permute(win, (0, 1, 2, *tap, *_pairs(at, phase)))
+        w = mv.permute(w, (0, 2, 1, *w_tap, *w_phase)).reshape(
+            (groups, c, r, *_pairs((1,) * k, stride))
+        )
+        w = mv.expand(w, (groups, c, r, *_pairs(count, stride))).reshape((1, groups, c, r, *whole))
+        out = _summed(win.reshape((n, groups, 1, r, *whole)), w, 3)
+    else:
+        phases = math.prod(stride)
+        win = mv.permute(win, (*phase, 1, 2, *tap, 0, *at)).reshape((phases, groups, r, n * p))
+        w = mv.permute(w, (*w_phase, 0, 2, 1, *w_tap)).reshape((phases, groups, c, r))
+        out = matmul(w, win).reshape((*stride, groups, c, n, *count))
+        places = _pairs(range(k + 3, 2 * k + 3), range(k))
+        out = copy(mv.permute(out, (k + 2, k, k + 1, *places)))
+    out = out.reshape((n, groups * c, *whole))
+    if whole == tuple(spatial):
+        return out
+    return copy(mv.slice_(out, (0,) * (k + 2), (n, groups * c, *spatial), (1,) * (k + 2)))
+
+
+def _phases_of_windows(
+    g: Tensor, count: Shape, taps: Shape, stride: Shape, padding: Shape
+) -> Tensor:
+    """(N, O, *count, *sizes): what `taps` of each of `count` results take for each phase, the last
+    tap first. With each element of `g` a stride long that is a window."""
+    n, o, *spatial = g.shape
+    widths = [
+        (t - 1 - p // s, m + -(-p // s) - i)
+        for m, t, s, p, i in zip(count, taps, stride, padding, spatial, strict=True)
+    ]
+    g = mv.pad(g, ((0, 0), (0, 0), *widths))
+    g = mv.reshape(g, (n, o, *_pairs(g.shape[2:], (1,) * len(taps))))
+    g = mv.expand(g, (n, o, *_pairs(g.shape[2::2], stride)))
+    g = g.reshape((n, o, *[a * b for a, b in zip(g.shape[2::2], stride, strict=True)]))
+    first = [p % s for p, s in zip(padding, stride, strict=True)]
+    sizes = [(m + t - 1) * s for m, t, s in zip(count, taps, stride, strict=True)]
+    g = mv.slice_(g, (0, 0, *first), (n, o, *sizes), (1,) * g.ndim)
+    size = tuple(t * s for t, s in zip(taps, stride, strict=True))
+    return sliding.sliding_windows(g, size, stride, (1,) * len(taps))
+
+
+def _phases_of_weight(w: Tensor, taps: Shape, stride: Shape, padding: Shape) -> Tensor:
+    """(O, C, *[tap, phase]): along each dim of the kernel its taps, the last one first, and the
+    phases from that of the first result on."""
+    size = [t * s for t, s in zip(taps, stride, strict=True)]
+    widths = [(0, a - b) for a, b in zip(size, w.shape[2:], strict=True)]
+    w = mv.pad(w, ((0, 0), (0, 0), *widths))
+    w = w.reshape((*w.shape[:2], *_pairs(taps, stride)))
+    for d, (s, p) in enumerate(zip(stride, padding, strict=True)):
+        at = 3 + 2 * d  # of the phases
+        w = mv.flip(w, at - 1)
+        if p % s:
+            before, after = w.shape[:at], w.shape[at:]
+            twice = mv.expand(mv.unsqueeze(w, at), (*before, 2, *after))
+            w = mv.part(twice.reshape((*before, 2 * s, *after[1:])), at, p % s, s)
+    return w
+
+
+def _over(a: Sequence[int], b: Sequence[int]) -> Shape:
+    """a / b, dim by dim and rounded up."""
+    return tuple(-(-x // y) for x, y in zip(a, b, strict=True))
+
+
+def _pairs(a: Sequence[int], b: Sequence[int]) -> Shape:
+    """a0, b0, a1, b1, …"""
+    return tuple(x for pair in zip(a, b, strict=True) for x in pair)
 
 
 def _conv_weight_by_views(
