@@ -119,6 +119,16 @@ def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == dict.fromkeys(names, "3")
 
 
+def test_products(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    """The model is what the table reckons with."""
+    assert bench.main(["--products", "--quick"]) == 0
+    variants, shapes = tables(capsys.readouterr().out)
+    for _, _, threads, _, *shares, _, rate in variants:
+        assert int(threads) <= 256
+        assert float(rate) * 100 == pytest.approx(max(int(x[:-1]) for x in shares), abs=0.01)
+    assert [row[3] for row in shapes] == ["70000"]
+
+
 def test_counters(bench: ModuleType, gpu: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.main(["--counters", "--quick", "--only=W1"]) == 0
     ((eager, compiled),) = tables(capsys.readouterr().out)

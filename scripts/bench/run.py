@@ -28,6 +28,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--planned", action="store_true", help="what networks do on a large GPU")
     parser.add_argument("--growth", action="store_true", help="how cost grows with the work")
     parser.add_argument("--guards", action="store_true", help="what looking before a replay costs")
+    parser.add_argument("--products", action="store_true", help="a GPU's variants on paper")
     parser.add_argument("--fit", action="store_true", help="Model.fit beside a loop by hand")
     parser.add_argument("--nets", action="store_true", help="nine nets, torch.compile beside them")
     parser.add_argument("--ops", action="store_true", help="one op at a time, worst first")
@@ -164,6 +165,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from guards import report
     elif args.fit:
         from fit import report
+    elif args.products:
+        from products import report
     elif args.ops:
         from ops import report
     else:

@@ -73,13 +73,13 @@ class Machine(NamedTuple):
 
 GPU = (
     Variant("tiles", 16, 16, 8, 8, 16, 0.86),  # 128 x 128 in 16 KiB, which WebGPU promises
-    Variant("tiles", 16, 8, 8, 8, 16, 0.85),  # 64 x 128
-    Variant("tiles", 8, 8, 8, 8, 16, 0.83),  # 64 x 64
-    Variant("tiles", 8, 8, 4, 8, 16, 0.62),  # 32 x 64
-    Variant("tiles", 8, 8, 4, 4, 16, 0.45),  # 32 x 32
-    Variant("tiles", 16, 4, 4, 4, 16, 0.42),  # 16 x 64
-    Variant("tiles", 32, 2, 4, 4, 16, 0.38),  # 8 x 128
-    Variant("tiles", 64, 1, 4, 4, 16, 0.35),  # 4 x 256
+    Variant("tiles", 16, 8, 8, 8, 16, 0.86),  # 64 x 128
+    Variant("tiles", 8, 8, 8, 8, 16, 0.85),  # 64 x 64
+    Variant("tiles", 8, 8, 4, 8, 16, 0.77),  # 32 x 64
+    Variant("tiles", 8, 8, 4, 4, 16, 0.66),  # 32 x 32
+    Variant("tiles", 16, 4, 4, 4, 16, 0.48),  # 16 x 64
+    Variant("tiles", 32, 2, 4, 4, 16, 0.39),  # 8 x 128
+    Variant("tiles", 64, 1, 4, 4, 8, 0.27),  # 4 x 256
     Variant("vectors", 64, 4, 8, 1, 0, 1.0),
 )
 # Compilers of software adapters vectorize across invocations and have few registers; even so large
