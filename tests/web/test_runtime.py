@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
+import pyframe as pf
+from pyframe.codegen.wgsl import generate
+from pyframe.core.limits import Limits
+from pyframe.runtime.code import program_code
+from pyframe.runtime.offline import offline_device
 from tests.backend.cases import SCALE
+from tests.backend.test_products import VARIANTS, ints, only
 
 from .conftest import FULL
 
@@ -432,6 +440,39 @@ GIVEN: dict[str, tuple[str, Any]] = {
 def test_what_is_given(js: Snippets, case: str) -> None:
     body, expected = GIVEN[case]
     assert js(body) == expected
+
+
+def test_variants_of_a_product(js: Snippets, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Browsers are stricter about WGSL than wgpu, and software adapters get none of a GPU's."""
+    a, b = ints(9, 70), ints(70, 12, seed=1)
+    cases = []
+    some = [v for i, v in enumerate(VARIANTS.values()) if i in (0, 3, 4, 8, 9, 13)]
+    for turn, v in enumerate(some):
+        only(monkeypatch, v)
+        shapes = [z.T.shape if turn % 2 else z.shape for z in (a, b)]
+        with offline_device() as device:
+            run = pf.compile(lambda x, y: pf.relu(x.T @ y.T if turn % 2 else x @ y))  # noqa: B023
+            run(*[pf.zeros(shape, device=device) for shape in shapes])
+            code = program_code(next(iter(run.programs)), "wgsl", Limits())
+        assert [*code.steps][-3:] == [0, 1, 2]
+        data = [(z.T if turn % 2 else z).ravel().tolist() for z in (a, b)]
+        cases.append([code.codes, [*code.steps], *data])
+    generate.cache_clear()
+    found = js(
+        f"const cases = {json.dumps(cases)};"
+        """
+        const out = [];
+        for (const [codes, steps, a, b] of cases) {
+          const program = rt.load(codes, ["product"], i32(...steps), 3, 0);
+          const ids = i32(buffer(...a), buffer(...b), rt.alloc(4 * 9 * 12));
+          rt.run(program, ids, null);
+          out.push(floats(await rt.read(ids.slice(2), i32(4 * 9 * 12))));
+        }
+        return out;
+        """
+    )
+    want = np.maximum(a @ b, 0).ravel().tolist()
+    assert found == [want] * len(cases)
 
 
 @pytest.mark.parametrize(("n", "submits"), [(32, 1), (33, 4), (200, 6), (1000, 8)])
