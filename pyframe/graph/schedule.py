@@ -18,6 +18,7 @@ from pyframe.core.op import CONST, REDUCTION, REGISTRY, ROUTINE
 from pyframe.core.sizes import changes, greatest, is_symbolic, number
 from pyframe.graph import program as _program
 from pyframe.graph.fuse import (
+    ONE_GROUP,
     Group,
     Grouping,
     Order,
@@ -27,6 +28,8 @@ from pyframe.graph.fuse import (
 from pyframe.graph.program import INPUT, OUTPUT, TEMP, Kernel, Load, Program, Routine, Store
 
 PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows, of uniforms and slices
+TALL = 1 << 12  # rows of which columns are summed: so many are split among more workgroups
+COLUMNS, COLUMN_GROUPS = 16, 256  # that a workgroup has then, and how many workgroups there are
 SPLIT = 1 << 15  # elements a result: a longer reduction to few results is done in two kernels
 
 
@@ -227,7 +230,7 @@ def schedule(
     inputs = [n for n in order if n.data is not None and n.op is not CONST]
     outputs = [n for n in roots if n.data is None or n.op is CONST]
     if not limits.calls:
-        order = _split_reductions(order, roots)
+        order = _split_reductions(order, roots, limits)
     if not limits.host:
         order = _once(order, roots)
     nodes = Order(order, roots)
@@ -389,7 +392,9 @@ def _once(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
     return toposort(roots) if instead else order
 
 
-def _split_reductions(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
+def _split_reductions(
+    order: Sequence[Node], roots: Sequence[Node], limits: Limits
+) -> Sequence[Node]:
     """A long reduction to few results, as one to some more results and one of those: else a few
     workgroups would do all of the work."""
     reshape = REGISTRY["reshape"]
@@ -403,11 +408,18 @@ def _split_reductions(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[
         if is_symbolic(x.shape):
             continue  # no number of parts divides all lengths
         results = math.prod(n.shape)
-        if not results or results > 64 or math.prod(x.shape) // results < SPLIT:
+        most = _parts(x.shape, axes, results, limits) if results else 1
+        if most < 2:
             continue
-        most = min(math.prod(x.shape) // results // 2048, 256)
         parts, a = max((_divisor(x.shape[d], most), -d) for d in axes)
         a = -a
+        if parts < max(most // 4, 2):  # filled up with what changes nothing, which is not read
+            a = max(axes, key=lambda d: x.shape[d])
+            parts = min(most, x.shape[a])
+            widths = tuple((0, -m % parts if d == a else 0) for d, m in enumerate(x.shape))
+            shape = tuple(m + w for m, (_, w) in zip(x.shape, widths, strict=True))
+            fill = n.op.combine.start(x.dtype.compute or "f32")
+            x = Node(REGISTRY["pad"], (x,), (widths, fill), shape, x.dtype, x.device)
         if parts < 2:
             continue
         shape = (*x.shape[:a], parts, x.shape[a] // parts, *x.shape[a + 1 :])
@@ -419,6 +431,18 @@ def _split_reductions(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[
         n.inputs = (Node(reshape, (part,), (shape,), shape, n.dtype, n.device),)
         changed = True
     return toposort(roots) if changed else order
+
+
+def _parts(shape: Sequence[int], axes: Sequence[int], results: int, limits: Limits) -> int:
+    """Into how many parts at most a reduction is split; below 2 it is done in one kernel."""
+    each = math.prod(shape) // results
+    if results <= 64:
+        least = ONE_GROUP if results == 1 else SPLIT
+        return min(each // 2048, 256) if each >= least else 1
+    last = max(d for d, m in enumerate(shape) if m > 1)
+    if last in axes or limits.alone or each < TALL:
+        return 1
+    return min(COLUMN_GROUPS // -(-results // COLUMNS), each // (TALL // 4))
 
 
 def _divisor(n: int, most: int) -> int:

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe.codegen.wgsl import scalars
+from pyframe.codegen.wgsl import generate, scalars
 from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY
 from pyframe.graph import scalar as s
 from pyframe.graph.interpret import evaluate
 from pyframe.graph.scalar import Scalar
 from pyframe.ops.math.promotion import op
+from tests.graph.plans import plan, value
 
 A = np.array([0, 1, -1, 5, -7, 31, 1000, -(2**31), 2**31 - 1, 123456789], np.int32)
 B = np.array([3, -1, 2, 7, 5, 2**31 - 1, -1000, 2, -3, 9], np.int32)
@@ -177,7 +178,9 @@ ROWS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("shape", [(3, 1), (5, 33), (7, 300), (70, 65), (4, 5000)])
+@pytest.mark.parametrize(
+    "shape", [(3, 1), (4, 10), (5, 33), (7, 300), (70, 65), (2, 1025), (4, 5000)]
+)
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(form: str, name: str, shape: tuple[int, int]) -> None:
     found = []
@@ -188,3 +191,21 @@ def test_rows(form: str, name: str, shape: tuple[int, int]) -> None:
         found.append([y.detach().cpu().numpy(), g.cpu().numpy()])
     for got, want in zip(*found, strict=True):
         np.testing.assert_allclose(want, got, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize(("n", "each", "groups"), [(10, 10, 1), (100, 4, 8), (1000, 4, 64)])
+def test_a_short_row_is_read_once(lazy: Any, n: int, each: int, groups: int) -> None:
+    """Each element is one read and one exponential of a thread; a workgroup has several rows."""
+    x = value(lazy, 64, n)
+    (kernel,) = plan(x.softmax(-1))[0].kernels
+    shader = generate(kernel)
+    assert shader.grid == (groups, 1, 1)
+    body = shader.code[shader.code.index("fn main") :]
+    assert body.count("= b0[") == body.count("pf_exp_f32(") == each
+    assert "for (var r" not in body
+
+
+def test_sums_of_a_row_are_shared_at_once(lazy: Any) -> None:
+    x = value(lazy, 64, 128)
+    (kernel,) = plan(pf.var_mean(x, -1)[0] + x.amax(-1) + x.amin(-1))[0].kernels
+    assert generate(kernel).code.count("for (var half") == 2  # the variance waits for the mean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from plans import bodies, plan, run, value
 
+import pyframe as pf
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY, Op
+from pyframe.graph.program import Reduce
 from pyframe.graph.schedule import structure
 from pyframe.ops.linalg import matmul as mm
 from pyframe.ops.math import elementwise as el
@@ -129,3 +132,32 @@ def random_move(rnd: Any, kind: int, shape: tuple[int, ...]) -> tuple[Op, tuple[
 def test_apply_checks_the_device(lazy: Any) -> None:
     with pytest.raises(TypeError, match="has no float64; use float32"):
         apply(REGISTRY["cast"], (value(lazy, 2),), (dt.float64,))
+
+
+@pytest.mark.parametrize(
+    ("shape", "reduce", "kernels", "most"),
+    [
+        ((1_000_003,), lambda x: x.sum(), 2, 1 << 12),  # a prime
+        ((1_000_003,), lambda x: x.argmax(), 2, 1 << 12),
+        ((1021, 1021), lambda x: x.argmin(), 2, 1 << 13),
+        ((3, 99_991), lambda x: x.amax(1), 2, 1 << 12),
+        ((8192, 768), lambda x: x.sum(0), 2, 1 << 12),
+        ((5003, 100), lambda x: x.mean(0), 2, 1 << 12),
+        ((1024, 768), lambda x: x.sum(0), 1, 1 << 12),
+        ((100_003,), lambda x: x.sum(), 1, 1 << 17),  # one workgroup does this
+    ],
+)
+def test_long_reductions_are_split(
+    lazy: Any, shape: tuple[int, ...], reduce: Any, kernels: int, most: int
+) -> None:
+    """So that one workgroup does not do all of it; results are those of one kernel."""
+    x = value(lazy, *shape)
+    y = reduce(x)
+    program = plan(y)[0]
+    assert len(program.steps) == kernels
+    for kernel in program.kernels:
+        walked = {d for i in kernel.code if isinstance(i, Reduce) for d in i.axes}
+        assert math.prod(n for d, n in enumerate(kernel.space) if d in walked) <= most
+    (got,) = run(y)[1]
+    want = reduce(pf.tensor(np.asarray(x._node.data)))
+    np.testing.assert_allclose(np.asarray(got).ravel(), want.numpy().ravel(), 1e-4, 1e-3)

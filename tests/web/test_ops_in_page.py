@@ -79,3 +79,52 @@ def test_an_index_out_of_range_raises_in_the_page(page_with_samples: Any) -> Non
         "message"
     )
     assert message == "embedding: index out of range: expected 0 to 2; got 3"
+
+
+REAL = """
+import dataclasses, json
+import pyframe as pf
+
+F = pf.nn.functional
+CASES = {
+    "softmax": lambda q, k, v, m: (q * 9).softmax(-1),
+    "layer_norm": lambda q, k, v, m: F.layer_norm(q, q.shape[-1:]),
+    "columns": lambda q, k, v, m: q.sum((0, 1, 2)),
+    "cross_entropy": lambda q, k, v, m: F.cross_entropy(q[0, 0], (q[0, 0, :, 0] > 0).long()),
+    "attention": lambda q, k, v, m: F.scaled_dot_product_attention(q, q, q, is_causal=True),
+    "attention masked": lambda q, k, v, m: F.scaled_dot_product_attention(
+        q, k, v, m, enable_gqa=True),
+    "attention of one": lambda q, k, v, m: F.scaled_dot_product_attention(q[:, :2, :1], k, v),
+}
+
+def found(device):
+    pf.manual_seed(0)
+    q, k, v = [pf.randn(2, h, 37, 20).to(device).requires_grad_() for h in (4, 2, 2)]
+    mask = (pf.rand(37, 37) > 0.3).to(device)
+    out = {}
+    for name, f in CASES.items():
+        y = f(q, k, v, mask)
+        grads = pf.autograd.grad((y * y).sum(), (q, k, v), allow_unused=True)
+        parts = [x.detach().cpu().numpy().ravel() for x in (y, *grads) if x is not None]
+        out[name] = [x.tolist() for x in parts]
+    return out
+
+backend = pf.device("gpu").backend
+before = backend.limits
+backend.limits = dataclasses.replace(before, alone=False)
+pf.device("gpu").executor.forget_programs()
+try:
+    both = found("cpu"), found("gpu")
+finally:
+    backend.limits = before
+    pf.device("gpu").executor.forget_programs()
+json.dumps(both)
+"""
+
+
+def test_kernels_for_real_gpus_in_the_page(python_page: Any) -> None:
+    """The page's software adapter has forms of its own; these compile and compute here too."""
+    want, got = json.loads(python_page.run(REAL))
+    for name, parts in want.items():
+        for a, b in zip(got[name], parts, strict=True):
+            np.testing.assert_allclose(a, b, 1e-4, 1e-5, err_msg=name)

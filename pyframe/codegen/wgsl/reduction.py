@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ MANY_RESULTS = 1 << 13  # side by side: each thread reduces one
 FEW_RESULTS = 4  # where threads do best alone: fewer are reduced by several all the same
 COLUMNS = 16  # neighbouring results that a workgroup reduces together, where they lie side by side
 ANY_LENGTH = 64  # elements that are reduced at least, where their number changes
+AT_ONCE = 4  # elements of a short row that a thread has: so many loads are under way
+LEAST_WIDTH = 32  # threads that share a short row
+HELD, WORK = 16, 256  # elements that a thread holds at once, and instructions for them
 SUMMED = 32  # numbers that one thread adds one after the other
 ROUNDS = 1 << 13  # of a loop: Mesa's software driver stops a thread after 65535 of all its loops
 
@@ -32,10 +36,12 @@ ROUNDS = 1 << 13  # of a loop: Mesa's software driver stops a thread after 65535
 class Sharing(NamedTuple):
     """Who reduces what: `width` threads of a workgroup have a result together (1: each has one of
     its own). `neighbours`: the results lie side by side in memory, rather than what is reduced, and
-    so do the threads that begin with them."""
+    so do the threads that begin with them. `each`: a thread's elements, where it holds them all at
+    once, so that they are read and computed once; 0 where it walks them."""
 
     width: int
     neighbours: bool
+    each: int = 0
 
     @property
     def results(self) -> int:
@@ -61,12 +67,25 @@ def sharing(nest: Nest, limits: Limits) -> Sharing:
         only_read = n <= ONE_THREAD and not any(nest.level_of(s) for s in nest.stores)
         many = (neighbours and results >= MANY_RESULTS) or (limits.alone and results >= FEW_RESULTS)
         if little or only_read or many:
-            return Sharing(1, False)
+            return Sharing(1, False, _held(nest, 1))
     if twice:
         return Sharing(THREADS, neighbours)
     if neighbours:
         return Sharing(THREADS // COLUMNS, True)
-    return Sharing(min(THREADS, 1 << max(n - 1, 1).bit_length()), False)
+    width = min(THREADS, max(1 << (-(-n // AT_ONCE) - 1).bit_length(), LEAST_WIDTH))
+    each = _held(nest, width)
+    if not each and n > LEAST_WIDTH:
+        width = min(THREADS, 1 << (n - 1).bit_length())
+    return Sharing(width, False, each)
+
+
+def _held(nest: Nest, width: int) -> int:
+    """How many elements a thread holds at once; 0 where they are too many, or too much text."""
+    if changes(nest.size(1)):
+        return 0
+    each = -(-nest.size(1) // width)
+    work = sum(level == 1 for level in nest.at)
+    return each if each <= HELD and each * work <= WORK else 0
 
 
 class _Reductions:
@@ -78,47 +97,100 @@ class _Reductions:
         self.spread = 0 if how.width == 1 else 1  # the level whose walk is shared
         self.globals: dict[str, str] = {}
         self.count = 0
+        self.each = how.each
+        self.held: list[Block] = []  # of each element that a thread holds: what is known of it
+        self.within = ""  # the condition under which that is an element
 
     def statements(self, block: Block, body: Sequence[Let | Loop | Write]) -> None:
         for st in body:
             if isinstance(st, Let):
-                block.compute(st)
+                if st.value not in block.names:
+                    block.compute(st)
             elif isinstance(st, Loop):
-                self.loop(block, st)
+                (self.at_once if self.each else self.loop)(block, st)
             else:
                 block.lines.append(self.guarded(block.level, block.store(st.store)))
 
     def guarded(self, level: int, text: str) -> str:
         """A store by one of the threads that all have the value, where its result exists."""
-        if not self.spread:
-            return text
-        if level >= self.spread:
-            return f"if (live) {{ {text} }}"
-        return f"if (live & (lane == 0)) {{ {text} }}"
+        conditions = ["live"] * self.spread
+        if level:
+            conditions += [f"({self.within})"] * bool(self.within)
+        elif self.spread:
+            conditions.append("(lane == 0)")
+        return f"if ({' & '.join(conditions)}) {{ {text} }}" if conditions else text
 
-    def loop(self, block: Block, loop: Loop) -> None:
-        """Walk the axes of a level once, for the reductions and the statements of `loop`."""
-        code, level, reduces = self.nest.code, loop.level, loop.reduces
-        size = self.nest.size(level)
-        inner = Block(self.nest, parent=block)
-        r = f"r{level}"
-        self.statements(inner, loop.body)
+    def at_once(self, block: Block, loop: Loop) -> None:
+        """What `loop` does, for all the elements of a thread one after the other in the text: what
+        an earlier walk has computed of them is still there."""
+        size, width = self.nest.size(1), self.width
+        accs = self.accumulators(block, loop.reduces)
+        if not self.held:
+            for n in range(self.each):
+                inner = Block(self.nest, parent=block)
+                inner.let = scalars.naming(inner.lines, f"{inner.tag}{n}_")
+                whole = (n + 1) * width <= size
+                at = f"{n * width}" if width == 1 else f"lane + {n * width}" if n else "lane"
+                block.lines.append(f"let r1_{n} = {at if whole else f'min({at}, {size - 1})'};")
+                self.held.append(inner)
+        for n, inner in enumerate(self.held):
+            inner.names.update(block.names)
+            begin, axes = len(inner.lines), inner.axes.copy()
+            self.within = "" if (n + 1) * width <= size else f"lane + {n * width} < {size}"
+            self.statements(inner, loop.body)
+            for k, name in accs.items():
+                text = f"{name} = {self.function(k)}({name}, {self.lifted(inner, k, f'r1_{n}')});"
+                inner.lines.append(f"if ({self.within}) {{ {text} }}" if self.within else text)
+            new, inner.axes = inner.axes, inner.axes - axes
+            lines = [*inner.indices(f"r1_{n}"), *inner.lines[begin:]]
+            inner.axes = new
+            of_row = [d for d in self.nest.levels[1] if d in new]
+            block.axes |= new
+            for line in lines:
+                for d in of_row:
+                    line = re.sub(rf"\bi{d}\b", f"i{d}_{n}", line)
+                block.lines.append(line)
+        self.within = ""
+        self.finish(block, accs, self.width > 1)
+
+    def accumulators(self, block: Block, reduces: Sequence[int]) -> dict[int, str]:
+        """The names of what each reduction has so far."""
         names = {}
         for k in reduces:
             names[k] = f"acc{self.count}"
             self.count += 1
-            how, kind = self.combine(k)
-            lifted = inner.names[code[k].arg]
-            if how.arg:
-                lifted = f"Arg_{kind}({lifted}, {r})"
             block.lines.append(f"var {names[k]} = {self.start(k)};")
-            inner.lines.append(f"{names[k]} = {self.function(k)}({names[k]}, {lifted});")
+        return names
+
+    def lifted(self, block: Block, k: int, at: str) -> str:
+        """What reduction `k` combines of one element, the one at `at`."""
+        how, kind = self.combine(k)
+        value = block.names[self.nest.code[k].arg]
+        return f"Arg_{kind}({value}, {at})" if how.arg else value
+
+    def finish(self, block: Block, accs: dict[int, str], shared: bool) -> None:
+        """Name the results, once the threads that share one have put theirs together."""
+        if shared and accs:
+            self.gather(block, accs)
+        for k, name in accs.items():
+            block.names[k] = block.let(self.result(k, name))
+
+    def loop(self, block: Block, loop: Loop) -> None:
+        """Walk the axes of a level once, for the reductions and the statements of `loop`."""
+        level = loop.level
+        size = self.nest.size(level)
+        inner = Block(self.nest, parent=block)
+        r = f"r{level}"
+        self.statements(inner, loop.body)
+        names = self.accumulators(block, loop.reduces)
+        for k, name in names.items():
+            inner.lines.append(f"{name} = {self.function(k)}({name}, {self.lifted(inner, k, r)});")
         block.axes |= inner.axes
         shared = level == self.spread
         first, step = ("lane", self.width) if shared else ("0", 1)
         body = [*inner.indices(r), *inner.lines]
         times = self.times(level)
-        sums = [names[k] for k in reduces if self.sums_floats(k)]
+        sums = [name for k, name in names.items() if self.sums_floats(k)]
         terms = usual(-(-size // step), 2 * SUMMED + 1)
         carry, total = self.carry(block, sums, terms, min(times, SUMMED))
         end = scalars.count(size)
@@ -136,10 +208,7 @@ class _Reductions:
                 if (k + 1) % SUMMED == 0 or k + 1 == times:
                     block.lines += ["  " + x for x in carry]
         block.lines += ["}", *total]
-        for n, k in enumerate(reduces):
-            if shared:
-                self.gather(block, k, names[k], n)
-            block.names[k] = block.let(self.result(k, names[k]))
+        self.finish(block, names, shared)
 
     def carry(
         self, block: Block, sums: list[str], terms: int, each: int
@@ -210,22 +279,29 @@ class _Reductions:
         self.globals[name] = f"fn {name}(a: {kind}, b: {kind}) -> {kind} {{ {body} }}"
         return name
 
-    def gather(self, block: Block, k: int, name: str, n: int) -> None:
-        """Combine what the threads of a result have, and give it to all of them."""
-        how, kind = self.combine(k)
-        kind = f"Arg_{kind}" if how.arg else kind
-        part = f"part{n}_{kind}"
-        self.globals[part] = f"var<workgroup> {part}: array<{kind}, {THREADS}>;"
-        function = self.function(k)
-        other = f"{part}[t + half{'' if self.stride == 1 else f' * {self.stride}u'}]"
+    def gather(self, block: Block, accs: dict[int, str]) -> None:
+        """Combine what the threads of a result have, of all reductions at once, and give it to all
+        of them."""
+        begin, join, end = [], [], []
+        for n, (k, name) in enumerate(accs.items()):
+            how, kind = self.combine(k)
+            kind = f"Arg_{kind}" if how.arg else kind
+            part = f"part{n}_{kind}"
+            self.globals[part] = f"var<workgroup> {part}: array<{kind}, {THREADS}>;"
+            other = f"{part}[t + half{'' if self.stride == 1 else f' * {self.stride}u'}]"
+            begin.append(f"{part}[t] = {name};")
+            join.append(f"    {part}[t] = {self.function(k)}({part}[t], {other});")
+            end.append(f"{name} = {part}[{'0' if self.width == THREADS else 'first'}];")
         block.lines += [
-            f"{part}[t] = {name};",
+            *begin,
             "workgroupBarrier();",
             f"for (var half = {self.width // 2}u; half > 0u; half >>= 1u) {{",
-            f"  if (u32(lane) < half) {{ {part}[t] = {function}({part}[t], {other}); }}",
+            "  if (u32(lane) < half) {",
+            *join,
+            "  }",
             "  workgroupBarrier();",
             "}",
-            f"{name} = {part}[{'0' if self.width == THREADS else 'first'}];",
+            *end,
             "workgroupBarrier();",
         ]
 

@@ -14,6 +14,7 @@ from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.dispatch import apply, at_hand, carry_out
 from pyframe.core.modes import mode
 from pyframe.core.op import REDUCTION, ROUTINE, Combine, Op
+from pyframe.core.sizes import number
 from pyframe.graph import functions as f, scalar as s
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import along_dim
@@ -151,6 +152,9 @@ def _arg_op(name: str, fn: Any, start: Any, scalar: Any) -> Op:
         combine=Combine(start, scalar, arg=True),
     )  # fmt: skip
 
+
+LONG, INDICES = 1 << 17, 64  # elements of which few indices are asked for, and how many are few
+PARTS = 256  # that are looked through side by side then
 
 argmax_op = _arg_op("argmax", np.argmax, f.lowest, lambda a, x: f.wins(x, a))
 argmin_op = _arg_op("argmin", np.argmin, f.highest, lambda a, x: f.loses(x, a))
@@ -347,7 +351,26 @@ def arg_extreme(op: Op, input: Tensor, dim: int | None, keepdim: bool) -> Tensor
     no_empty(op.name, input, (d,))
     if input.shape[d] == 1:
         return input.new_zeros(reduced_shape(input.shape, (d,), keepdim), dtype=dt.int64)
+    n = input.shape[d]
+    if input.device.always_lazy and number(n) >= max(LONG, number(input.numel()) / INDICES):
+        return _in_parts(op, input, d, keepdim)
     return apply(op, (input,), ((d,), keepdim))
+
+
+def _in_parts(op: Op, x: Tensor, d: int, keepdim: bool) -> Tensor:
+    """Few indices of many elements: those of parts side by side, then the part that wins, the first
+    of equals."""
+    shape = x.shape
+    each = -(-shape[d] // PARTS)
+    widths = tuple((0, PARTS * each - n if i == d else 0) for i, n in enumerate(shape))
+    assert op.combine is not None
+    x = mv.pad(x, widths, op.combine.start(x.dtype.compute or "f32"))
+    x = x.reshape(*shape[:d], PARTS, each, *shape[d + 1 :])
+    index = apply(op, (x,), ((d + 1,), False))
+    best = apply(amax_op if op is argmax_op else amin_op, (x,), ((d + 1,), False))
+    part = el.dim_indices(PARTS, index.ndim - 1 - d, x.device).to(dt.int64)
+    wins = el.eq(part, apply(op, (best,), ((d,), True)))
+    return sum(el.where(wins, index + part * each, 0), d, keepdim)
 
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
