@@ -1,7 +1,7 @@
 // order (runs, 2 L): each half of a run names places of a row of keys in ascending order; the whole
 // run in that order, the left half first of equals. Each thread finds where one place goes.
 const SIZE = 4096;
-const ROW = 64;
+const RUNS = 1; // of a row
 const L = 32;
 
 @compute @workgroup_size(256)
@@ -9,7 +9,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   let i = i32(id.x + id.y * groups.x * 256u);
   if (i >= SIZE) { return; }
   let run = i / (2 * L);
-  let row = run * 2 * L / ROW;
+  let row = run / RUNS;
   let at = i % (2 * L);
   let left = at < L;
   let place = i32(load_order(run, at));

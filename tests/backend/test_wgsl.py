@@ -174,6 +174,9 @@ ROWS: dict[str, Callable[[Any, Any], Any]] = {
     "cross_entropy": lambda F, x: F.cross_entropy(x, (x[:, 0] * 0).long(), reduction="none"),
     "columns": lambda F, x: x.clamp(-9, 9).sum(0),
     "argmax": lambda F, x: x.gather(1, x.argmax(-1, True)).clamp(-9, 9),
+    "cumsum": lambda F, x: x.clamp(-9, 9).cumsum(-1) / x.shape[1],
+    "cumsum of columns": lambda F, x: x.clamp(-9, 9).cumsum(0) / x.shape[0],
+    "logcumsumexp": lambda F, x: x.clamp(-9, 9).logcumsumexp(-1),
     "whole": lambda F, x: x.clamp(-9, 9).softmax(-1).square().sum(),
 }
 

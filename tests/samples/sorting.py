@@ -36,6 +36,8 @@ ROWS: tuple[Row, ...] = (
     Row("merge_runs", lambda t, F, x: x.sort(stable=True).indices, (ints(0, 999, 2, 5000),),
         grad=False),
     Row("topk", lambda t, F, x: x.topk(3, 1).values, (distinct(4, 9),)),
+    Row("topk:of_many", lambda t, F, x: x.topk(5, 1).indices, (distinct(2, 3001),), grad=False),
+    Row("topk:many", lambda t, F, x: x.topk(900, 1).indices, (distinct(2, 3001),), grad=False),
     Row("topk:least", lambda t, F, x: x.topk(2, 0, largest=False).indices, (distinct(7, 3),),
         grad=False),
     Row("kthvalue", lambda t, F, x: x.kthvalue(2, 1).values, (distinct(4, 5),)),

@@ -21,6 +21,7 @@ from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
 RUN = 2048  # what one workgroup sorts: keys and indices fill the 16 KiB that WebGPU promises
+SHORT = 256  # of which each thread of a workgroup sorts one
 FEW = 16  # as many smallest elements are found one by one
 
 
@@ -107,20 +108,22 @@ def argsort_numpy(key: np.ndarray, first: int) -> np.ndarray:
 
 
 def _argsort_by_runs(key: Tensor, first: int) -> Tensor:
-    """Runs of up to RUN elements, each sorted by a workgroup, then merged in pairs."""
+    """Runs of up to RUN elements, each sorted by a workgroup, then merged in pairs; where only the
+    first few are asked for runs are short, and no more of them are merged."""
     rows, n = key.shape
     if rows * n == 0:
         return key[:, :first].to(dt.int64)
-    runs = 1
-    while runs * RUN < n:
+    size, runs = min(RUN, max(1 << (4 * first - 1).bit_length(), SHORT)), 1
+    while runs * size < n:
         runs *= 2
-    size = RUN if runs > 1 else n
+    size = size if runs > 1 else n
     whole = mv.pad(key, ((0, 0), (0, runs * size - n)), np.iinfo(np.int32).max)
     order = apply(sort_runs, (whole.reshape(rows * runs, size),))
     if runs > 1:
         order = order.reshape(rows, runs, size) + el.iota((runs, 1), key.device) * size
     while runs > 1:
         runs //= 2
+        order = order.reshape(rows * 2 * runs, -1)[:, :first]
         order = apply(merge_runs, (whole, order.reshape(rows * runs, -1)))
     return order.reshape(rows, -1)[:, :first]
 
@@ -138,8 +141,8 @@ def _runs_plan(call: KernelCall) -> tuple[Constants, Grid]:
 
 
 def _merge_plan(call: KernelCall) -> tuple[Constants, Grid]:
-    size, ((_, row), _) = math.prod(call.shape), call.operands
-    return {"SIZE": size, "ROW": row, "L": call.shape[1] // 2}, in_a_line(-(-size // 256))
+    size, ((rows, _), (runs, n)) = math.prod(call.shape), call.operands
+    return {"SIZE": size, "RUNS": runs // rows, "L": n // 2}, in_a_line(-(-size // 256))
 
 
 def _search_plan(call: KernelCall) -> tuple[Constants, Grid]:

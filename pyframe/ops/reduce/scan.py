@@ -25,16 +25,22 @@ from pyframe.ops.shape import join, movement as mv
 from pyframe.tensor import Tensor
 
 SUM, PRODUCT, MAXIMUM, LOG_SUM = 0, 1, 2, 3  # KIND in scan.wgsl
+THREADS = 256  # of a workgroup
+FEW_RESULTS = 4  # as in codegen/wgsl/reduction.py
 BLOCK = 1024  # a longer row is scanned in blocks of this size, side by side
 
 
 def _plan(kind: int) -> Any:
     def plan(call: KernelCall) -> tuple[Constants, Grid]:
-        """One workgroup for each row."""
+        """Threads of a workgroup share a row, of four elements each; or each has rows alone."""
         outer, n, inner = call.shape
         rows = outer * inner
-        consts: Constants = {"KIND": kind, "N": n, "INNER": inner, "ROWS": rows}
-        return consts, in_a_line(rows)
+        alone = call.limits.alone and rows >= FEW_RESULTS
+        width = 1 if alone else min(1 << (max(n, 4) - 1).bit_length() - 2, THREADS)
+        consts: Constants = {
+            "KIND": kind, "N": n, "INNER": inner, "ROWS": rows, "WIDTH": width, "ALONE": alone,
+        }  # fmt: skip
+        return consts, in_a_line(-(-rows * width // THREADS))
 
     return plan
 
