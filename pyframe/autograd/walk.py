@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-from pyframe.autograd import anomaly_mode
+from pyframe.autograd import anomaly_mode, repeat
 from pyframe.autograd.graph import GradientEdge, Walk, attached, target
 from pyframe.core import grad_node
 from pyframe.core.dispatch import copy_in, order_like, values_known
@@ -195,7 +195,7 @@ def _walk(
         else:
             pending[key] = old + g
 
-    with set_grad_enabled(create_graph), Walk(starts, useful, slots):
+    def go_back() -> None:
         for start, g in zip(starts, seeds, strict=True):
             send(start, g, False)
         node = None
@@ -249,6 +249,22 @@ def _walk(
             if anomaly_mode.enabled and node is not None:
                 anomaly_mode.explain(node)
             raise
+
+    again = None
+    if goals is None and not create_graph and mode.capture is None and not anomaly_mode.enabled:
+        again = repeat.known(starts, seeds)
+    with set_grad_enabled(create_graph), Walk(starts, useful, slots):
+        found = None if again is None else again.repeated(retain)
+        if found is not None:
+            for leaf, g in found:
+                leaves[id(leaf)], pending[id(leaf)] = leaf, g
+                fresh.add(id(leaf))
+        elif again is None or not again.notes:
+            go_back()
+        else:
+            with again.noting(leaves, pending):
+                go_back()
+            fresh |= set(leaves)  # they are nobody else's
         for key, leaf in leaves.items():
             g = pending[key]
             extra = leaf._hooks

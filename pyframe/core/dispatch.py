@@ -14,7 +14,7 @@ import numpy as np
 from pyframe.core import dtypes as dt, host_memory, op as _op
 from pyframe.core.devices import cpu, device as Device, flush
 from pyframe.core.grad_node import GradNode, split
-from pyframe.core.modes import mode, set_inference
+from pyframe.core.modes import mode, set_inference, unlike
 from pyframe.core.node import Node, Pending, is_array, is_exposed, pending
 from pyframe.core.op import MOVEMENT, REGISTRY, ROUTINE, Op, Turned
 from pyframe.core.sizes import numbers
@@ -222,6 +222,7 @@ def computed(
                 if out is not None:
                     return out
                 break
+        unlike()
         data = on_numpy(op, [n.data for n in nodes], attrs, shape, dtype)
     if op.alias:
         out = new(Node(op, nodes, attrs, shape, dtype, device, data))
@@ -293,7 +294,7 @@ def _later(
     compiler is at hand, it runs with others in one Program, see runtime/host.py."""
     if not mode.records or not can_record():
         return None
-    some = exposed = False
+    exposed, some = False, mode.noting is not None
     for x, n in zip(inputs, nodes, strict=True):
         if not n.dtype.on_plans:
             return None
@@ -328,7 +329,7 @@ def _later(
             out._share(inputs[0], op, attrs)
         else:
             here.waiting.append(weakref.ref(out._storage))
-            if len(here.nodes) > MOST or here.held > HELD:
+            if len(here.nodes) + here.inside > MOST or here.held > HELD:
                 settle()
     if op.differentiable and mode.grad:
         note_history(op, inputs, attrs, out)
@@ -477,12 +478,19 @@ def computes_now(device: Device) -> bool:
 def values_known(x: Tensor) -> bool:
     """Whether the value of `x` may be looked at, and nobody has to be told; where the CPU has only
     recorded it, looking has it computed."""
+    unlike()
     return mode.capture is None and not x._node.device.always_lazy
 
 
 def at_hand(x: Tensor) -> bool:
     """Whether the value of `x` is there, in memory of the host."""
     return mode.capture is None and is_array(x._node)
+
+
+def look(x: Tensor) -> Any:
+    """The array of a value that is at hand, for who decides something by it; None where it is
+    not, or where other values will take the same way."""
+    return x._node.data if mode.noting is None and at_hand(x) else None
 
 
 def runs_kernel(op: Op, device: Device) -> bool:

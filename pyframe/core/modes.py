@@ -118,10 +118,17 @@ class _State(threading.local):
     training: Any = None  # {id of a module: its mode} in this thread alone: nn's Evaluation
     autocast: Any = None  # within pf.autocast: the dtypes that it casts to, see ops/api/autocast.py
     trace: Any = None  # what was recorded for the CPU, see core/trace.py
+    noting: Any = None  # while a subgraph of it is noted, see tensor/subgraph.py
     capture: Recorder | None = None  # while there is one, every device is lazy
 
 
 mode = _State()
+
+
+def unlike() -> None:
+    """What happens now depends on more than the kinds of values: it is no subgraph."""
+    if mode.noting is not None:
+        mode.noting.failed = True
 
 
 inferring = 0  # threads that are in inference mode; while there are none, nothing else is asked

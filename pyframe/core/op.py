@@ -224,6 +224,8 @@ def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
     if type(value) is SymbolicScalar:
         if mode.capture is not None:
             return mode.capture.constant(value, dtype, device)
+        if mode.noting is not None:
+            return mode.noting.constant(value, dtype)
         value = hint(value)
     if type(value) is SymbolicSize:
         return Node(CONST, (), (value,), (), dtype, device)

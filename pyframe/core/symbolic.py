@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.core.modes import mode
+from pyframe.core.modes import mode, unlike
 from pyframe.core.sizes import changes
 
 
@@ -50,20 +50,22 @@ class SymbolicScalar:
         """The number itself, which ends the capture: what code does with it is not seen."""
         if mode.capture is not None:
             mode.capture.give_up(f"needs the value of a number that changes, now {self._hint!r}")
+        unlike()
         return self._hint
 
     def _guarded(self, fn: Callable[..., Any], *args: Any) -> Any:
         """The answer of `fn` about this number, on which a replay relies from now on."""
         args = tuple([int(a) if changes(a) else a for a in args])  # the capture is for this size
         answer = fn(self._hint, *map(hint, args))
-        if mode.capture is None:
+        recorder = mode.capture or mode.noting
+        if recorder is None:
             return answer
         if not self._args and type(args[0] if args else None) is not SymbolicScalar:
             get: Any = lambda get=self._fn: fn(get(), *args)  # noqa: E731
         else:
             get = lambda: fn(evaluate(self), *map(evaluate, args))  # noqa: E731
         get.question = fn, self, *args  # the same as data, for `formula`
-        return mode.capture.watch(get, answer)
+        return recorder.watch(get, answer)
 
     def __format__(self, spec: str) -> str:
         return format(self._concrete(), spec)
@@ -147,7 +149,8 @@ def _made(fn: Callable[..., Any], *args: Any) -> Any:
     """What an operator gives, or NotImplemented for operands that are no numbers."""
     if not all(a is None or is_number(hint(a)) for a in args):
         return NotImplemented
-    if mode.capture is None or not mode.capture.replays:  # another thread has come upon it
+    recorder = mode.capture or mode.noting
+    if recorder is None or not recorder.replays:  # another thread has come upon it
         return fn(*map(hint, args))
     out = SymbolicScalar(fn, *args)
     return out if is_number(out._hint) else out._concrete()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyframe.core.devices import cpu
+from pyframe.core.locks import lock
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Pending, Storage, recorded_in, set_recorded_in
 from pyframe.core.op import CONST
@@ -23,7 +24,10 @@ HELD = 1 << 28  # bytes of what was there already that a trace holds
 class Trace:
     """The ops that a thread has recorded since it last computed some, in their order."""
 
-    __slots__ = ("failed", "held", "index", "key", "moved", "nodes", "open", "waiting", "written")
+    __slots__ = (
+        "calls", "failed", "held", "index", "inside", "key", "moved", "nodes", "open", "waiting",
+        "written",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []  # operands first: results, and what was there already
@@ -33,21 +37,39 @@ class Trace:
         self.waiting: list[weakref.ref[Storage]] = []  # storages with recorded values
         # by id, storages that are written to and hold a value, with what they hold
         self.written: dict[int, tuple[weakref.ref[Storage], Node]] = {}
+        # subgraphs that are recorded as one, see tensor/subgraph.py: where the results of each
+        # stand, what it is, what comes in, the results
+        self.calls: list[tuple[int, Any, list[Node], list[Node]]] = []
+        self.inside = 0  # their nodes
         self.held = 0  # bytes of what was there already
         self.open = True
         self.failed = False
 
     def add(self, n: Node, what: tuple[Any, ...]) -> int:
         """Note a node, which is `what`; where it stands."""
+        self.note(what)
+        at = self.index[id(n)] = len(self.nodes)
+        self.nodes.append(n)
+        return at
+
+    def note(self, what: tuple[Any, ...]) -> None:
+        """Note the number of what comes next."""
         number = _numbers.get(what)
         if number is None:
             if len(_numbers) >= 1 << 16:
                 _numbers.clear()  # what they were is forgotten, no number comes again
             number = _numbers[what] = next(_count)
-        at = self.index[id(n)] = len(self.nodes)
-        self.nodes.append(n)
         self.key.append(number)
-        return at
+
+    def whole(self) -> list[Node]:
+        """All nodes in their order, those within calls too."""
+        order: list[Node] = []
+        start = 0
+        for at, graph, values, results in self.calls:
+            order += self.nodes[start:at]
+            order += graph.expand(list(values), results)
+            start = at + len(results)
+        return order + self.nodes[start:]
 
     def operand(self, n: Node) -> int:
         """Where an operand stands; of a view of all of a value, that is read where it lies."""
@@ -100,6 +122,7 @@ class Trace:
             yield
             if not self.failed:  # let go of all that it held
                 self.nodes, self.index, self.waiting, self.written = [], {}, [], {}
+                self.calls = []
         except Exception:
             self.failed = True
             raise
@@ -160,6 +183,17 @@ class Recording:
 
     def __init__(self) -> None:
         self.open = {}
+        self._lock = lock()
+        self._wanted = 0
+
+    def of_all(self, on: bool) -> None:
+        """Record also what is small, in any thread, until all who wanted it say `on` no more."""
+        with self._lock:
+            self._wanted += 1 if on else -1
+            if on and self._wanted == 1:
+                self._usual, self.least = self.least, 0
+            elif not self._wanted:
+                self.least = self._usual
 
 
 recording = Recording()

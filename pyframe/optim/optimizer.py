@@ -25,6 +25,7 @@ from pyframe.core.grad_node import RemovableHandle
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.symbolic import SymbolicScalar, calculate, is_number, log
 from pyframe.tensor import Tensor
+from pyframe.tensor.subgraph import Given, Noting, may_repeat
 
 __all__ = [
     "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
@@ -434,7 +435,9 @@ class Optimizer:
                     self._part(group["params"], params)
                 if params:
                     try:
-                        if mode.capture is None or self._is_made_here():
+                        if mode.capture is None:
+                            self._update_again(i, params)
+                        elif self._is_made_here():
                             self._update(group, params)
                         else:
                             options = _Live(self, i)
@@ -449,6 +452,50 @@ class Optimizer:
                 before.again(found)
         pf.flush()
         return loss
+
+    def _update_again(self, i: int, params: list[Tensor]) -> None:
+        """`_update` of a group: on the CPU, once it was done for tensors like these, as one
+        subgraph, to which options that are numbers are given anew."""
+        group, given = self.param_groups[i], self._given(i, params)
+        if given is None:
+            self._update(group, params)
+            return
+        known = self.__dict__.setdefault("_updates", {}).setdefault(tuple(given.kinds), [])
+        for graph in known:
+            if graph is not None and graph.call(given) is not None:
+                return
+        if None in known or len(known) >= 8:
+            self._update(group, params)
+            return
+        options, noting = _Live(self, i), Noting(given)
+        with noting:
+            self._update(options, params)
+            tell = options.kinds()
+            noting.watch(tell, tell())
+        after = self._given(i, params)  # its state is made by the first step
+        same = after is not None and [*map(id, after.tensors)] == [*map(id, given.tensors)]
+        known.append(noting.finish([]) if same else None)
+
+    def _given(self, i: int, params: list[Tensor]) -> Given | None:
+        """What an update of parameters of the CPU is given; None where it is not recorded as a
+        whole."""
+        if mode.trace is None or mode.grad or self._before is not None or not may_repeat():
+            return None
+        if not type(self).__module__.startswith("pyframe.optim."):
+            return None
+        if any(_has_tensors(v) for k, v in self.param_groups[i].items() if k != "params"):
+            return None
+        given = Given(i)
+        kinds, add = given.kinds, given.add
+        for p in params:
+            entries = self.state[p]
+            kinds.append(tuple(entries))
+            for x in (p, p.grad, *entries.values()):
+                at = add(x) if isinstance(x, Tensor) and not x._view_chain else None
+                if at is None:
+                    return None
+                kinds.append(at)
+        return given if given.wide and not given.exposed else None
 
     @property
     def skips_on_device(self) -> bool:
@@ -740,6 +787,12 @@ class Optimizer:
 
 
 OPTIMIZERS.append(Optimizer)
+
+
+def _has_tensors(option: Any) -> bool:
+    if isinstance(option, (tuple, list)):
+        return any(map(_has_tensors, option))
+    return isinstance(option, Tensor)
 
 
 def _number(option: Any) -> Any:

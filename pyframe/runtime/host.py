@@ -145,6 +145,11 @@ def _settle(n: Node, data: Any, inputs: tuple[Node, ...] = ()) -> None:
 def _needed(graph: _Graph) -> list[Node]:
     """The nodes that the roots need, in their order."""
     index, nodes = graph.trace.index, graph.trace.nodes
+    if graph.trace.calls:
+        nodes = graph.trace.whole()
+        index = {}
+        for at, n in enumerate(nodes):
+            index.setdefault(id(n), at)
     wanted = bytearray(len(nodes))
     for n in graph.roots:
         wanted[index[id(n)]] = 1

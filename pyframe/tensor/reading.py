@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyframe.core.modes import mode
+from pyframe.core.modes import mode, unlike
 from pyframe.core.trace import settle
 from pyframe.tensor.view_chain import cut_array
 
@@ -20,6 +20,7 @@ def host(self: Tensor) -> np.ndarray:
     """The value of a tensor: its memory on the CPU, a copy of it elsewhere."""
     if mode.capture is not None:
         mode.capture.read(self)  # ends it: what is read may decide what is done next
+    unlike()
     node = self._value()
     if not node.device.always_lazy:
         return _data(self, node)

@@ -111,6 +111,17 @@ def _is_alone(x: Tensor) -> bool:
     )
 
 
+def may_write_later(x: Tensor) -> bool:
+    """Whether a write to it that is like others before may be recorded without a word."""
+    n = x._node
+    return (
+        _is_alone(x)
+        and x._storage.version != UNCOUNTED
+        and x._creation is None
+        and (type(n) is Pending or n.data.flags.writeable)
+    )
+
+
 def _change_later(self: Tensor, value: Tensor, temporary: bool) -> None:
     """Record the write on the CPU: the memory holds the value once it is computed."""
     storage, old, new = self._storage, self._node, value._node

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply, at_hand
+from pyframe.core.dispatch import apply, look
 from pyframe.core.op import ROUTINE, Op
 from pyframe.nn.functional.activation import logsigmoid
 from pyframe.nn.functional.distance import at_least, pairwise_distance
@@ -135,7 +135,7 @@ def _picked(
     target = checked_classes(f"{name}: target", target, n, ignore_index, of=of)
     # ignore_index is -100 in nearly all programs, and then no valid class is ever ignored unless
     # a target says so; only the CPU can look without waiting
-    if at_hand(target) and not (target._node.data == ignore_index).any():
+    if (data := look(target)) is not None and not (data == ignore_index).any():
         kept, safe = None, target
     else:
         kept = el.ne(target, ignore_index)

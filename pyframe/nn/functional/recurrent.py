@@ -10,6 +10,7 @@ Rows lie as in a PackedSequence, step by step: (T * B, …) where all sequences 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, overload
@@ -17,7 +18,7 @@ from typing import Any, overload
 from pyframe.autograd.function import Function
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.core.modes import is_grad_enabled
+from pyframe.core.modes import is_grad_enabled, mode
 from pyframe.core.sizes import changes
 from pyframe.nn.functional.dropouts import dropout as _dropout
 from pyframe.nn.functional.linear_maps import linear
@@ -29,6 +30,7 @@ from pyframe.ops.math import elementwise as el
 from pyframe.ops.reduce import reductions as rd
 from pyframe.ops.shape import join, movement as mv
 from pyframe.tensor import Tensor
+from pyframe.tensor.subgraph import repeated
 
 __all__ = [
     "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
@@ -316,6 +318,16 @@ def _walk(
     return steps.joined(kept) if keep else None, steps.joined(hs), steps.joined(cs)
 
 
+def _walk_again(keep: bool, cell: _Cell, steps: _Steps, *tensors: Any) -> tuple[Any, ...]:
+    """`_walk`, as one subgraph where the CPU records it again."""
+    walk: Any = functools.partial(_walk, keep, cell, steps)
+    return repeated(("walk", keep, *_what(cell, steps)), walk, *tensors)
+
+
+def _what(cell: _Cell, steps: _Steps) -> tuple[Any, ...]:
+    return (cell, type(steps), steps.reverse, *steps.rows)
+
+
 def _fit(h: Tensor, h0: Tensor, n: int) -> Tensor:
     """The first n rows of h, and of h0 those that are missing."""
     there = h.shape[0]
@@ -333,7 +345,7 @@ class _Walk(Function):
     @staticmethod
     def forward(ctx: Any, cell: _Cell, steps: _Steps, *tensors: Any) -> tuple[Any, ...]:
         """(kept, h, c) of all rows."""
-        found = _walk(True, cell, steps, *tensors)
+        found = _walk_again(True, cell, steps, *tensors)
         ctx.cell, ctx.steps = cell, steps
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors if cell.from_dh else (None, *tensors[1:]), *found)
@@ -343,38 +355,51 @@ class _Walk(Function):
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         """None twice, and the gradients of `_walk`'s tensors."""
         cell, steps = ctx.cell, ctx.steps
-        x, h0, c0, w, b, v, kept, hs, cs = ctx.saved_tensors
-        of_kept, of_hs, of_cs = [None if g is None else steps.stored(g) for g in grads]
-        h = steps.before(h0, hs), hs
-        c = None if cs is None else (steps.before(c0, cs), cs)
-        slopes = cell.slopes(x, kept, h, c)
-        dh = dc = None
-        found, of_h = [], []
-        dh0: list[Any] = []
-        dc0: list[Any] = []
-        for start, n in reversed(steps.rows):
-            dh, dc = _back_to(dh, n, dh0), _back_to(dc, n, dc0)
-            here = [None if g is None else mv.part(g, 0, start, n) for g in (of_hs, of_cs, of_kept)]
-            dh, dc = _plus(here[0], dh), _plus(here[1], dc)
-            if dh is None:
-                dh = mv.part(hs, 0, start, n).new_zeros(n, hs.shape[1])
-            if v is not None:
-                of_h.append(dh)
-                dh = matmul(dh, v)
-            dp, rest, dc = cell.back([mv.part(s, 0, start, n) for s in slopes], dh, dc)
-            dp = _plus(dp, here[2])
-            found.append(dh if cell.from_dh else dp)
-            dh = _plus(matmul(dp, w), rest)
-        back = found if steps.reverse else found[::-1]
-        dx, dp = cell.finish(slopes, join.cat(back), of_kept)
-        dw = matmul(mv.transpose(dp, 0, 1), h[0])
-        dv = None
+        given = (*grads, *ctx.saved_tensors)
+        back: Any = functools.partial(_walk_back, cell, steps)
+        if mode.grad:
+            return None, None, *back(*given)
+        return None, None, *repeated(("back", *_what(cell, steps)), back, *given)
+
+
+def _walk_back(
+    cell: Any, steps: _Steps, of_kept: Any, of_hs: Any, of_cs: Any, x: Any, h0: Tensor, c0: Any,
+    w: Tensor, b: Any, v: Any, kept: Any, hs: Tensor, cs: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """The gradients of `_walk`'s tensors, given those of its results."""
+    of_kept, of_hs, of_cs = [
+        None if g is None else steps.stored(g) for g in (of_kept, of_hs, of_cs)
+    ]
+    h = steps.before(h0, hs), hs
+    c = None if cs is None else (steps.before(c0, cs), cs)
+    slopes = cell.slopes(x, kept, h, c)
+    dh = dc = None
+    found, of_h = [], []
+    dh0: list[Any] = []
+    dc0: list[Any] = []
+    for start, n in reversed(steps.rows):
+        dh, dc = _back_to(dh, n, dh0), _back_to(dc, n, dc0)
+        here = [None if g is None else mv.part(g, 0, start, n) for g in (of_hs, of_cs, of_kept)]
+        dh, dc = _plus(here[0], dh), _plus(here[1], dc)
+        if dh is None:
+            dh = mv.part(hs, 0, start, n).new_zeros(n, hs.shape[1])
         if v is not None:
-            back = of_h if steps.reverse else of_h[::-1]
-            dv = matmul(mv.transpose(join.cat(back), 0, 1), cell.hidden(kept, cs))
-        db = None if b is None else rd.sum(dp, 0)
-        dh, dc = _back_to(dh, None, dh0), _back_to(dc, None, dc0)
-        return None, None, dx, dh, dc, dw, db, dv
+            of_h.append(dh)
+            dh = matmul(dh, v)
+        dp, rest, dc = cell.back([mv.part(s, 0, start, n) for s in slopes], dh, dc)
+        dp = _plus(dp, here[2])
+        found.append(dh if cell.from_dh else dp)
+        dh = _plus(matmul(dp, w), rest)
+    back = found if steps.reverse else found[::-1]
+    dx, dp = cell.finish(slopes, join.cat(back), of_kept)
+    dw = matmul(mv.transpose(dp, 0, 1), h[0])
+    dv = None
+    if v is not None:
+        back = of_h if steps.reverse else of_h[::-1]
+        dv = matmul(mv.transpose(join.cat(back), 0, 1), cell.hidden(kept, cs))
+    db = None if b is None else rd.sum(dp, 0)
+    dh, dc = _back_to(dh, None, dh0), _back_to(dc, None, dc0)
+    return dx, dh, dc, dw, db, dv
 
 
 def _back_to(d: Any, n: int | None, aside: list[Any]) -> Any:
@@ -425,7 +450,7 @@ def _network(
             if is_grad_enabled() and any(t is not None and t.requires_grad for t in given):
                 _, h, c = _Walk.apply(cell, steps, *given)
             else:
-                _, h, c = _walk(False, cell, steps, *given)
+                _, h, c = _walk_again(False, cell, steps, *given)
             outs.append(steps.left(h))
             hs.append(steps.last(h))
             cs.append(None if c is None else steps.last(c))

@@ -19,7 +19,7 @@ from pyframe.core import devices as _device, dispatch as _dispatch, dtypes as dt
 from pyframe.core.devices import device as Device, resolve
 from pyframe.core.dispatch import apply, computes_now, outside
 from pyframe.core.locks import lock
-from pyframe.core.modes import mode, no_grad
+from pyframe.core.modes import mode, no_grad, unlike
 from pyframe.core.node import Node
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
@@ -138,6 +138,7 @@ class Generator:
     def _bits(self, shape: tuple[int, ...], device: Device) -> Tensor:
         state = self._state(device)
         if computes_now(device):  # the same, without an op for each step
+            unlike()
             words = state._node.data
             bits = mathfn.philox_bits(words[0], words[1], words[2], shape)
             words[2] += 1
@@ -180,6 +181,7 @@ class Generator:
         return mathfn.philox_block(*self._drawn_on_host())
 
     def _drawn_on_host(self) -> tuple[int, int, int]:
+        unlike()
         if mode.capture is not None:
             mode.capture.drawn_on_host()
         with _DRAWING:

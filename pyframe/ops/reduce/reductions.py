@@ -11,7 +11,7 @@ import numpy as np
 from pyframe.codegen.numpy import routines, sums
 from pyframe.codegen.numpy.sums import ALONE, BLOCK, FEW, ONES, TERMS, sum_calls
 from pyframe.core import dtypes as dt, op as _op
-from pyframe.core.dispatch import apply, at_hand, carry_out
+from pyframe.core.dispatch import apply, at_hand, carry_out, look
 from pyframe.core.modes import mode
 from pyframe.core.op import REDUCTION, ROUTINE, Combine, Op
 from pyframe.core.sizes import number
@@ -443,10 +443,8 @@ def _deviation(
     variance, middle = _moments(name, input, dim, unbiased, keepdim, correction)
     if input.dtype not in (dt.float32, dt.bfloat16, dt.complex64) or not input.numel():
         return root(variance), middle
-    if at_hand(variance):
-        value = variance._node.data
-        if ((value > 1e-28) & (value < 1e38)).all():
-            return root(variance), middle
+    if (value := look(variance)) is not None and ((value > 1e-28) & (value < 1e38)).all():
+        return root(variance), middle
     x = widened(input)
     axes = axes_of(name, input, None if isinstance(dim, bool) else dim)
     largest = amax(el.abs(x.detach()), axes, True)
