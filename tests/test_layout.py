@@ -31,6 +31,7 @@ LAYERS = [
     runtime
     capture
     random fft linalg special func
+    distributed
     io utils nn optim data distributions metrics vision tools masked signal
     amp gpu profiler plot
     train

@@ -55,6 +55,9 @@ class Capture:
         self.born: set[int] = set()  # the ids of tensors that were made here
         self.checks: deferred.Checks | None = None  # on the CPU
         self.checked: set[tuple[Any, ...]] = set()  # (node, …) of what was checked already
+        # the last work of several processes on each device: all are done, in their order
+        self.collectives: dict[Device, Node] = {}
+        self.unseen: dict[Node, Storage] = {}  # of those that nobody else holds
         self.locks: list[Any] = []  # held until what the run has written is settled
         self.watching = contextlib.ExitStack()  # what the run is observed by
         self.broken = ""  # why it cannot be replayed
@@ -246,6 +249,11 @@ class Capture:
             if s.node is not before and s.node.data is not None:  # that is another's value
                 self.copy(s)
         out = [s for s in found.values() if s.node.data is None]
+        if self.collectives:  # other processes wait for those that nobody here looks at
+            known = set(toposort([s.node for s in out]))
+            left = [n for n in self.collectives.values() if n.data is None and n not in known]
+            self.unseen = {n: self.unseen.get(n) or Storage(n) for n in left}
+            out += self.unseen.values()
         nodes: set[int] = set()
         for s in out:  # each has memory of its own
             if id(s.node) in nodes:

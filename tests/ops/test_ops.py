@@ -87,7 +87,8 @@ def test_a_gradient_goes_back_to_the_device(gpu: str) -> None:
 
 def test_every_op_has_a_row() -> None:
     rows = {r.name.partition(":")[0] for r in ROWS}
-    ops = {n.partition(":")[0] for n in REGISTRY if not re.fullmatch(r"cat\d+", n)}
+    # collectives have tests of their own, in jobs of several processes
+    ops = {n.partition(":")[0] for n in REGISTRY if not re.fullmatch(r"cat\d+|collective", n)}
     assert ops - rows - INTERNAL == set()
 
 

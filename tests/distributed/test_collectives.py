@@ -1,0 +1,116 @@
+"""pyframe.distributed: collectives against NumPy in jobs of up to four processes, and how jobs end
+in which something goes wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import pyframe as pf
+from pyframe import distributed as dist
+from tests.distributed.jobs import done, job, mpiexec
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4])
+def test_collectives_are_numpys(n: int) -> None:
+    text = done(n, "collectives.py")
+    assert sorted(text.split("\n")[:-1]) == [f"rank {r} of {n or 1} is done" for r in range(n or 1)]
+
+
+def test_collectives_of_tensors_on_a_gpu(gpu: str) -> None:
+    mpiexec()
+    assert done(2, "collectives.py", "gpu").count("is done") == 2
+
+
+def begun(then: str) -> str:
+    return f"""
+import os, signal, sys, time
+import pyframe as pf
+from pyframe import distributed as dist
+dist.init_process_group("mpi")
+rank = dist.get_rank()
+dist.barrier()
+{then}
+"""
+
+
+DIFFERS = r"rank 0 calls all_reduce \(sum\) of float32 \[3\], rank 2 all_reduce .*\[4\]"
+HANGS = """
+if rank == 0: signal.pause()
+dist.barrier()
+"""
+FAULTS = {  # what happens in a job of three, and what it says
+    "raises": ("if rank == 1: raise ValueError('no more data')\ndist.barrier()",
+               "rank 1 of 3 ended the job with ValueError: no more data"),
+    "is killed": ("if rank == 2: os.kill(os.getpid(), 9)\ndist.all_reduce(pf.ones(3))",
+                  "rank 2 ended the job: it was killed"),
+    "exits": ("if rank == 1: sys.exit(3)\ndist.all_reduce(pf.ones(3))",
+              r"all_reduce: rank \d waits for rank 1, which ended"),
+    "differs": ("dist.all_reduce(pf.ones(3 + (rank == 2)))", DIFFERS),
+    "hangs": (HANGS, r"barrier: rank \d waited .* for rank 0, which did not come"),
+    "is missed": ("if rank == 2: signal.pause()\ndist.monitored_barrier(timeout=0.5)",
+                  r"\[Rank 0\]: Rank 2 failed to pass monitoredBarrier in 500 ms"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_a_process_that_fails_ends_the_job(what: str) -> None:
+    then, said = FAULTS[what]
+    ran = job(3, begun(then), env={"PYFRAME_DISTRIBUTED_TIMEOUT": "1"})
+    assert ran.returncode != 0
+    assert re.search(said, ran.stderr), ran.stderr
+    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert then not in left
+
+
+def test_what_was_started_alone_is_a_world_of_one() -> None:
+    dist.init_process_group("nccl")
+    try:
+        assert (dist.get_rank(), dist.get_world_size(), dist.get_backend()) == (0, 1, "mpi")
+        x = pf.ones(3)
+        dist.all_reduce(x)
+        assert x.tolist() == [1, 1, 1]
+        group = dist.new_group([0])
+        dist.broadcast(x, 0, group=group)
+        with pytest.raises(ValueError, match="twice"):
+            dist.init_process_group()
+        with pytest.raises(ValueError, match="Cannot use ReduceOp.BAND with float32"):
+            dist.all_reduce(x, dist.ReduceOp.BAND)
+        with pytest.raises(TypeError, match="Expected parameter of type torch.Tensor"):
+            dist.all_reduce([x])  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"makes one of \[1, 3\] or \[3\], got \[2\]"):
+            dist.all_gather_into_tensor(pf.ones(2), x)
+    finally:
+        dist.destroy_process_group()
+    with pytest.raises(ValueError, match="has not been initialized"):
+        dist.get_rank()
+    with pytest.raises(ValueError, match="unknown backend 'smoke'"):
+        dist.init_process_group("smoke")
+
+
+def test_processes_that_no_mpiexec_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match="python -m pyframe launch -n 2"):
+        dist.init_process_group("gloo", rank=0, world_size=2)
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(RuntimeError, match="4 processes are asked for"):
+        dist.init_process_group()
+
+
+def test_a_job_without_mpi4py_says_what_to_install() -> None:
+    program = """
+import sys
+sys.modules["mpi4py"] = None
+from pyframe import distributed
+distributed.init_process_group()
+"""
+    env = {"PMI_RANK": "0", "PMI_SIZE": "2"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | env, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    (line,) = [x for x in ran.stderr.split("\n") if x.startswith("RuntimeError")]
+    assert "needs mpi4py and an MPI: pip install -e '.[mpi]', which brings both" in line
