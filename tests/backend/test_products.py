@@ -90,7 +90,12 @@ def test_what_fuses(variant: str, gpu: str) -> None:
     want = np.maximum(a, 0) @ (2 * b) + c
     np.testing.assert_array_equal(z.cpu(), want)
     np.testing.assert_array_equal(y.cpu(), np.maximum(want, 0))
+    heads = ints(2, 3, 5, 8, seed=4)  # beside each other, as those of attention are
+    joined = pf.tensor(heads, device=gpu).transpose(1, 2).reshape(10, 24)
+    want = heads.transpose(0, 2, 1, 3).reshape(10, 24)
     s = ints(24, 24, seed=3)
+    np.testing.assert_array_equal((joined @ pf.tensor(s, device=gpu)).cpu(), want @ s)
+    np.testing.assert_array_equal((joined.T @ joined).cpu(), want.T @ want)
     t = pf.tensor(s, device=gpu)
     np.testing.assert_array_equal((t @ t.T + t).cpu(), s @ s.T + s)
 

@@ -605,7 +605,7 @@ def _layout(name: str, e: Expr) -> Operand:
         return min(steps, default=1 << 40)
 
     along = 1 if step(1) < step(2) else 2
-    plain = [x for x in terms if x.op == "index" and x.value == along]
+    plain = [x for x in terms if _goes_on(x, along)]
     others = [x for x in terms if x not in plain]
     four = (
         len(loads) == len(plain) == 1
@@ -613,7 +613,7 @@ def _layout(name: str, e: Expr) -> Operand:
         and (main.dtype.storage, main.dtype.compute) in VECTORS
         and not any(isinstance(i, (Valid, Apply)) and index_map_of(i) for i in e.code)
         and divides(4, e.shape[along])
-        and all(along not in scalars.axes_of(x) and divides(4, _factor(x)) for x in others)
+        and all(_stays(x, along) and divides(4, _factor(x)) for x in others)
     )  # fmt: skip
     return Operand(name, along, four)
 
@@ -621,6 +621,23 @@ def _layout(name: str, e: Expr) -> Operand:
 def _summands(x: Scalar) -> list[Scalar]:
     """What a position is the sum of."""
     return [y for a in x.args for y in _summands(a)] if x.op == "add" else [x]
+
+
+def _goes_on(x: Scalar, along: int) -> bool:
+    """Whether it grows by one within each four indices along an axis from a multiple of 4 on."""
+    if x.op == "rem" and x.args[1].op == "const" and divides(4, x.args[1].value):
+        return _goes_on(x.args[0], along)
+    return x.op == "index" and x.value == along
+
+
+def _stays(x: Scalar, along: int) -> bool:
+    """Whether it is the same for each four such indices."""
+    if along not in scalars.axes_of(x):
+        return True
+    if x.op not in ("mul", "div", "rem") or x.args[1].op != "const":
+        return False
+    whole = x.op == "div" and divides(4, x.args[1].value) and _goes_on(x.args[0], along)
+    return whole or _stays(x.args[0], along)
 
 
 def _factor(x: Scalar) -> Any:
