@@ -25,6 +25,8 @@ from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Shap
 
 MAX_CODE = 200  # instructions in one expression: beyond it a value is stored instead
 RECOMPUTE = 4  # instructions that it is cheaper to run again than to store a value
+AGAIN = 16  # the same on a GPU, whose memory is slower than it computes,
+PRIMITIVES = 80  # and the primitives that these may be
 MAX_REDUCTION = 100  # instructions and views in a kernel that reduces: long loops compile slowly
 SMALL = 1 << 12  # elements of which it does not matter how they are walked
 ONE_GROUP = 1 << 17  # elements that one workgroup may reduce to a scalar by itself
@@ -343,6 +345,7 @@ class Stored:
         count = len(order.nodes)
         self.nodes = {k for k in order.roots if order.nodes[k].data is None}
         self.cost = [0] * count  # instructions that computing it inside a consumer takes
+        self.work = [0] * count  # the same in primitives, which it is for GPUs
         self.loads: list[frozenset[int]] = [frozenset()] * count  # the buffers that this reads
         self.changing = sizes.present() is not None  # whether lengths may
         self.drawn: set[int] = set()  # what no walk over an axis is to compute again
@@ -366,20 +369,32 @@ class Stored:
     def pays(self, k: int, users: int) -> bool:
         """Whether elementwise node `k` is better stored: several read it and computing it anew
         costs more than reading it, or its expression is too long for one kernel."""
-        again = 1 if self.limits.calls else RECOMPUTE
+        again = 1 if self.limits.calls else RECOMPUTE if self.limits.host else self.again(k)
         if self.changing and self.is_drawn(k):
             self.drawn.add(k)
             return True
         return (users > 1 and self.cost[k] > again) or self.cost[k] > MAX_CODE
 
+    def again(self, k: int) -> int:
+        """How many instructions a GPU runs again rather than store node `k`: many if they are cheap
+        and load one large buffer, so that each user loads no more than if it is stored."""
+        size = number(math.prod(self.order.nodes[k].shape))
+        read = [number(math.prod(self.order.nodes[i].shape)) for i in self.loads[k]]
+        cheap = self.work[k] <= PRIMITIVES and sum(2 * n >= size for n in read) <= 1
+        return AGAIN if cheap else RECOMPUTE
+
     def is_drawn(self, k: int) -> bool:
         """Whether it is of a length that changes, and of very many primitives, as random bits are:
         a walk over such an axis keeps nothing in registers for the next one."""
+        return is_symbolic(self.order.nodes[k].shape) and self.primitives(k) > MANY
+
+    def primitives(self, k: int) -> int:
+        """How many it takes for an element, beside those of its operands."""
         n, op = self.order.nodes[k], self.order.nodes[k].op
-        if not is_symbolic(n.shape) or op is None or op.scalar is None:
-            return False
+        if op is None or op.scalar is None:
+            return 0
         types = tuple([x.dtype.compute or "f32" for x in n.inputs])
-        return scalar.primitives(op.scalar, types, n.dtype.compute or "f32") > MANY
+        return scalar.primitives(op.scalar, types, n.dtype.compute or "f32")
 
     def store_operands(self, k: int, heavy: set[int]) -> None:
         """Store what reduction or routine `k` should not compute for itself: an operand with a
@@ -412,7 +427,7 @@ class Stored:
         """Note what node `k` costs and reads when a consumer computes it."""
         n = self.order.nodes[k]
         if not self.order.computed(k) or k in self.nodes:
-            self.cost[k] = 1
+            self.cost[k] = self.work[k] = 1
             self.loads[k] = frozenset(() if n.op is CONST else (k,))
             self.looping.discard(k)
             return
@@ -421,6 +436,7 @@ class Stored:
         step = 1 if op.kind != MOVEMENT else 0 if _fill(n) is None else 3
         self.cost[k] = min(step + sum(self.cost[i] for i in inputs), 10**6)
         self.loads[k] = self.reads(k)
+        self.work[k] = min(self.primitives(k) + sum(self.work[i] for i in inputs), 10**6)
         dtypes = [self.order.nodes[i].dtype for i in inputs]
         if _loops(op, dtypes, n.dtype) or any(i in self.looping for i in inputs):
             self.looping.add(k)
