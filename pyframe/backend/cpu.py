@@ -142,7 +142,7 @@ class Code:
         for k, (x, start, size) in enumerate(zip(launches, starts, sizes, strict=True)):
             at = count = first + 8 * start
             if x.function >= 0:
-                many[k] = functions[x.function].units
+                many[k] = max(functions[x.function].units, 0)
                 code, count = self.compiled[x.function], counts + 8 * k
                 entries.append((code.address, count, at, size - 1))
             else:

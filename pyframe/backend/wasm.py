@@ -99,8 +99,8 @@ class Compiler:
         """Compile. UnsupportedKernelError where the browser refuses it."""
         made = self.instance(module(functions, launches), self._library)
         *begins, words = starts(functions, launches)
-        table = np.zeros(words, np.uint32)
-        return Code(table, begins, functools.partial(made.run, self.address(table)))
+        table = np.zeros(words + len(launches), np.uint32)
+        return Code(table, begins, made.run, self.address)
 
     def address(self, array: np.ndarray) -> int:
         """Where its first element lies."""
@@ -123,10 +123,19 @@ class Compiler:
 
 class Code:
     """Launches in a module; `run(first, last)` runs those from `first` on, before `last`, on what
-    stands in `table`: of launch k from `starts[k]` on."""
+    stands in `table`: of launch k from `starts[k]` on. Behind it are their units, if these
+    change."""
 
-    def __init__(self, table: np.ndarray, starts: Sequence[int], run: Any) -> None:
-        self.table, self.starts, self.run = table, starts, run
+    def __init__(
+        self, table: np.ndarray, starts: Sequence[int], function: Any, address: Any
+    ) -> None:
+        self.table, self.starts, self.function, self.address = table, starts, function, address
+        self.run = functools.partial(function, address(table))
+
+    def again(self, units: np.ndarray, words: np.ndarray) -> Code:
+        """The same launches with another table."""
+        table = np.concatenate([words, units]).astype(np.uint32)
+        return Code(table, self.starts, self.function, self.address)
 
 
 def _memory() -> Any:

@@ -629,7 +629,7 @@ def compile(
     line. `explain()` tells of all this.
 
     Sizes that were two others before are symbols in the third capture, which then is for all sizes
-    for which its comparisons of sizes give the same answers (on the native CPU, and on any GPU).
+    for which its comparisons of sizes give the same answers (also on a GPU, and in a page).
     With `dynamic=True` all are, and those that `mark_dynamic` names, as soon as one call has shown
     that replays can follow; with False none is. A number that Python itself wants of a size, as
     `range()` and `len()` do, is captured for each size. TypeError for another `dynamic`. PyTorch's

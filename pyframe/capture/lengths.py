@@ -21,7 +21,6 @@ from pyframe.core import devices
 from pyframe.core.node import Node, Size
 from pyframe.core.op import Turned
 from pyframe.core.sizes import LEAST, Guards, Sizes, asking, numbers, present
-from pyframe.runtime import cpu
 from pyframe.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -220,15 +219,13 @@ class Symbolic:
 
 
 def can_change(tensors: list[Tensor]) -> bool:
-    """Whether sizes of such arguments may be symbols: on a GPU, or on the native CPU as they lie in
+    """Whether sizes of such arguments may be symbols: on a GPU, or on the CPU as they lie in
     memory."""
-    if any(x.device is not devices.cpu for x in tensors):
-        return all(x.device.always_lazy and type(x._view_chain) is not Turned
-                   and (not x._view_chain or is_copied(x)) for x in tensors)  # fmt: skip
-    compiler = cpu.compiler()
-    return (compiler is None or compiler.name == "llvm") and all(
-        type(x._view_chain) is not Turned for x in tensors
-    )
+    if any(type(x._view_chain) is Turned for x in tensors):
+        return False
+    if all(x.device is devices.cpu for x in tensors):
+        return True
+    return all(x.device.always_lazy and (not x._view_chain or is_copied(x)) for x in tensors)
 
 
 def marked(tensors: list[Tensor]) -> set[Place]:

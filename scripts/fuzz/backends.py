@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyframe as pf
-from pyframe.codegen.numpy import plan
+from pyframe.codegen.numpy import plan, sized
 from pyframe.core import dispatch, trace
 from pyframe.runtime import cpu, host
 
@@ -58,11 +58,12 @@ def compiling(generator: Callable[[], Any]) -> Iterator[None]:
     before = cpu.compiler, plan.address
     cpu.compiler = lambda: made  # type: ignore[assignment]
     if made is not None and made.name == "wasm":
-        plan.address = made.address  # type: ignore[attr-defined]
+        plan.address = sized.address = made.address  # type: ignore[attr-defined]
     try:
         yield
     finally:
         cpu.compiler, plan.address = before  # type: ignore[attr-defined]
+        sized.address = plan.address  # type: ignore[attr-defined]
         with suppress(pf.DeviceLostError):
             pf.flush()
 

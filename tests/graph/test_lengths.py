@@ -19,6 +19,7 @@ import pyframe.nn.functional as F
 from pyframe import nn
 from pyframe.capture.compile import CompiledFunction
 from pyframe.capture.lengths import Symbolic
+from pyframe.codegen.numpy import plan, sized
 from pyframe.codegen.numpy.kernels import Lowering
 from pyframe.core.sizes import is_symbolic
 from pyframe.runtime import cpu
@@ -87,6 +88,22 @@ NO_GRADIENTS = {"one hot"}
 def test_so_are_gradients(name: str, device: str) -> None:
     row = PATTERNS[name]
     assert run(row, device, with_gradients).captured <= row.captures + 1
+
+
+@pytest.mark.parametrize("name", [k for k in PATTERNS if k not in NO_GRADIENTS][::4])
+def test_so_is_what_webassembly_gives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wasmtime")
+    from natively import Natively
+
+    made = Natively(relaxed=True)
+    monkeypatch.setattr(cpu, "compiler", lambda: made)
+    for module in (plan, sized):
+        monkeypatch.setattr(module, "address", made.address)
+    row = PATTERNS[name]
+    step = run(row._replace(lengths=row.calls()[:7]), with_gradients)
+    assert step.captured <= row.captures + 1
+    replays = [r for some in step.replays.values() for r in some]
+    assert not any(e.plan.unsupported for r in replays for e in r.executables)
 
 
 # --- programs

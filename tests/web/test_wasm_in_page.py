@@ -78,6 +78,44 @@ def test_a_page_without_webgpu_trains_on_modules(tab: Tab, pyodide_files: None) 
     assert max(launches) > 20
 
 
+LENGTHS = """
+import numpy as np
+import pyframe as pf
+from pyframe import nn
+
+net = nn.Sequential(nn.Linear(6, 16), nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True))
+opt = pf.optim.SGD(net.parameters(), lr=0.1)
+
+def loss(x):
+    return net(x).square().mean() + pf.arange(x.shape[1]).sum() / x.shape[1]
+
+@pf.compile
+def step(x):
+    found = loss(x)
+    opt.zero_grad()
+    found.backward()
+    opt.step()
+    return found.detach()
+
+off, unsupported = 0.0, []
+for n in (4, 6, 9, 5, 17, 30, 12, 33):
+    x = pf.randn(2, n, 6)
+    wanted = loss(x).item()
+    off = max(off, abs(step(x).item() - wanted) / wanted)
+for some in step.replays.values():
+    unsupported += [why for r in some for e in r.executables for why in e.plan.unsupported.values()]
+[step.captured, off, unsupported]
+"""
+
+
+def test_one_capture_is_for_all_lengths(tab: Tab, pyodide_files: None) -> None:
+    tab.add_to_worker("Object.defineProperty(navigator, 'gpu', { value: undefined });")
+    captured, off, unsupported = PythonPage(tab).run(LENGTHS)
+    assert captured == 3
+    assert off < 1e-5
+    assert unsupported == []
+
+
 EAGER = """
 import numpy as np
 import pyframe as pf

@@ -120,12 +120,12 @@ class Values:
     def size(self, x: SymbolicSize, type: str) -> Value:
         """A size that changes, which a binding after the kernel's own holds."""
         number = self.sizes.setdefault(x, len(self.sizes))
-        at = self.const(number, INDEX)
+        at, kind = self.const(number, INDEX), "i64" if type == "i64" else INDEX
         found = self.emit(
-            ("size", number),
-            lambda n: LoadLanes(n, self.bindings, at.id, 0, -1, "i64", INDEX, 1), INDEX, 1, 0,
+            ("size", number, kind),
+            lambda n: LoadLanes(n, self.bindings, at.id, 0, -1, "i64", kind, 1), kind, 1, 0,
         )  # fmt: skip
-        return found if type == INDEX else self.op("cast", found, type=type)
+        return found if type == kind else self.op("cast", found, type=type)
 
     def spread(self, x: Value, lanes: int) -> Value:
         """`x` in this many lanes."""

@@ -166,7 +166,8 @@ class Lowering:
         plan = self.plan
         assert plan.formulas is not None
         assert formula.routine is not None
-        if REGISTRY[formula.routine.name].routine != "gemm.matmul":
+        name, compiler = REGISTRY[formula.routine.name].routine, plan.compiler
+        if name != "gemm.matmul" or compiler is None or compiler.name != "llvm":
             return False
         found = plan.formulas.routine(self.step, lambda: self.planned(formula))
         if found.store < 0:

@@ -94,7 +94,7 @@ class Formulas:
             except UnsupportedKernelError as error:
                 self.unsupported[kernel] = str(error)
                 return -1, kernel
-            self.functions.append(printed._replace(units=0))
+            self.functions.append(printed._replace(units=-1))
             return len(self.functions) - 1, kernel, printed.units, printed.sizes
 
         return self._known(Sized, self.compiled.setdefault(key, []), made)

@@ -4,7 +4,8 @@
 
 `table` is the address of the launches' words, i32 numbers in memory that the caller writes: for a
 lane program the addresses of its bindings and of its params, for a routine its arguments. So a
-module holds for as long as the launches stay what they are, wherever their memory lies.
+module holds for as long as the launches stay what they are, wherever their memory lies. Behind all
+words stand the units of launches, which are read there if their function says -1.
 """
 
 from __future__ import annotations
@@ -43,13 +44,17 @@ def module(
             numbers[function.body] = made.encoded(PARAMS, function.body)
     run = made.function("run", "i32 i32 i32", export=True)
     table, first, last = run.params
-    for n, (launch, start) in enumerate(zip(launches, starts(functions, launches), strict=False)):
+    *begins, words_end = starts(functions, launches)
+    for n, (launch, start) in enumerate(zip(launches, begins, strict=True)):
         if launch.routine:
             read = [load("i32.load", GET[table], 4 * (start + k)) for k in range(launch.words)]
             call = b"".join(read) + CALL[routines[launch.routine]]
         else:
             function = functions[launch.function]
-            call = GET[table] + i32(4 * start) + OP["i32.add"] + i32(0) + i32(function.units)
+            units = i32(function.units)
+            if function.units < 0:
+                units = load("i32.load", GET[table], 4 * (words_end + n))
+            call = GET[table] + i32(4 * start) + OP["i32.add"] + i32(0) + units
             call += CALL[numbers[function.body]]
         after = GET[first] + i32(n) + OP["i32.le_s"] + GET[last] + i32(n) + OP["i32.gt_s"]
         run.code += if_(after + OP["i32.and"], call)

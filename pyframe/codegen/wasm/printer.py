@@ -332,7 +332,8 @@ class Printer:
             found = self._load_masked(s)
         elif s.lanes == 1 or s.stride == 0:
             address, offset = self._address(s)
-            piece = load(_LOADS[s.memory], address, offset)
+            narrow = s.type == lanes.INDEX  # of a size, which is an i64
+            piece = load("i32.load" if narrow else _LOADS[s.memory], address, offset)
             if s.lanes > 1:
                 piece = forms.splat(piece, _raw(s))
             found = _Value("", [piece] * registers(s.type, s.lanes))
@@ -461,12 +462,13 @@ class Printed(NamedTuple):
     """A function of PARAMS, which runs as many units."""
 
     bindings: int
-    units: int
+    units: Any
     body: bytes
+    sizes: tuple[Any, ...] = ()  # of a kernel whose sizes change: what its last binding holds
 
 
 def printed(program: lanes.LaneProgram, relaxed: bool) -> Printed:
     """A lane program as WebAssembly; `relaxed`: the engine has relaxed SIMD."""
     function = Function(0, PARAMS.split())
     Printer(function, program, relaxed).run()
-    return Printed(program.bindings, program.units, function.encode())
+    return Printed(program.bindings, program.units, function.encode(), program.sizes)
