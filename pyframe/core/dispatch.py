@@ -201,7 +201,6 @@ def computed(
     fn = op.numpy
     if fn is None:
         return by_fallback(op, inputs, attrs)
-    data: Any = None
     least = recording.least
     if len(nodes) == 2 and type(fn) is np.ufunc and not attrs:  # most calls: with few steps
         a, b = nodes
@@ -212,18 +211,20 @@ def computed(
                     data = _quiet.run(fn, x, y)
                 except RuntimeError:  # in a finalizer, see `on_numpy`
                     data = None
-                if type(data) is not np.ndarray or data.dtype is not dtype.numpy or dtype.narrow:
-                    data = None
-    if data is None:
-        for n in nodes:
-            if type(n) is Pending or n.data.size >= least:
-                x = y = None  # `is_exposed` counts who holds the array
-                out = _later(op, inputs, attrs, nodes, shape, dtype, device)
-                if out is not None:
+                if type(data) is np.ndarray and data.dtype is dtype.numpy and dtype.narrow is None:
+                    out = made(data, shape, dtype, device)
+                    if mode.grad and op.differentiable:
+                        note_history(op, inputs, attrs, out)
                     return out
-                break
-        unlike()
-        data = on_numpy(op, [n.data for n in nodes], attrs, shape, dtype)
+    for n in nodes:
+        if type(n) is Pending or n.data.size >= least:
+            x = y = data = None  # `is_exposed` counts who holds the array
+            later = _later(op, inputs, attrs, nodes, shape, dtype, device)
+            if later is not None:
+                return later
+            break
+    unlike()
+    data = on_numpy(op, [n.data for n in nodes], attrs, shape, dtype)
     if op.alias:
         out = new(Node(op, nodes, attrs, shape, dtype, device, data))
         if not data.size or np.may_share_memory(data, inputs[0]._node.data):
@@ -233,7 +234,7 @@ def computed(
             if not data.flags.writeable:
                 out._node.data = data.copy()
     else:
-        out = new(Node(None, (), (), shape, dtype, device, data))
+        out = made(data, shape, dtype, device)
     if op.differentiable and mode.grad:
         note_history(op, inputs, attrs, out)
     return out
@@ -513,6 +514,7 @@ def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:
 
 
 new: Callable[[Node], Tensor] = None  # type: ignore[assignment]  # see tensor/tensor.py
+made: Callable[..., Tensor] = None  # type: ignore[assignment]  # the same, of an array
 can_record: Callable[[], bool] = None  # type: ignore[assignment]  # see runtime/cpu.py
 
 
@@ -521,7 +523,7 @@ def provide(**declared: Any) -> None:
     for a node, `can_record`, whether recorded work of the CPU can be compiled, and the names at the
     end of op.py. Nothing else in core is set from above."""
     for name, value in declared.items():
-        home = globals() if name in ("new", "can_record") else vars(_op)
+        home = globals() if name in ("new", "made", "can_record") else vars(_op)
         if home[name] is not None:
             raise ValueError(f"{name} is declared twice")
         home[name] = value

@@ -243,6 +243,11 @@ def _entry(
     return results
 
 
+def _own_constant(n: Node) -> Node:
+    """A node of the same number: that of others may be another number the next time."""
+    return Node(CONST, (), n.attrs, n.shape, n.dtype, n.device, n.data)
+
+
 def _within(x: Tensor, depth: int) -> Node | None:
     """A node behind a view: what the storage holds (-1), or what it was cut from."""
     if depth < 0:
@@ -416,15 +421,16 @@ class Noting:
                     if p is None:
                         if i.op is not CONST:
                             return None
-                        p = i
+                        p = place[id(i)] = _own_constant(i)
                     operands.append(p)
                 place[id(n)] = len(values)
                 values.append(n)
                 graph.nodes.append((op, n.attrs, n.shape, n.dtype, operands))
-            elif op is CONST or (not n.inputs and n.data.nbytes <= LARGEST):
+            elif op is CONST:
+                place[id(n)] = _own_constant(n)
+            elif not n.inputs and n.data.nbytes <= LARGEST:
                 place[id(n)] = n
-                if op is not CONST:
-                    graph.fixed.append(n)
+                graph.fixed.append(n)
             else:
                 return None
         return values, fed, [n for _, _, n in inner]

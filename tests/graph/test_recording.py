@@ -629,6 +629,7 @@ def same_values_other_graph(out: list[Any]) -> None:
         if z.requires_grad:
             z.sum().backward()
             out.append(w.grad.clone())
+            pf.flush()
 
 
 def tied(out: list[Any]) -> None:
@@ -727,6 +728,7 @@ def kept_graphs(out: list[Any]) -> None:
         loss.backward(retain_graph=True)
         g.square().sum().backward()
         out.append(w.grad.clone())
+        pf.flush()
 
 
 def seeds(out: list[Any]) -> None:
@@ -740,14 +742,17 @@ def seeds(out: list[Any]) -> None:
         else:
             pf.autograd.backward([y, z], [x * 2, data(8)[0]])
         out.append(w.grad.clone())
+        pf.flush()
 
 
 def changing_numbers(out: list[Any]) -> None:
     w = pf.ones(5).requires_grad_()
     for i in range(8):
         w.grad = None
-        ((data(i) * w).sigmoid() * (0.1 * i) + w * -0.0).sum().backward()
+        weight = 0.1 * i if i > 4 else 1.0  # as there is one in the gradient of tanh
+        ((data(i) * w).tanh() * weight + w * -0.0).sum().backward()
         out.append(w.grad.clone())
+        pf.flush()
 
 
 def shared_arrays(out: list[Any]) -> None:
@@ -798,6 +803,7 @@ def parts_and_views(out: list[Any]) -> None:
         (loss + x[mask].prod() + x.masked_fill(x > 0, 0.5).amax() + x[:, 1:3].cumsum(0)[-1].sum()
          + x.t().contiguous()[1].norm()).backward()  # fmt: skip
         out.append(table.grad.clone())
+        pf.flush()
 
 
 def clipped(out: list[Any]) -> None:
@@ -888,6 +894,97 @@ def test_what_is_recorded_again_is_as_computed_at_once(
             np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
         else:
             assert a == b
+
+
+EVENTS = {
+    "before": [
+        "w[{i}].requires_grad_(not w[{i}].requires_grad)", "group['lr'] *= 0.7",
+        "group['weight_decay'] = 0.1 - group['weight_decay']", "w[{i}].detach().mul_(0.9)",
+        "w[{i}].data = w[{i}].detach() * 0.9",
+        "kept.append(w[{i}].register_hook(lambda g: g * 0.5))", "[h.remove() for h in kept]",
+        "view = w[{i}][0]", "view = None",
+        "a = w[{i}].detach().numpy()", "a *= 0.9", "opt.zero_grad(set_to_none=False)",
+        "x = data({i}, 4)", "x = pf.from_numpy(b)", "b *= 1.1", "opt = copy.deepcopy(opt)",
+        "w[0] = w[1]", "group = opt.param_groups[-1]",
+    ],
+    "between": [
+        "out.append(loss.item())", "pf.flush()", "loss.backward(retain_graph=True)",
+        "loss = loss + pf.autograd.grad(loss, w[1], create_graph=True)[0].square().sum()",
+        "h.add_(1)", "loss = loss * (1.0 if k % 2 else 0.5)", "loss = h.exp().mean()",
+        "h.register_hook(lambda g: g * 2)", "h.retain_grad()", "h = h.detach()",
+        "w[{i}].detach().add_(0.1)", "loss = pf.stack([loss, h[0, 0]])[1:].sum()",
+    ],
+    "after": [
+        "out.append(w[{i}].grad.clone())", "kept.append(w[{i}].grad)", "pf.flush()",
+        "opt.zero_grad()", "w[{i}].grad = w[{i}].grad * 0.5", "w[{i}].grad.mul_(2)", "opt.step()",
+        "opt.load_state_dict(opt.state_dict())", "loss.backward()", "a[0] = 0.1",
+        "w[{i}].grad = None", "w[{i}].grad.numpy()[0] = 1",
+    ],
+}  # fmt: skip
+
+
+def training(rng: random.Random) -> str:
+    """Steps of training, mostly alike, with something unusual now and then."""
+    optimizer = rng.choice([
+        "SGD(w, 0.05, momentum=0.9)", "SGD(w, 0.1)", "Adam(w, 0.05)", "AdamW(w, 0.05)",
+        "RMSprop(w, 0.01)", "Adadelta(w, 0.5)", "NAdam(w, 0.02)",
+    ])  # fmt: skip
+    layer = rng.choice(
+        ["(h @ v).tanh()", "F.relu(h @ v + v[0])", "F.layer_norm(h @ v, (5,), v[1])"]
+    )
+    lines = [
+        "w = [data(j, 5).requires_grad_() for j in range(3)]", "kept, view, a = [], None, None",
+        f"opt = pf.optim.{optimizer}", "group = opt.param_groups[0]", "x = data(9)",
+        "b = np.ones((6, 5), np.float32)", "a = np.ones((5, 5), np.float32)",
+    ]  # fmt: skip
+    unusual = {
+        (k, when): rng.choice(EVENTS[when])
+        for k in range(2, 9) for when in EVENTS if rng.random() < 0.2
+    }  # fmt: skip
+    for k in range(9):
+
+        def event(when: str, k: int = k) -> list[str]:
+            text = unusual.get((k, when), "").format(i=rng.randrange(3))
+            return [f"tries(lambda: exec({text!r}, globals()))"] * bool(text)
+
+        lines += [
+            f"k = {k}", *event("before"), "h = x", f"for v in w: h = {layer}",
+            "loss = h.square().mean()", *event("between"), "tries(lambda: loss.backward())",
+            *event("after"), "tries(opt.step)", "opt.zero_grad()",
+            "out += [loss.detach(), *(v.detach().clone() for v in w)]",
+        ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def trained(text: str) -> list[Any]:
+    """What a training shows; an error is its first words."""
+    out: list[Any] = []
+
+    def tries(fn: Any) -> None:
+        try:
+            fn()
+        except (RuntimeError, AttributeError, TypeError) as error:
+            out.append(str(error)[:60])
+
+    exec(text, {"out": out, "tries": tries, "pf": pf, "F": F, "np": np, "data": data, "copy": copy})
+    return shown(out)
+
+
+@pytest.mark.parametrize("some", range(6))
+def test_trainings_by_chance(some: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(8 * some, 8 * some + 8):
+        text = training(random.Random(seed))
+        monkeypatch.setattr(recording, "least", np.inf)
+        want = trained(text)
+        monkeypatch.setattr(recording, "least", 0)
+        monkeypatch.setattr(host, "SEEN", (1, 1000, 1000)[seed % 3])
+        found = trained(text)
+        assert len(found) == len(want), text
+        for a, b in zip(found, want, strict=True):
+            if isinstance(b, str):
+                assert a == b, text
+            else:
+                np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4, err_msg=text)
 
 
 def calls() -> int:
