@@ -209,6 +209,9 @@ class Walk:
     def __init__(self, starts: list[Any], useful: set[int] | None, slots: Any) -> None:
         self.starts, self.useful, self.slots = starts, useful, slots
         self._reached: set[int] | None = None
+        self.after: dict[
+            Callable[[list[Any]], None], list[Any]
+        ] = {}  # called with these at its end
 
     def __enter__(self) -> Walk:
         running = self._running.__dict__.setdefault("walks", [])
@@ -219,12 +222,21 @@ class Walk:
     def __exit__(self, *exc: object) -> None:
         mode.autocast = self._casting
         self._running.walks.pop()
+        if exc[0] is None:
+            for call, what in self.after.items():
+                call(what)
 
     @classmethod
     def current(cls) -> Walk:
         """The innermost one of this thread."""
         found: Walk = cls._running.walks[-1]
         return found
+
+    @classmethod
+    def latest(cls) -> Walk | None:
+        """The innermost one, if there is any."""
+        walks = cls._running.__dict__.get("walks")
+        return walks[-1] if walks else None
 
     def reaches(self, x: Any) -> bool:
         """Whether it will compute the gradient of node or leaf `x`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyframe.ops.random.draws import Generator, permutation
 class DistributedSampler(Sampler[int]):
     """Every `num_replicas`-th index from `rank` on, of one order that all processes share.
 
-    There are no process groups here: without them num_replicas is 1 and rank is 0. The order is
+    Without them they are those of `pf.distributed`, or 1 and 0 where it has not begun. The order is
     drawn from seed + epoch: call `set_epoch` before each epoch, or it stays the same. The first
     indices come again where the data set can't be divided evenly, or with `drop_last` its tail is
     left out. ValueError for a rank outside [0, num_replicas).
@@ -23,8 +24,12 @@ class DistributedSampler(Sampler[int]):
         self, dataset: Any, num_replicas: int | None = None, rank: int | None = None,
         shuffle: bool = True, seed: int = 0, drop_last: bool = False,
     ) -> None:  # fmt: skip
-        num_replicas = 1 if num_replicas is None else num_replicas
-        rank = 0 if rank is None else rank
+        found = sys.modules.get("pyframe.distributed")  # which is not loaded where there is one
+        begun = found is not None and found.is_initialized()
+        if num_replicas is None:
+            num_replicas = found.get_world_size() if begun else 1  # type: ignore[union-attr]
+        if rank is None:
+            rank = found.get_rank() if begun else 0  # type: ignore[union-attr]
         if not 0 <= rank < num_replicas:
             raise ValueError(
                 f"DistributedSampler: Invalid rank {rank}, rank should be in the interval [0, "

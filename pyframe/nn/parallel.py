@@ -1,11 +1,14 @@
-"""torch.nn.parallel for one device: a program that spreads over all GPUs runs on the one it has."""
+"""torch.nn.parallel: a program that spreads over the GPUs of a process runs on the one it has."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyframe.nn.modules.module import Module
 from pyframe.tensor import Tensor
+
+if TYPE_CHECKING:
+    from pyframe.nn.distributed import DistributedDataParallel as DistributedDataParallel
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
@@ -36,11 +39,12 @@ def data_parallel(
     return module(*inputs, **(module_kwargs or {}))
 
 
-class DistributedDataParallel(Module):
-    """RuntimeError: pyframe trains in one process."""
+if not TYPE_CHECKING:
 
-    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(
-            "DistributedDataParallel: pyframe trains in one process, on one device; use the module "
-            "itself, or DataParallel"
-        )
+    def __getattr__(name: str) -> Any:
+        """DistributedDataParallel, which few programs need, loads late."""
+        if name == "DistributedDataParallel":
+            from pyframe.nn.distributed import DistributedDataParallel
+
+            return DistributedDataParallel
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

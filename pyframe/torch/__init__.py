@@ -44,7 +44,7 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
 _MISSING = {
     "torch.ao": "there is no quantization",
     "torch.distributions.constraints": "validate_args=True checks what a distribution is given",
-    "torch.distributed": "pyframe trains in one process, on one device",
+    "torch.distributed": "pf.distributed has collectives, and nn.parallel DistributedDataParallel",
     "torch.export": "a compiled function's Programs are its export",
     "torch.fx": "pf.graph.show draws what a function does",
     "torch.hub": "load weights from a file, with torch.load",
@@ -240,6 +240,10 @@ class _Spec(ModuleSpec):
 def run(argv: Sequence[str]) -> None:
     """Run a program: [script, *arguments] or ["-m", module, *arguments]."""
     install()
+    if any(name.endswith("_RANK") for name in os.environ):  # of an mpiexec
+        from pyframe.distributed import environ
+
+        environ()
     program = ["-m", argv[1]] if argv[0] == "-m" else [os.path.abspath(argv[0])]
     os.environ[_PROGRAM] = "\n".join(program)
     sys.argv[:] = argv[len(program) - 1 :]

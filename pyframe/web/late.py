@@ -20,7 +20,7 @@ MODULES = (
     "pyframe.codegen.llvm", "pyframe.cli", "pyframe.data.processes", "pyframe.data.share",
     "pyframe.distributed", "pyframe.distributions", "pyframe.func", "pyframe.gpu",
     "pyframe.io.npz", "pyframe.io.pt", "pyframe.io.unpickler", "pyframe.masked",
-    "pyframe.nn.utils.prune",
+    "pyframe.nn.distributed", "pyframe.nn.utils.prune",
     "pyframe.nn.utils.stateless", "pyframe.plot", "pyframe.profiler", "pyframe.runtime.offline",
     "pyframe.serve", "pyframe.signal", "pyframe.tools", "pyframe.torch",
     "pyframe.train.callbacks.checkpoints", "pyframe.train.callbacks.gradients",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, ClassVar
 
 from pyframe.core.dtypes import int64
+from pyframe.core.modes import no_grad
 from pyframe.nn import functional as F
 from pyframe.nn.modules.lazy import LazyLayer
 from pyframe.nn.modules.module import Module
@@ -95,7 +97,13 @@ class _BatchNorm(_NormBase):
         elif training:
             mean = var = None
         by_batch = training or (mean is None and var is None)
+        if by_batch and self._is_shared():
+            return self._over_all(input, mean, var, momentum)
         return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
+
+    def _is_shared(self) -> bool:
+        """Whether other processes have parts of the batch."""
+        return False
 
 
 class BatchNorm1d(_BatchNorm):
@@ -120,8 +128,8 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """BatchNorm of inputs (N, C, *) over the batches of all processes: pyframe trains in one, so
-    `process_group` is kept and changes nothing."""
+    """BatchNorm of inputs (N, C, *), in training with the statistics of the batches of all
+    processes of a group (see `pf.distributed`): of all, unless `process_group` says which."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
@@ -138,6 +146,29 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(f"SyncBatchNorm: expected at least 2D input (got {input.ndim}D input)")
         if input.shape[1] == 0:
             raise ValueError("SyncBatchNorm: number of input channels should be non-zero")
+
+    def _is_shared(self) -> bool:
+        found = sys.modules.get("pyframe.distributed")  # which nobody loads who has one process
+        if found is None or not found.is_initialized():
+            return False
+        return found.get_world_size(self.process_group) > 1
+
+    def _over_all(self, input: Tensor, mean: Any, var: Any, momentum: Any) -> Tensor:
+        """The layer with the statistics of all processes."""
+        from pyframe.nn.distributed import batch_statistics
+
+        here, spread, count = batch_statistics(input, self.process_group)
+        with no_grad():
+            unbiased = spread * (count / (count - 1))
+            for running, value in ((mean, here), (var, unbiased)):
+                if running is not None:
+                    running.copy_(running * (1 - momentum) + value * momentum)
+        row = (1, -1, *[1] * (input.ndim - 2))
+        scale = (spread + self.eps).rsqrt()
+        scale = scale if self.weight is None else scale * self.weight
+        out = (input - here.reshape(row)) * scale.reshape(row)
+        out = out if self.bias is None else out + self.bias.reshape(row)
+        return out.to(input.dtype)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

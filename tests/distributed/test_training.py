@@ -1,0 +1,40 @@
+"""Several processes train as one does: DistributedDataParallel, SyncBatchNorm, compiled and not."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyframe import distributed as dist, nn
+from pyframe.nn.parallel import DistributedDataParallel
+from tests.distributed.jobs import done
+
+
+@pytest.mark.parametrize(
+    ("n", "what", "names"),
+    [(2, "eager", "mlp,cnn,gpt"), (2, "compiled", "mlp,cnn,gpt"), (4, "compiled", "mlp,cnn")],
+)
+def test_processes_get_the_weights_of_one(n: int, what: str, names: str) -> None:
+    assert done(n, "training.py", what, "cpu", names).count("done") == n
+
+
+def test_what_else_data_parallel_does() -> None:
+    assert done(3, "training.py", "more", "cpu", "").count("done") == 3
+
+
+def test_one_process_has_the_module_itself() -> None:
+    with pytest.raises(ValueError, match="has not been initialized"):
+        DistributedDataParallel(nn.Linear(2, 1))
+    dist.init_process_group()
+    try:
+        net = DistributedDataParallel(nn.Linear(2, 1), device_ids=[0], static_graph=True)
+        assert [*net.state_dict()] == ["module.weight", "module.bias"]
+        with net.join(), net.no_sync():
+            pass
+    finally:
+        dist.destroy_process_group()
+
+
+def test_a_program_for_pytorch_runs_as_it_is() -> None:
+    before = ("-m", "pyframe.torch")
+    alone = done(0, "ddp.py", before=before)
+    assert done(2, "ddp.py", before=before) == alone == "2.880 1.111\n"
