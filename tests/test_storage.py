@@ -134,9 +134,12 @@ def test_complex_in_a_compiled_function() -> None:
         np.testing.assert_allclose(fn(x).numpy(), want.numpy(), rtol=1e-6)
 
 
-def test_complex_on_the_gpu_says_what_to_do(gpu: str) -> None:
-    with pytest.raises(TypeError, match=r"no complex64.*CPU"):
-        pf.fft.fft(pf.ones(4, device=gpu))
+def test_complex128_on_the_gpu_says_what_to_do(gpu: str) -> None:
+    for make in (lambda: pf.ones(4, device=gpu, dtype=pf.complex128),
+                 lambda: pf.ones(4, dtype=pf.complex128).to(gpu),
+                 lambda: pf.ones(4, device=gpu).cdouble()):  # fmt: skip
+        with pytest.raises(TypeError, match=r"no complex128; use complex64, or .*CPU"):
+            make()
 
 
 def test_storages_are_shared_by_views(device: str) -> None:

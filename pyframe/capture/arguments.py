@@ -119,10 +119,9 @@ def _layout(x: Tensor) -> Any:
         out = Strides(data.strides)
         out.in_a_row = data.flags.c_contiguous
         return out
-    index_map = x._index_map()
-    if not _is_plain(index_map):
+    if not _is_plain(x):
         return part_of_memory(x)
-    (view,) = index_map
+    (view,) = x._index_map()
     if not is_contiguous((view._replace(offset=0),)):
         return view.strides
     in_a_row = Strides(view.strides)
@@ -130,8 +129,11 @@ def _layout(x: Tensor) -> Any:
     return in_a_row
 
 
-def _is_plain(index_map: Any) -> bool:
-    return len(index_map) == 1 and index_map[0].mask is None
+def _is_plain(x: Tensor) -> bool:
+    """Whether strides say which elements of its memory a view shows, and not parts of them."""
+    index_map = x._index_map()
+    whole = x.dtype is x._storage.node.dtype
+    return whole and len(index_map) == 1 and index_map[0].mask is None
 
 
 def part_of_memory(x: Tensor) -> Any:
@@ -141,4 +143,4 @@ def part_of_memory(x: Tensor) -> Any:
 
 def is_copied(x: Tensor) -> bool:
     """Whether a replay is given a copy of a view's elements; on the CPU they are there."""
-    return bool(x._view_chain) and x.device.always_lazy and _is_plain(x._index_map())
+    return bool(x._view_chain) and x.device.always_lazy and _is_plain(x)

@@ -354,7 +354,7 @@ def recorded(
         if op.numpy is None or (op.fuses and not device.backend.limits.calls):
             return by_fallback(op, inputs, attrs)
     else:
-        if op.kind == ROUTINE and op.kernel is None:
+        if op.kind == ROUTINE and not runs_kernel(op, device, dtype):
             if op.fallback is not None:
                 return by_fallback(op, inputs, attrs)
             return on_host(op, inputs, attrs, shape, dtype)
@@ -366,6 +366,8 @@ def recorded(
             )
     out = new(Node(op, nodes, attrs, shape, dtype, device))
     if op.alias:
+        if op.as_nodes is not None and device.always_lazy:
+            out._node = op.as_nodes(*nodes)
         out._share(inputs[0], op, attrs)
     elif mode.capture is not None:
         mode.capture.due(out._storage)
@@ -494,9 +496,11 @@ def look(x: Tensor) -> Any:
     return x._node.data if mode.noting is None and at_hand(x) else None
 
 
-def runs_kernel(op: Op, device: Device) -> bool:
-    """Whether `device` runs the op's kernel, and not its slow definition."""
-    return op.kernel is not None and device.always_lazy
+def runs_kernel(op: Op, device: Device, dtype: dt.dtype = dt.float32) -> bool:
+    """Whether `device` runs the op's kernel for a result of `dtype`, not its slow definition."""
+    if op.kernel is None or not device.always_lazy:
+        return False
+    return dtype.category != dt.COMPLEX or (not isinstance(op.kernel, str) and op.kernel.moves)
 
 
 def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:
@@ -504,7 +508,8 @@ def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:
     if device.always_lazy:
         if dtype.storage is None:
             raise TypeError(
-                f"{what}: device '{device}' has no {dtype.name}; use float32, "
+                f"{what}: device '{device}' has no {dtype.name}; use "
+                f"{'complex64' if dtype.is_complex else 'float32'}, "
                 "or move the tensor to the CPU with .cpu() first"
             )
         if dtype is dt.float16 and not device.backend.limits.float16:

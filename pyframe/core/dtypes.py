@@ -59,8 +59,8 @@ class dtype:  # noqa: N801  (PyTorch's name)
 
     @property
     def device_itemsize(self) -> int:
-        """Bytes of one element in a GPU buffer (everything but float16 takes 4)."""
-        return 2 if self.storage == "f16" else 4
+        """Bytes of one element in a GPU buffer (4 but for float16 and complex64)."""
+        return {"f16": 2, "c64": 8}.get(self.storage or "", 4)
 
     @staticmethod
     def from_numpy(numpy_dtype: Any) -> dtype:
@@ -95,7 +95,7 @@ uint16 = dtype("uint16", INTEGER, "u32")
 uint32 = dtype("uint32", INTEGER, "u32")
 uint64 = dtype("uint64", INTEGER, None)
 bool_ = dtype("bool", BOOL, "u32", compute="bool")
-complex64 = dtype("complex64", COMPLEX, None)
+complex64 = dtype("complex64", COMPLEX, "c64")
 complex128 = dtype("complex128", COMPLEX, None)
 
 
@@ -293,7 +293,8 @@ class iinfo:  # noqa: N801  (PyTorch's name)
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
-_STORAGE = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
+_STORAGE = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32,
+            "c64": np.complex64}  # fmt: skip
 
 
 def storage_dtype(d: dtype) -> np.dtype:

@@ -83,7 +83,7 @@ class GradNode:
                 if saved[j] is None:
                     z = inputs[j]
                     if type(z) is Node:
-                        saved[j] = z.attrs[0]
+                        saved[j] = _op.number_of(z)
                         continue
                     version = z._storage.version
                     if version == UNCOUNTED:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 import time
 import types
 from collections.abc import Callable, Sequence
@@ -35,7 +36,7 @@ from pyframe.core.limits import Limits
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.sizes import SymbolicSize, greatest
-from pyframe.core.symbolic import SymbolicScalar, hint
+from pyframe.core.symbolic import SymbolicScalar, calculate, hint
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -64,10 +65,12 @@ Grid = tuple[int, int, int]
 
 class KernelFile(NamedTuple):
     """A kernel written by hand: its file in shaders/, and `plan(call)`, which gives the constants
-    of its text and how many workgroups it takes in x, y and z."""
+    of its text and how many workgroups it takes in x, y and z. Of complex numbers the fallback is
+    computed instead, unless `moves` says that it does nothing to numbers but move and add them."""
 
     file: str
     plan: Callable[[KernelCall], tuple[Constants, Grid]]
+    moves: bool = False
 
 
 class Combine(NamedTuple):
@@ -93,6 +96,7 @@ class Op:
     autocast: dict[str, str] | None = None  # its dtypes in mixed precision, see ops/api/autocast.py
     keeps_order = False  # the dims of the result lie in memory as those of the operands
     reorders = False  # of a view: it may change the order of the dims in memory
+    as_nodes: Callable[[Node], Node] | None = None  # of a view that kernels know as other ops
 
     def __init__(
         self, name: str, kind: str, inputs: str, attrs: str = "", *,
@@ -217,10 +221,14 @@ def no_flops(shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> int:
 
 
 CONST = Const("const", ELEMENTWISE, "", "value", flops=no_flops)
+_real, _imag = operator.attrgetter("real"), operator.attrgetter("imag")
 
 
 def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
     """A number in the graph, as a node of this dtype; see `Const`."""
+    if dtype is dt.complex64 and device.always_lazy:  # kernels have scalars of 32 bits
+        parts = [const(calculate(get, value), dt.float32, device) for get in (_real, _imag)]
+        return Node(REGISTRY["complex"], tuple(parts), (), (), dtype, device)
     if type(value) is SymbolicScalar:
         if mode.capture is not None:
             return mode.capture.constant(value, dtype, device)
@@ -237,6 +245,11 @@ def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
         if dtype is dt.int64 and device.always_lazy:
             dt.check_32_bits(fits, fits)
     return Node(CONST, (), (value,), (), dtype, device, data)
+
+
+def number_of(n: Node) -> Any:
+    """The number that a node of `const` stands for."""
+    return n.attrs[0] if n.op is CONST else calculate(complex, *[x.attrs[0] for x in n.inputs])
 
 
 def const_for_ufunc(value: float, dtype: dt.dtype, device: Device) -> Node:

@@ -131,7 +131,7 @@ def power(a: Scalar, b: Scalar) -> Scalar:
     """a to the power of b; 1 / n of an int is 0 but for 1 and -1."""
     if a.type == "bool":
         return a | ~b
-    return mathematics.pow(a, b) if a.is_float else int_pow(a, b)
+    return int_pow(a, b) if a.type[0] in "iu" else mathematics.pow(a, b)
 
 
 int_pow = external("int_pow", loops=True)

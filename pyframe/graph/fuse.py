@@ -18,7 +18,7 @@ from pyframe.core import sizes, view as views
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node
-from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE, Op
+from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE, Op, const
 from pyframe.core.sizes import changes, is_symbolic, number
 from pyframe.graph import program as _program, scalar
 from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Shape, Valid
@@ -327,7 +327,12 @@ class FusionGroup:
         return self.emit(Apply(op.name, tuple(args), attrs, n.dtype, index))
 
     def param(self, key: Any, n: Node) -> int:
-        """The instruction that gives scalar `n`; equal keys are the same scalar."""
+        """The instruction that gives scalar `n`; equal keys are the same scalar. A complex one is
+        two."""
+        if n.dtype.is_complex:
+            pair = const(n.attrs[0], n.dtype, n.device)
+            parts = [self.param((key, i), x) for i, x in enumerate(pair.inputs)]
+            return self.emit(Apply("complex", tuple(parts), (), n.dtype))
         if key not in self.words:
             self.words[key] = len(self.scalars)
             self.scalars.append(n)

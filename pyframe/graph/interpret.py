@@ -117,7 +117,9 @@ def _rounded(x: Any, dtype: dt.dtype) -> np.ndarray:
 
 # NumPy's types of theirs
 REGISTERS = {"bool": np.dtype(np.bool_), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
-REGISTERS |= {f"{k}{n}": np.dtype(f"{k}{n // 8}") for k in "iu" for n in (8, 16, 32, 64)}
+REGISTERS |= {"c64": np.dtype(np.complex64)} | {
+    f"{k}{n}": np.dtype(f"{k}{n // 8}") for k in "iu" for n in (8, 16, 32, 64)
+}
 
 
 def _of_kind(floats: Any, others: Any) -> Callable[..., Any]:
@@ -142,6 +144,10 @@ def _narrow(x: Any, a: np.ndarray) -> Any:
     return narrow(a) if narrow is not None else a.astype(x.value).astype(np.float32)
 
 
+def _complex(x: Any, a: Any, b: Any) -> np.ndarray:
+    return np.stack(np.broadcast_arrays(a, b), -1).view(np.complex64)[..., 0]
+
+
 # the primitives of scalar.py: (what asks, with the result's `type` and its `value`; operands)
 PRIMITIVES: dict[str, Callable[..., Any]] = {
     "neg": lambda x, a: np.negative(a), "abs": lambda x, a: np.abs(a),
@@ -158,6 +164,7 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
     "and": lambda x, a, b: a & b, "or": lambda x, a, b: a | b, "xor": lambda x, a, b: a ^ b,
     "shl": lambda x, a, b: a << b, "shr": lambda x, a, b: a >> b,
     "muladd": lambda x, a, b, c: a * b + c, "select": lambda x, c, a, b: np.where(c, a, b),
+    "re": lambda x, a: a.real, "im": lambda x, a: a.imag, "complex": _complex,
 }  # fmt: skip
 
 

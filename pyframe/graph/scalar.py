@@ -9,33 +9,39 @@ primitives, which each printer knows (`PRIMITIVES`), and over named functions su
 (functions.py, mathematics.py): a printer has text of its own for these, or takes their definition,
 which is written in Scalars too.
 
-Types are named as in registers: f32, f64, i8 … i64, u8 … u64 and bool. Ints wrap around, their
+Types are named as in registers: f32, f64, i8 … i64, u8 … u64, bool and c64. Ints wrap around, their
 `/` and `%` cut towards zero; a NaN is unequal to all and passes through `minimum` and `maximum`.
-Bools know no arithmetic: what is asked of them as of numbers is logic, as in NumPy.
+Bools know no arithmetic: what is asked of them as of numbers is logic, as in NumPy. Nor does c64,
+which is two f32: what is asked of it becomes expressions of its parts (complexes.py).
 """
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-# By what they take: floats, signed and unsigned ints, bools. Comparisons give bool. `cast` converts
-# as C does in PyTorch: floats to ints modulo 2^bits, what has no int becomes 0. `narrow` rounds f32
-# to the dtype `value`. `muladd` is a * b + c, rounded once or twice, as is faster.
+# By what they take: floats, signed and unsigned ints, bools, c64. Comparisons give bool. `cast`
+# converts as C does in PyTorch: floats to ints modulo 2^bits, what has no int becomes 0. `narrow`
+# rounds f32 to the dtype `value`. `muladd` is a * b + c, rounded once or twice, as is faster.
 _TAKES = {
-    "fiub": "cast bitcast eq ne select",
+    "fiub": "cast bitcast eq ne",
+    "fiubc": "select",
     "fiu": "neg add sub mul div min max lt le",
     "fi": "abs",
-    "f": "floor ceil trunc round sqrt narrow muladd",
+    "f": "floor ceil trunc round sqrt narrow muladd complex",
+    "c": "re im",
     "iub": "not and or xor",
     "iu": "rem shl shr",
 }
 _KINDS = {name: kinds for kinds, names in _TAKES.items() for name in names.split()}
 PRIMITIVES = frozenset(_KINDS)
 FLOATS = ("f32", "f64")
-BITS = {"bool": 1, "f32": 32, "f64": 64} | {f"{k}{n}": n for k in "iu" for n in (8, 16, 32, 64)}
+BITS = {"bool": 1, "f32": 32, "f64": 64, "c64": 64} | {
+    f"{k}{n}": n for k in "iu" for n in (8, 16, 32, 64)
+}
 
 
 class Scalar:
@@ -131,9 +137,37 @@ def const(value: Any, type: str) -> Scalar:
 def _made(op: str, args: tuple[Scalar, ...], type: str = "", value: Any = None) -> Scalar:
     """A primitive of operands, which is of the type of the last one unless `type` is given."""
     of = args[-1].type
+    if of == "c64" and op in COMPLEX:
+        return COMPLEX[op](*args)
     if of[0] not in _KINDS[op]:
         raise TypeError(f"{op} takes no {of}")
     return Scalar(op, args, type or of, value)
+
+
+# What primitives and functions are of c64: complexes.py fills it
+COMPLEX: dict[str, Callable[..., Scalar]] = {}
+
+
+def re(x: Scalar) -> Scalar:
+    """The real part of a c64."""
+    return x.args[0] if x.op == "complex" else _part("re", x)
+
+
+def im(x: Scalar) -> Scalar:
+    """The imaginary part of a c64."""
+    return x.args[1] if x.op == "complex" else _part("im", x)
+
+
+def _part(op: str, x: Scalar) -> Scalar:
+    if x.op == "const":
+        value = builtins.complex(x.value)
+        return const(value.real if op == "re" else value.imag, "f32")
+    return _made(op, (x,), "f32")
+
+
+def complex(re: Any, im: Any) -> Scalar:
+    """The c64 of two f32."""
+    return _made("complex", _alike("complex", re, im), "c64")
 
 
 def _alike(op: str, *operands: Any) -> tuple[Scalar, ...]:
@@ -197,7 +231,12 @@ def select(condition: Scalar, a: Any, b: Any) -> Scalar:
 
 
 def cast(x: Scalar, type: str) -> Scalar:
-    """`x` converted; a number to bool is whether it is not 0."""
+    """`x` converted; a number to bool is whether it is not 0, a complex one loses its imaginary
+    part to all else."""
+    if type == "c64" != x.type:
+        return complex(cast(x, "f32"), 0.0)
+    if x.type == "c64" != type:
+        return ne(x, 0) if type == "bool" else cast(re(x), type)
     return x if x.type == type else _made("cast", (x,), type)
 
 
@@ -274,6 +313,8 @@ def _named(name: str, doc: str | None, known: NamedFunction) -> Callable[..., Sc
     def call(*operands: Any) -> Scalar:
         like = next(x for x in operands if isinstance(x, Scalar))
         args = tuple([x if isinstance(x, Scalar) else const(x, like.type) for x in operands])
+        if like.type == "c64" and name in COMPLEX:
+            return COMPLEX[name](*args)
         made = Scalar("call", args, known.type or like.type, name)
         body = None if known.only else inlined(made)
         return made if body is None else Scalar("call", args, body.type, name)

@@ -234,21 +234,17 @@ class Executor(BufferPool):
         views = []
         for t in tensors:
             node = t._value()
-            if node.data is None and t._view_chain and is_contiguous(t._index_map()):
+            # a view of elements, not of the parts of complex ones
+            view = node.data is None and t._view_chain and node.dtype is t._storage.node.dtype
+            if view and is_contiguous(t._index_map()):
                 node = t._storage.node  # its first elements are the view's
-            elif (
-                node.data is None
-                and t._view_chain
-                and _start(t._index_map(), node.dtype) is not None
-            ):
+            elif view and _start(t._index_map(), node.dtype) is not None:
                 views.append((len(nodes), t))
                 node = t._storage.node
             elif node.data is None and (node.op is CONST or node.op.kind == MOVEMENT):  # type: ignore[union-attr]
                 # a view's own elements, in a buffer that only this read sees
                 node = Node(node.op, node.inputs, node.attrs, node.shape, node.dtype, node.device)
-                if t._view_chain and self._slices.has_dynamic_offset(
-                    t._storage.node, t._index_map()
-                ):
+                if view and self._slices.has_dynamic_offset(t._storage.node, t._index_map()):
                     node.data = self.apart(t)
             nodes.append(node)
         checks = self.local.checks

@@ -75,7 +75,8 @@ def deep_copy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 def own_storage(x: Tensor) -> Tensor:
     """A lazy tensor's value in a storage of its own: values never change, so nothing is copied."""
     part = undone(x._storage.node, x._view_chain) is None
-    if (part and not views.is_contiguous(x._index_map())) or not x.device.lazy:
+    beside = x.dtype is x._storage.node.dtype and views.is_contiguous(x._index_map())
+    if (part and not beside) or not x.device.lazy:
         with no_grad():
             return x.clone()
     out = x._alias()

@@ -57,8 +57,8 @@ class _State:
 
     def __init__(self, number: int, storage: Storage, dtype: DType, shape: Any, data: Any) -> None:
         self.number, self.storage, self.data = number, storage, data
-        self.dtype, self.shape = dtype, list(shape)
-        self.nbytes = nbytes_of(dtype, shape)
+        self.dtype, self.shape = _in_floats(dtype, shape)
+        self.nbytes = nbytes_of(self.dtype, self.shape)
         self.name, self.role = f"constant:{number}", "constant"
 
 
@@ -485,7 +485,13 @@ def plain(value: Any) -> Any:
 
 
 def _described(name: str, x: pf.Tensor) -> dict[str, Any]:
-    return {"name": name, "shape": list(x.shape), "dtype": x.dtype.name}
+    dtype, shape = _in_floats(x.dtype, x.shape)
+    return {"name": name, "shape": shape, "dtype": dtype.name}
+
+
+def _in_floats(dtype: DType, shape: Sequence[int]) -> tuple[DType, list[int]]:
+    """The dtype and shape that JavaScript knows: complex numbers are pairs of floats."""
+    return (dtype.to_real(), [*shape, 2]) if dtype.is_complex else (dtype, list(shape))
 
 
 @contextmanager

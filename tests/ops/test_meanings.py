@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,14 +12,10 @@ from pyframe.core import dtypes as dt
 from pyframe.core.op import ELEMENTWISE, REDUCTION, REGISTRY, Op
 from pyframe.graph.interpret import REGISTERS, evaluate
 from pyframe.graph.scalar import FUNCTIONS, Scalar, inlined, meaning_of, nodes_of
+from pyframe.ops.math.promotion import Elementwise
 
 # Why an op has no meaning
-NONE = {
-    "const": "a number, which kernels read from memory",
-    "conj": "complex numbers lie in no register",
-    "complex": "complex numbers lie in no register",
-    "polar": "complex numbers lie in no register",
-}
+NONE = {"const": "a number, which kernels read from memory"}
 # Why a function has no definition
 _LOOP, _RARE = "it takes a loop", "few programs ask for it, and never for much"
 EXTERNAL = {
@@ -40,7 +36,7 @@ ONLY = {
 DTYPES = [d for d in dt.ALL if d.category != dt.COMPLEX]
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 7.25, -100.0, 1e-3, 6e-8, 65504.0, 3e9,
           -3e9, 1e19, 1e-39, 3e38, -3e38, np.inf, -np.inf, np.nan]  # fmt: skip
-MEANT = [op for op in REGISTRY.values() if op.kind == ELEMENTWISE and op.scalar is not None]
+MEANT = [op for op in REGISTRY.values() if isinstance(op, Elementwise) and op.scalar is not None]
 
 
 def values(d: dt.dtype) -> np.ndarray:
@@ -93,18 +89,21 @@ def same(
             np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
 
 
-def result_dtype(op: Any, d: dt.dtype) -> dt.dtype:
-    class Spec:
-        shape, dtype = (1,), d
+class Spec(NamedTuple):
+    """What ops infer from."""
 
-    return op.infer(*[Spec] * len(op.inputs))[1]  # type: ignore[no-any-return]
+    dtype: dt.dtype
+    shape: tuple[int, ...] = (1,)
+
+
+def result_dtype(op: Any, d: dt.dtype) -> dt.dtype:
+    return op.infer(*[Spec(d)] * len(op.inputs))[1]  # type: ignore[no-any-return]
 
 
 ATTRIBUTES = {"cast", "iota", "random_bits"}  # what takes attributes too is tried apart
 CASES = [
     (op.name, d) for op in MEANT for d in DTYPES
-    if op.name not in ATTRIBUTES and d in op.plain  # type: ignore[attr-defined]
-    and d in ONLY.get(op.name, DTYPES)
+    if op.name not in ATTRIBUTES and d in op.plain and d in ONLY.get(op.name, DTYPES)
 ]  # fmt: skip
 
 
@@ -135,6 +134,41 @@ def test_meanings(name: str, d: dt.dtype) -> None:
     parts = {n.op for n in nodes_of(meaning)}
     near = bool(calls) and out.category == dt.FLOAT
     same(got, want, near, zeros_have_signs=not parts & {"min", "max"})
+
+
+OF_COMPLEX = [op.name for op in MEANT if dt.complex64 in op.plain and op.name not in ATTRIBUTES
+              and op.name != "sort_key" and not op.name.endswith("_from_bits")]  # fmt: skip
+OF_PARTS = ["complex", "polar", "conj", "real", "imag"]
+
+
+@pytest.mark.parametrize("name", OF_COMPLEX + OF_PARTS)
+def test_meanings_of_complex_numbers(name: str) -> None:
+    """Within roundings of |result|: parts that cancel out are as wrong as large ones."""
+    op: Any = REGISTRY[name]
+    rng = np.random.default_rng(0)
+    parts = np.concatenate([rng.normal(size=40), [0.0, 1.0, -1.0, 3e-4, -2e-3, 30.0]])
+    x = (parts[:, None] + 1j * parts[rng.permutation(46)][:, None]).astype(np.complex64)
+    x = np.concatenate([x, np.conj(x), parts[:, None] + 0j], dtype=np.complex64)[:, 0]
+    reals = name in ("complex", "polar")
+    kinds = [dt.bool_] * getattr(op, "promoted_from", 0)
+    kinds += [dt.float32 if reals else dt.complex64] * (len(op.inputs) - len(kinds))
+    draws = {dt.complex64: lambda: rng.permutation(x), dt.float32: lambda: rng.permutation(x).real,
+             dt.bool_: lambda: rng.permutation(x).real > 0}  # fmt: skip
+    xs = [np.ascontiguousarray(draws[k]()) for k in kinds]
+    out = op.infer(*[Spec(k) for k in kinds])[1]
+    names = [d.compute or "" for d in (*kinds, out)]
+    meaning = meaning_of(op.scalar, tuple(names[:-1]), names[-1])
+    assert meaning.type == names[-1]
+    assert all(inlined(n) is not None for n in nodes_of(meaning) if n.op == "call")
+    got = evaluate(meaning, xs)
+    wide = [a if a.dtype == bool else a.astype(f"{a.dtype.kind}{2 * a.itemsize}") for a in xs]
+    with np.errstate(all="ignore"):
+        want = np.asarray(op.numpy(*wide))
+    assert got.dtype == out.numpy
+    fine = np.isfinite(want) & (np.abs(want) < 3e38)
+    got, want = np.float64(1) * got[fine], np.float64(1) * want[fine]
+    np.testing.assert_array_less(np.abs(got - want), 1e-5 * np.abs(want) + 1e-35)
+    assert fine.mean() > 0.8
 
 
 @pytest.mark.parametrize("d", DTYPES, ids=lambda d: d.name)

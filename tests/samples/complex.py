@@ -9,7 +9,7 @@ from .row import Row, normal
 
 
 def row(name: str, call: Callable[..., Any], *specs: Any, **kw: Any) -> Row:
-    return Row(name, call, specs or (normal(4, 5), normal(4, 5)), cpu=True, **kw)
+    return Row(name, call, specs or (normal(4, 5), normal(4, 5)), **kw)
 
 
 def fourier(name: str, **kw: Any) -> Row:
@@ -42,12 +42,13 @@ ROWS: tuple[Row, ...] = (
     *[fourier(n, n=4) for n in "fft ifft rfft irfft hfft ihfft".split()],
     fourier("irfft", n=7, dim=0, norm="forward"), fourier("ihfft2", norm="forward"),
     row("fftshift", lambda t, F, x: t.fft.ifftshift(t.fft.fftshift(x), 1), normal(4, 5)),
-    row("fftfreq", lambda t, F, x, y: t.fft.fftfreq(7, 0.5) + t.fft.rfftfreq(13).to(t.float32),
+    row("fftfreq", lambda t, F, x, y: t.fft.fftfreq(7, 0.5, device=x.device)
+        + t.fft.rfftfreq(13, device=x.device),
         grad=False),
     row("stft", lambda t, F, x, w: t.view_as_real(
         t.stft(x, 8, 3, window=w.abs() + 0.1, center=False, return_complex=True)),
         normal(2, 30), normal(8)),
     row("istft", lambda t, F, x, y: t.istft(
-        t.complex(x, y), 8, 2, window=t.ones(8, dtype=x.dtype), length=20),
+        t.complex(x, y), 8, 2, window=t.ones(8, dtype=x.dtype, device=x.device), length=20),
         normal(2, 5, 12), normal(2, 5, 12), tol=10),
 )  # fmt: skip

@@ -24,7 +24,7 @@ class Row:
     grad: bool = True  # compare gradients with PyTorch's
     second: bool = True  # check second derivatives too
     tol: float = 1.0
-    cpu: bool = False  # the CPU alone: the GPU has no complex dtypes, nor float64
+    cpu: bool = False  # the CPU alone: the GPU has no float64
 
     @property
     def scipy(self) -> bool:

@@ -62,6 +62,8 @@ def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
     words = kernel.params + len(sizes)
     head = _bindings(kernel, words, fours) + scalars.reads(kernel.params)
     code = library.with_includes(head + _naming_all(kernel, body), scalars.definition)
+    if "c64" in code:
+        code = "alias c64 = vec2<f32>;\n" + code
     if "f16" in code:
         code = "enable f16;\n" + code
     return Shader(code, label(kernel), grid, sizes)

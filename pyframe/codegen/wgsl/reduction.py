@@ -190,7 +190,7 @@ class _Reductions:
         first, step = ("lane", self.width) if shared else ("0", 1)
         body = [*inner.indices(r), *inner.lines]
         times = self.times(level)
-        sums = [name for k, name in names.items() if self.sums_floats(k)]
+        sums = {name: self.start(k) for k, name in names.items() if self.sums_floats(k)}
         terms = usual(-(-size // step), 2 * SUMMED + 1)
         carry, total = self.carry(block, sums, terms, min(times, SUMMED))
         end = scalars.count(size)
@@ -211,22 +211,24 @@ class _Reductions:
         self.finish(block, names, shared)
 
     def carry(
-        self, block: Block, sums: list[str], terms: int, each: int
+        self, block: Block, sums: dict[str, str], terms: int, each: int
     ) -> tuple[list[str], list[str]]:
-        """What follows `each` terms of the loop that makes `sums`, and what follows the loop: a
-        thread adds SUMMED numbers, then SUMMED such sums, and so on, so that errors stay small."""
+        """What follows `each` terms of the loop that makes `sums` (and the zeros of their types),
+        and what follows the loop: a thread adds SUMMED numbers, then SUMMED such sums, and so on,
+        so that errors stay small."""
         if not sums or terms <= 2 * SUMMED:
             return [], []
         depth = range(1, math.ceil(math.log(terms, SUMMED)))
-        kept = [sums, *[[f"{name}_{k}" for name in sums] for k in depth]]
+        kept = [[*sums], *[[f"{name}_{k}" for name in sums] for k in depth]]
         counter = f"n{self.count}"
-        block.lines += [f"var {name} = 0.0;" for names in kept[1:] for name in names]
+        for k in depth:
+            block.lines += [f"var {name}_{k} = {zero};" for name, zero in sums.items()]
         block.lines.append(f"var {counter} = 0;")
         after = [f"{counter} += 1;"]
         for k in depth:
             after.append(f"if (({counter} & {SUMMED**k // each - 1}) == 0) {{")
-            pairs = zip(kept[k - 1], kept[k], strict=True)
-            after += [f"{to} += {name}; {name} = 0.0;" for name, to in pairs]
+            pairs = zip(kept[k - 1], kept[k], sums.values(), strict=True)
+            after += [f"{to} += {name}; {name} = {zero};" for name, to, zero in pairs]
         after.append("}" * len(depth))
         return after, [f"{n} += {n}_{k};" for k in depth for n in sums]
 
@@ -247,7 +249,7 @@ class _Reductions:
 
     def sums_floats(self, k: int) -> bool:
         how, kind = self.combine(k)
-        return bool(how.sums) and kind == "f32"
+        return bool(how.sums) and kind in ("f32", "c64")
 
     def start(self, k: int) -> str:
         how, kind = self.combine(k)

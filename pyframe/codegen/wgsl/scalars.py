@@ -56,6 +56,9 @@ CALLS = {
     ("muladd", ""): "fma({0}, {1}, {2})",
     ("select", ""): "select({2}, {1}, {0})",
     ("bitcast", ""): "bitcast<{type}>({0})",
+    ("re", ""): "({0}).x",
+    ("im", ""): "({0}).y",
+    ("complex", ""): "c64({0}, {1})",
     ("cast", ""): "{type}({0})",
     ("sign", "i32"): "sign({0})",
     ("rsqrt", "f32"): "inverseSqrt({0})",
@@ -117,6 +120,9 @@ def literal(value: Any, type: str) -> str:
         return text if type in ("i32", "index") else f"{type}({text})"
     if type == "bool":
         return "true" if value else "false"
+    if type == "c64":
+        value = complex(value)
+        return f"c64({literal(value.real, 'f32')}, {literal(value.imag, 'f32')})"
     if type == "f32":
         value = float(value)
         if abs(value) < 3.4028235677973366e38:  # what is beyond is rounded to infinity
@@ -256,7 +262,7 @@ def _name(function: str, types: Sequence[str]) -> str:
 
 def definition(name: str) -> str:
     """The text of the function that `_name` calls so, from its definition."""
-    found = re.fullmatch(r"pf_(\w+?)((?:_(?:f32|i32|u32|bool))+)", name)
+    found = re.fullmatch(r"pf_(\w+?)((?:_(?:f32|i32|u32|bool|c64))+)", name)
     known = FUNCTIONS.get(found[1]) if found else None
     if found is None or known is None or known.definition is None:
         raise RuntimeError(f"WGSL: no function {name} in shaders/lib")

@@ -41,6 +41,9 @@ def _put_by_views(base: Tensor, value: Tensor, chain: Any) -> Tensor:
     if not chain:
         return value
     (op, attrs), rest = chain[0], chain[1:]
+    if op.put is not None:
+        inner = value if not rest else _put_by_views(apply(op, (base,), attrs), value, rest)
+        return op.put(base, inner)
     repeats = op is mv.expand_op and math.prod(attrs[0]) != base.numel()
     if repeats or any(op.overlaps for op, _ in chain):
         return _put_by_indices(base, value, chain)

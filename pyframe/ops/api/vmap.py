@@ -293,7 +293,7 @@ class Batch:
 def _plain(x: Any) -> Any:
     """`x`, not per example, with a value: a number has none while ops are only recorded."""
     if type(x) is Node:
-        return _op.const(x.attrs[0], x.dtype, x.device)
+        return _op.const(_op.number_of(x), x.dtype, x.device)
     n = x._node
     return _dispatch.new(_plain(n)) if n.op is CONST and n.data is None else x
 

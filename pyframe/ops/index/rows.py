@@ -127,7 +127,8 @@ take_rows = Op(  # x (D, B), index (n,) -> (n, B)
     "take_rows", ROUTINE, "x index",
     infer=lambda x, index: ((index.shape[0], x.shape[1]), x.dtype),
     numpy=lambda x, index: np.take(x, np_checked(index, x.shape[0]), 0),
-    fallback=_take_by_mask, kernel=KernelFile("take_rows.wgsl", _plan), routine="index.take_rows",
+    fallback=_take_by_mask, kernel=KernelFile("take_rows.wgsl", _plan, moves=True),
+    routine="index.take_rows",
     x=lambda g, index, x_spec: apply(add_rows, (index, g), (x_spec.shape[0],)),
     batch=_batched, reads=lambda shapes, out: (math.prod(out), math.prod(shapes[1])),
 )  # fmt: skip
@@ -208,17 +209,17 @@ put_rows = Op(  # base (D, B), index (n,), source (n, B): a copy of base, the la
     source=lambda g, index: apply(take_rows, (g, index)),
 )  # fmt: skip
 add_few_rows = Op(
-    "add_few_rows", ROUTINE, **_add, kernel=KernelFile("add_rows.wgsl", _plan),
+    "add_few_rows", ROUTINE, **_add, kernel=KernelFile("add_rows.wgsl", _plan, moves=True),
     fallback=lambda index, source, rows: _add_by_mask(_hits(index, rows), source),
 )  # fmt: skip
 put_few_rows = Op(
-    "put_few_rows", ROUTINE, **_put, kernel=KernelFile("put_rows.wgsl", _plan),
+    "put_few_rows", ROUTINE, **_put, kernel=KernelFile("put_rows.wgsl", _plan, moves=True),
     fallback=_put_by_mask,
 )  # fmt: skip
 add_segments = Op(  # bounds (rows + 1,), order (n,), source (n, B) -> (rows, B)
     "add_segments", ROUTINE, "bounds order source", numpy=_add_segments_numpy,
     infer=lambda bounds, order, source: ((bounds.shape[0] - 1, source.shape[1]), source.dtype),
-    fallback=_add_segments_by_mask, kernel=KernelFile("segments.wgsl", _plan),
+    fallback=_add_segments_by_mask, kernel=KernelFile("segments.wgsl", _plan, moves=True),
     routine="index.add_segments",
 )  # fmt: skip
 

@@ -1,11 +1,14 @@
-"""torch.fft: discrete Fourier transforms, on the CPU (the GPU has no complex dtypes).
+"""torch.fft: discrete Fourier transforms.
 
 Three ops, each linear, so that their gradients are one another: complex to complex, real to the
-non-redundant half, and that half to real.
+non-redundant half, and that half to real. NumPy computes them on the CPU; on the GPU they are
+products with matrices of roots of unity, one for each factor of the length (Bailey's four steps,
+1990), or a convolution where it has none (Bluestein 1970).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +20,10 @@ from pyframe.core.dispatch import apply, values_known
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.api.batching_rules import along_dims
 from pyframe.ops.api.public import public
+from pyframe.ops.linalg.matmul import matmul
 from pyframe.ops.math import complex as cx, elementwise as el
 from pyframe.ops.random.creation import ones
-from pyframe.ops.shape import arrange, movement as mv
+from pyframe.ops.shape import arrange, join, movement as mv
 from pyframe.ops.spatial import sliding
 from pyframe.ops.spatial.resample import pad
 from pyframe.tensor import Tensor, normalize_dim, upload
@@ -28,6 +32,10 @@ Axes = tuple[int, ...]
 
 # Forward and backward transforms share one scale where one is the other's adjoint.
 _SWAPPED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+SMALL = 64  # so many numbers are transformed by one product
+LARGE = 256  # and so many where they are a prime
 
 
 def _half(shape: tuple[int, ...], d: int, n: int) -> tuple[int, ...]:
@@ -39,16 +47,105 @@ def _c2c_numpy(x: np.ndarray, axes: Axes, norm: str, inverse: bool) -> np.ndarra
     return transform(x, axes=axes, norm=norm) if axes else x.copy()
 
 
+# --- by products, on the GPU
+
+
+def _roots(rows: int, columns: int, n: int, sign: int) -> np.ndarray:
+    """exp(sign * 2 pi i j k / n) of row j and column k."""
+    turns = np.outer(np.arange(rows), np.arange(columns)) % n
+    return np.exp(turns * (sign * 2j * np.pi / n))
+
+
+def _times(x: Tensor, matrix: np.ndarray) -> Tensor:
+    """x @ matrix, of a real or complex x (…, n), as a product of real numbers."""
+    table = np.stack([matrix.real, matrix.imag], -1)
+    if x.dtype.category == dt.COMPLEX:
+        table = np.stack([table, np.stack([-matrix.imag, matrix.real], -1)], 1)
+        x = cx.view_as_real(x).reshape((*x.shape[:-1], 2 * x.shape[-1]))
+    n = matrix.shape[1]
+    out = matmul(x, _constant(table.reshape(-1, 2 * n), x))
+    return cx.view_as_complex(out.reshape((*x.shape[:-1], n, 2)))
+
+
+def _constant(array: np.ndarray, x: Tensor) -> Tensor:
+    """An array beside `x`, in its precision."""
+    d = x.dtype.to_complex() if array.dtype.kind == "c" else x.dtype.to_real()
+    return upload(array.astype(d.numpy), x.device)
+
+
+def _along_last(x: Tensor, sign: int, scale: float, kept: int | None = None) -> Tensor:
+    """scale * the transform along the last dim, of which the first `kept` are given."""
+    n, lead = int(x.shape[-1]), x.shape[:-1]
+    kept = n if kept is None else kept
+    first = min((k for k in range(1, SMALL + 1) if n % k == 0), key=lambda k: max(k, n // k))
+    if n <= SMALL or (first == 1 and n <= LARGE):
+        return _times(x, scale * _roots(n, kept, n, sign))
+    if first == 1:
+        out = _by_convolution(x, sign, scale)
+    else:
+        rest = n // first
+        x = mv.transpose(x.reshape((*lead, first, rest)), -1, -2)
+        x = _times(x, scale * _roots(first, first, first, sign))
+        x = x * _constant(_roots(rest, first, n, sign), x)
+        out = _along_last(mv.transpose(x, -1, -2), sign, 1.0)
+        out = mv.transpose(out, -1, -2).reshape((*lead, n))
+    return out if kept == n else out[..., :kept]
+
+
+def _by_convolution(x: Tensor, sign: int, scale: float) -> Tensor:
+    """The same where nothing divides n: as 2 j k = j^2 + k^2 - (k - j)^2, it is a convolution,
+    which is done by transforms of a length that has small factors."""
+    n = x.shape[-1]
+    size = next(m for m in itertools.count(2 * n - 1) if 30**30 % m == 0)
+    chirp = np.exp(np.arange(n) ** 2 % (2 * n) * (sign * 1j * np.pi / n))
+    other = np.zeros(size, complex)
+    other[:n] = chirp.conj()
+    other[1 - n :] = other[n - 1 : 0 : -1]
+    turn = _constant(chirp, x)
+    out = _along_last(_resized(x * turn, x.ndim - 1, size), -1, 1.0)
+    out = _along_last(out * _constant(np.fft.fft(other) * (scale / size), x), 1, 1.0, n)
+    return out * turn
+
+
+def _along(x: Tensor, d: int, norm: str, inverse: bool, kept: int | None = None) -> Tensor:
+    """The transform of dim d, which `norm` scales."""
+    n = x.shape[d]
+    scaled = norm == ("backward" if inverse else "forward")
+    scale = 1 / n if scaled else n**-0.5 if norm == "ortho" else 1.0
+    out = _along_last(mv.transpose(x, d, -1), 1 if inverse else -1, scale, kept)
+    return mv.transpose(out, d, -1)
+
+
+def _c2c(x: Tensor, axes: Axes, norm: str, inverse: bool) -> Tensor:
+    for d in axes:
+        x = _along(x, d, norm, inverse)
+    return x
+
+
+def _r2c(x: Tensor, axes: Axes, norm: str) -> Tensor:
+    half = _along(x, axes[-1], norm, False, x.shape[axes[-1]] // 2 + 1)
+    return _c2c(half, axes[:-1], norm, False)
+
+
+def _c2r(x: Tensor, axes: Axes, norm: str, n: int) -> Tensor:
+    x = mv.transpose(_c2c(x, axes[:-1], norm, True), axes[-1], -1)
+    rest = cx.conj(mv.flip(x[..., 1 : n - x.shape[-1] + 1], -1))  # of what is Hermitian
+    x = mv.transpose(join.cat([x, rest], -1), axes[-1], -1)
+    return cx.real(_along(x, axes[-1], norm, True))
+
+
+# --- the ops
+
 c2c_op: Op = Op(
     "fft_c2c", ROUTINE, "x", "axes norm inverse", infer=lambda x, *a: (x.shape, x.dtype),
-    numpy=_c2c_numpy, batch=along_dims,
+    numpy=_c2c_numpy, fallback=_c2c, batch=along_dims,
     x=lambda g, axes, norm, inverse: apply(c2c_op, (g,), (axes, _SWAPPED[norm], not inverse)),
 )  # fmt: skip
 r2c_op: Op = Op(
     "fft_r2c", ROUTINE, "x", "axes norm", batch=along_dims,
     infer=lambda x, axes, norm: (
         _half(x.shape, axes[-1], x.shape[axes[-1]] // 2 + 1), x.dtype.to_complex()),
-    numpy=lambda x, axes, norm: np.fft.rfftn(x, axes=axes, norm=norm),
+    numpy=lambda x, axes, norm: np.fft.rfftn(x, axes=axes, norm=norm), fallback=_r2c,
     x=lambda g, x_spec, axes, norm: cx.real(
         apply(c2c_op, (_resized(g, axes[-1], x_spec.shape[axes[-1]]),),
               (axes, _SWAPPED[norm], True))),
@@ -58,6 +155,7 @@ c2r_op: Op = Op(
     infer=lambda x, axes, norm, n: (_half(x.shape, axes[-1], n), x.dtype.to_real()),
     numpy=lambda x, axes, norm, n: np.fft.irfftn(
         x, [*[x.shape[d] for d in axes[:-1]], n], axes=axes, norm=norm),
+    fallback=_c2r,
     x=lambda g, axes, norm: _doubled(
         apply(r2c_op, (g,), (axes, _SWAPPED[norm])), axes[-1], g.shape[axes[-1]]),
 )  # fmt: skip
@@ -266,7 +364,7 @@ def stft(
 ) -> Tensor:  # fmt: skip
     """Short-time Fourier transform: (B?, time) -> (B?, frequency, frame), complex.
 
-    See https://docs.pytorch.org/docs/stable/generated/torch.stft.html; on the CPU.
+    See https://docs.pytorch.org/docs/stable/generated/torch.stft.html.
     """
     if return_complex is None and input.dtype.category != dt.COMPLEX:
         raise RuntimeError(
@@ -311,7 +409,7 @@ def istft(
 ) -> Tensor:  # fmt: skip
     """The inverse of `stft`: frames overlap and are added, divided by the windows' squares.
 
-    See https://docs.pytorch.org/docs/stable/generated/torch.istft.html; on the CPU.
+    See https://docs.pytorch.org/docs/stable/generated/torch.istft.html.
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     size = n_fft if win_length is None else win_length

@@ -23,7 +23,7 @@ from pyframe.ops.api.batching_rules import BatchedCall
 from pyframe.ops.api.public import public
 from pyframe.ops.index.select import index_select
 from pyframe.ops.math import elementwise as el, promotion
-from pyframe.ops.math.complex import adjoint, conj
+from pyframe.ops.math.complex import adjoint, conj, imag, real, view_as_complex, view_as_real
 from pyframe.ops.math.elementwise import mul
 from pyframe.ops.math.promotion import broadcast
 from pyframe.ops.reduce.reductions import sum_op
@@ -74,7 +74,7 @@ def _flops(shapes: Sequence[tuple[int, ...]], out: tuple[int, ...]) -> int:
 
 matmul_op = Op(
     "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel="product",
-    fallback=lambda a, b: (mv.unsqueeze(a, -1) * mv.unsqueeze(b, -3)).sum(-2).to(a.dtype),
+    fallback=lambda a, b: _by_definition(a, b),
     lower_routine=routines.matmul, routine="gemm.matmul",
     a=lambda g, b: matmul(g, adjoint(b)), b=lambda g, a: matmul(adjoint(a), g),
     batch=lambda c: _product_batched(c, *c.xs), flops=_flops,
@@ -119,8 +119,24 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return mv.squeeze(out, -1 if other.ndim == 1 else -2) if input.ndim == 1 else out
 
 
+def _by_definition(a: Tensor, b: Tensor) -> Tensor:
+    if a.dtype.category == dt.COMPLEX and a.device.always_lazy:
+        return _of_parts(a, b)
+    return (mv.unsqueeze(a, -1) * mv.unsqueeze(b, -3)).sum(-2).to(a.dtype)
+
+
+def _of_parts(a: Tensor, b: Tensor) -> Tensor:
+    """A product of complex matrices as one of real matrices of twice the sizes, in which each
+    number of b is ((re, im), (-im, re))."""
+    x, y = real(b), imag(b)
+    rows = join.stack([join.stack([x, y], -1), join.stack([-y, x], -1)], -3)
+    rows = rows.reshape((*b.shape[:-2], 2 * b.shape[-2], 2 * b.shape[-1]))
+    out = matmul(view_as_real(a).reshape((*a.shape[:-1], 2 * a.shape[-1])), rows)
+    return view_as_complex(out.reshape((*out.shape[:-1], b.shape[-1], 2)))
+
+
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    if not runs_kernel(matmul_op, a.device):
+    if not runs_kernel(matmul_op, a.device, a.dtype):
         return apply(matmul_op, (a, b))
     shape, _ = _infer(a._node, b._node)  # the kernel takes one batch dim: views make it so
     a, b = _as_batch(a, shape[:-2]), _as_batch(b, shape[:-2])

@@ -15,7 +15,7 @@ from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.dispatch import apply, at_hand, provide
 from pyframe.core.modes import mode
 from pyframe.core.op import ELEMENTWISE, Op, const, no_flops
-from pyframe.graph import functions as f, mathematics as m, scalar as s
+from pyframe.graph import complexes, functions as f, mathematics as m, scalar as s
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
 from pyframe.ops.math import mathfn, specialfn
@@ -76,7 +76,7 @@ def _zeros(g: Tensor) -> Tensor:
 
 conj_op = Op(
     "conj", ELEMENTWISE, "x", infer=lambda x: (x.shape, x.dtype), numpy=np.conjugate,
-    x=lambda g: conj(g),
+    scalar=complexes.conj, x=lambda g: conj(g),
 )  # fmt: skip
 
 

@@ -167,7 +167,7 @@ def _prod_grad(g: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor
     others = apply(prod_op, (el.where(zero, 1.0, x),), (axes, True))
     whole = el.where(el.eq(zeros, 0), _kept(y, x, axes), 0.0) / el.where(zero, 1.0, x)
     at_zero = el.where(el.eq(zeros, 1), others, 0.0)
-    return _kept(g, x, axes) * el.where(zero, at_zero, whole)
+    return _kept(g, x, axes) * el.conj(el.where(zero, at_zero, whole))
 
 
 def axes_of(name: str, x: Tensor, dim: Any) -> tuple[int, ...]:

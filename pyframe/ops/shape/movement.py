@@ -11,7 +11,7 @@ import numpy as np
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply, at_hand, provide
 from pyframe.core.modes import mode
-from pyframe.core.op import MOVEMENT, Op
+from pyframe.core.op import ELEMENTWISE, MOVEMENT, Op
 from pyframe.core.sizes import SymbolicSize, alike, changes
 from pyframe.core.view import inverse_order
 from pyframe.ops.api import check
@@ -60,7 +60,8 @@ class Movement(Op):
     def __init__(
         self, name: str, inputs: str, attrs: str = "", *,
         batch_attrs: Callable[..., tuple[Any, ...]] | None = None, overlaps: bool = False,
-        in_memory: bool = False, reorders: bool = False, **kw: Any,
+        in_memory: bool = False, reorders: bool = False, put: Callable[..., Any] | None = None,
+        as_nodes: Callable[[Any], Any] | None = None, **kw: Any,
     ) -> None:  # fmt: skip
         self.reorders = reorders
         # (attrs, shape of an example, size): those that do the same to each example of a batch;
@@ -68,7 +69,10 @@ class Movement(Op):
         self.batch_attrs = batch_attrs
         self.overlaps = overlaps  # an element may show several times: a write through it is none
         self.in_memory = in_memory  # it counts in memory, and means that of the owner
-        super().__init__(name, MOVEMENT, inputs, attrs, **kw)
+        self.put = put  # (base, what the view shows now): what the base is then
+        self.as_nodes = as_nodes
+        # what shows parts of elements is computed by kernels
+        super().__init__(name, ELEMENTWISE if "scalar" in kw else MOVEMENT, inputs, attrs, **kw)
 
 
 def _batch_first(attrs: Any, shape: Shape, size: int) -> Any:
