@@ -26,9 +26,11 @@ from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Shap
 MAX_CODE = 200  # instructions in one expression: beyond it a value is stored instead
 RECOMPUTE = 4  # instructions that it is cheaper to run again than to store a value
 AGAIN = 16  # the same on a GPU, whose memory is slower than it computes,
-PRIMITIVES = 80  # and the primitives that these may be
+PRIMITIVES = 80  # and the primitives that these may be,
+LARGE = 1 << 16  # of values of more elements
 MAX_REDUCTION = 100  # instructions and views in a kernel that reduces: long loops compile slowly
 SMALL = 1 << 12  # elements of which it does not matter how they are walked
+TILE = 64  # rows and columns of a product that read an operand's element once
 ONE_GROUP = 1 << 17  # elements that one workgroup may reduce to a scalar by itself
 LOOPED = 1 << 10  # elements a result: in a longer reduction no op with a loop of its own
 MANY = 500  # primitives of an op, as random bits take
@@ -381,12 +383,13 @@ class Stored:
         return (users > 1 and self.cost[k] > again) or self.cost[k] > MAX_CODE
 
     def again(self, k: int) -> int:
-        """How many instructions a GPU runs again rather than store node `k`: many if they are cheap
-        and load one large buffer, so that each user loads no more than if it is stored."""
+        """How many instructions a GPU runs again rather than store node `k`: many if it is large,
+        and they are cheap and load one large buffer, so that each user loads no more than if it is
+        stored."""
         size = number(math.prod(self.order.nodes[k].shape))
         read = [number(math.prod(self.order.nodes[i].shape)) for i in self.loads[k]]
         cheap = self.work[k] <= PRIMITIVES and sum(2 * n >= size for n in read) <= 1
-        return AGAIN if cheap else RECOMPUTE
+        return AGAIN if cheap and size > LARGE else RECOMPUTE
 
     def is_drawn(self, k: int) -> bool:
         """Whether it is of a length that changes, and of very many primitives, as random bits are:
@@ -405,9 +408,8 @@ class Stored:
         """Store what reduction or routine `k` should not compute for itself: an operand with a
         loop in it, where this gives a loop in a long loop; and what a routine reads often, if it
         is more than a step away from a buffer of another one (on the CPU all of it). Of a copy it
-        is what is copied: the windows of a convolution are much more than the image. What is
-        printed for its operands, as products are, loads each element several times: from one
-        buffer."""
+        is what is copied: the windows of a convolution are much more than the image. A product
+        of several tiles loads each element several times: from one buffer."""
         n, routine = self.order.nodes[k], self.order.kinds[k] == ROUTINE
         if not routine and not _is_long(n.inputs[0].shape, n.shape):
             return
@@ -419,7 +421,10 @@ class Stored:
             if base is None or base in self.nodes:
                 continue
             often = self.loads[base] & heavy and self.cost[base] > 2
-            often = often or (printed and len(self.loads[base]) > 1)
+            if printed:
+                other = n.shape[-1] if i == self.order.inputs[k][0] else n.shape[-2]
+                large = number(math.prod(self.order.nodes[base].shape)) > LARGE
+                often = often or (len(self.loads[base]) > 1 and large and number(other) > TILE)
             if (base in self.looping and not host) or (routine and (host or often)):
                 self.store(base, k)
 
