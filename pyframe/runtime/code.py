@@ -51,7 +51,7 @@ def program_code(program: Program, language: str, limits: Limits) -> ProgramCode
         if alike(math.prod(one.grid), 0):
             continue  # an empty result
         size = -(-(program.kernels[step.kernel].params + len(one.sizes)) // 4) * 16
-        grid, at = map(number, one.grid), step.param_offset
+        grid, at = map(number, one.grid), step.param_offset if size else -1
         steps.extend((step.kernel, *grid, at, size, len(step.slots), *step.slots))
     codes, labels = [m.code for m in made], [m.label for m in made]
     return ProgramCode(codes, labels, steps, len(program.slots), program.param_bytes)

@@ -35,6 +35,12 @@ def uncompiled(reasons: Iterable[str]) -> None:
             _tell(f"pyframe: NumPy runs a kernel: {reason}")
 
 
+def unsized(why: BaseException) -> None:
+    """Why no Program is for many graphs that differ in sizes."""
+    if _asked("kernels"):
+        _tell(f"pyframe: recorded work is planned for each size: {type(why).__name__}: {why}")
+
+
 def code(made: ProgramCode) -> None:
     """The kernels' text."""
     if _asked("wgsl"):

@@ -25,6 +25,7 @@ from pyframe.ops.shape.strided import elements
 from pyframe.runtime import debug
 from pyframe.runtime.buffers import Buffer, BufferPool, bucket
 from pyframe.runtime.code import encode_params, program_code
+from pyframe.runtime.kinds import Kinds
 from pyframe.runtime.slices import Slices
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class _Cached(NamedTuple):
     sizes: list[int]  # bytes of the buffers that a run makes
     scratch: list[Buffer]  # of the temporaries
     used: list[list[Any]]  # handles that the last runs wrote to, the latest last
+    numbers: tuple[Any, ...] = ()  # the sizes that kernels read, of a Program for many
+    grids: tuple[int, ...] = ()
 
 
 class _Local(threading.local):
@@ -63,6 +66,7 @@ class Executor(BufferPool):
         self.pending: list[weakref.ref[Any]] = []  # storages with recorded values, all threads'
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
         self._kernels = 0  # of these
+        self._kinds = Kinds()
         self._slices = Slices()
         self._scratch: dict[int, list[Buffer]] = {}
         self.local = _Local()
@@ -73,11 +77,17 @@ class Executor(BufferPool):
 
     # --- Programs
 
-    def run(self, program: Program, buffers: Sequence[Buffer], params: bytes) -> None:
+    def run(
+        self, program: Program, buffers: Sequence[Buffer], params: bytes, grids: Sequence[int] = ()
+    ) -> None:
         """Run a Program with a buffer for each of its slots.
 
-        `params` holds the scalars that it was recorded with (see `encode_params`)."""
-        self.backend.run(self.loaded(program), [b.handle for b in buffers], params)
+        `params` holds the scalars that it was recorded with (see `encode_params`), `grids` is for
+        one whose sizes change."""
+        loaded = self.loaded(program)
+        if grids:
+            self.programs[id(loaded)] = program  # that it is at the moment, for profiles
+        self.backend.run(loaded, [b.handle for b in buffers], params, grids)
 
     def loaded(self, program: Program) -> Any:
         """What the backend's `run` takes for `program`, made once."""
@@ -102,6 +112,9 @@ class Executor(BufferPool):
         """Unload what recorded work became; it is planned again where it is recorded again."""
         while self._programs:
             self.unload(self._programs.popitem()[1].program)
+        for program in self._kinds.programs():
+            self.unload(program)
+        self._kinds = Kinds()
         self._kernels = 0
         self._scratch.clear()
 
@@ -172,22 +185,23 @@ class Executor(BufferPool):
         key = structure(order, roots)
         cached = self._programs.get(key)
         if cached is None:
-            cached = self._plan(order, roots)
+            cached = self._resized(order, roots) or self._plan(order, roots)
             self._programs[key] = cached
-            self._kernels += len(cached.program.kernels)
+            self._kernels += 0 if cached.grids else len(cached.program.kernels)
             while len(self._programs) > MAX_PROGRAMS or self._kernels > MAX_KERNELS:
                 if len(self._programs) == 1:
                     break
-                oldest = self._programs.popitem(last=False)[1].program
-                self._kernels -= len(oldest.kernels)
-                self.unload(oldest)
+                oldest = self._programs.popitem(last=False)[1]
+                if not oldest.grids:  # else its kind has it
+                    self._kernels -= len(oldest.program.kernels)
+                    self.unload(oldest.program)
         else:
             self._programs.move_to_end(key)
-        program, inputs, constants, outputs, sizes, scratch, used = cached
+        program, inputs, constants, outputs, sizes, scratch, used, numbers, grids = cached
         values = [(order[c] if isinstance(c, int) else c).attrs[0] for c in constants]
-        params = encode_params(program.params, values, program.param_bytes)
+        params = encode_params(program.params, [*values, *numbers], program.param_bytes)
         made = self.alloc_as_before(sizes, used)
-        self.run(program, [*[order[i].data for i in inputs], *made, *scratch], params)
+        self.run(program, [*[order[i].data for i in inputs], *made, *scratch], params, grids)
         for position, slot in zip(outputs, program.outputs, strict=True):
             node = order[position]
             node.data = made[slot - len(inputs)]
@@ -206,6 +220,22 @@ class Executor(BufferPool):
             [s.nbytes for s in program.slots if s.kind == OUTPUT],
             self.scratch([s.nbytes for s in program.slots if s.kind == TEMP]),
             [],
+        )
+
+    def _resized(self, order: list[Node], roots: list[Node]) -> _Cached | None:
+        """A Program for many graphs that differ from this one in sizes, if there is one."""
+        if self.backend.language != "wgsl":
+            return None
+        found = self._kinds.planned(order, roots, self.loaded, self.unload, self.backend.limits)
+        if found is None:
+            return None
+        program, inputs, constants, numbers, grids = found
+        at = {id(n): i for i, n in enumerate(order)}
+        outputs = [at[id(n)] for n in roots if n.data is None]
+        made = [s.nbytes for s in program.slots if s.kind == OUTPUT]
+        temps = [1 << (s.nbytes - 1).bit_length() for s in program.slots if s.kind == TEMP]
+        return _Cached(
+            program, inputs, constants, outputs, made, self.scratch(temps), [], numbers, grids
         )
 
     @property

@@ -72,7 +72,12 @@ class OfflineExecutor(Executor):
         """See Executor: here the Program itself."""
         return program.loaded.setdefault(self.backend.name, program)
 
-    def run(self, program: Program, buffers: Sequence[Buffer], params: bytes) -> None:
+    def _resized(self, order: Any, roots: Any) -> None:
+        """Nothing is compiled."""
+
+    def run(
+        self, program: Program, buffers: Sequence[Buffer], params: bytes, grids: Sequence[int] = ()
+    ) -> None:
         """Run recorded work with NumPy."""
         self.backend.compute(program, [b.handle for b in buffers], params)
 

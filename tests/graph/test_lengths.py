@@ -272,6 +272,18 @@ class Decoder(nn.Module):
         return self.out(x + y.transpose(1, 2).reshape(b, t, 16))[:, -1], keys, values
 
 
+def written(f: Any, prompt: pf.Tensor, count: int) -> list[int]:
+    """What a model writes after a prompt."""
+    keys, values = pf.zeros(1, 2, 0, 8), pf.zeros(1, 2, 0, 8)
+    ids, out = prompt, []
+    with pf.no_grad():
+        for _ in range(count):
+            logits, keys, values = f(ids, keys, values)
+            ids = logits.argmax(-1, keepdim=True)
+            out.append(ids.item())
+    return out
+
+
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_cache_that_grows(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not compiled:
@@ -280,19 +292,9 @@ def test_a_cache_that_grows(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
     net = Decoder().eval()
     step = pf.compile(net)
 
-    def written(f: Any, prompt: pf.Tensor) -> list[int]:
-        keys, values = pf.zeros(1, 2, 0, 8), pf.zeros(1, 2, 0, 8)
-        ids, out = prompt, []
-        with pf.no_grad():
-            for _ in range(20):
-                logits, keys, values = f(ids, keys, values)
-                ids = logits.argmax(-1, keepdim=True)
-                out.append(ids.item())
-        return out
-
     for n in (5, 9, 3, 12, 1, 30, 17):
         prompt = pf.arange(n).reshape(1, n)
-        assert written(step, prompt) == written(net, prompt)
+        assert written(step, prompt, 20) == written(net, prompt, 20)
     assert step.captured <= 6
 
 
@@ -370,6 +372,56 @@ def test_sequences_whose_lengths_no_capture_knows_are_packed_eagerly() -> None:
         check(plain([found.data, found.batch_sizes]), plain([wanted.data, wanted.batch_sizes]))
     with pytest.raises(RuntimeError, match="must be sorted in decreasing order"):
         rows(pf.randn(2, 7, 3), pf.tensor([2, 7]))
+
+
+# --- without pf.compile
+
+
+EAGER = [
+    "softmax", "sums across it", "joined", "slices", "flatten", "of batches", "causal attention",
+    "a convolution", "an embedding", "sorted", "a mean over a count", "unfolded", "padded",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EAGER)
+def test_recorded_work_of_any_size_has_few_kernels(name: str, gpu: str) -> None:
+    row = PATTERNS[name]
+    f, stats = row.function(), pf.device(gpu).backend.stats
+    pf.device(gpu).executor.forget_programs()
+    for k, (n, m) in enumerate(row.calls()):
+        given = row.arguments(n, m)
+        want = plain(f(*given))
+        if k == 5:
+            stats.reset()
+        with pf.device(gpu):
+            check(plain(f(*[x.to(gpu) for x in given])), want)
+    assert stats.pipelines == 0
+
+
+def test_prompts_of_any_length_without_compile(gpu: str) -> None:
+    """And tokens that are written one by one: recorded graphs that differ in a size alone."""
+    pf.manual_seed(0)
+    net, stats = Decoder().eval(), pf.device(gpu).backend.stats
+    lengths = (5, 9, 3, 12, 30, 17, 8)
+    expected = [written(net, pf.arange(n).reshape(1, n), 6) for n in lengths]
+    net.to(gpu)
+    pf.set_default_device(gpu)
+    for k, n in enumerate(lengths):
+        if k == 4:
+            stats.reset()
+        assert written(net, pf.arange(n).reshape(1, n), 6) == expected[k]
+    assert stats.pipelines == 0
+
+
+def test_numbers_that_seemed_to_follow_from_each_other(gpu: str) -> None:
+    """Three graphs say that one is twice the other, and a shift a size; the next ones say no."""
+    sizes = [(4, 8, 4), (5, 10, 5), (7, 14, 7), (9, 18, 9), (6, 11, 2), (3, 20, 11), (8, 16, 5)]
+    sizes += [(12, 5, 3), (5, 5, 5), (6, 12, 0), (2, 4, 1)]
+    for n, m, k in sizes:
+        x, y = (np.arange(3.0 * s, dtype=np.float32).reshape(s, 3) for s in (n, m))
+        a, b = (pf.tensor(v, device=gpu) for v in (x, y))
+        found = (pf.cat([a, b]).roll(k, 0) * 2 + n).cpu().numpy()
+        np.testing.assert_array_equal(found, np.roll(np.concatenate([x, y]), k, 0) * 2 + n)
 
 
 # --- what users say, and are told

@@ -1,0 +1,254 @@
+"""Recorded graphs that differ in numbers alone: one Program for all of them.
+
+What was recorded knows only the sizes of its own call. But two graphs with the same ops and links,
+whose shapes and attributes have other ints in the same places, are of one kind; and what these ints
+have to do with each other shows when there are three. A `Pattern` says each int as a formula of
+few sizes. It is for those graphs whose ints are what the formulas give: so a formula that was
+guessed wrongly fits no other graph, and does no harm.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations_with_replacement, product
+from typing import Any, NamedTuple
+
+from pyframe.core.limits import Limits
+from pyframe.core.node import Node, Size
+from pyframe.core.op import CONST
+from pyframe.core.sizes import LEAST, Sizes, SymbolicSize, Template, UnfitSizesError, asking
+from pyframe.graph.program import Program
+from pyframe.graph.schedule import schedule
+from pyframe.runtime import debug
+from pyframe.runtime.code import sized
+
+SEEN = 2  # graphs of a kind that are planned as they are
+MAX_PATTERNS = 3  # of a kind
+MAX_SIZES = 6  # of a pattern
+FEW = 16  # formulas that others are made of
+MAX_KINDS = 256  # that are remembered
+MAX_KERNELS = 512  # of the Programs for many graphs
+
+Column = tuple[int, ...]  # an int in each of the graphs that were seen
+
+
+class Planned(NamedTuple):
+    """A Program for a graph, and the nodes that its inputs and scalars are."""
+
+    program: Program
+    inputs: list[int]  # positions in the recorded order
+    constants: list[Any]  # positions, or the constant Node itself
+    numbers: tuple[Any, ...]  # the sizes that kernels read
+    grids: tuple[int, ...]  # the workgroups of the dispatches
+
+
+class _UnfitError(Exception):
+    """An int that no formula gives."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+
+
+def numbers_of(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, list[int]]:
+    """The kind of a graph, and its ints."""
+    found: list[int] = []
+
+    def kind(x: Any) -> Any:
+        if type(x) is int:
+            found.append(x)
+            return int
+        return (type(x), *map(kind, x)) if isinstance(x, tuple) else x
+
+    number = {id(n): i for i, n in enumerate(order)}
+    nodes = []
+    for n in order:
+        if n.op is CONST:
+            nodes.append((CONST, n.dtype))
+        elif n.data is not None:
+            nodes.append((kind(n.shape), n.dtype))
+        else:
+            links = [number[id(i)] for i in n.inputs]
+            nodes.append((n.op, kind(n.attrs), kind(n.shape), n.dtype, *links))
+    return (tuple(nodes), tuple(number[id(n)] for n in roots)), found
+
+
+class Pattern:
+    """A Program for many graphs of a kind."""
+
+    def __init__(
+        self, order: Sequence[Node], roots: Sequence[Node], seen: list[list[int]], load: Any,
+        limits: Limits,
+    ) -> None:  # fmt: skip
+        """`seen` are the ints of graphs of the kind, those of the present one last."""
+        from pyframe.codegen.numpy.plan import Formulas  # which takes a while to import
+
+        columns = list(zip(*seen, strict=True))
+        symbols: list[Column] = []
+        while True:
+            now = [column[-1] for column in symbols]
+            self.sizes = Sizes(now)
+            try:
+                with asking(self.sizes.guards):
+                    made = _Made(self.sizes, symbols, columns, order)
+                    nodes = [made.nodes[id(n)] for n in roots]
+                    program, inputs, constants = schedule(made.order, nodes, limits)
+                    self.general, read, grids = sized(program, "wgsl", limits)
+                    self.loaded = load(self.general)
+                break
+            except _UnfitError as error:
+                symbols.append(error.column)
+                if len(symbols) > MAX_SIZES or error.column[-1] < LEAST:
+                    raise
+        if self.sizes.guards.wanted():
+            raise UnfitSizesError
+        self.places = [columns.index(column) for column in symbols]
+        self.formulas = made.formulas
+        self.expected = self.sizes.function(self.formulas)
+        self.holds = self.sizes.holds(self.sizes.guards.asked)
+        self.numbers, self.grids = self.sizes.function(read), self.sizes.function(grids)
+        self.kernels = Formulas(self.general.kernels, self.sizes)
+        self.slots = Template(self.sizes, self.general.slots)
+        at = {id(n): i for i, n in enumerate(made.order)}
+        self.inputs = [at[id(n)] for n in inputs]
+        self.constants = [
+            at.get(id(c), Node(CONST, (), c.attrs, (), c.dtype, c.device)) for c in constants
+        ]
+
+    def planned(self, numbers: list[int]) -> Planned | None:
+        """The Program for a graph of the kind with these ints; None if it is not for such."""
+        from pyframe.codegen.numpy.plan import Present
+
+        now = tuple([numbers[p] for p in self.places])
+        try:
+            if min(now) < LEAST or self.expected(*now) != tuple(numbers) or not self.holds(*now):
+                return None
+        except ArithmeticError:
+            return None
+        self.sizes.set(now)
+        program = replace(self.general, slots=self.slots(now), kernels=Present(self.kernels))
+        read = self.numbers(*now)
+        return Planned(program, self.inputs, self.constants, read, self.grids(*now))
+
+
+class _Made:
+    """The nodes of a graph with formulas for its ints."""
+
+    def __init__(
+        self, sizes: Sizes, symbols: list[Column], columns: list[Column], order: Sequence[Node]
+    ) -> None:
+        self.sizes, self.columns = sizes, columns
+        self.samples = list(zip(*symbols, strict=True)) or [()] * len(columns[0])
+        self.known: dict[Column, Any] = dict(zip(symbols, sizes.symbols(), strict=True))
+        self.formulas: list[Any] = []
+        self.nodes: dict[int, Node] = {}
+        for n in order:
+            self.nodes[id(n)] = n if n.op is CONST else self.node(n)
+        self.order = [self.nodes[id(n)] for n in order]
+
+    def node(self, n: Node) -> Node:
+        if n.data is not None:
+            return Node(None, (), (), Size(self.several(n.shape)), n.dtype, n.device, n.data)
+        inputs = tuple([self.nodes[id(i)] for i in n.inputs])
+        attrs = self.several(n.attrs)
+        assert n.op is not None
+        if n.op.infer is not None:
+            shape, _ = n.op.infer(*inputs, *attrs)
+            for x in shape:
+                self.learn(x)
+        return Node(n.op, inputs, attrs, Size(self.several(n.shape)), n.dtype, n.device)
+
+    def several(self, x: Any) -> Any:
+        """The same with formulas for ints."""
+        if type(x) is int:
+            return self.next()
+        if not isinstance(x, tuple):
+            return x
+        parts = [self.several(v) for v in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+
+    def next(self) -> Any:
+        """The formula of the next int."""
+        column = self.columns[len(self.formulas)]
+        found = column[0] if len(set(column)) == 1 else self.fitting(column)
+        self.formulas.append(found)
+        return found
+
+    def learn(self, x: Any) -> None:
+        """Know a formula by what it gives."""
+        if type(x) is SymbolicSize:
+            number = self.sizes.function([x])
+            self.known.setdefault(tuple([number(*now)[0] for now in self.samples]), x)
+
+    def fitting(self, column: Column) -> Any:
+        """A formula that gives these ints: one that is known, or a multiple of one or of two, with
+        a number or another one that is known added to it."""
+        found = self.known.get(column)
+        if found is not None:
+            return found
+        known = list(self.known.items())[:FEW]
+        terms = known[:]
+        for (c, a), (d, b) in combinations_with_replacement(known, 2):
+            terms.append((tuple([x * y for x, y in zip(c, d, strict=True)]), a * b))
+        for c, a in terms:
+            times, rest = _line(c, column)
+            if times:
+                self.known[column] = found = a * times + rest
+                return found
+        for (c, a), (d, b) in product(known, known):
+            times, rest = _line(d, tuple([y - x for x, y in zip(c, column, strict=True)]))
+            if times:
+                self.known[column] = found = a + b * times + rest
+                return found
+        raise _UnfitError(column)
+
+
+def _line(x: Column, y: Column) -> tuple[int, int]:
+    """The ints a and b with y = a * x + b; a is 0 if there are none."""
+    k = next((k for k in range(1, len(x)) if x[k] != x[0]), 0)
+    if not k or (y[k] - y[0]) % (x[k] - x[0]):
+        return 0, 0
+    a = (y[k] - y[0]) // (x[k] - x[0])
+    b = y[0] - a * x[0]
+    return (a, b) if all(a * p + b == q for p, q in zip(x, y, strict=True)) else (0, 0)
+
+
+class Kinds:
+    """What an executor knows of graphs that differ in numbers alone."""
+
+    def __init__(self) -> None:
+        self.known: OrderedDict[Any, tuple[list[list[int]], list[Pattern]]] = OrderedDict()
+        self.kernels = 0  # of their patterns
+
+    def programs(self) -> list[Program]:
+        """The Programs for many graphs."""
+        return [p.general for _, patterns in self.known.values() for p in patterns]
+
+    def planned(
+        self, order: Sequence[Node], roots: Sequence[Node], load: Any, unload: Any, limits: Limits
+    ) -> Planned | None:
+        """A Program for a graph that is recorded for the first time, where one for many fits."""
+        kind, numbers = numbers_of(order, roots)
+        seen, patterns = self.known.setdefault(kind, ([], []))
+        self.known.move_to_end(kind)
+        while len(self.known) > 1 and (len(self.known) > MAX_KINDS or self.kernels > MAX_KERNELS):
+            for p in self.known.popitem(last=False)[1][1]:
+                self.kernels -= len(p.general.kernels)
+                unload(p.general)
+        for p in patterns:
+            found = p.planned(numbers)
+            if found is not None:
+                return found
+        seen.append(numbers)
+        del seen[: -SEEN - 2]
+        if len(seen) <= SEEN or len(patterns) >= MAX_PATTERNS:
+            return None
+        try:
+            patterns.append(Pattern(order, roots, seen, load, limits))
+        except (Exception, UnfitSizesError) as error:  # planned as they are, all of them can be
+            debug.unsized(error)
+            seen.clear()
+            return None
+        self.kernels += len(patterns[-1].general.kernels)
+        return patterns[-1].planned(numbers)
