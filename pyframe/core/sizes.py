@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -95,13 +96,13 @@ class Sizes:
 
     def words(self, text: str) -> str:
         """The same for people: the sizes by their names."""
-        for i in reversed(range(len(self.atoms))):
-            name = self.names[i] if i < len(self.names) else f"n{i}"
-            if i >= len(self.now):
-                _, args, form = self.atoms[i]
-                name = f"({form.format(*[self.text(a) for a in args])})"
-            text = _replaced(text, f"a{i}", name)
-        return text
+        return _NAME.sub(lambda found: self._word(int(found[1])), text)
+
+    def _word(self, atom: int) -> str:
+        if atom < len(self.now):
+            return self.names[atom] if atom < len(self.names) else f"n{atom}"
+        _, args, form = self.atoms[atom]
+        return f"({form.format(*[self.words(self.text(a)) for a in args])})"
 
     def _compiled(self, texts: list[str], around: str, between: str) -> Any:
         lines, done = [], set(range(len(self.now)))
@@ -126,26 +127,12 @@ class Sizes:
         return space["function"]
 
 
+_NAME = re.compile(r"(?<![\w.])a(\d+)")
+
+
 def _names(text: str) -> list[int]:
-    out, i = [], 0
-    while (i := text.find("a", i)) >= 0:
-        end = i + 1
-        while end < len(text) and text[end].isdigit():
-            end += 1
-        if end > i + 1 and not (i and (text[i - 1].isalnum() or text[i - 1] in "._")):
-            out.append(int(text[i + 1 : end]))
-        i = end
-    return out
-
-
-def _replaced(text: str, name: str, by: str) -> str:
-    out, i = "", 0
-    while (at := text.find(name, i)) >= 0:
-        end = at + len(name)
-        whole = not (at and text[at - 1].isalnum()) and not text[end : end + 1].isdigit()
-        out += text[i:at] + (by if whole else name)
-        i = end
-    return out + text[i:]
+    """The atoms in an expression."""
+    return list(map(int, _NAME.findall(text)))
 
 
 class Guards:
@@ -200,19 +187,13 @@ class Guards:
     def wanted(self) -> dict[int, str]:
         """The sizes of which a number was asked for, or of what is made of them, and where."""
         out: dict[int, str] = {}
-        for text, line in self.pinned:
-            for atom in _names(text):  # it grows by what the atoms are made of
-                out.setdefault(atom, line)
-        for atom in list(out):
-            self._wanted_of(atom, out[atom], out)
+        found = [(atom, line) for text, line in self.pinned for atom in _names(text)]
+        for atom, line in found:  # which grows by what they are made of
+            if atom not in out:
+                out[atom] = line
+                parts = [self.sizes.text(x) for x in self.sizes.atoms[atom][1]]
+                found += [(inner, line) for text in parts for inner in _names(text)]
         return {k: line for k, line in out.items() if k < len(self.sizes.now)}
-
-    def _wanted_of(self, atom: int, line: str, out: dict[int, str]) -> None:
-        for x in self.sizes.atoms[atom][1]:
-            for inner in _names(self.sizes.text(x)):
-                if inner not in out:
-                    out[inner] = line
-                    self._wanted_of(inner, line, out)
 
     # --- what is known without a question
 
@@ -551,6 +532,11 @@ def _negative(terms: Terms) -> Terms:
     return {atoms: -n for atoms, n in terms.items()}
 
 
+def _operator(fn: Callable[..., Any], text: str, turned: bool = False) -> Callable[..., Any]:
+    """An operator whose results are no sums; `turned`, of what is on its right."""
+    return lambda a, b: _opaque(fn, text, *((b, a) if turned else (a, b)))
+
+
 class SymbolicSize:
     """An int, or a float that was calculated of one, which is another in other calls."""
 
@@ -637,29 +623,31 @@ class SymbolicSize:
     def __bool__(self) -> bool:
         return self != 0
 
-    def __eq__(self, other: object) -> bool:
-        x = _whole_difference(self, other)
-        if x is not None:
-            return x == 0 if type(x) is int else _guards(self.sizes).ask("==", x)
+    def _asks(self, kind: str, other: Any, text: str, fn: Any, turned: bool = False) -> Any:
+        """Whether self - other, or what is `turned`, is 0 ("==") or more than that (">")."""
+        terms = _terms(self, other)
+        if terms is None:
+            return _other(self, other, text, fn)
+        x = self._sum(terms, -1)
+        x = -x if turned else x
+        if type(x) is int:
+            return x > 0 if kind == ">" else x == 0
+        return _guards(self.sizes).ask(kind, x)
+
+    def __eq__(self, other: object) -> Any:
         if type(other) is SymbolicSize and other.sizes is not self.sizes:
             return False
-        return _other(self, other, "{} == {}", operator.eq)
+        return self._asks("==", other, "{} == {}", operator.eq)
 
-    def __ne__(self, other: object) -> bool:
+    def __ne__(self, other: object) -> Any:
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
 
-    def __gt__(self, other: Any) -> bool:
-        x = _whole_difference(self, other)
-        if x is not None:
-            return x > 0 if type(x) is int else _guards(self.sizes).ask(">", x)
-        return _other(self, other, "{} > {}", operator.gt)
+    def __gt__(self, other: Any) -> Any:
+        return self._asks(">", other, "{} > {}", operator.gt)
 
-    def __lt__(self, other: Any) -> bool:
-        x = _whole_difference(self, other)
-        if x is not None:
-            return x < 0 if type(x) is int else _guards(self.sizes).ask(">", -x)
-        return _other(self, other, "{} < {}", operator.lt)
+    def __lt__(self, other: Any) -> Any:
+        return self._asks(">", other, "{} < {}", operator.lt, turned=True)
 
     def __le__(self, other: Any) -> bool:
         more = self.__gt__(other)
@@ -767,28 +755,17 @@ class SymbolicSize:
     def __rdivmod__(self, other: Any) -> Any:
         return other // self, other % self
 
-    def __truediv__(self, other: Any) -> Any:
-        return _opaque(operator.truediv, "{} / {}", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _opaque(operator.truediv, "{} / {}", other, self)
-
     def __pow__(self, other: Any) -> Any:
         if type(other) is int and 0 <= other <= 8 and not self.is_float:
             return math.prod([self] * other)
         return _opaque(operator.pow, "{} ** {}", self, other)
 
-    def __rpow__(self, other: Any) -> Any:
-        return _opaque(operator.pow, "{} ** {}", other, self)
-
-    def __lshift__(self, other: Any) -> Any:
-        return _opaque(operator.lshift, "{} << {}", self, other)
-
-    def __rshift__(self, other: Any) -> Any:
-        return _opaque(operator.rshift, "{} >> {}", self, other)
-
-    def __and__(self, other: Any) -> Any:
-        return _opaque(operator.and_, "{} & {}", self, other)
+    __truediv__ = _operator(operator.truediv, "{} / {}")
+    __rtruediv__ = _operator(operator.truediv, "{} / {}", turned=True)
+    __rpow__ = _operator(operator.pow, "{} ** {}", turned=True)
+    __lshift__ = _operator(operator.lshift, "{} << {}")
+    __rshift__ = _operator(operator.rshift, "{} >> {}")
+    __and__ = _operator(operator.and_, "{} & {}")
 
     def conjugate(self) -> Any:
         return self
@@ -835,12 +812,6 @@ def _terms(x: SymbolicSize, other: Any) -> Terms | None:
     return {(): n} if n else {}
 
 
-def _whole_difference(x: SymbolicSize, other: Any) -> Any:
-    """x - other, if both are ints; an int where it is always the same."""
-    terms = _terms(x, other)
-    return None if terms is None else x._sum(terms, -1)
-
-
 def _is_number(x: Any) -> bool:
     return type(x) in (int, float, bool, SymbolicSize)
 
@@ -879,20 +850,10 @@ def _other(a: SymbolicSize, b: Any, text: str, fn: Callable[..., Any]) -> Any:
 
 def _is_part(a: Any, b: Any) -> bool:
     """Whether 0 <= a < b for all sizes that the guards let pass."""
-    guards, x = _present.guards, _made_difference(b, a)
-    if guards is None or x is None or not (type(a) is SymbolicSize or type(a) is int):
+    guards = _present.guards
+    if guards is None or any(type(x) is not int and (not changes(x) or x.is_float) for x in (a, b)):
         return False
-    more = x > 0 if type(x) is int else guards.decided(">", x)
-    above: Any = a + 1
-    less = a < 0 if type(a) is int else not guards.decided(">", above)
-    return bool(more) and not less
-
-
-def _made_difference(a: Any, b: Any) -> Any:
-    if type(a) is SymbolicSize:
-        return _whole_difference(a, b)
-    x = _whole_difference(b, a)
-    return None if x is None else -x
+    return all(n > 0 if type(n) is int else guards.decided(">", n) for n in (b - a, a + 1))
 
 
 def _quotient(a: Terms, b: Terms) -> Terms | None:
