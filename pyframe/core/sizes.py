@@ -214,48 +214,6 @@ class Guards:
         return None
 
     def least(self, terms: Terms) -> int | None:
-        """What a sum is at least, if that is known: as it is, or with quotients by what they are
-        calculated from."""
-        found = self._least(terms)
-        if found is None or found <= 0:
-            other = self._without_quotients(terms)
-            least = None if other is None else self._least(other[0])
-            if least is not None and other is not None:
-                least = -(-least // other[1])
-                found = least if found is None else max(found, least)
-        return found
-
-    def _without_quotients(self, terms: Terms) -> tuple[Terms, int] | None:
-        """The same with x - x % n for n * (x // n), times a number; None if there is none."""
-        out: Terms = {}
-        changed, times = False, 1
-        for atoms in terms:
-            for a in atoms:
-                fn, args, _ = self.sizes.atoms[a]
-                if fn is operator.floordiv and type(args[1]) is int:
-                    times = math.lcm(times, args[1])
-        terms = {atoms: n * times for atoms, n in terms.items()}
-
-        def add(more: Terms, times: int, rest: tuple[int, ...]) -> None:
-            for atoms, n in more.items():
-                both = tuple(sorted(atoms + rest))
-                out[both] = out.get(both, 0) + n * times
-
-        for atoms, n in terms.items():
-            for k, a in enumerate(atoms):
-                fn, args, _ = self.sizes.atoms[a]
-                if fn is operator.floordiv and type(args[1]) is int and n % args[1] == 0:
-                    x, by = args
-                    rest = self.sizes.atom(operator.mod, "{} % {}", x, by)
-                    inner = (x - rest).terms
-                    add(inner, n // by, atoms[:k] + atoms[k + 1 :])
-                    changed = True
-                    break
-            else:
-                add({atoms: n}, 1, ())
-        return ({atoms: n for atoms, n in out.items() if n}, times) if changed else None
-
-    def _least(self, terms: Terms) -> int | None:
         """What a sum is at least. Of each atom what it is more than its own least is put in for
         it: in `n * n - n` terms then cancel."""
         shifted: Terms = {}
