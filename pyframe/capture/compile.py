@@ -524,9 +524,10 @@ class CompiledFunction(Generic[P, R]):
             family.eager, self.misses = True, 0
             self._warn(
                 f"runs eagerly for sizes that were not captured: {family.why_eager()}; to keep it "
-                "fast, pad it to one of a few sizes, or leave what depends on it to tensors (a "
-                "cache that grows by cat can have its whole length from the start and be written "
-                "by cache.index_copy_(1, position, new), where the position is a tensor)"
+                "fast, pad it to one of a few sizes, take x.shape[0] for len(x), or leave what "
+                "depends on it to tensors (a cache that grows by cat can have its whole length "
+                "from the start and be written by cache.index_copy_(1, position, new), where the "
+                "position is a tensor)"
             )
         elif self.misses > MAX_MISSES:
             self._give_up(
