@@ -75,6 +75,10 @@ class BackwardCFunction(GradNode, FunctionCtx):
     def replays(self) -> bool:  # type: ignore[override]
         return self._forward_cls._replays
 
+    @property
+    def sized(self) -> bool:  # type: ignore[override]
+        return self._forward_cls._sized
+
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.op = _Named(self._forward_cls.__name__)
         self.extra = None
@@ -255,6 +259,7 @@ class Function:
     generate_vmap_rule = False
     # whether forward sets on ctx, besides what it saves, nothing but what is the same in each call
     _replays = False
+    _sized = False  # and whether what holds sizes among it has numbers for them by `at_present`
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(

@@ -354,6 +354,12 @@ def saved_by(n: GradNode) -> Iterator[tuple[Tensor, int]]:
             yield e[0], e[0]._storage.version - e[1]
 
 
+def at_present(context: dict[str, Any]) -> dict[str, Any]:
+    """What a Function's forward has set, with numbers for sizes that change."""
+    return {k: v.at_present() if hasattr(type(v), "at_present") else numbers(v)
+            for k, v in context.items()}  # fmt: skip
+
+
 class History:
     """The steps that replays make, by number, and the arguments that they lead to."""
 
@@ -366,7 +372,7 @@ class History:
     def check_sizes(self) -> None:
         """UnfitSizesError where a step may hold sizes that change, which nobody finds."""
         for n in self.steps:
-            if n.saved is not None and type(n) not in (GradNode, Port) and is_symbolic(n.specs):
+            if n.saved is not None and not n.sized and is_symbolic(n.specs):
                 raise UnfitSizesError("it returns the result of a Function of sizes that change")
 
     def number(self, n: Any) -> int | None:
@@ -426,7 +432,7 @@ class History:
             return port
         kind, op, specs = type(n), n.op, n.specs
         attrs = getattr(n, "attrs", ())
-        context = {} if kind is GradNode else vars(n)  # of a Function: what its forward has set
+        context = {} if kind is GradNode else {**vars(n)}  # of a Function: what forward has set
         changes = is_symbolic((attrs, specs))
         edges = [self._edge(e, tensors) for e in n.edges]
         saved, freed = [self._saved(k, e, tensors) for e in n.saved or ()], n.saved is None
@@ -439,7 +445,8 @@ class History:
                 out.attrs, out.specs = numbers(attrs), numbers(specs)
             out.edges = [edge(call) for edge in edges]
             if context:
-                vars(out).update(context, ports=[None] * len(context["results"]))
+                now = at_present(context) if changes else context
+                vars(out).update(now, ports=[None] * len(context["results"]))
             out.saved = None if freed else [save(call) for save in saved]
             return out
 

@@ -18,7 +18,16 @@ from pyframe.capture.capture import GRAD, Capture, renew
 from pyframe.capture.executable import DeviceExecutable, Executable, HostExecutable, StateInput
 from pyframe.capture.guards import Guard
 from pyframe.capture.observe import Observer
-from pyframe.capture.rebuild import Call, History, HistoryError, Maker, Tensors, saved_by, template
+from pyframe.capture.rebuild import (
+    Call,
+    History,
+    HistoryError,
+    Maker,
+    Tensors,
+    at_present,
+    saved_by,
+    template,
+)
 from pyframe.capture.sources import Source
 from pyframe.core import dispatch as _dispatch, op as _op
 from pyframe.core.devices import cpu, flush
@@ -344,6 +353,8 @@ def settle_sizes(capture: Capture, tensors: Sequence[Tensor] = ()) -> None:
         for name in ("specs", "saved", "attrs"):
             if hasattr(n, name):
                 setattr(n, name, numbers(getattr(n, name)))
+        if hasattr(n, "__dict__"):  # of a Function
+            vars(n).update(at_present(vars(n)))
 
 
 def _NONE(call: Call) -> None:  # noqa: N802

@@ -56,6 +56,7 @@ class GradNode:
 
     __slots__ = ("attrs", "edges", "extra", "op", "saved", "seq", "specs")
     replays = True  # whether a replay can make it anew, see capture/rebuild.py
+    sized = True  # also where sizes change
 
     def __init__(
         self, op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Tensor

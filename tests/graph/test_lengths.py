@@ -298,6 +298,22 @@ def test_a_cache_that_grows(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
     assert step.captured <= 6
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_backward_outside_of_a_recurrent_network(kind: str) -> None:
+    pf.manual_seed(0)
+    net = getattr(nn, kind)(6, 8, batch_first=True, bidirectional=kind == "GRU")
+    step, rng = pf.compile(lambda x: net(x)[0]), np.random.default_rng(0)
+
+    def trained(f: Any, x: pf.Tensor) -> Any:
+        out = f(x)
+        return out.detach(), pf.autograd.grad((out * out).sum(), [x, *net.parameters()])
+
+    for batch, n in ((3, 5), (4, 7), (5, 9), (2, 3), (7, 13), (3, 16), (6, 2), (9, 11)):
+        x = pf.tensor(rng.standard_normal((batch, n, 6)).astype(np.float32)).requires_grad_()
+        check(plain(list(trained(step, x))), plain(list(trained(lambda x: net(x)[0], x))))
+    assert step.captured == 3
+
+
 class Packed(nn.Module):
     """A tagger of sequences that are packed."""
 

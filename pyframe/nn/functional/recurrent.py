@@ -10,6 +10,7 @@ Rows lie as in a PackedSequence, step by step: (T * B, …) where all sequences 
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from pyframe.autograd.function import Function
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import is_grad_enabled, mode
-from pyframe.core.sizes import changes
+from pyframe.core.sizes import changes, numbers
 from pyframe.nn.functional.dropouts import dropout as _dropout
 from pyframe.nn.functional.linear_maps import linear
 from pyframe.ops.api.autocast import autocast
@@ -175,6 +176,17 @@ class _Steps:
         if reverse:
             self.rows.reverse()
 
+    @property
+    def walked(self) -> _Steps:
+        """What says how they are walked, and holds no tensor."""
+        return self
+
+    def at_present(self) -> _Steps:
+        """The same with numbers for sizes that change."""
+        out = copy.copy(self)
+        vars(out).update({k: numbers(v) for k, v in vars(self).items()})
+        return out
+
     def joined(self, found: list[Any]) -> Any:
         """What was found on the way, one a step, as rows."""
         return None if found[0] is None else join.cat(found[::-1] if self.reverse else found)
@@ -253,9 +265,12 @@ class _EndedSteps(_Steps):
 
     def __init__(self, length: Any, batch: Any, reverse: bool, lengths: Tensor) -> None:
         self.all = _steps_of(length, batch, False)
-        self.rows, self.reverse = self.all.rows, False
         self.turned, self.lengths = reverse, lengths.to(dt.int32)
         self.sequences, self.length = el.iota((batch,), lengths.device), length
+
+    @property
+    def walked(self) -> _Steps:
+        return self.all
 
     def _turned(self, rows: Tensor) -> Tensor:
         if not self.turned:
@@ -269,9 +284,6 @@ class _EndedSteps(_Steps):
 
     def left(self, rows: Tensor) -> Tensor:
         return self._turned(self.all.left(rows))
-
-    def stored(self, grad: Tensor) -> Tensor:
-        return self.all.stored(grad)
 
     def last(self, rows: Tensor) -> Tensor:
         index = (self.lengths - 1) * self.lengths.shape[0] + self.sequences
@@ -340,7 +352,7 @@ class _Walk(Function):
     """`_walk` with its gradient. What it keeps for backward are arguments and results, so that the
     gradient has a gradient too."""
 
-    _replays = True
+    _replays = _sized = True
 
     @staticmethod
     def forward(ctx: Any, cell: _Cell, steps: _Steps, *tensors: Any) -> tuple[Any, ...]:
@@ -448,9 +460,9 @@ def _network(
                 b_hh, more[-1] if projected else None,
             )  # fmt: skip
             if is_grad_enabled() and any(t is not None and t.requires_grad for t in given):
-                _, h, c = _Walk.apply(cell, steps, *given)
+                _, h, c = _Walk.apply(cell, steps.walked, *given)
             else:
-                _, h, c = _walk_again(False, cell, steps, *given)
+                _, h, c = _walk_again(False, cell, steps.walked, *given)
             outs.append(steps.left(h))
             hs.append(steps.last(h))
             cs.append(None if c is None else steps.last(c))
