@@ -126,7 +126,7 @@ def test_products(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None
     for _, _, threads, _, *shares, _, rate in variants:
         assert int(threads) <= 256
         assert float(rate) * 100 == pytest.approx(max(int(x[:-1]) for x in shares), abs=0.01)
-    assert [row[3] for row in shapes] == ["70000"]
+    assert [row[3] for row in shapes] == ["1094"]
 
 
 def test_counters(bench: ModuleType, gpu: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from pyframe.runtime.offline import offline_device
 
 REAL_KERNELS = True
 
-VARIANTS = {f"{v.form}-{v.bm}x{v.bn}-{v.rm}x{v.rn}": v for v in (*GPU, *SOFTWARE)}
+VARIANTS = {f"{v.form}-{v.threads}-{v.bm}x{v.bn}-{v.rm}x{v.rn}": v for v in (*GPU, *SOFTWARE)}
 
 
 def only(monkeypatch: pytest.MonkeyPatch, v: Variant) -> None:
@@ -152,7 +152,8 @@ COUNTS = {  # m, n, k, batch: workgroups of each kernel
     (64, 256, 784, 1): [16],
     (64, 64, 65536, 1): [64, 256],  # one tile of 64 x 64, in 64 parts, and their sum
     (1, 30000, 768, 1): [469],
-    (1, 1, 64, 70_000): [70_000],
+    (1, 64, 64, 300): [1200],  # few rows, a quarter of the columns each
+    (3, 2, 9, 70_000): [1094],  # a thread a matrix
 }
 
 

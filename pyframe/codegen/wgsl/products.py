@@ -43,13 +43,13 @@ class Variant(NamedTuple):
 
     @property
     def bm(self) -> int:
-        """The rows of a workgroup's tile."""
-        return self.ty * self.rm
+        """The rows of a workgroup's tile, or of a thread's."""
+        return self.ty * self.rm if self.bk else self.rm
 
     @property
     def bn(self) -> int:
-        """The columns of a workgroup's tile."""
-        return self.tx * self.rn
+        """The columns of a workgroup's tile, or of a thread's."""
+        return self.tx * self.rn if self.bk else self.rn
 
     @property
     def threads(self) -> int:
@@ -81,17 +81,17 @@ GPU = (
     Variant("tiles", 32, 2, 4, 4, 16, 0.39),  # 8 x 128
     Variant("tiles", 64, 1, 4, 4, 8, 0.27),  # 4 x 256
     Variant("vectors", 64, 4, 8, 1, 0, 1.0),
+    Variant("registers", 64, 1, 4, 4, 0, 0.2),  # batches of small matrices
 )
 # Compilers of software adapters vectorize across invocations and have few registers; even so large
 # tiles win, as each element that is loaded costs more than several products.
 SOFTWARE = (
-    Variant("registers", 8, 4, 8, 8, 0, 1.0),
-    Variant("registers", 8, 4, 4, 8, 0, 0.8),
-    Variant("registers", 8, 4, 8, 4, 0, 0.7),
-    Variant("registers", 8, 4, 4, 4, 0, 0.55),
-    Variant("registers", 8, 4, 1, 8, 0, 0.25),
-    Variant("registers", 8, 4, 8, 1, 0, 0.25),
-    Variant("registers", 8, 4, 1, 1, 0, 0.15),
+    Variant("registers", 16, 1, 8, 8, 0, 1.0),
+    Variant("registers", 16, 1, 4, 8, 0, 0.73),
+    Variant("registers", 16, 1, 8, 4, 0, 0.73),
+    Variant("registers", 16, 1, 1, 8, 0, 0.26),
+    Variant("registers", 16, 1, 8, 1, 0, 0.26),
+    Variant("registers", 16, 1, 1, 1, 0, 0.1),
 )
 # By `Limits.kind`; a vendor's GPUs get a row of their own once they were measured.
 MACHINES = {"": Machine(64, GPU), "software": Machine(2, SOFTWARE)}
@@ -109,7 +109,8 @@ def chosen(m: int, n: int, k: int, batch: int, limits: Limits) -> Variant:
 
     def cost(v: Variant) -> float:
         if v.form == "vectors":
-            return math.inf if min(m, n) > v.rm or k < 64 else -1.0
+            fits = min(m, n) <= v.rm and min(max(m, n), k) >= 64
+            return -1.0 if fits else math.inf
         return _rounds(v, m, n, batch, units)
 
     return min(_fitting(limits), key=cost)
@@ -154,8 +155,10 @@ def _fitting(limits: Limits) -> list[Variant]:
 def _rounds(v: Variant, m: int, n: int, batch: int, units: int) -> float:
     """The time that a product takes for each step of the shared dim: rounds over all units, each
     as long as its tile takes."""
-    groups = batch * -(-m // v.bm) * -(-n // v.bn)
-    return -(-groups // units) * v.bm * v.bn / v.rate
+    tiles, each = batch * -(-m // v.bm) * -(-n // v.bn), v.bm * v.bn
+    if v.form == "registers":  # a workgroup has as many as it has threads
+        tiles, each = -(-tiles // v.threads), each * v.threads
+    return -(-tiles // units) * each / v.rate
 
 
 class Operand(NamedTuple):
@@ -189,16 +192,16 @@ def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, frozenset[int]
         if o.four:
             fours.add(_load_of(e).binding)
     text += epilogue(kernel, call.dtype, by_index=True) + p.globals()
-    text += HEAD.format(threads=v.threads) + indented(p.body()) + "}\n"
+    text += HEAD.format(threads=v.threads, place=p.tile) + indented(p.body()) + "}\n"
     text = library.named(text, p.rounded)
     text = library.named(text, {x: scalars.count(n) for x, n in sizes.items() if changes(n)})
-    return text, in_a_line(batch * p.groups), frozenset(fours)
+    return text, in_a_line(p.groups(batch)), frozenset(fours)
 
 
 HEAD = """@compute @workgroup_size({threads})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {{
-  let g = i32(group.x + group.y * groups.x);
+  let g = {place};
   if (g >= BATCH * DOWN * ACROSS) {{ return; }}
   let batch = g / (DOWN * ACROSS);
   let t = i32(local);
@@ -225,9 +228,17 @@ class _Product:
             self.per = (v.rm, each * side) if self.few is a else (each * side, v.rm)
 
     @property
-    def groups(self) -> int:
-        """How many workgroups make a matrix."""
-        return -(-self.m // self.per[0]) * -(-self.n // self.per[1])
+    def tile(self) -> str:
+        """Which tile a workgroup, or a thread, makes."""
+        place = "group.x + group.y * groups.x"
+        if self.v.form == "registers":
+            place = f"({place}) * {self.v.threads}u + local"
+        return f"i32({place})"
+
+    def groups(self, batch: int) -> int:
+        """How many workgroups it takes."""
+        tiles = batch * -(-self.m // self.per[0]) * -(-self.n // self.per[1])
+        return -(-tiles // self.v.threads) if self.v.form == "registers" else tiles
 
     @property
     def shared(self) -> tuple[int, int, int]:
@@ -334,11 +345,11 @@ class _Product:
         zero = "Vec()" if v.rn >= 4 else "Acc(0)"
         return [f"var acc{i}_{j} = {zero};" for i in range(v.rm) for j in range(0, v.rn, 4)]
 
-    def origin(self, row: str = "", column: str = "") -> list[str]:
-        """The lines that find where a workgroup begins, or a thread of it."""
+    def origin(self) -> list[str]:
+        """The lines that find where a tile begins."""
         return [
-            f"let m0 = g / ACROSS % DOWN * {self.v.bm}{row};",
-            f"let n0 = g % ACROSS * {self.v.bn}{column};",
+            f"let m0 = g / ACROSS % DOWN * {self.v.bm};",
+            f"let n0 = g % ACROSS * {self.v.bn};",
         ]
 
     # --- registers
@@ -347,8 +358,8 @@ class _Product:
         """Each thread makes its results of what it loads, four steps of the shared dim at a time;
         threads beside each other have neighbouring columns."""
         v = self.v
-        lines = self.origin(f" + t / {v.tx} * {v.rm}", f" + t % {v.tx} * {v.rn}")
-        lines += [*self.accumulators(), "for (var k = 0; k < K / 4 * 4; k += 4) {"]
+        lines = [*self.origin(), *self.accumulators()]
+        lines += ["for (var k = 0; k < K / 4 * 4; k += 4) {"]
         lines += [*["  " + x for x in self.steps()], "}"]
         if not divides(4, self.k):
             lines.append("for (var k = K / 4 * 4; k < K; k++) {")
