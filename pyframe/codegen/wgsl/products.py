@@ -29,9 +29,10 @@ from pyframe.graph.scalar import Scalar
 
 class Variant(NamedTuple):
     """A row of the table. TX x TY threads make RM x RN results each, and take BK of the shared dim
-    at a time. For "vectors" RM is how many rows there may be, TX how many threads share a result.
-    `rate`: the share of a device's peak that the static model gives it (scripts/bench/products.py),
-    or that was measured where a CPU plays the GPU."""
+    at a time (0: none of it passes through workgroup memory). For "vectors" RM is how many rows
+    there may be, and TX how many threads share a result. `rate`: the share of a device's peak that
+    the static model gives it (scripts/bench/products.py), or of the best that was measured where a
+    CPU plays the GPU."""
 
     form: str
     tx: int
@@ -96,6 +97,10 @@ SOFTWARE = (
 # By `Limits.kind`; a vendor's GPUs get a row of their own once they were measured.
 MACHINES = {"": Machine(64, GPU), "software": Machine(2, SOFTWARE)}
 
+ANY_LENGTH = 64  # what sizes that change are at least taken for
+SHORT = 256  # of the shared dim: no part of it that another workgroup adds up is shorter
+ANOTHER_KERNEL = 1 << 20  # products that a unit makes while one begins
+
 
 def machine(limits: Limits) -> Machine:
     """What is known of the kind of device."""
@@ -137,11 +142,6 @@ def parts(m: int, n: int, k: int, batch: int, limits: Limits) -> int:
     if min(found)[0] * 2 > min(c for c, count in found if count == 1):
         return 1
     return next((p for p in range(most, 2 * most) if not k % (16 * p)), most)
-
-
-ANY_LENGTH = 64  # what sizes that change are at least taken for
-SHORT = 256  # of the shared dim: no part of it that another workgroup adds up is shorter
-ANOTHER_KERNEL = 1 << 20  # products that a unit makes while one begins
 
 
 def _fitting(limits: Limits) -> list[Variant]:
@@ -222,7 +222,7 @@ class _Product:
         few = usual(m, ANY_LENGTH) <= usual(n, ANY_LENGTH)
         self.few, self.long = (a, b) if few else (b, a)  # of "vectors"
         self.rounded: dict[str, str] = {}  # what is no constant, as sizes change
-        self.per = v.bm, v.bn  # the rows and the columns that a workgroup makes
+        self.per = v.bm, v.bn  # the rows and the columns of a workgroup, or of a thread
         if v.form == "vectors":
             _, each, side = self.shared
             self.per = (v.rm, each * side) if self.few is a else (each * side, v.rm)
