@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyframe.tools.bench.plans import PLANS, Plan
+import pyframe as pf
+from pyframe.runtime.offline import offline_device
+from pyframe.tools.bench.plans import LARGE, PLANS, Plan
 
 # dispatches, MB moved, GFLOPs, MB at once, texts, thousands of letters
 BOUNDS = {
@@ -20,7 +22,7 @@ BOUNDS = {
     "UNet, 8 images of 128 x 128, trained": (200, 6220, 588, 1170, 122, 326),
     "convolution 512 -> 512 of 7 x 7, batch 64, trained": (7, 104, 30, 48.3, 7, 12),
     "LSTM, 2 layers of 512, 32 x 64": (555, 3360, 119, 500, 351, 972),
-    "GPT-2 small, 2 layers, 4 x 1024": (87, 14940, 1390, 3690, 53, 135),
+    "GPT-2 small, 2 layers, 4 x 1024": (90, 14940, 1390, 3690, 56, 138),
 }
 
 
@@ -31,3 +33,21 @@ def test_plans(plan: Plan) -> None:
               t.letters / 1e3)  # fmt: skip
     assert all(n <= most for n, most in zip(counts, BOUNDS[plan.name], strict=True)), counts
     assert t.workgroups >= t.dispatches
+
+
+@pytest.mark.parametrize(("rows", "width", "few"), [(50, 8, True), (50257, 768, False)])
+def test_rows_are_looked_for_where_they_are_few(rows: int, width: int, few: bool) -> None:
+    """Of a GPT-2's embedding each element of the gradient would look at each token."""
+    with offline_device(LARGE) as device:
+        index = pf.zeros(1024, dtype=pf.int64, device=device)
+        source = pf.zeros(1024, width, device=device)
+
+        @pf.compile
+        def f(base: pf.Tensor) -> list[pf.Tensor]:
+            return [base.index_add(0, index, source), base.index_copy(0, index, source)]
+
+        f(pf.zeros(rows, width, device=device))
+        (program,) = f.programs
+    names = {k.routine.name for k in program.kernels if k.routine is not None}
+    assert ({"add_few_rows", "put_few_rows"} <= names) == few
+    assert ("add_segments" in names) != few

@@ -11,12 +11,15 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, values_known
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
+from pyframe.core.sizes import number
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall, into_dim, out_of_dim
 from pyframe.ops.index.order import order_of, search_op
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
+
+Shape = tuple[int, ...]
 
 
 def np_checked(index: np.ndarray, rows: int) -> np.ndarray:
@@ -137,9 +140,13 @@ take_rows = Op(  # x (D, B), index (n,) -> (n, B)
 MANY = 1 << 18  # indices whose rows one thread of the GPU's kernel may add: see reduction.ROUNDS
 
 
-def _few(index: Any) -> bool:
-    """Whether each result may look at all indices, instead of sorting them."""
-    return bool(index.shape[0] <= 1024)
+LOOKS = 1 << 26  # of results at indices, which take a GPU as long as the kernels that sort
+
+
+def _few(index: Any, shape: Shape) -> bool:
+    """Whether each result of `shape` may look at all indices, instead of sorting them."""
+    n = index.shape[0]
+    return bool(n <= 1024) and number(n * math.prod(shape)) <= LOOKS
 
 
 def _segments(index: Tensor, rows: int) -> tuple[Tensor, Tensor]:
@@ -152,7 +159,7 @@ def _segments(index: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def _add_rows_by_kernels(index: Tensor, source: Tensor, rows: int) -> Tensor:
-    if _few(index):
+    if _few(index, (rows, source.shape[1])):
         return apply(add_few_rows, (index, source), (rows,))
     n = index.shape[0]
     if n > MANY:
@@ -164,7 +171,7 @@ def _add_rows_by_kernels(index: Tensor, source: Tensor, rows: int) -> Tensor:
 
 
 def _put_rows_by_kernels(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
-    if _few(index):
+    if _few(index, base.shape):
         return apply(put_few_rows, (base, index, source))
     bounds, order = _segments(index, base.shape[0])
     first, end = bounds[:-1], bounds[1:]
