@@ -235,10 +235,12 @@ class FusionGroup:
         seen: set[int] = set()
         for j, back in todo:
             if j in self.chains:
-                chain = self.chains[j]
+                found = self.chains[j]
                 for move in back[::-1]:
-                    chain = move._replace(then=chain)
-                return chain
+                    found = move._replace(then=found)
+                shape = self.order.nodes[k].shape
+                same = same_positions(index_map(shape, found), index_map(shape, chain))
+                return chain if same else found
             n, op = self.order.nodes[j], self.order.nodes[j].op
             if j in seen or not self.order.computed(j) or (j in self.stored and j != k):
                 continue
