@@ -101,6 +101,16 @@ def _wasm() -> Any:
     return Natively(relaxed=True)
 
 
+def _forms(alone: bool) -> None:
+    """Let a software adapter run kernels as they are there, or as real GPUs have them."""
+    executor = pf.device("gpu").executor
+    backend = executor.backend
+    kind = "software" if alone and backend.software else ""
+    if backend.limits.kind != kind:
+        executor.forget_programs()
+        backend.limits = replace(backend.limits, kind=kind)
+
+
 @functools.cache
 def _page() -> Any:
     from .page import Page
@@ -121,10 +131,10 @@ BACKENDS = {
         Backend("llvm", "cpu", _llvm),
         Backend("numpy", "cpu"),
         Backend("wasm", "cpu", _wasm),
-        Backend("wgsl", "gpu", others=WIDE),
+        Backend("wgsl", "gpu", lambda: _forms(False), others=WIDE),
         Backend("eager", "cpu", wrap=lambda f: f),
         Backend("recorded", "cpu", _llvm, wrap=lambda f: f, records=True),
-        Backend("lazy", "gpu", wrap=lambda f: f, others=WIDE),
+        Backend("lazy", "gpu", lambda: _forms(True), wrap=lambda f: f, others=WIDE),
         Backend("page", "cpu"),
         Backend("page-gpu", "gpu", others=WIDE),
         Backend("export", "cpu", wrap=lambda f: _exports().Exported(f), others=WIDE, exports=True),

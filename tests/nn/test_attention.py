@@ -187,6 +187,26 @@ def test_gradients_of_gradients_and_examples(gpu: str) -> None:
             np.testing.assert_allclose(got, want, 1e-3, 1e-4)
 
 
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_a_replay_is_gone_back_through(gpu: str, p: float) -> None:
+    """What the kernels for the gradients need of a compiled function's call is there after it."""
+    *arrays, g = given(2, 2, 1, 5, 9, 8, 8)
+    attend = pf.compile(
+        lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m, p, enable_gqa=True)
+    )
+    m = pf.tensor(allowed(5, 9), device=gpu)
+    for scale in (1.0, 2.0, 3.0):
+        q, k, v = [pf.tensor(a * scale, device=gpu).requires_grad_() for a in arrays]
+        y = attend(q, k, v, m)
+        pf.flush()
+        grads = pf.autograd.grad(y, (q, k, v), pf.tensor(g, device=gpu))
+        if not p:
+            wants = results([a * np.float32(scale) for a in arrays] + [g], "cpu", allowed(5, 9))
+            for got, want in zip((y, *grads), wants, strict=True):
+                np.testing.assert_allclose(got.detach().cpu().numpy(), want, 1e-4, 1e-5)
+        assert all(x.isfinite().all() for x in grads)
+
+
 def test_more_workgroups_than_a_dim_has(gpu: str) -> None:
     arrays = given(70_001, 1, 1, 1, 2, 1, 1)[:3]
     got, want = [

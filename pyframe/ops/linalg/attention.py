@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pyframe.core import dispatch as _dispatch, dtypes as dt
-from pyframe.core.devices import device as Device
+from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, results_of, runs_kernel
 from pyframe.core.modes import mode
-from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, const, in_a_line
+from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
 from pyframe.core.sizes import number, usual
 from pyframe.ops.api.batching_rules import BatchedCall, each
 from pyframe.ops.api.vmap import Batch
@@ -22,6 +21,7 @@ from pyframe.ops.index import masks
 from pyframe.ops.linalg.matmul import matmul
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.math.promotion import broadcast
+from pyframe.ops.random.creation import full
 from pyframe.ops.random.draws import default_generator
 from pyframe.ops.reduce import reductions as rd
 from pyframe.ops.shape import join, movement as mv
@@ -292,14 +292,12 @@ def _call(
     drops: bool = False,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     device, shape = q.device, (*q.shape[:3], k.shape[2])
-    added = mv.expand(_number(0.0, q.dtype, device), shape) if mask is None else mask
-    seed = default_generator.words(device) if drops else mv.expand(_number(0, dt.uint32, device), 3)
-    given = added, seed, _number(p, dt.float32, device)
+    added = mv.expand(full((), 0.0, dtype=q.dtype, device=device), shape) if mask is None else mask
+    seed = mv.expand(full((), 0, dtype=dt.uint32, device=device), 3)
+    if drops:
+        seed = default_generator.words(device)
+    given = added, seed, full((), p, dtype=dt.float32, device=device)
     return results_of(attention_op, (q, k, v, *given), (causal, mask is not None, drops))
-
-
-def _number(value: Any, dtype: dt.dtype, device: Device) -> Tensor:
-    return _dispatch.new(const(value, dtype, device))
 
 
 def _in_parts(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, parts: int) -> Tensor:
@@ -311,7 +309,7 @@ def _in_parts(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, parts: int) 
     if more:
         k, v = [mv.pad(x, ((0, 0), (0, 0), (0, more), (0, 0))) for x in (k, v)]
         if mask is None:
-            mask = mv.expand(_number(0.0, q.dtype, q.device), (b, h, t, s))
+            mask = mv.expand(full((), 0.0, dtype=q.dtype, device=q.device), (b, h, t, s))
     if mask is not None:
         mask = mv.pad(mask, ((0, 0), (0, 0), (0, 0), (0, more)), -math.inf)
         mask = mv.transpose(mask.reshape(b, g, rows, parts, each_), 2, 3)
