@@ -27,7 +27,7 @@ from pyframe.core.limits import Limits
 from pyframe.io import safetensors
 from pyframe.tools.bench import workloads
 
-COMMANDS = ["info", "train", "serve", "export", "summary", "convert", "bench"]
+COMMANDS = ["info", "train", "launch", "serve", "export", "summary", "convert", "bench"]
 
 
 class Done:

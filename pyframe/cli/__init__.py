@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import pyframe
-from pyframe.cli import bench, convert, info, pages, summary, train
+from pyframe.cli import bench, convert, info, launch, pages, summary, train
 from pyframe.cli.command import CommandError, Formatter
 
 INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 and the signal's number, as shells have it
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="print the version and exit",
     )  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (info, train, pages, summary, convert, bench):
+    for module in (info, train, launch, pages, summary, convert, bench):
         module.add(commands)
     command = "pyframe"
     try:

@@ -332,6 +332,7 @@ def _raised(before: Callable[..., Any], kind: Any, error: Any, trace: Any) -> No
 # word was killed, before the launcher kills the others: epoll keeps the order in which they went.
 _WATCH = """
 import os, select, socket, sys
+os.closerange(0, 2), os.closerange(4, 1 << 16)  # the launcher looks whether these are closed
 door, events, known, over = socket.socket(fileno=3), select.epoll(), {}, False
 events.register(door, select.EPOLLIN)
 events.register(launcher := os.pidfd_open(int(sys.argv[1])), select.EPOLLIN)

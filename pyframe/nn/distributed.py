@@ -71,12 +71,7 @@ class DistributedDataParallel(Module):
         return self.module(*inputs, **kwargs)
 
     def _broadcast(self, tensors: Sequence[Tensor], root: int) -> None:
-        with no_grad():
-            for some in _alike(tensors):
-                flat = cat([x.detach().reshape(-1) for x in some])
-                dist.broadcast(flat, group=self.process_group, group_src=root)
-                for x, part in zip(some, flat.split([x.numel() for x in some]), strict=True):
-                    x.copy_(part.reshape(x.shape))
+        broadcast(tensors, self.process_group, root)
 
     # --- gradients
 
@@ -110,20 +105,7 @@ class DistributedDataParallel(Module):
         self._average([p for p, found in zip(self._learned, here, strict=True) if found])
 
     def _average(self, some: Sequence[Tensor]) -> None:
-        """Let the gradients be the means over all processes."""
-        most = self._bucket if mode.capture is None else 1 << 62
-        works: list[Any] = []
-        with no_grad():
-            for bucket in _alike(some, most):
-                flat = cat([(zeros_like(p) if p.grad is None else p.grad).reshape(-1)
-                            for p in bucket])  # fmt: skip
-                work = dist.all_reduce(flat, dist.ReduceOp.AVG, self.process_group, async_op=True)
-                works.append((work, flat, bucket))
-            for work, flat, bucket in works:
-                work.wait()
-                parts = flat.split([p.numel() for p in bucket])
-                for p, part in zip(bucket, parts, strict=True):
-                    p.grad = part.reshape(p.shape).detach()
+        average(some, self.process_group, self._bucket)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -176,6 +158,35 @@ class DistributedDataParallel(Module):
         left = zeros(1)
         dist.all_reduce(left, group=self.process_group)
         return bool(left.item())
+
+
+def broadcast(tensors: Sequence[Tensor], group: Any, root: int) -> None:
+    """Let tensors be those of one process of a group."""
+    with no_grad():
+        for some in _alike(tensors):
+            flat = cat([x.detach().reshape(-1) for x in some])
+            dist.broadcast(flat, group=group, group_src=root)
+            for x, part in zip(some, flat.split([x.numel() for x in some]), strict=True):
+                x.copy_(part.reshape(x.shape))
+
+
+def average(parameters: Sequence[Tensor], group: Any, most: int = int(BUCKET * 2**20)) -> None:
+    """Let gradients be the means over all processes: up to `most` bytes at a time, within a capture
+    all at once."""
+    most = most if mode.capture is None else 1 << 62
+    works: list[Any] = []
+    with no_grad():
+        for bucket in _alike(parameters, most):
+            grads = [zeros_like(p) if p.grad is None else p.grad for p in bucket]
+            flat = cat([g.reshape(-1) for g in grads])
+            works.append(
+                (dist.all_reduce(flat, dist.ReduceOp.AVG, group, async_op=True), flat, bucket)
+            )
+        for work, flat, bucket in works:
+            work.wait()
+            parts = flat.split([p.numel() for p in bucket])
+            for p, part in zip(bucket, parts, strict=True):
+                p.grad = part.reshape(p.shape).detach()
 
 
 def _check_alike(module: Module, group: Any) -> None:

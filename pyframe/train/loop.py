@@ -44,12 +44,20 @@ class FitLoop:
         self.batches: int | None = None  # of the first epoch
         self.ended = False  # whether the epoch did: what is kept now goes on with the next one
         self.lost = False  # whether the loss was not finite
+        self.processes = options.processes
+        follows = self.processes is not None and self.processes.rank > 0
+        verbose = 0 if follows else verbose
+        self.stop = False  # whether all processes have agreed to
         self.tells = bool(verbose)
         self.pairs = model._is_default("training_step")
         own: list[Callback] = [self.history]
         if patience is not None:
             says = bool(verbose)
             own.append(EarlyStopping(monitor, patience=patience, mode=mode, verbose=says))
+        if follows:
+            given, callbacks = callbacks, [w for w in callbacks if isinstance(w, EarlyStopping)]
+        else:
+            given = callbacks
         own += progress(verbose, callbacks)
         # those that write down what the others hold are told last
         self.watchers = sorted([*own, *callbacks], key=lambda w: getattr(w, "keeps", False))
@@ -57,7 +65,8 @@ class FitLoop:
         if resume not in (None, False):
             from pyframe.train.checkpoint import Resume
 
-            self.resume = Resume(check.folder(resume, callbacks), self, resume is not True)
+            writes = resume is not True and not follows
+            self.resume = Resume(check.folder(resume, given), self, writes)
             self.watchers.append(self.resume)
         self.by_step = [s for s in model.schedulers if self._is_by_step(s)]
         self.by_epoch = [s for s in model.schedulers if not self._is_by_step(s)]
@@ -78,7 +87,10 @@ class FitLoop:
             if self.resume is not None:
                 begin = await self.resume.start(begin)
             position: LoopPosition | None = begin
+            if self.processes is not None:
+                self.processes.begin(model.modules(), self.loader)
             await self.tell("on_fit_begin", model)
+            self._agree()
             with interrupts(model):
                 while position is not None:
                     try:
@@ -114,7 +126,7 @@ class FitLoop:
         step = model.step = at.step
         model.samples = at.samples
         for epoch in range(at.epoch + 1, model.epochs + 1):
-            if model.stop_training:  # as it begins
+            if self._stops():  # as it begins
                 break
             model.epoch, self.ended = epoch, False
             model.net.train()
@@ -131,10 +143,13 @@ class FitLoop:
                 if self.tells:
                     self._say_conversions(batch)
                 x, size = model._ready(batch, "fit", self.pairs)
+                more: dict[str, Any] = {}
+                if self.processes is not None:
+                    x, more["whole"] = self.processes.share(x, size)
                 if grouped:
-                    self._accumulate(run, x, size)
+                    self._accumulate(run, x, size, more)
                 else:
-                    run(x)
+                    run(x, **more)
                     self._updated()
                 taken.count += size
                 model.samples += size
@@ -148,7 +163,7 @@ class FitLoop:
                         if asked:
                             logs = await look(*asked)
                         asked = await safe.ask(self, step, True), step
-                if model.stop_training:
+                if self._stops():
                     cut = True
                     break
             if taken.count == 0:
@@ -166,14 +181,16 @@ class FitLoop:
                 told = step
                 logs = await look(await safe.ask(self, step), step)
             await self._end_epoch(epoch, logs, cut)
-            if model.stop_training:
+            if self._stops():
                 break
             at = LoopPosition(epoch, step=step, told=told, samples=model.samples)
 
     async def _end_epoch(self, epoch: int, logs: dict[str, float], cut: bool) -> None:
         """Validate, let schedulers step, and tell. One that is cut short can be gone on with."""
         model = self.model
-        if self.validation is not None and model.stop_training:
+        if self.processes is not None:  # statistics that each has counted for itself
+            self.processes.broadcast(model.net.buffers())
+        if self.validation is not None and self._stops():
             cut = True  # its validation is missing
         elif self.validation is not None:
             what = "fit: validation_data"
@@ -189,13 +206,26 @@ class FitLoop:
                 scheduler.step()
         self.ended, model.cut_short = not cut, cut
         await self.tell("on_epoch", model, epoch, logs)
+        self._agree()
+
+    def _stops(self) -> bool:
+        """Whether training is to end: where there are several processes, as they have agreed."""
+        return self.model.stop_training if self.processes is None else self.stop
+
+    def _agree(self) -> None:
+        """Stop if one of the processes is to."""
+        if self.processes is not None:
+            model = self.model
+            found = self.processes.any(model.stop_training, self.history.interrupted)
+            self.stop = model.stop_training = found[0]
+            self.history.interrupted = found[1]
 
     def _count_batches(self, epoch: int, batches: int) -> None:
         """Tell of data that gave fewer than in the first epoch, where nobody knew how many."""
         if self.batches is None:
             self.batches = batches
         known = self.model.steps_per_epoch is not None
-        if batches < self.batches and not known and not self.model.stop_training:
+        if batches < self.batches and not known and not self._stops():
             check.warn(
                 f"fit: the data gave {batches} batches in epoch {epoch}, and {self.batches} in the "
                 "first; what can be iterated over only once, such as a generator, goes on from "
@@ -245,7 +275,9 @@ class FitLoop:
 
     # --- several batches to an update
 
-    def _accumulate(self, run: Callable[..., None], batch: Any, size: int) -> None:
+    def _accumulate(
+        self, run: Callable[..., None], batch: Any, size: int, more: dict[str, Any]
+    ) -> None:
         """A batch of a group. Each loss counts as its samples do, so that the gradients are those
         of one large batch."""
         first = not self.group
@@ -254,7 +286,13 @@ class FitLoop:
         self.group.append(size / self.first)
         ends = len(self.group) == self.options.accumulate
         share = self.group[-1]
-        run(batch, None if share == 1 else share, first, 1 / sum(self.group) if ends else None)
+        run(
+            batch,
+            None if share == 1 else share,
+            first,
+            1 / sum(self.group) if ends else None,
+            **more,
+        )
         if ends:
             self._updated()
         else:  # where it ran eagerly, an optimizer's step would have done so
@@ -278,6 +316,7 @@ class FitLoop:
             why = await data.not_finite(self.loader, batch, step)
             check.warn(f"the loss became {logs['loss']} by step {step}; {why}")
         await self.tell("on_step", self.model, step, logs)
+        self._agree()
         await devices.pause()  # a page delivers its messages now
         return logs
 

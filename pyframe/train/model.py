@@ -20,6 +20,7 @@ from pyframe.tensor import gather_async
 from pyframe.train import check, data as _data
 from pyframe.train.callbacks import Callback, History
 from pyframe.train.loop import FitLoop
+from pyframe.train.processes import shared
 from pyframe.train.recovery import MARK, Recovery, puts_back
 from pyframe.train.steps import PLAIN, StepOptions, Steps, numbers, parameters_of
 from pyframe.train.words import listed, name_of
@@ -36,6 +37,7 @@ class _Now(threading.local):
         self.steps: Steps | None = None
         self.share: float | None = None
         self.scale: float | None = 1.0
+        self.whole: int | None = None  # samples of a batch that several processes share
         self.minimized: tuple[Any, ...] = ()  # the optimizers that stepped
 
 
@@ -258,8 +260,11 @@ class Model:
 
     def update_metrics(self, output: Any, targets: Any) -> None:
         """Let the metrics count a batch."""
-        steps = self._now.steps
+        steps, whole = self._now.steps, self._now.whole
         with pf.no_grad():
+            if steps is not None and whole and steps.metrics:
+                gather = functools.partial(steps.options.processes.whole, size=whole)  # type: ignore[union-attr]
+                output, targets = _data.map_tree(gather, output), _data.map_tree(gather, targets)
             for name, metric in (self.metrics if steps is None else steps.metrics).items():
                 key = self._outputs.get(name)
                 if key is None:
@@ -310,6 +315,8 @@ class Model:
         """Let an optimizer step with the gradients that there are."""
         now = self._now
         options = PLAIN if now.steps is None else now.steps.options
+        if options.processes is not None:
+            options.processes.average(self._parameters(optimizer))
         if self.scaler is not None:
             if not any(p.requires_grad for p in self._parameters(optimizer)):
                 return  # all of it is frozen; a scaler takes no step without gradients
@@ -341,16 +348,19 @@ class Model:
 
     @contextlib.contextmanager
     def _within(
-        self, steps: Steps, share: float | None = None, scale: float | None = 1.0
-    ) -> Iterator[None]:
+        self, steps: Steps, share: float | None = None, scale: float | None = 1.0,
+        whole: int | None = None,
+    ) -> Iterator[None]:  # fmt: skip
         """Within it, `minimize` and `update_metrics` are of `steps`."""
         now = self._now
         before = now.steps, now.share, now.scale, now.minimized
         now.steps, now.share, now.scale, now.minimized = steps, share, scale, ()
+        before_whole, now.whole = now.whole, whole
         try:
             yield
         finally:
             now.steps, now.share, now.scale, now.minimized = before
+            now.whole = before_whole
 
     def _losses(self, output: Any, targets: Any, weights: Any) -> dict[str, pf.Tensor]:
         """The loss, and where there are several, what it is the sum of."""
@@ -534,7 +544,7 @@ class Model:
         options = StepOptions(
             clip_norm, clip_value, accumulate, precision,
             None if classes is None else tuple(classes.tolist()),
-            tuple(w for w in watchers if _looks_at_gradients(w)),
+            tuple(w for w in watchers if _looks_at_gradients(w)), shared(self.net),
         )  # fmt: skip
         check.one_device("fit", self.net)
         loop = FitLoop(
@@ -642,7 +652,11 @@ class Model:
             evaluation, pair = Evaluation(self.net), self._is_default("validation_step")
             for batch in loader:
                 ready, size = self._ready(batch, what, pair)
-                evaluation(run, ready)
+                if options.processes is not None:
+                    ready, whole = options.processes.share(ready, size)
+                    evaluation(run, ready, whole)
+                else:
+                    evaluation(run, ready)
                 taken.count += size
                 pf.flush()
                 await devices.pause()  # a page delivers its messages now

@@ -23,6 +23,7 @@ from pyframe.train.callbacks import Callback
 
 if TYPE_CHECKING:
     from pyframe.train.model import Model
+    from pyframe.train.processes import Processes
 
 Logs = dict[str, Any]
 
@@ -37,6 +38,7 @@ class StepOptions:
     precision: pf.dtype | None = None  # of autocast
     class_weight: tuple[float, ...] | None = None
     watchers: tuple[Callback, ...] = ()  # with on_gradients
+    processes: Processes | None = None  # that share each batch
 
 
 PLAIN = StepOptions()
@@ -71,12 +73,17 @@ class Steps:
     # --- what is captured
 
     def _train(
-        self, batch: Any, share: float | None = None, first: bool = True, scale: float | None = 1.0
-    ) -> None:
+        self, batch: Any, share: float | None = None, first: bool = True,
+        scale: float | None = 1.0, whole: int | None = None,
+    ) -> None:  # fmt: skip
         """A training step. Of a group of batches that make one update, `share` is the weight of
-        this one's loss, `first` begins it, and `scale`, which its last one has, ends it."""
-        model = self.model
-        with model._within(self, share, scale), self._cast():
+        this one's loss, `first` begins it, and `scale`, which its last one has, ends it. `whole`
+        is how many samples a batch has of which this is one process's part (see Processes)."""
+        model, count = self.model, data.count("fit", batch)
+        if whole and self.options.processes is not None:
+            part = count * self.options.processes.size / whole
+            share = share if part == 1 else part * (1.0 if share is None else share)
+        with model._within(self, share, scale, whole), self._cast():
             if first:
                 for optimizer in model.optimizers:
                     optimizer.zero_grad()
@@ -85,13 +92,15 @@ class Steps:
                 model.minimize(check.minimized(found))
             if scale is not None and model.scaler is not None:
                 model.scaler.update()
-        self._add(found, data.count("fit", batch))
+        if whole != 0:
+            self._add(found, count)
 
-    def _test(self, batch: Any) -> None:
+    def _test(self, batch: Any, whole: int | None = None) -> None:
         """A step of an evaluation."""
-        with self.model._within(self), self._cast():
+        with self.model._within(self, whole=whole), self._cast():
             found = check.logs("validation_step", self.model.validation_step(batch))
-        self._add(found, data.count("evaluate", batch))
+        if whole != 0:
+            self._add(found, data.count("evaluate", batch))
 
     def _apply(self, scale: float) -> None:
         """The update of a group of batches that ended early."""
@@ -141,7 +150,10 @@ class Steps:
                 total.zero_()
             for metric in self.metrics.values():
                 metric.reset()
+            first = self.options.processes is None or self.options.processes.rank == 0
             for key, value in (state or {}).items():
+                if not first and key.startswith("sum:"):
+                    continue  # they are of all processes, and the first one's from now on
                 mine = self._made(key, value.shape)
                 if count and mine is not None:
                     mine.copy_(pf.as_tensor(value, dtype=mine.dtype, device=mine.device))
@@ -171,7 +183,11 @@ class Steps:
         with pf.no_grad():
             seen = {name: m for name, m in self.metrics.items() if counted(m)}
             values = {name: pf.as_tensor(m.compute()) for name, m in seen.items()}
-        finish = gather_begin([*self.sums.values(), *values.values(), *state.values(), *more])
+            sums, processes = [self.sums[name] for name in names], self.options.processes
+            if processes is not None:
+                sums = processes.sums(sums)
+                state |= {f"sum:{name}": x for name, x in zip(names, sums, strict=True) if state}
+        finish = gather_begin([*sums, *values.values(), *state.values(), *more])
 
         async def means() -> Logs:
             arrays = iter(await finish())

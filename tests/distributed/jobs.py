@@ -42,4 +42,5 @@ def done(n: int, program: str | Path, *args: str, **more: object) -> str:
     """What a job prints, that ends well."""
     ran = job(n, program, *args, **more)  # type: ignore[arg-type]
     assert ran.returncode == 0, f"{ran.stdout[-2000:]}\n{ran.stderr[-4000:]}"
+    assert "Warning" not in ran.stderr, ran.stderr
     return ran.stdout

@@ -1,0 +1,124 @@
+"""Model.fit in several processes, as `mpiexec -n 4 python train.py` starts them.
+
+All go through the same data in the same order, and each computes its rows of every batch: what
+`fit` gives is what one process would. The gradients are averaged before an update, losses are
+summed up where they are read, and metrics get the outputs of all. Callbacks and files are the first
+process's; whether to stop is decided by all.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+import pyframe as pf
+from pyframe.nn.parameter import is_lazy
+from pyframe.train import data
+from pyframe.train.recovery import generators
+
+
+def shared(net: Any) -> Processes | None:
+    """The processes that train a net together; None where there is one, or where the net says
+    itself how it is shared (DistributedDataParallel)."""
+    if not any(name.endswith("_RANK") for name in os.environ):  # no mpiexec has started this
+        return None
+    from pyframe import distributed as dist
+    from pyframe.nn.distributed import DistributedDataParallel
+
+    found = dist.launched()
+    if found is None or any(isinstance(m, DistributedDataParallel) for m in net.modules()):
+        return None
+    if not dist.is_initialized():
+        dist.init_process_group()
+    return Processes() if dist.get_world_size() > 1 else None
+
+
+class Processes:
+    """The processes that train a model together."""
+
+    def __init__(self) -> None:
+        from pyframe import distributed as dist
+
+        self.dist, self.rank, self.size = dist, dist.get_rank(), dist.get_world_size()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Processes
+
+    __hash__ = object.__hash__
+
+    def rows(self, size: int, rank: int | None = None) -> range:
+        """Which rows of a batch are this process's, or another's."""
+        at = self.rank if rank is None else rank
+        return range(size * at // self.size, size * (at + 1) // self.size)
+
+    def share(self, batch: Any, size: int) -> tuple[Any, int | None]:
+        """This process's rows, and how many the batch has. Of a batch with too few all take the
+        whole, which (None) is the first process's to count and (0) not the others'."""
+        if size < self.size:
+            return batch, None if self.rank == 0 else 0
+        mine = self.rows(size)
+
+        def cut(x: Any) -> Any:
+            return x[mine.start : mine.stop] if isinstance(x, pf.Tensor) and x.ndim else x
+
+        return data.map_tree(cut, batch), size
+
+    def whole(self, x: Any, size: int) -> Any:
+        """The rows of all processes, one's after the other's, of a result for a share of `size`."""
+        mine = len(self.rows(size))
+        if not isinstance(x, pf.Tensor) or not x.ndim or x.shape[0] % mine:
+            return x
+        each, most = x.shape[0] // mine, -(-size // self.size)
+        x = x.detach()
+        if mine < most:
+            x = pf.cat([x, x.new_zeros((most - mine) * each, *x.shape[1:])])
+        out = x.new_zeros(self.size, *x.shape)
+        self.dist.all_gather_into_tensor(out, x)
+        counts = [len(self.rows(size, r)) for r in range(self.size)]
+        return pf.cat([out[r, : n * each] for r, n in enumerate(counts)])
+
+    def average(self, parameters: Iterable[Any]) -> None:
+        """Let gradients be the means over all processes."""
+        from pyframe.nn.distributed import average
+
+        average([p for p in parameters if p.grad is not None], None)
+
+    def sums(self, tensors: Sequence[pf.Tensor]) -> list[pf.Tensor]:
+        """The sums over all processes of numbers."""
+        if not tensors:
+            return []
+        out = pf.stack(list(tensors))
+        self.dist.all_reduce(out)
+        return list(out.unbind())
+
+    def any(self, *flags: bool) -> list[bool]:
+        """Which of these are true on some process."""
+        found = pf.tensor([float(flag) for flag in flags])
+        self.dist.all_reduce(found, self.dist.ReduceOp.MAX)
+        return [bool(x) for x in found.tolist()]
+
+    def begin(self, modules: Iterable[Any], loader: Any) -> None:
+        """Let weights and random numbers be those of the first process."""
+        self.broadcast(x for m in modules for x in (*m.parameters(), *m.buffers()))
+        streams = generators(loader)
+        states = [
+            [g.get_state().tolist() for g in streams],
+            random.getstate(),
+            np.random.get_state(),
+        ]
+        self.dist.broadcast_object_list(states, 0)
+        ours, python, numpy = states
+        for generator, state in zip(streams, ours, strict=True):
+            generator.set_state(pf.tensor(state, dtype=generator.get_state().dtype))
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+    def broadcast(self, tensors: Iterable[pf.Tensor]) -> None:
+        """Let tensors be those of the first process."""
+        from pyframe.nn.distributed import broadcast
+
+        broadcast([x for x in tensors if not is_lazy(x)], None, 0)

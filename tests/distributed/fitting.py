@@ -1,0 +1,50 @@
+"""A program that knows nothing of processes: the same with mpiexec and without."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+
+import numpy as np
+
+import pyframe as pf
+from pyframe import nn, optim
+
+
+def main(folder: str, epochs: int, compile: bool, stops: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((50, 6)).astype("f")
+    y = (x[:, 0] > x[:, 1]).astype(int) + (x[:, 2] > 0)
+    if stops != "unseeded":
+        pf.manual_seed(3)
+    net = nn.Sequential(nn.Linear(6, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = optim.SGD(net.parameters(), lr=0.2, momentum=0.9)
+    model = pf.Model(
+        net, loss=nn.CrossEntropyLoss(), optimizer=optimizer,
+        metrics=["accuracy", pf.metrics.AUROC()],
+        lr_scheduler=optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1),
+    )  # fmt: skip
+
+    class Told(pf.Callback):
+        def on_epoch(self, model, epoch, logs):  # type: ignore[no-untyped-def]
+            print("told of", epoch)
+            if stops == "here" and epoch == 2:
+                model.stop_training = True
+            if stops == "killed" and epoch == 3:
+                os.kill(os.getpid(), 9)
+
+    history = model.fit(
+        (x, y), epochs=epochs, batch_size=8, validation_split=0.25, accumulate=2,
+        callbacks=[Told()], clip_norm=1.0, device="cpu", resume=folder or None, compile=compile,
+        verbose=0, patience=8,
+    )  # fmt: skip
+    weights = {k: v.numpy().tolist() for k, v in net.state_dict().items()}
+    bits = hashlib.sha256(json.dumps(weights).encode()).hexdigest()
+    print(json.dumps({"history": history.history, "weights": weights, "bits": bits}))
+
+
+if __name__ == "__main__":
+    folder, epochs, compile, stops = sys.argv[1:]
+    main(folder, int(epochs), compile == "compiled", stops)
