@@ -95,6 +95,22 @@ def played_on(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def test_a_spectrogram(gpu: str, tmp_path: Path) -> None:
+    """Complex numbers are pairs of floats to JavaScript, and need WebGPU."""
+
+    def ask(x: pf.Tensor) -> tuple[pf.Tensor, ...]:
+        z = pf.stft(x, 80, 20, return_complex=True)
+        return z, z.abs(), pf.istft(z * x.mean(), 80, 20)
+
+    x = pf.randn(1, 200)
+    with pytest.warns(UserWarning, match="complex64 has no form in registers"):
+        pf.web.export({"ask": ask}, {"ask": (x,)}, to=tmp_path, element=False)
+    z, *others = ask(x)
+    found = Played(tmp_path).run("ask", x.numpy())
+    for got, want in zip(found, [pf.view_as_real(z), *others], strict=True):
+        np.testing.assert_allclose(got, want.numpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_sample_rows_on_the_cpu(tmp_path: Path) -> None:
     """Ops and their gradients by the exported module are what Python computes."""
     pytest.importorskip("wasmtime")
