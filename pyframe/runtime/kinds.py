@@ -82,7 +82,7 @@ class Pattern:
         limits: Limits,
     ) -> None:  # fmt: skip
         """`seen` are the ints of graphs of the kind, those of the present one last."""
-        from pyframe.codegen.numpy.plan import Formulas  # which takes a while to import
+        from pyframe.codegen.numpy.sized import Formulas  # which takes a while to import
 
         columns = list(zip(*seen, strict=True))
         symbols: list[Column] = []
@@ -108,7 +108,7 @@ class Pattern:
         self.expected = self.sizes.function(self.formulas)
         self.holds = self.sizes.holds(self.sizes.guards.asked)
         self.numbers, self.grids = self.sizes.function(read), self.sizes.function(grids)
-        self.kernels = Formulas(self.general.kernels, self.sizes)
+        self.kernels = Formulas(self.general, self.sizes)
         self.slots = Template(self.sizes, self.general.slots)
         at = {id(n): i for i, n in enumerate(made.order)}
         self.inputs = [at[id(n)] for n in inputs]
@@ -118,7 +118,7 @@ class Pattern:
 
     def planned(self, numbers: list[int]) -> Planned | None:
         """The Program for a graph of the kind with these ints; None if it is not for such."""
-        from pyframe.codegen.numpy.plan import Present
+        from pyframe.codegen.numpy.sized import Present
 
         now = tuple([numbers[p] for p in self.places])
         try:
