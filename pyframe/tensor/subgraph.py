@@ -35,7 +35,7 @@ from pyframe.core.trace import MOST, Trace, recording, settle, trace
 from pyframe.tensor.tensor import Tensor, new
 from pyframe.tensor.writing import may_write_later
 
-KEPT = 64  # subgraphs of a kind
+KEPT = 128  # subgraphs of a kind
 LARGEST = 1 << 16  # bytes of a value that a subgraph keeps
 
 
@@ -116,6 +116,7 @@ class Known:
             return None, False
         found = self._found.get(number)
         if found is not None and found[0] == key:
+            self._found.move_to_end(number)
             return found[1], False
         if number in self._once:
             return None, True
@@ -125,11 +126,12 @@ class Known:
         return None, False
 
     def put(self, given: Given, graph: Subgraph | None) -> None:
-        """Keep what was noted, in the place of what was first if there are too many."""
+        """Keep what was noted, in the place of the least used if there are too many."""
         key = tuple(given.kinds)
         self._found[hash(key)] = key, graph
         if len(self._found) > KEPT:
-            self._found.popitem(last=False)
+            number, _ = self._found.popitem(last=False)
+            self._once.pop(number, None)
 
 
 class Subgraph:
