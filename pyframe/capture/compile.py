@@ -276,7 +276,8 @@ class CompiledFunction(Generic[P, R]):
         self.why = family.note([x.shape for x in tensors], named) or self.why
         places: set[Place] = set()
         family.refused = family.refused or self.dynamic.asks_types
-        if self.varies is not False and self.proven and can_change(tensors):
+        parts = self.offsets_matter and any(map(arguments.is_copied, tensors))  # in their memory
+        if self.varies is not False and self.proven and can_change(tensors) and not parts:
             places = family.symbols(named, self.varies is True)
         return family, Symbolic(tensors, places) if places else None
 
@@ -479,7 +480,7 @@ class CompiledFunction(Generic[P, R]):
         capture.settled = True
         if replay.offsets_matter and not self.offsets_matter:
             self.offsets_matter = True
-            key = self._key(args, kwargs, [])
+            key = numbers(self._key(args, kwargs, []))
         if symbolic is not None:
             replay = self._keep_pattern(key, replay, symbolic)
         self._keep(key, replay)

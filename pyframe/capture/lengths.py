@@ -181,7 +181,7 @@ class Symbolic:
         symbols, done = self.sizes.symbols(), []
         whole: dict[int, _Given] = {}
         for i, x in enumerate(self.tensors):
-            own = x._node
+            own = x._value()  # of now: a replay may have written to it
             shape: list[Any] = [symbols[self.places[i, d]] if (i, d) in self.places else n
                      for d, n in enumerate(own.shape)]  # fmt: skip
             if all(type(n) is int for n in shape):

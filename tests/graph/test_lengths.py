@@ -668,9 +668,22 @@ def test_what_a_failed_capture_has_changed_is_not_changed_twice() -> None:
         assert g(pf.ones(4)).tolist() == [5.0] * 4
 
 
-@pytest.mark.parametrize("name", list(STALE)[::3])
-def test_stale_programs_with_sizes_that_change(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+ON_THE_GPU = [
+    "arguments_that_share_memory", "slices_that_are_written_to", "where_a_slice_begins",
+    *list(STALE)[::30],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [*[("cpu", n) for n in list(STALE)[::3]], *[("gpu", n) for n in ON_THE_GPU]],
+)
+def test_stale_programs_with_sizes_that_change(
+    device: str, name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     """They give what they give eagerly where all sizes are symbols from the first capture on."""
+    if device == "gpu":
+        request.getfixturevalue("gpu")
 
     def at_once(f: Any) -> Any:
         out = CompiledFunction(f, dynamic=True)
@@ -678,4 +691,4 @@ def test_stale_programs_with_sizes_that_change(name: str, monkeypatch: pytest.Mo
         return out
 
     monkeypatch.setattr(pf, "compile", at_once)
-    run_stale(name, "cpu")
+    run_stale(name, device)
