@@ -239,7 +239,8 @@ _MARKED: dict[int, tuple[weakref.ref[Tensor], set[int]]] = {}  # by the ids of t
 
 def mark_dynamic(t: Tensor, index: int | Sequence[int]) -> None:
     """Let `pf.compile` treat these dims of `t` as sizes that change: the first capture is of them
-    as they are, the second one for many sizes. TypeError for what is no tensor or no int,
+    as they are, the second one for many sizes. Of a sample that `pf.web.export` is given they may
+    have any size; dims of one size stay alike. TypeError for what is no tensor or no int,
     IndexError for a dim that it does not have."""
     dims = [index] if isinstance(index, int) else list(index)
     odd = [x for x, kind in ((t, Tensor), *[(d, int) for d in dims]) if not isinstance(x, kind)]

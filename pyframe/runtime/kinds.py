@@ -26,6 +26,7 @@ from pyframe.runtime.code import sized
 
 SEEN = 2  # graphs of a kind that are planned as they are
 MAX_PATTERNS = 3  # of a kind
+MAX_FAILURES = 2  # to make some
 MAX_SIZES = 6  # of a pattern
 FEW = 16  # formulas that others are made of
 MAX_KINDS = 256  # that are remembered
@@ -95,14 +96,14 @@ class Pattern:
                     nodes = [made.nodes[id(n)] for n in roots]
                     program, inputs, constants = schedule(made.order, nodes, limits)
                     self.general, read, grids = sized(program, "wgsl", limits)
-                    self.loaded = load(self.general)
+                    if self.sizes.guards.wanted():
+                        raise UnfitSizesError("a number is asked for")
+                    load(self.general)
                 break
             except _UnfitError as error:
                 symbols.append(error.column)
                 if len(symbols) > MAX_SIZES or error.column[-1] < LEAST:
                     raise
-        if self.sizes.guards.wanted():
-            raise UnfitSizesError
         self.places = [columns.index(column) for column in symbols]
         self.formulas = made.formulas
         self.expected = self.sizes.function(self.formulas)
@@ -214,41 +215,53 @@ def _line(x: Column, y: Column) -> tuple[int, int]:
     return (a, b) if all(a * p + b == q for p, q in zip(x, y, strict=True)) else (0, 0)
 
 
-class Kinds:
-    """What an executor knows of graphs that differ in numbers alone."""
+class _Kind:
+    """What is known of graphs that differ in numbers alone."""
 
     def __init__(self) -> None:
-        self.known: OrderedDict[Any, tuple[list[list[int]], list[Pattern]]] = OrderedDict()
+        self.seen: list[list[int]] = []  # the ints of the latest ones
+        self.patterns: list[Pattern] = []
+        self.failures = 0
+
+
+class Kinds:
+    """The kinds of graphs that an executor has met."""
+
+    def __init__(self) -> None:
+        self.known: OrderedDict[Any, _Kind] = OrderedDict()
         self.kernels = 0  # of their patterns
 
     def programs(self) -> list[Program]:
         """The Programs for many graphs."""
-        return [p.general for _, patterns in self.known.values() for p in patterns]
+        return [p.general for kind in self.known.values() for p in kind.patterns]
 
     def planned(
         self, order: Sequence[Node], roots: Sequence[Node], load: Any, unload: Any, limits: Limits
     ) -> Planned | None:
         """A Program for a graph that is recorded for the first time, where one for many fits."""
-        kind, numbers = numbers_of(order, roots)
-        seen, patterns = self.known.setdefault(kind, ([], []))
-        self.known.move_to_end(kind)
+        key, numbers = numbers_of(order, roots)
+        kind = self.known.setdefault(key, _Kind())
+        self.known.move_to_end(key)
         while len(self.known) > 1 and (len(self.known) > MAX_KINDS or self.kernels > MAX_KERNELS):
-            for p in self.known.popitem(last=False)[1][1]:
+            for p in self.known.popitem(last=False)[1].patterns:
                 self.kernels -= len(p.general.kernels)
                 unload(p.general)
-        for p in patterns:
+        for p in kind.patterns:
             found = p.planned(numbers)
             if found is not None:
                 return found
-        seen.append(numbers)
-        del seen[: -SEEN - 2]
-        if len(seen) <= SEEN or len(patterns) >= MAX_PATTERNS:
+        kind.seen.append(numbers)
+        del kind.seen[: -SEEN - 2]
+        enough = len(kind.patterns) >= MAX_PATTERNS or kind.failures >= MAX_FAILURES
+        if len(kind.seen) <= SEEN or enough:
             return None
         try:
-            patterns.append(Pattern(order, roots, seen, load, limits))
+            made = Pattern(order, roots, kind.seen, load, limits)
         except (Exception, UnfitSizesError) as error:  # planned as they are, all of them can be
             debug.unsized(error)
-            seen.clear()
+            kind.seen.clear()
+            kind.failures += 1
             return None
-        self.kernels += len(patterns[-1].general.kernels)
-        return patterns[-1].planned(numbers)
+        kind.patterns.append(made)
+        self.kernels += len(made.general.kernels)
+        return made.planned(numbers)
