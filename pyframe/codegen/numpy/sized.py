@@ -51,9 +51,8 @@ class SizedRoutine(NamedTuple):
     asked: Sequence[str]
     holds: Callable[..., bool]
     store: int  # of the kernel, in whose place the result is; -1: it is planned for each size
-    calls: Sequence[
-        tuple[str, Sequence[Any]]
-    ] = ()  # with words that are sizes, addresses or `Memory`
+    # whose words are numbers, sizes, `Memory`, or `Lying` in a slot
+    calls: Sequence[tuple[str, Sequence[Any]]] = ()
 
 
 T = TypeVar("T", bound=Sized | SizedRoutine)
