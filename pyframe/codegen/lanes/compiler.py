@@ -68,8 +68,8 @@ class Compiler(Protocol):
         to be kept."""
 
     def printed(self, kernel: Kernel) -> Any:
-        """What `load` takes of a kernel without a routine: it says its `units` and `sizes`, formulas
-        where sizes change. UnsupportedKernelError if it has no form here."""
+        """What `load` takes of a kernel without a routine; it says its `units` and `sizes`, which
+        are formulas where sizes change. UnsupportedKernelError if it has no form here."""
 
     def load(self, functions: Sequence[Any], launches: Sequence[Launch]) -> Code:
         """Compile; `functions` are what `printed` gave."""
