@@ -14,7 +14,7 @@ from pyframe.codegen.wgsl import generate
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import new
 from pyframe.core.node import Node
-from pyframe.graph.program import TEMP, Reduce
+from pyframe.graph.program import TEMP, Apply, Load, Reduce
 from pyframe.nn import functional as F
 from pyframe.ops.linalg import matmul as mm
 from pyframe.ops.math import elementwise as el
@@ -213,6 +213,23 @@ def test_a_product_stores_what_follows_in_another_order(lazy: Any) -> None:
 def test_siblings_of_one_size_share_a_kernel(lazy: Any) -> None:
     program = fused(lazy, lambda x, y: (x + y, x * y, (x - y).exp()), (4, 5), (4, 5))
     assert bodies(program) == ["map"]
+
+
+def test_a_product_loads_each_element_from_one_buffer(lazy: Any) -> None:
+    """It loads it several times: what is computed of several buffers is stored, what is computed
+    of one is not."""
+
+    def block(x: Any, y: Any, w: Any) -> Any:
+        return mm.matmul(mm.matmul(x * y, el.exp(w)) + x, w)
+
+    program = fused(lazy, block, (24, 16), (24, 16), (16, 16))
+    products = [k.routine for k in program.kernels if k.routine]
+    assert len(program.kernels) == 3, "x * y is stored, the sum by the product before it"
+    assert len(products) == 2
+    for r in products:
+        for e in r.operands:
+            assert len({i.binding for i in e.code if isinstance(i, Load)}) == 1
+    assert any(i.op == "exp" for i in products[0].operands[1].code if isinstance(i, Apply))
 
 
 def test_diamonds_have_no_cycle(lazy: Any) -> None:
