@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pyframe.core import view as views
+from pyframe.core import sizes, view as views
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
@@ -19,13 +19,24 @@ from pyframe.core.sizes import changes, greatest, is_symbolic, number
 from pyframe.graph import program as _program
 from pyframe.graph.fuse import (
     ONE_GROUP,
+    FusionGroup,
     Group,
     Grouping,
     Order,
     same_positions,
     structure as structure,
 )
-from pyframe.graph.program import INPUT, OUTPUT, TEMP, Kernel, Load, Program, Routine, Store
+from pyframe.graph.program import (
+    INPUT,
+    OUTPUT,
+    TEMP,
+    Kernel,
+    Load,
+    Program,
+    Reduce,
+    Routine,
+    Store,
+)
 
 PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows, of uniforms and slices
 TALL = 1 << 12  # rows of which columns are summed: so many are split among more workgroups
@@ -81,17 +92,64 @@ def _writes_in_place(grouping: Grouping, donor: int, k: int) -> bool:
     and each element is read, if at all, only by what writes it. Makes the readers run first."""
     home = grouping.home[k]
     fusion = home.fusion
-    binding = fusion.buffers.get(donor)
-    for i in fusion.code:
-        reads_it = isinstance(i, Load) and i.binding == binding
-        if reads_it and not same_positions(i.index_map, fusion.values[k][1]):
-            return False
-    if binding is not None and (fusion.axes or fusion.routine is not None):
+    if donor in fusion.buffers and (
+        fusion.axes
+        or fusion.routine is not None
+        or not _read_where(fusion, donor, fusion.values[k][1])
+    ):
         return False
     return all(
         grouping.after(g, home)
         for g in grouping.groups
         if g is not None and g is not home and donor in g.fusion.buffers
+    )
+
+
+def _over_temporaries(
+    order: Order, ordered: Sequence[Sequence[Group]], kept: set[int], fixed: set[int]
+) -> dict[int, int]:
+    """For values that kernels write the temporary that each may be written over: of its size, read
+    there for the last time, and each element only by the thread that writes it. `ordered` are the
+    groups, those that are done as one together; `fixed` the nodes that are no such temporaries."""
+    last = {b: at for at, some in enumerate(ordered) for g in some for b in g.fusion.buffers}
+    free = {b for b in last if b not in fixed}
+    out: dict[int, int] = {}
+    for at, (g, *more) in enumerate(ordered):
+        fusion = g.fusion
+        if more or fusion.routine is not None or fusion.rest:
+            continue
+        walks = _walks(fusion.code)
+        for k in fusion.members:
+            value, where = fusion.values[k]
+            n = order.nodes[k]
+            if k not in kept or k in fixed or walks[value] < max(walks):
+                continue
+            for b in fusion.buffers:
+                x = order.nodes[b]
+                same = sizes.same((math.prod(x.shape), fusion.size), (math.prod(n.shape),) * 2)
+                dies = b in free and last[b] == at
+                if dies and same and x.dtype is n.dtype and _read_where(fusion, b, where):
+                    out[k] = b
+                    free.remove(b)
+                    break
+    return out
+
+
+def _walks(code: Sequence[Any]) -> list[int]:
+    """In which walk over what is reduced each instruction is computed, a reduction in its own."""
+    out: list[int] = []
+    for i in code:
+        made = [out[a] + isinstance(code[a], Reduce) for a in _program.operands(i)]
+        out.append(max(made, default=0))
+    return out
+
+
+def _read_where(fusion: FusionGroup, node: int, where: views.IndexMap) -> bool:
+    """Whether a kernel reads `node` only at the position at which it has what lies there."""
+    return all(
+        same_positions(i.index_map, where)
+        for i in fusion.code
+        if isinstance(i, Load) and i.binding == fusion.buffers[node]
     )
 
 
@@ -252,10 +310,20 @@ def schedule(
         horizontal = _Horizontal(nodes, some, numbers, donors, set(changing), limits.host)
         merged = horizontal.found(grouping)
     heads = {m.works[0].group.number: m for m in merged}
+    ordered = grouping.ordered()
+    if not limits.host:
+        together = [
+            [w.group for w in heads[g.number].works] if g.number in heads else [g] for g in ordered
+        ]
+        columns = {k for m in merged for w in m.works for k in w.nodes}
+        over_temps = _over_temporaries(nodes, together, kept, {*given, *wanted, *columns})
+        donors |= over_temps
+        for g in {grouping.home[k].number: grouping.home[k] for k in over_temps}.values():
+            works[g.number] = _Work(g, kept, donors)
     planner = _Planner(nodes, given, wanted, donors, limits.host)
     for m in merged:
         planner.lay_out(m)
-    for g in grouping.ordered():
+    for g in ordered:
         planner.step(works[g.number], heads.get(g.number))
     return planner.program(), inputs, planner.constants
 
@@ -267,7 +335,7 @@ class _Planner:
         self, order: Order, inputs: list[int], outputs: list[int], donors: Mapping[int, int],
         host: bool,
     ) -> None:  # fmt: skip
-        self.order, self.host = order, host
+        self.order, self.donors, self.host = order, donors, host
         self.slots: list[_program.Slot] = []
         self.slot_of: dict[int, int] = {}
         self.regions: list[int] = []
@@ -293,6 +361,8 @@ class _Planner:
 
     def slot(self, k: int) -> int:
         found = self.slot_of.get(k)
+        if found is None and k in self.donors:
+            found = self.slot_of[k] = self.slot(self.donors[k])
         return self.new(k, TEMP) if found is None else found
 
     def lay_out(self, merged: _Merged) -> None:

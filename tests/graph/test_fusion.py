@@ -300,6 +300,33 @@ def test_temporaries_take_turns(lazy: Any) -> None:
     assert program.peak_bytes == 4 * 32 * 32 * 4  # input, output and two
 
 
+@pytest.mark.parametrize(
+    ("call", "temps"),
+    [
+        (lambda y: y.softmax(1), 1),  # each element is read last where it is written
+        (lambda y: y + y.t(), 2),
+        (lambda y: (y - y.amax(1, True)) * y.sum(1, True).exp(), 1),
+        (lambda y: y * y.sum(), 1),
+    ],
+)
+def test_a_value_is_written_over_a_temporary(lazy: Any, call: Any, temps: int) -> None:
+    program = fused(lazy, lambda a, b: call(a @ b) @ b, (9, 9), (9, 9), tol=1e-3)
+    assert sum(s.kind == TEMP for s in program.slots) == temps
+
+
+def test_not_over_one_that_a_later_walk_reads(lazy: Any) -> None:
+    def both(a: Any, b: Any) -> Any:
+        y = a @ b
+        early = y - y.amax(1, True)
+        return early.t() @ (y * early.exp().sum(1, True))
+
+    program = fused(lazy, both, (9, 9), (9, 9), tol=1e-3)
+    (kernel,) = [k for k in program.kernels if k.routine is None]
+    first, then = sorted(kernel.stores, key=lambda s: s.value)
+    assert first.binding not in loaded(kernel)
+    assert then.binding in loaded(kernel)
+
+
 def test_temporaries_of_other_sizes_share_too(lazy: Any) -> None:
     program = fused(  # temporaries of 64 and 128 elements
         lazy, lambda x: mm.matmul(mm.matmul(mm.matmul(x, x.T), x), x.T), (8, 16), tol=1e-3
