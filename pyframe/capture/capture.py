@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.capture.origin import line_of
-from pyframe.core import dtypes as dt, grad_node as _grad_node, op as _op
+from pyframe.core import dispatch as _dispatch, dtypes as dt, grad_node as _grad_node, op as _op
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, recorded
 from pyframe.core.modes import mode
@@ -57,6 +57,7 @@ class Capture:
         self.checked: set[tuple[Any, ...]] = set()  # (node, …) of what was checked already
         # the last work of several processes on each device: all are done, in their order
         self.collectives: dict[Device, Node] = {}
+        self.pinned: set[Node] = set()  # values that one Program computes and another one reads
         self.unseen: dict[Node, Storage] = {}  # of those that nobody else holds
         self.locks: list[Any] = []  # held until what the run has written is settled
         self.watching = contextlib.ExitStack()  # what the run is observed by
@@ -313,6 +314,9 @@ def run_eagerly(capture: Capture) -> None:
     if capture.sizes is not None:
         for n in toposort([s.node for s in roots]):
             n.shape, n.attrs = numbers(n.shape), numbers(n.attrs)
+    for w in hosted([s.node for s in roots]):
+        w.device.executor.flush([w.inputs[0]])
+        w.data, w.inputs = host_result(w, w.inputs[0]), ()
     for d in {s.node.device for s in roots if s.node.device.type != "cpu"}:
         d.executor.pending.extend(weakref.ref(s) for s in roots if s.node.device is d)
         d.executor.flush()
@@ -327,6 +331,25 @@ def run_eagerly(capture: Capture) -> None:
         if before.device.type == "cpu" and before.data is not None:
             _put_back(storage, before, storage.node.data)
     renew(capture)
+
+
+def hosted(roots: list[Node]) -> list[Node]:
+    """What the host is to compute for GPUs, in its order."""
+    return [
+        n for n in toposort(roots)
+        if n.data is None and n.op is not None and n.op.hosted and n.device.always_lazy
+    ]  # fmt: skip
+
+
+def host_result(n: Node, operand: Node) -> Any:
+    """What a hosted op makes of the value of its first operand, in new memory of the device."""
+    executor = n.device.executor
+    x = _dispatch.new(
+        Node(None, (), (), operand.shape, operand.dtype, operand.device, operand.data)
+    )
+    (array,) = executor.fetch([x])
+    out = np.asarray(n.op.numpy(array, None, *n.attrs))  # type: ignore[union-attr,misc]
+    return executor.upload(out.astype(n.dtype.numpy, copy=False).reshape(n.shape), n.dtype)
 
 
 def _value(n: Node) -> Any:

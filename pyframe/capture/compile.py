@@ -121,7 +121,8 @@ class CompiledFunction(Generic[P, R]):
     @property
     def programs(self) -> list[Program]:
         """The Programs of all captures, the latest used last."""
-        return [e.program for some in self.replays.values() for r in some for e in r.executables]
+        all_ = [e for some in self.replays.values() for r in some for e in r.executables]
+        return [e.program for e in all_ if e.program is not None]
 
     def explain(self) -> str:
         """Print and return what a replay relies on, why the latest capture was made, and what runs

@@ -70,6 +70,7 @@ class Executable:
         self.device = roots[0].node.device
         self.executor = self.device.executor
         self.settled = False
+        self.pinned = capture.pinned
         before = dict(capture.replaced())
         nodes = list({s.node: None for s in roots})
         flag = self._flag_before(before)
@@ -398,7 +399,15 @@ class DeviceExecutable(Executable):
             n.data = data
 
     def _movable(self, states: list[Node]) -> set[int] | None:
-        return {id(n) for n in states if n.data.handle not in self.executor.fixed}
+        fixed = self.executor.fixed
+        return {id(n) for n in states if n.data.handle not in fixed and n not in self.pinned}
+
+    def rebind(self) -> None:
+        """Take states from where a later Program of the same call has moved them."""
+        for st in self.states:
+            if st.data is not st.node.data and self.program.slots[st.slot].region < 0:
+                st.data = self.buffers[st.slot] = st.node.data
+                self.handles[st.slot] = st.data.handle
 
     def _copies_of_shared(self, capture: Capture) -> list[tuple[Node, Any]]:
         """Values that are written over and held by others too, who are to keep these copies."""

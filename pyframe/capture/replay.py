@@ -15,7 +15,7 @@ import numpy as np
 from pyframe.capture import executable as _executable
 from pyframe.capture.arguments import is_copied
 from pyframe.capture.capture import GRAD, Capture, renew
-from pyframe.capture.executable import DeviceExecutable, Executable, HostExecutable, StateInput
+from pyframe.capture.executable import Executable, StateInput
 from pyframe.capture.guards import Guard
 from pyframe.capture.observe import Observer
 from pyframe.capture.rebuild import (
@@ -29,8 +29,9 @@ from pyframe.capture.rebuild import (
     template,
 )
 from pyframe.capture.sources import Source
+from pyframe.capture.stages import staged
 from pyframe.core import dispatch as _dispatch, op as _op
-from pyframe.core.devices import cpu, flush
+from pyframe.core.devices import flush
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import UNCOUNTED, Node, Storage, toposort
@@ -486,11 +487,10 @@ def _first_run(run: CapturedRun, roles: Roles) -> tuple[list[Executable], ValueC
     checks = ValueChecks(checked, "checks" in groups)
     executables: list[Executable] = []
     for _, group in sorted(groups.items(), key=lambda item: item[0] != "checks"):
-        kind = HostExecutable if group[0].node.device is cpu else DeviceExecutable
-        executable = kind(capture, group, argument_of, roles.fresh)
-        run.started = True
-        executable.settle(executable.run(run.before))
-        executables.append(executable)
+        for executable in staged(capture, group, argument_of, roles.fresh):
+            run.started = True
+            executable.settle(executable.run(run.before))
+            executables.append(executable)
         if checks.early:
             checks.look()
     checks.look()

@@ -357,7 +357,8 @@ def recorded(
         if op.kind == ROUTINE and not runs_kernel(op, device, dtype):
             if op.fallback is not None:
                 return by_fallback(op, inputs, attrs)
-            return on_host(op, inputs, attrs, shape, dtype)
+            if not (op.hosted and mode.capture is not None and mode.capture.replays):
+                return on_host(op, inputs, attrs, shape, dtype)
         check_dtype(op.name, dtype, device)
         if shape and max(shape if mode.capture is None else numbers(shape)) > 0x7FFFFFFF:
             raise RuntimeError(

@@ -159,7 +159,7 @@ def _gradient(g: Tensor, kind: str, op: str, root: int, group: str) -> Tensor:
 COLLECTIVE = Op(
     "collective", ROUTINE, "x after", "kind op root group shape text", numpy=_at_once,
     infer=lambda x, after, kind, op, root, group, shape, text: (shape, x.dtype),
-    x=_gradient, after=None, flops=lambda shapes, shape: 0,
+    x=_gradient, after=None, hosted=True, flops=lambda shapes, shape: 0,
 )  # fmt: skip
 
 

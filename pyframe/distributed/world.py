@@ -397,7 +397,10 @@ class _Watch:
         if self.end is None:
             return True
         self.end.send(word)
-        return word == b"ok" or self.end.recv(16) == b"first"
+        if word != b"ok":
+            return bool(self.end.recv(16) == b"first")
+        self.end.close()
+        return True
 
 
 # --- what all do together

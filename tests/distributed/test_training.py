@@ -17,6 +17,11 @@ def test_processes_get_the_weights_of_one(n: int, what: str, names: str) -> None
     assert done(n, "training.py", what, "cpu", names).count("done") == n
 
 
+def test_programs_of_a_gpu_with_collectives_between_them(gpu: str) -> None:
+    assert done(2, "training.py", "compiled", "gpu", "mlp,cnn").count("done") == 2
+    assert done(2, "training.py", "more", "gpu", "").count("done") == 2
+
+
 def test_what_else_data_parallel_does() -> None:
     assert done(3, "training.py", "more", "cpu", "").count("done") == 3
 
