@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from pyframe.codegen.numpy.threads import Stage
 from pyframe.core import dispatch
 from pyframe.core.devices import cpu
 from pyframe.core.dtypes import COMPLEX, FLOAT, dtype as DType
@@ -55,13 +56,14 @@ def _reduction(x: np.ndarray, op: ReduceOp) -> tuple[np.ndarray, Any]:
 
 def _reduced(out: np.ndarray, x: np.ndarray, op: ReduceOp, n: int) -> np.ndarray:
     if op is ReduceOp.AVG and x.dtype != np.bool_:
-        out = out / np.array(n, out.dtype) if out.dtype.kind in "fc" else out // n
+        divide: Any = np.true_divide if out.dtype.kind in "fc" else np.floor_divide
+        divide(out, np.array(n, out.dtype), out=out)
     return out.view(np.bool_) if x.dtype == np.bool_ else out.astype(x.dtype, copy=False)
 
 
-def _all_reduce(g: ProcessGroup, x: np.ndarray, op: Any, root: int) -> Steps:
+def _all_reduce(g: ProcessGroup, x: np.ndarray, op: Any, root: int, into: Any = None) -> Steps:
     wide, how = _reduction(x, op)
-    out = np.empty_like(wide)
+    out = np.empty_like(wide) if into is None or wide is not x else into
     yield g.comm.Iallreduce(wide, out, how)
     return _reduced(out, x, op, g.size())
 
@@ -131,8 +133,7 @@ def _steps(g: ProcessGroup, kind: str, x: np.ndarray, op: Any, root: int, text: 
         return out.copy()
     yield from agree(g, text)
     x = np.ascontiguousarray(x).reshape(x.shape)
-    stats[kind] += 1
-    stats["bytes"] += x.nbytes
+    _count(kind, x)
     return (yield from _STEPS[kind](g, x, op, root))
 
 
@@ -142,6 +143,30 @@ def _at_once(
     work = Work(groups[group], kind, _steps(groups[group], kind, x, ReduceOp(op), root, text), same)
     work.wait()
     return work.result().reshape(shape)
+
+
+def _in_place(xs: Sequence[Any], attrs: Any, out: np.ndarray, workers: int) -> Any:
+    """As `_at_once` within a Program: MPI writes to the result's own memory."""
+    kind, op, root, group, _, text = attrs
+    if kind != "all_reduce" or groups[group].comm is None or not xs[0].flags.c_contiguous:
+        return None
+
+    def steps(x: np.ndarray) -> Steps:
+        yield from agree(groups[group], text)
+        _count(kind, x)
+        found = yield from _all_reduce(groups[group], x, ReduceOp(op), root, out)
+        if found is not out:
+            np.copyto(out, found)
+
+    def run(x: np.ndarray) -> None:
+        Work(groups[group], kind, steps(x), same).wait()
+
+    return [Stage([[(run, (xs[0],))]])]
+
+
+def _count(kind: str, x: np.ndarray) -> None:
+    stats[kind] += 1
+    stats["bytes"] += x.nbytes
 
 
 def same(x: Any) -> Any:
@@ -158,6 +183,7 @@ def _gradient(g: Tensor, kind: str, op: str, root: int, group: str) -> Tensor:
 # `after` is the collective before it in the capture: all processes do them in one order
 COLLECTIVE = Op(
     "collective", ROUTINE, "x after", "kind op root group shape text", numpy=_at_once,
+    lower_routine=_in_place,
     infer=lambda x, after, kind, op, root, group, shape, text: (shape, x.dtype),
     x=_gradient, after=None, hosted=True, flops=lambda shapes, shape: 0,
 )  # fmt: skip
