@@ -32,6 +32,7 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch.autograd": ("pyframe.torch.autograd", "pyframe.autograd"),
     "torch.cuda.amp": ("pyframe.torch.amp",),
     "torch.multiprocessing": ("pyframe.torch.processes", "multiprocessing"),
+    "torch.distributed.optim": ("pyframe.optim.zero",),
     "torch.jit.annotations": ("typing",),
     "torch.serialization": ("pyframe.io.pt",),
     "torch.utils._pytree": ("pyframe.torch.trees",),

@@ -16,6 +16,7 @@ import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import distributed as dist, nn, optim
 from pyframe.nn.parallel import DistributedDataParallel as DDP  # noqa: N817
+from pyframe.optim.zero import ZeroRedundancyOptimizer
 
 STEPS = 50
 
@@ -160,6 +161,36 @@ def more() -> None:
         DDP(nn.Linear(3, 1 + (rank == 1)))
 
 
+def zero() -> None:
+    """Each process keeps some of the moments, and all have the weights of one optimizer."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    for compiled in (False, True):
+        pf.manual_seed(0)
+        net, whole = mlp(), batches("mlp", "cpu")[:6]
+        ours = DDP(copy.deepcopy(net))
+        made = [ZeroRedundancyOptimizer(ours.parameters(), optim.AdamW, lr=1e-2)]
+        got = trained(
+            ours,
+            lambda _, made=made: made[0],
+            [(x[rank::n], y[rank::n]) for x, y in whole],
+            compiled,
+        )
+        wanted = trained(net, lambda p: optim.AdamW(p, lr=1e-2), whole, compiled)
+        for key, value in wanted.items():
+            np.testing.assert_allclose(got[f"module.{key}"], value, rtol=1e-3, atol=1e-4)
+        counts: list[Any] = [None] * n
+        dist.all_gather_object(counts, len(made[0].state))
+        assert sum(counts) == 4
+        assert max(counts) <= 2
+        with pytest.raises(RuntimeError, match="call consolidate_state_dict"):
+            made[0].state_dict()
+        made[0].consolidate_state_dict(to=1)
+        if rank == 1:
+            plain = optim.AdamW(net.parameters(), lr=1e-2)
+            plain.load_state_dict(made[0].state_dict())
+            assert len(plain.state) == 4
+
+
 def captured(device: str) -> None:
     """A compiled function calls collectives in its place, whatever becomes of their results."""
     rank, n = dist.get_rank(), dist.get_world_size()
@@ -201,6 +232,7 @@ if __name__ == "__main__":
     if what == "more":
         if device == "cpu":
             more()
+            zero()
         captured(device)
     else:
         alike(device, names.split(","), what == "compiled")
