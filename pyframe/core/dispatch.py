@@ -367,8 +367,6 @@ def recorded(
             )
     out = new(Node(op, nodes, attrs, shape, dtype, device))
     if op.alias:
-        if op.as_nodes is not None and device.always_lazy:
-            out._node = op.as_nodes(*nodes)
         out._share(inputs[0], op, attrs)
     elif mode.capture is not None:
         mode.capture.due(out._storage)

@@ -178,7 +178,8 @@ _ONE = _references(slice(object()), "stop")
 
 
 def toposort(roots: Sequence[Node]) -> list[Node]:
-    """The nodes that must be computed for `roots`, each after its inputs."""
+    """The nodes that must be computed for `roots`, each after its inputs. Views that kernels know
+    as other ops become these."""
     order: list[Node] = []
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(n, False) for n in reversed(roots)]
@@ -190,5 +191,8 @@ def toposort(roots: Sequence[Node]) -> list[Node]:
             seen.add(id(node))
             stack.append((node, True))
             if node.data is None:
+                if node.op is not None and node.op.as_nodes is not None:
+                    made = node.op.as_nodes(*node.inputs)
+                    node.op, node.inputs, node.attrs = made.op, made.inputs, made.attrs
                 stack += [(i, False) for i in reversed(node.inputs) if id(i) not in seen]
     return order

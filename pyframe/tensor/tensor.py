@@ -212,8 +212,7 @@ class Tensor(TensorMethods):
                 node = storage.node
                 for op, attrs in self._view_chain:
                     shape, d = op.infer(node, *attrs)  # type: ignore[misc]
-                    made = op.as_nodes if always_lazy else None
-                    node = made(node) if made else Node(op, (node,), attrs, shape, d, node.device)
+                    node = Node(op, (node,), attrs, shape, d, node.device)
             self._viewed_writes = storage.writes
         self._node = node
         if capture is not None:

@@ -86,6 +86,16 @@ def test_writes_through_parts(device: str) -> None:
     both(program, device, numbers(4, 5), numbers(4, 5))
 
 
+def test_parts_of_examples(device: str) -> None:
+    def example(t: Any, z: Any) -> Any:
+        z = z.clone()
+        real = z.real
+        z.mul_(2j)
+        return real + t.view_as_real(t.fft.fft(z)).sum(-1) * z.imag.sum()
+
+    both(lambda t, x: t.vmap(lambda z: example(t, z))(x), device, numbers(3, 4), grad=True)
+
+
 def test_pairs_that_are_none(device: str) -> None:
     x = pf.zeros(4, 6, device=device)
     for part, why in ((x[:, ::3], "stride 1"), (x.t()[:, :2], "stride 1"), (x[:, 1:3], "offset")):

@@ -20,7 +20,7 @@ from pyframe.core.dispatch import apply, note_history
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage
-from pyframe.core.op import CONST, MOVEMENT, ROUTINE, Op
+from pyframe.core.op import CONST, ROUTINE, Op
 from pyframe.ops.api import batching_rules as rules
 from pyframe.ops.api.check import refuse
 from pyframe.ops.math import elementwise as el
@@ -101,7 +101,7 @@ class Batch:
         if node.op is PER_EXAMPLE and node.attrs[0] is self:
             batched: Tensor = node.attrs[1]
             return batched
-        if node.data is None and node.op is not None and node.op.kind == MOVEMENT:
+        if node.data is None and node.op is not None and node.op.alias:
             base = self.find(node.inputs[0])  # of a view that is made anew after a write
             if base is not None:
                 with self.outside():
