@@ -139,6 +139,7 @@ def test_a_spectrogram(device: str) -> None:
         return z.abs().square(), t.istft(z * 2, 400, 160, window=window)
 
     both(call, device, numbers(2, 1200), grad=True)
+    both(lambda t, x: t.istft(x, 10, window=x.real.new_ones(10)), device, numbers(10, 3), grad=True)
 
 
 def test_compiled_as_eager(gpu: str) -> None:

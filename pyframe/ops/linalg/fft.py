@@ -431,9 +431,10 @@ def istft(
         )
     w = _window("istft", window, size, n_fft, x)
     norm = "ortho" if normalized else None
-    frames = irfft(x, n_fft, norm=norm) if halved and not return_complex else ifft(x, norm=norm)
-    if not return_complex:
-        frames = cx.real(frames)
+    if return_complex:
+        frames = ifft(x, norm=norm)
+    else:  # of all frequencies, too, the first half counts
+        frames = irfft(x[..., : n_fft // 2 + 1], n_fft, norm=norm)
     count = frames.shape[1]
     total = n_fft + hop * (count - 1)
     signal = sliding.fold(frames * w, (total,), (hop,), (1,))
