@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe.codegen.wgsl import generate, scalars
+from pyframe.codegen.wgsl import generate, printer, scalars
 from pyframe.core.dispatch import apply
+from pyframe.core.limits import Limits
 from pyframe.core.op import REGISTRY
 from pyframe.graph import scalar as s
 from pyframe.graph.interpret import evaluate
@@ -212,3 +214,54 @@ def test_sums_of_a_row_are_shared_at_once(lazy: Any) -> None:
     x = value(lazy, 64, 128)
     (kernel,) = plan(pf.var_mean(x, -1)[0] + x.amax(-1) + x.amin(-1))[0].kernels
     assert generate(kernel).code.count("for (var half") == 2  # the variance waits for the mean
+
+
+# --- four elements a thread
+
+MAPS: dict[str, Callable[[Any, Any], Any]] = {
+    "contiguous": lambda x, y: x * 2 + y.exp(),
+    "rows and columns": lambda x, y: (x + y[:1]) * y[:, :1] - y[0, 0],
+    "parts": lambda x, y: x.flatten()[8:-8] * y.flatten()[16:],
+    "parts at odd places": lambda x, y: x.flatten()[9:-7] * y.flatten()[16:],
+    "turned": lambda x, y: x.T + y.reshape(12, 6),
+    "repeated": lambda x, y: x.expand(3, 6, 12) * y,
+    "bools and ints": lambda x, y: ((x > 0) & (y < 1)).int() * (x * 9).int() + (y > 2),
+    "half": lambda x, y: x.half() * y.half(),
+    "several": lambda x, y: pf.stack([x + y, (x - y).sin()]).unbind()[1] + x,
+    "padded": lambda x, y: pf.nn.functional.pad(x, (0, 4)) + 1,
+    "numbered": lambda x, y: x + pf.arange(12, device=x.device),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_maps_of_fours(gpu: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    if name == "half" and not pf.device(gpu).backend.limits.float16:
+        pytest.skip("this GPU has no float16")
+    monkeypatch.setattr(printer, "FOURS", 0)
+    generate.cache_clear()
+    pf.device(gpu).executor.forget_programs()
+    rng = np.random.default_rng(0)
+    x, y = [rng.standard_normal((6, 12)).astype(np.float32) for _ in "xy"]
+    found = [MAPS[name](pf.tensor(x, device=d), pf.tensor(y, device=d)) for d in ("cpu", gpu)]
+    np.testing.assert_allclose(found[1].cpu().numpy(), found[0].numpy(), 2e-3, 1e-6)
+    z = pf.tensor(x, device=gpu)
+    z.mul_(pf.tensor(y, device=gpu)).add_(1)
+    np.testing.assert_allclose(z.cpu().numpy(), x * y + 1, 1e-6)
+    generate.cache_clear()
+    pf.device(gpu).executor.forget_programs()
+
+
+def test_which_maps_are_of_fours(lazy: Any) -> None:
+    """Those of many elements whose neighbours lie side by side, everywhere from a fourth place on;
+    others read as they did."""
+    x, row = value(lazy, 1024, 256), value(lazy, 256)
+    for y, fours in (
+        (x * row, True), (x[:, 4:] + 1, True), (x[:, 2:] + 1, False), (x.T + 1, True),
+        (x.T + x.reshape(256, 1024), False), (x[:256] + 1, False), (x.flip(1), False),
+        (x.half() * 2, True), (x[:, :1] * row, True),
+    ):  # fmt: skip
+        (kernel,) = plan(y)[0].kernels
+        shader = generate(kernel)
+        assert ("array<vec4<f" in shader.code) == fours, shader.code
+        assert math.prod(shader.grid) == -(-math.prod(kernel.space) // (1024 if fours else 256))
+        assert "array<vec4<f" not in generate(kernel, Limits(alone=True)).code

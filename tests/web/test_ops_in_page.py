@@ -84,12 +84,16 @@ def test_an_index_out_of_range_raises_in_the_page(page_with_samples: Any) -> Non
 REAL = """
 import dataclasses, json
 import pyframe as pf
+from pyframe.codegen.wgsl import generate, printer
 
 F = pf.nn.functional
 CASES = {
     "softmax": lambda q, k, v, m: (q * 9).softmax(-1),
     "layer_norm": lambda q, k, v, m: F.layer_norm(q, q.shape[-1:]),
     "columns": lambda q, k, v, m: q.sum((0, 1, 2)),
+    "map": lambda q, k, v, m: (q * 2 + k[:, :1].exp()) * (q > 0),
+    "scan": lambda q, k, v, m: q.cumsum(2),
+    "order": lambda q, k, v, m: q.flatten().topk(5).values,
     "cross_entropy": lambda q, k, v, m: F.cross_entropy(q[0, 0], (q[0, 0, :, 0] > 0).long()),
     "attention": lambda q, k, v, m: F.scaled_dot_product_attention(q, q, q, is_causal=True),
     "attention masked": lambda q, k, v, m: F.scaled_dot_product_attention(
@@ -110,13 +114,16 @@ def found(device):
     return out
 
 backend = pf.device("gpu").backend
-before = backend.limits
-backend.limits = dataclasses.replace(before, alone=False)
+before = backend.limits, printer.FOURS
+printer.FOURS = 0
+generate.cache_clear()
+backend.limits = dataclasses.replace(before[0], alone=False)
 pf.device("gpu").executor.forget_programs()
 try:
     both = found("cpu"), found("gpu")
 finally:
-    backend.limits = before
+    backend.limits, printer.FOURS = before
+    generate.cache_clear()
     pf.device("gpu").executor.forget_programs()
 json.dumps(both)
 """

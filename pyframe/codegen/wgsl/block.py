@@ -74,11 +74,7 @@ class Block:
         kind = i.dtype.compute or "f32"
         if valid:  # the index is 0 where invalid, so that nothing is read out of bounds
             at = f"select(0, {at}, {valid})"
-        text = f"b{i.binding}[{at}]"
-        if kind == "bool":
-            text += " != 0u"
-        elif kind != i.dtype.storage:
-            text = f"{kind}({text})"
+        text = loaded(f"b{i.binding}[{at}]", i.dtype)
         return f"select({scalars.literal(0, kind)}, {text}, {valid})" if valid else text
 
     def store(self, number: int) -> str:
@@ -139,6 +135,14 @@ def _param(i: Param) -> str:
     if kind == "f16":
         return f"unpack2x16float({word}).x"
     return word if kind == "u32" else f"bitcast<{kind}>({word})"
+
+
+def loaded(text: str, dtype: dt.dtype) -> str:
+    """What lies in memory as a value to compute with."""
+    kind = dtype.compute or "f32"
+    if kind == "bool":
+        return f"{text} != 0u"
+    return text if kind == dtype.storage else f"{kind}({text})"
 
 
 def stored(value: str, dtype: dt.dtype) -> str:

@@ -20,21 +20,25 @@ from pyframe.codegen.wgsl.block import (
     Block,
     epilogue,
     indented,
+    loaded,
     operand,
     statements,
+    stored,
 )
 from pyframe.codegen.wgsl.reduction import reduction_kernel
 from pyframe.core.limits import LEAST, Limits
 from pyframe.core.op import REGISTRY, Grid, KernelCall, in_a_line
-from pyframe.core.sizes import SymbolicSize, changes
-from pyframe.graph.loops import Nest, nest as loops_of
-from pyframe.graph.program import Apply, Kernel, Load, Reduce
+from pyframe.core.sizes import SymbolicSize, changes, is_symbolic
+from pyframe.graph.loops import Let, Nest, Write, nest as loops_of
+from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, operands
 
 # What prints all the text of a kernel by hand: its text, its workgroups, and the bindings that it
 # reads as vectors.
 PRINTED: dict[str, Callable[[Kernel, KernelCall], tuple[str, Grid, frozenset[int]]]] = {
     "product": products.product
 }
+FOURS = 1 << 17  # elements of a map: so many keep a GPU busy also where a thread has four
+MAX_FOURS = 64  # instructions of such a map, of which each stands in the text four times
 
 
 class Shader(NamedTuple):
@@ -57,7 +61,8 @@ def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
     if kernel.routine is not None:
         body, grid, fours = _routine(kernel, limits)
     else:
-        body, grid = reduction_kernel(nest, limits) if len(nest.levels) > 1 else _map(nest)
+        fours = set() if limits.alone else _fours(kernel, nest)
+        body, grid = reduction_kernel(nest, limits) if len(nest.levels) > 1 else _map(nest, fours)
     sizes = tuple(scalars.printed.sizes)
     words = kernel.params + len(sizes)
     head = _bindings(kernel, words, fours) + scalars.reads(kernel.params)
@@ -116,8 +121,70 @@ def _bindings(kernel: Kernel, words: int, fours: Collection[int]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _map(nest: Nest) -> tuple[str, Grid]:
+def _fours(kernel: Kernel, nest: Nest) -> set[int]:
+    """The bindings of a map that a thread reads and writes four elements of at once, as vectors:
+    those whose neighbours lie side by side, begin at such places and are used in no other way.
+    None where some are neither that nor the same for all four."""
+    space = nest.space
+    if len(nest.levels) > 1 or not space or is_symbolic(space) or space[-1] % 4:
+        return set()
+    if nest.size(0) < FOURS or len(kernel.code) > MAX_FOURS:
+        return set()
+    apart: set[int] = set()
+    together: set[int] = set()
+    for i in (*kernel.code, *kernel.stores):
+        if isinstance(i, (Load, Store)):
+            v, *more = i.index_map
+            if more or v.mask is not None or i.dtype.storage == "c64":
+                return set()
+            whole = v.strides[-1] == 1 and not any(n % 4 for n in (v.offset, *v.strides[:-1]))
+            if not whole and (v.strides[-1] or isinstance(i, Store)):
+                return set()
+            (together if whole else apart).add(i.binding)
+        elif not isinstance(i, (Param, Apply)) or (isinstance(i, Apply) and i.index is not None):
+            return set()
+    return set() if apart & together else together
+
+
+def _map_of_fours(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
+    """The text of a map whose threads have four neighbours each, and its workgroups."""
+    size = nest.size(0) // 4
+    lanes = [Block(nest, "at") for _ in "xyzw"]
+    first, *others = lanes
+    for lane in others:
+        lane.lines, lane.let, lane.positions = first.lines, first.let, first.positions
+    alike: set[int] = set()  # instructions that give the same for all four
+    for st in nest.body:
+        if isinstance(st, Write):
+            s = nest.stores[st.store]
+            values = [stored(lane.names[s.value], s.dtype) for lane in lanes]
+            at = first.position(s.index_map)[0]
+            kind = f"vec4<{s.dtype.storage}>"
+            first.lines.append(f"b{s.binding}[({at}) >> 2u] = {kind}({', '.join(values)});")
+            continue
+        assert isinstance(st, Let)
+        i = nest.code[st.value]
+        if isinstance(i, Load) and i.binding in fours:
+            v = first.let(f"b{i.binding}[({first.position(i.index_map)[0]}) >> 2u]")
+            for lane, part in zip(lanes, "xyzw", strict=True):
+                lane.names[st.value] = lane.let(loaded(f"{v}.{part}", i.dtype))
+        elif alike.issuperset(operands(i)):
+            alike.add(st.value)
+            first.compute(st)
+            for lane in others:
+                lane.names[st.value] = first.names[st.value]
+        else:
+            for lane in lanes:
+                lane.compute(st)
+    begin = [FLAT.format(n=THREADS), f"if (flat >= {size}) {{ return; }}", "let at = 4 * flat;"]
+    lines = [*begin, *first.indices("at"), *first.lines]
+    return MAIN.format(n=THREADS) + indented(lines) + "}\n", in_a_line(-(-size // THREADS))
+
+
+def _map(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
     """The text of a kernel without reductions, a thread for each index, and its workgroups."""
+    if fours:
+        return _map_of_fours(nest, fours)
     size = nest.size(0)
     block = Block(nest, "flat")
     statements(nest, block)
