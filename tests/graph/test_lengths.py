@@ -100,7 +100,7 @@ def test_so_is_what_webassembly_gives(name: str, monkeypatch: pytest.MonkeyPatch
     for module in (plan, sized):
         monkeypatch.setattr(module, "address", made.address)
     row = PATTERNS[name]
-    step = run(row._replace(lengths=row.calls()[:7]), with_gradients)
+    step = run(row._replace(lengths=row.calls()[:7]), "cpu", with_gradients)
     assert step.captured <= row.captures + 1
     replays = [r for some in step.replays.values() for r in some]
     assert not any(e.plan.unsupported for r in replays for e in r.executables)
