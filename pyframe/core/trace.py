@@ -148,7 +148,7 @@ class Trace:
                 known = self.written.get(id(storage))
                 if known is not None and known[0]() is storage:
                     homes[id(n)] = known[1]
-        return roots, homes
+        return dict(sorted(roots.items())), homes  # whoever was first to wait for them
 
     def shown_in_part(self) -> set[int]:
         """The ids of values that were there already and of which others are parts."""

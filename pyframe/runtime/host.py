@@ -95,7 +95,7 @@ class HostExecutor(Executor):
 
     def _execute_trace(self, graph: _Graph, roots: tuple[int, ...]) -> None:
         index = graph.trace.index
-        over = tuple([(index[i], index.get(id(old))) for i, old in graph.homes.items()])
+        over = tuple(sorted([(index[i], index.get(id(old))) for i, old in graph.homes.items()]))
         key = tuple(graph.trace.key), roots, over
         found = self._kept.get(key)
         if found is None:

@@ -1003,6 +1003,8 @@ def test_a_step_like_one_before_runs_no_step_of_backward(monkeypatch: pytest.Mon
         pf.optim.Adam, "_update", lambda *args: ran.append("update") or update(*args)
     )
     found = []
+    structures = pf.device("cpu").executor._counts
+    structures.clear()
     for i in range(5):
         ran.clear()
         opt.zero_grad()
@@ -1012,6 +1014,7 @@ def test_a_step_like_one_before_runs_no_step_of_backward(monkeypatch: pytest.Mon
         found.append(len(ran))
     assert min(found[:2]) > 10, "the first is as usual, the second is noted"
     assert found[2:] == [0, 0, 0]
+    assert len(structures) == 2, "a step that is noted is computed as those after it"
 
 
 def test_a_recurrent_net_of_many_steps_is_few_nodes() -> None:
