@@ -618,6 +618,24 @@ def test_what_is_written_in_place() -> None:
     assert whole.sum().item() == 3 * (14 + 5 + 5 * 2)
 
 
+def test_texts_have_constants_where_no_size_changes(
+    gpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, texts = pf.device(gpu).backend, []
+    load = backend.load
+    monkeypatch.setattr(backend, "load", lambda code: texts.append(code.codes) or load(code))
+    fixed, many = [pf.compile(lambda x: (x @ x.T).softmax(-1), dynamic=d) for d in (False, None)]
+    for n in (61, 62, 67):
+        x = pf.tensor(np.ones((n, 5), np.float32), device=gpu)
+        for f in (fixed, many):
+            f(x)
+    for constant, sized in zip(texts[::2], texts[1::2], strict=True):
+        assert not any("params" in code for code in constant)
+        assert (constant == sized) is (sized is not texts[-1])
+    assert all("fn size0() -> i32 { return i32(params[0][0]); }" in code for code in texts[-1])
+    assert not any(re.search(r"\b67\b", code) for code in texts[-1])
+
+
 def test_slices_of_what_lies_on_a_gpu(gpu: str) -> None:
     """The batches of an epoch, of which the last one is short: no kernel depends on where they
     begin, and a size that was met before takes no new bind group."""
