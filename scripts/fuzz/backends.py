@@ -66,6 +66,7 @@ def compiling(generator: Callable[[], Any]) -> Iterator[None]:
         sized.address = plan.address  # type: ignore[attr-defined]
         with suppress(pf.DeviceLostError):
             pf.flush()
+        pf.device("cpu").executor._kept.clear()  # another compiler's plans lie in other memory
 
 
 @contextmanager
