@@ -202,12 +202,13 @@ def _vector(results: Any) -> Any:
 
 
 def _flops(shapes: Any, out: Any) -> int:
-    """Products of each query and key: those of attention, or with what the gradients add."""
+    """Of each query and key the products, and a softmax or what becomes of it: largest, difference,
+    exp, sum, quotient; or two differences, exp and product."""
     x, u, *_ = shapes
     pairs = math.prod(shapes[-3])
     if len(shapes) == 6:
-        return int(2 * pairs * (x[-1] + shapes[2][-1]))
-    return int(2 * pairs * (x[-1] + u[-1] + math.prod(out) // math.prod(x[:-1])))
+        return int(pairs * (2 * (x[-1] + shapes[2][-1]) + 5))
+    return int(pairs * (2 * (x[-1] + u[-1] + math.prod(out) // math.prod(x[:-1])) + 4))
 
 
 GIVEN, FLAGS = "mask seed p", "causal masked drops"
