@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import subprocess
 import sys
-import sysconfig
 from typing import Any
 
 from pyframe.cli.command import CommandError, add_command, option, positive
 from pyframe.core.extras import install
+from pyframe.distributed import mpiexec
 
 
 def add(commands: Any) -> None:
@@ -45,10 +43,9 @@ def run(args: argparse.Namespace) -> int:
     program = args.program if args.m is None else ["-m", args.m, *args.program]
     if not program:
         raise CommandError("which program? pyframe launch -n 4 train.py")
-    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ.get('PATH', '')}"
-    mpiexec = shutil.which("mpiexec", path=path)
-    if mpiexec is None:
+    found = mpiexec()
+    if found is None:
         raise CommandError(f"there is no mpiexec: {install('mpi')} brings one")
     hosts = [] if args.hosts is None else ["-host", args.hosts]
-    command = [mpiexec, "-n", str(args.n), *hosts, sys.executable, *program]
+    command = [found, "-n", str(args.n), *hosts, sys.executable, *program]
     return subprocess.run(command, check=False).returncode

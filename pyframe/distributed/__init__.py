@@ -8,7 +8,9 @@ all of them work. MPI comes with `mpi4py` (the extra `mpi`), or is that of a clu
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import sysconfig
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -75,6 +77,13 @@ def is_mpi_available() -> bool:
 
 
 is_gloo_available = is_nccl_available = is_mpi_available  # programs choose one of them
+
+
+def mpiexec() -> str | None:
+    """Where the program is that starts processes, if there is one."""
+    return shutil.which(
+        "mpiexec", path=f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ.get('PATH', '')}"
+    )
 
 
 def is_torchelastic_launched() -> bool:

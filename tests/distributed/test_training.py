@@ -6,7 +6,7 @@ import pytest
 
 from pyframe import distributed as dist, nn
 from pyframe.nn.parallel import DistributedDataParallel
-from tests.distributed.jobs import done
+from tests.distributed.jobs import done, mpiexec
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,8 @@ def test_a_program_for_pytorch_runs_as_it_is() -> None:
     before = ("-m", "pyframe.torch")
     alone = done(0, "ddp.py", before=before)
     assert done(2, "ddp.py", before=before) == alone == "2.880 1.111\n"
+
+
+def test_processes_that_a_program_spawns_are_a_job() -> None:
+    mpiexec()
+    assert done(0, "spawned.py", before=("-m", "pyframe.torch")) == "2.0 2.0\njoined\n"
