@@ -629,9 +629,9 @@ def test_texts_have_constants_where_no_size_changes(
         x = pf.tensor(np.ones((n, 5), np.float32), device=gpu)
         for f in (fixed, many):
             f(x)
-    for constant, sized in zip(texts[::2], texts[1::2], strict=True):
+    for constant, changed in zip(texts[::2], texts[1::2], strict=True):
         assert not any("params" in code for code in constant)
-        assert (constant == sized) is (sized is not texts[-1])
+        assert (constant == changed) is (changed is not texts[-1])
     assert all("fn size0() -> i32 { return i32(params[0][0]); }" in code for code in texts[-1])
     assert not any(re.search(r"\b67\b", code) for code in texts[-1])
 
