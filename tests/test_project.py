@@ -77,7 +77,7 @@ def test_wheels_hold_the_package_and_its_parts(wheel: Path, data_wheel: Path) ->
         "pyframe": "pyframe", "shaders": "pyframe/shaders", "web": "pyframe/web/static",
         "examples": "pyframe/examples",
     }  # fmt: skip
-    npm = ("react.jsx", "vue.js")  # examples of its package
+    npm = ("react.jsx", "vue.js", "npm.js", "widgets.d.ts")  # of its package
     there = {
         f"{place}/{path.relative_to(ROOT / folder).as_posix()}"
         for folder, place in places.items()
