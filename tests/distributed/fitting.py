@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -42,7 +43,8 @@ def main(folder: str, epochs: int, compile: bool, stops: str) -> None:
     )  # fmt: skip
     weights = {k: v.numpy().tolist() for k, v in net.state_dict().items()}
     bits = hashlib.sha256(json.dumps(weights).encode()).hexdigest()
-    print(json.dumps({"history": history.history, "weights": weights, "bits": bits}))
+    out = Path(os.environ["OUT"], f"{os.getpid()}.json")  # lines of several processes may mix
+    out.write_text(json.dumps({"history": history.history, "weights": weights, "bits": bits}))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from tests.distributed.jobs import done, job, mpiexec
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4])
 def test_collectives_are_numpys(n: int) -> None:
-    text = done(n, "collectives.py")
-    assert sorted(text.split("\n")[:-1]) == [f"rank {r} of {n or 1} is done" for r in range(n or 1)]
+    text = done(n, "collectives.py")  # whose lines may mix
+    assert all(f"rank {r} of {n or 1} is done" in text for r in range(n or 1))
 
 
 def test_collectives_of_tensors_on_a_gpu(gpu: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +14,24 @@ import pytest
 from tests.distributed.jobs import done, job, mpiexec
 
 
-def told(text: str) -> tuple[int, list[dict[str, Any]]]:
-    """How often a callback was told of an epoch, and what each process says in the end."""
-    lines = text.splitlines()
-    found = [json.loads(x) for x in lines if x.startswith("{")]
-    return sum(x.startswith("told of") for x in lines), found
+def told(n: int, *args: str, **more: Any) -> tuple[int, list[dict[str, Any]]]:
+    """How often a callback is told of an epoch, and what each process has in the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = done(n, "fitting.py", *args, env={"OUT": folder}, **more)
+        found = [json.loads(path.read_text()) for path in Path(folder).iterdir()]
+    return text.count("told of"), found
 
 
 @pytest.fixture(scope="module")
 def alone() -> dict[str, Any]:
-    return told(done(0, "fitting.py", "", "6", "compiled", "no"))[1][0]
+    return told(0, "", "6", "compiled", "no")[1][0]
 
 
 @pytest.mark.parametrize(("n", "how"), [(2, "compiled"), (4, "compiled"), (3, "eager")])
 def test_losses_metrics_and_weights_are_those_of_one_process(
     n: int, how: str, alone: dict[str, Any]
 ) -> None:
-    epochs, all_ = told(done(n, "fitting.py", "", "6", how, "no"))
+    epochs, all_ = told(n, "", "6", how, "no")
     assert epochs == 6
     assert len(all_) == n
     for one in all_:
@@ -43,19 +45,19 @@ def test_losses_metrics_and_weights_are_those_of_one_process(
 
 
 def test_all_stop_when_one_wants_to_and_begin_alike() -> None:
-    epochs, all_ = told(done(2, "fitting.py", "", "5", "compiled", "here"))
+    epochs, all_ = told(2, "", "5", "compiled", "here")
     assert epochs == 2
     assert [len(one["history"]["loss"]) for one in all_] == [2, 2]
-    _, all_ = told(done(2, "fitting.py", "", "2", "compiled", "unseeded"))
+    _, all_ = told(2, "", "2", "compiled", "unseeded")
     assert all_[0]["bits"] == all_[1]["bits"]
 
 
 def test_a_job_that_was_killed_goes_on_with_the_same_bits(tmp_path: Path) -> None:
-    _, whole = told(done(2, "fitting.py", str(tmp_path / "a"), "5", "compiled", "no"))
+    _, whole = told(2, str(tmp_path / "a"), "5", "compiled", "no")
     ran = job(2, "fitting.py", str(tmp_path / "b"), "5", "compiled", "killed")
     assert ran.returncode in (signal.SIGKILL, 128 + signal.SIGKILL)
     assert "rank 0 ended the job: it was killed" in ran.stderr
-    epochs, rest = told(done(2, "fitting.py", str(tmp_path / "b"), "5", "compiled", "no"))
+    epochs, rest = told(2, str(tmp_path / "b"), "5", "compiled", "no")
     assert epochs == 3  # the third was not written down before the kill
     assert [one["bits"] for one in rest] == [one["bits"] for one in whole]
 
@@ -63,7 +65,7 @@ def test_a_job_that_was_killed_goes_on_with_the_same_bits(tmp_path: Path) -> Non
 def test_the_command_line_starts_processes() -> None:
     mpiexec()
     command = ("-m", "pyframe", "launch", "-n", "2")
-    epochs, all_ = told(done(0, "fitting.py", "", "1", "eager", "no", before=command))
+    epochs, all_ = told(0, "", "1", "eager", "no", before=command)
     assert (epochs, len(all_)) == (1, 2)
     ran = job(0, "fitting.py", before=(*command, "-m", "pyframe.torch"))
     assert ran.returncode == 1
