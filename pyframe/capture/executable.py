@@ -242,9 +242,7 @@ class HostExecutable(Executable):
     """Runs with compiled functions and NumPy, on the memory of the tensors themselves."""
 
     def __init__(self, capture: Capture, *args: Any) -> None:
-        # which take a while to import
-        from pyframe.codegen.numpy.plan import Plan
-        from pyframe.codegen.numpy.sized import SizedPlan
+        from pyframe.codegen.numpy.plan import Plan  # which takes a while to import
 
         super().__init__(capture, *args)
         debug.kernels(self.program)
@@ -272,6 +270,8 @@ class HostExecutable(Executable):
         if self.formulas is None:
             self.plan = Plan(self.program, None, cpu.compiler())
         else:
+            from pyframe.codegen.numpy.sized import SizedPlan
+
             self.plan = SizedPlan(self.program, cpu.compiler(), self.formulas)
         # large arguments are read where they lie, for as long as the same ones come
         self.same = [

@@ -4,7 +4,7 @@ on. `Replay` runs it again; `replay_of` makes it of a run that was recorded."""
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import call, is_, sub
 from sys import getrefcount
@@ -14,8 +14,8 @@ import numpy as np
 
 from pyframe.capture import executable as _executable
 from pyframe.capture.arguments import is_copied
-from pyframe.capture.capture import GRAD, Capture, renew
-from pyframe.capture.executable import Executable, StateInput
+from pyframe.capture.capture import GRAD, Capture, hosted, renew
+from pyframe.capture.executable import DeviceExecutable, Executable, HostExecutable, StateInput
 from pyframe.capture.guards import Guard
 from pyframe.capture.observe import Observer
 from pyframe.capture.rebuild import (
@@ -29,7 +29,6 @@ from pyframe.capture.rebuild import (
     template,
 )
 from pyframe.capture.sources import Source
-from pyframe.capture.stages import staged
 from pyframe.core import dispatch as _dispatch, op as _op
 from pyframe.core.devices import flush
 from pyframe.core.grad_node import GradNode
@@ -487,7 +486,7 @@ def _first_run(run: CapturedRun, roles: Roles) -> tuple[list[Executable], ValueC
     checks = ValueChecks(checked, "checks" in groups)
     executables: list[Executable] = []
     for _, group in sorted(groups.items(), key=lambda item: item[0] != "checks"):
-        for executable in staged(capture, group, argument_of, roles.fresh):
+        for executable in _executables(capture, group, argument_of, roles.fresh):
             run.started = True
             executable.settle(executable.run(run.before))
             executables.append(executable)
@@ -495,6 +494,23 @@ def _first_run(run: CapturedRun, roles: Roles) -> tuple[list[Executable], ValueC
             checks.look()
     checks.look()
     return executables, checks
+
+
+def _executables(
+    capture: Capture, roots: list[Storage], argument_of: Any, fresh: set[Storage]
+) -> Iterator[Any]:
+    """The Executables and HostWorks of one device in their order. Each has to be run and settled
+    before the next is asked for."""
+    works = hosted([s.node for s in roots])
+    if works:
+        from pyframe.capture.stages import staged  # what only several processes need
+
+        yield from staged(capture, roots, works, argument_of, fresh)
+        return
+    kind: type[Executable] = DeviceExecutable
+    if roots[0].node.device.type == "cpu":
+        kind = HostExecutable
+    yield kind(capture, roots, argument_of, fresh)
 
 
 def _is_small(n: Node) -> bool:

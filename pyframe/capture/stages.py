@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyframe.capture.capture import Capture, host_result, hosted
-from pyframe.capture.executable import DeviceExecutable, Executable, HostExecutable
+from pyframe.capture.capture import Capture, host_result
+from pyframe.capture.executable import DeviceExecutable
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST
 
@@ -47,17 +47,11 @@ class HostWork:
 
 
 def staged(
-    capture: Capture, roots: list[Storage], argument_of: Any, fresh: set[Storage]
-) -> Iterator[Any]:
-    """The Executables and HostWorks of one device in their order. Each has to be run and settled
+    capture: Capture, roots: list[Storage], works: list[Node], argument_of: Any,
+    fresh: set[Storage],
+) -> Iterator[Any]:  # fmt: skip
+    """The Executables of a GPU, and between them the host's `works`. Each has to be run and settled
     before the next is asked for."""
-    kind: type[Executable] = DeviceExecutable
-    if roots[0].node.device.type == "cpu":
-        kind = HostExecutable
-    works = hosted([s.node for s in roots])
-    if not works:
-        yield kind(capture, roots, argument_of, fresh)
-        return
     _unshare(capture, roots, argument_of)
     for s in roots:  # what each call gives anew is a copy
         if s in fresh and s.node in works:

@@ -136,9 +136,11 @@ class device:  # noqa: N801  (PyTorch's name)
         self.__dict__.update(executor=executor, backend=executor.backend)
 
     def detach(self) -> None:
-        """Forget what the device is; its next use opens it anew."""
+        """Forget what the device is, and all that it holds; its next use opens it anew."""
         self.__dict__.pop("executor", None)
         self.__dict__.pop("backend", None)
+        for tell in gone:
+            tell(self)
 
     def __enter__(self) -> device:
         """Within `with device("gpu"):` it is the default device."""
@@ -230,8 +232,6 @@ def lost_error(what: str = "") -> DeviceLostError:
 
 def _forget(d: device) -> None:
     d.detach()
-    for tell in gone:
-        tell(d)
 
 
 async def reopen(d: device) -> None:

@@ -90,4 +90,5 @@ def offline_device(limits: Limits | None = None) -> Iterator[Device]:
     try:
         yield d
     finally:
+        d.detach()
         Device._known.pop(("gpu", INDEX), None)

@@ -20,7 +20,6 @@ from pyframe.tensor import gather_async
 from pyframe.train import check, data as _data
 from pyframe.train.callbacks import Callback, History
 from pyframe.train.loop import FitLoop
-from pyframe.train.processes import shared
 from pyframe.train.recovery import MARK, Recovery, puts_back
 from pyframe.train.steps import PLAIN, StepOptions, Steps, numbers, parameters_of
 from pyframe.train.words import listed, name_of
@@ -544,7 +543,7 @@ class Model:
         options = StepOptions(
             clip_norm, clip_value, accumulate, precision,
             None if classes is None else tuple(classes.tolist()),
-            tuple(w for w in watchers if _looks_at_gradients(w)), shared(self.net),
+            tuple(w for w in watchers if _looks_at_gradients(w)), _shared(self.net),
         )  # fmt: skip
         check.one_device("fit", self.net)
         loop = FitLoop(
@@ -774,6 +773,15 @@ def _words(given: Any) -> str:
     if isinstance(given, Mapping):
         return ", ".join(f"{key}: {name_of(one)}" for key, one in given.items())
     return ", ".join(map(name_of, listed(given)))
+
+
+def _shared(net: Any) -> Any:
+    """The processes that train a net together, if an mpiexec has started this one."""
+    if not any(name.endswith("_RANK") for name in os.environ):
+        return None
+    from pyframe.train.processes import shared
+
+    return shared(net)
 
 
 def _looks_at_gradients(watcher: Any) -> bool:

@@ -8,7 +8,6 @@ process's; whether to stop is decided by all.
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -24,8 +23,6 @@ from pyframe.train.recovery import generators
 def shared(net: Any) -> Processes | None:
     """The processes that train a net together; None where there is one, or where the net says
     itself how it is shared (DistributedDataParallel)."""
-    if not any(name.endswith("_RANK") for name in os.environ):  # no mpiexec has started this
-        return None
     from pyframe import distributed as dist
     from pyframe.nn.distributed import DistributedDataParallel
 

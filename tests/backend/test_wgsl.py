@@ -264,4 +264,4 @@ def test_which_maps_are_of_fours(lazy: Any) -> None:
         shader = generate(kernel)
         assert ("array<vec4<f" in shader.code) == fours, shader.code
         assert math.prod(shader.grid) == -(-math.prod(kernel.space) // (1024 if fours else 256))
-        assert "array<vec4<f" not in generate(kernel, Limits(alone=True)).code
+        assert "array<vec4<f" not in generate(kernel, Limits(kind="software")).code

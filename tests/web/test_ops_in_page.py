@@ -117,7 +117,7 @@ backend = pf.device("gpu").backend
 before = backend.limits, printer.FOURS
 printer.FOURS = 0
 generate.cache_clear()
-backend.limits = dataclasses.replace(before[0], alone=False)
+backend.limits = dataclasses.replace(before[0], kind="")
 pf.device("gpu").executor.forget_programs()
 try:
     both = found("cpu"), found("gpu")

@@ -191,7 +191,7 @@ class _Reductions:
         body = [*inner.indices(r), *inner.lines]
         times = self.times(level)
         sums = {name: self.start(k) for k, name in names.items() if self.sums_floats(k)}
-        terms = usual(-(-size // step), 2 * SUMMED + 1)
+        terms = usual(-(-size // step), SUMMED + 1)
         carry, total = self.carry(block, sums, terms, min(times, SUMMED))
         end = scalars.count(size)
         head = "for (var {0} = {1}; {0} < {2}; {0} += {3}) {{"
@@ -216,7 +216,7 @@ class _Reductions:
         """What follows `each` terms of the loop that makes `sums` (and the zeros of their types),
         and what follows the loop: a thread adds SUMMED numbers, then SUMMED such sums, and so on,
         so that errors stay small."""
-        if not sums or terms <= 2 * SUMMED:
+        if not sums or terms <= SUMMED:
             return [], []
         depth = range(1, math.ceil(math.log(terms, SUMMED)))
         kept = [[*sums], *[[f"{name}_{k}" for name in sums] for k in depth]]

@@ -10,7 +10,6 @@ from pyframe.nn.functional.linear_maps import linear
 from pyframe.ops.api import check
 from pyframe.ops.api.autocast import autocast
 from pyframe.ops.index import masks
-from pyframe.ops.linalg.attention import attention
 from pyframe.ops.linalg.matmul import matmul
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.reduce import reductions as rd
@@ -58,9 +57,12 @@ def scaled_dot_product_attention(
         (_shared_heads(query, key), _shared_heads(query, value)) if enable_gqa else (key, value)
     )
     query = query * (1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale)
-    out = attention(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    if out is not None:
-        return out
+    if query.device.always_lazy and not query.device.backend.limits.alone:
+        from pyframe.ops.linalg.attention import attention  # few pages need its kernels
+
+        out = attention(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+        if out is not None:
+            return out
     key, value = shared
     scores = matmul(query, mv.transpose(key, -1, -2))
     if is_causal:

@@ -445,6 +445,8 @@ def multinomial(
         raise RuntimeError(f"prob_dist must be 1 or 2 dim, got {input.ndim}")
     check.floats_or_complex("multinomial", input)
     n = input.shape[-1]
+    if n > 1 << 24:
+        raise RuntimeError(f"multinomial: number of categories cannot exceed 2^24, got {n}")
     if num_samples <= 0:
         raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}")
     if not replacement and num_samples > n:

@@ -12,6 +12,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, at_hand, runs_kernel
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
+from pyframe.core.sizes import number, usual
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import merged
 from pyframe.ops.api.public import public
@@ -27,6 +28,7 @@ from pyframe.tensor import Tensor
 SUM, PRODUCT, MAXIMUM, LOG_SUM = 0, 1, 2, 3  # KIND in scan.wgsl
 THREADS = 256  # of a workgroup
 FEW_RESULTS = 4  # as in codegen/wgsl/reduction.py
+ALONE = 64  # elements that one thread scans: errors of longer sums would grow
 BLOCK = 1024  # a longer row is scanned in blocks of this size, side by side
 
 
@@ -35,8 +37,9 @@ def _plan(kind: int) -> Any:
         """Threads of a workgroup share a row, of four elements each; or each has rows alone."""
         outer, n, inner = call.shape
         rows = outer * inner
-        alone = call.limits.alone and rows >= FEW_RESULTS
-        width = 1 if alone else min(1 << (max(n, 4) - 1).bit_length() - 2, THREADS)
+        length = usual(n, BLOCK)
+        alone = call.limits.alone and number(rows) >= FEW_RESULTS and length <= ALONE
+        width = 1 if alone else min(1 << (max(length, 4) - 1).bit_length() - 2, THREADS)
         consts: Constants = {
             "KIND": kind, "N": n, "INNER": inner, "ROWS": rows, "WIDTH": width, "ALONE": alone,
         }  # fmt: skip

@@ -11,10 +11,9 @@ a tensor, as in torchvision.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from pyframe.vision.datasets import utils as utils
-from pyframe.vision.datasets.cifar import CIFAR10, CIFAR100
-from pyframe.vision.datasets.fakedata import FakeData
-from pyframe.vision.datasets.folder import DatasetFolder, ImageFolder
 from pyframe.vision.datasets.mnist import EMNIST, KMNIST, MNIST, FashionMNIST
 from pyframe.vision.datasets.vision import StandardTransform, VisionDataset
 
@@ -22,3 +21,24 @@ __all__ = [
     "CIFAR10", "CIFAR100", "EMNIST", "KMNIST", "MNIST", "DatasetFolder", "FakeData",
     "FashionMNIST", "ImageFolder", "StandardTransform", "VisionDataset",
 ]  # fmt: skip
+
+if TYPE_CHECKING:
+    from pyframe.vision.datasets.cifar import CIFAR10, CIFAR100
+    from pyframe.vision.datasets.fakedata import FakeData
+    from pyframe.vision.datasets.folder import DatasetFolder, ImageFolder
+else:
+    _LATE = {
+        "CIFAR10": "cifar", "CIFAR100": "cifar", "DatasetFolder": "folder",
+        "FakeData": "fakedata", "ImageFolder": "folder",
+    }  # fmt: skip
+
+    def __getattr__(name: str) -> Any:
+        """Load what few pages need when it is first used."""
+        import importlib
+
+        if name in _LATE:
+            module = importlib.import_module(f"pyframe.vision.datasets.{_LATE[name]}")
+            return module.__dict__[name]
+        if name in _LATE.values():
+            return importlib.import_module(f"pyframe.vision.datasets.{name}")
+        raise AttributeError(f"module 'pyframe.vision.datasets' has no attribute {name!r}")
