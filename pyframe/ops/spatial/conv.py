@@ -30,6 +30,7 @@ from pyframe.tensor import Tensor
 
 Shape = tuple[int, ...]
 TILE = 64  # rows and columns of a product that a workgroup computes
+MANY = 4  # images: fewer share no tile
 BUSY = 128  # workgroups that keep a GPU busy
 FEW = 2  # channels of a group, of which a product would leave most of a tile empty
 product: Any = matmul_op.numpy  # float16 is added up in float32
@@ -125,7 +126,7 @@ def _conv_by_views(
     if o // groups <= FEW:
         return _summed(mv.unsqueeze(rows, -1), mv.unsqueeze(cols, 2), -2).reshape(shape)
     n, _, r, p = cols.shape
-    if is_symbolic(cols.shape) or 7 * n * -(-p // TILE) < 8 * -(-n * p // TILE):
+    if is_symbolic(cols.shape) or n < MANY or 7 * n * -(-p // TILE) < 8 * -(-n * p // TILE):
         return matmul(rows, cols).reshape(shape)
     cols = mv.permute(cols, (1, 2, 0, 3)).reshape((groups, r, n * p))  # images share tiles
     out = matmul(rows, cols).reshape((groups, o // groups, n, p))
