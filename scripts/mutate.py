@@ -214,10 +214,11 @@ def _compiled(row: Row) -> None:
 def can_be_noticed(mutant: Mutant) -> bool:
     """Without a GPU some can't: nothing on the CPU is made of that part. Attention is products and
     a softmax there and on software adapters; tests/nn/test_attention.py has its kernels, and
-    tests/ops/test_complex.py writes through views of complex numbers, which rows only read."""
+    tests/ops/test_complex.py writes through views of complex numbers, which rows only read, and
+    tests/distributed has several processes."""
     name = mutant.op.name
     external = mutant.part == "scalar" and name in test_meanings.EXTERNAL
-    if name in ("attention", "view_as_complex"):
+    if name in ("attention", "collective", "view_as_complex"):
         return False
     return on_gpus() or not (external or name == "to_device")
 

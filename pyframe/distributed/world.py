@@ -39,6 +39,7 @@ _LAUNCHERS = (
 PATIENCE = 30 * 60.0  # seconds that a process waits for the others, as in PyTorch
 _ASK, _HERE, _ENDED = range(3)  # what processes tell each other beside their work
 _GRACE = 1.0  # seconds that others have to answer
+_LAST_WORDS = 0.1  # seconds in which the launcher hands on what was said before a job ends
 groups: dict[str, ProcessGroup] = {}  # by name; "" is that of all processes
 names = itertools.count(1)  # of further groups: all processes make them in one order
 stats: Counter[str] = Counter()  # calls and bytes that were given to MPI, by the name of the work
@@ -312,8 +313,8 @@ def _leave() -> None:
 
 def _raised(before: Callable[..., Any], kind: Any, error: Any, trace: Any) -> None:
     """The excepthook of a process of many: what one raises ends all."""
-    before(kind, error, trace)
     if world is None:
+        before(kind, error, trace)
         return
     text = "".join(str(error).splitlines()[:1])
     sys.stdout.flush()
@@ -323,6 +324,9 @@ def _raised(before: Callable[..., Any], kind: Any, error: Any, trace: Any) -> No
             f"{kind.__name__}: {text}",
             file=sys.stderr, flush=True,
         )  # fmt: skip
+    before(kind, error, trace)
+    sys.stderr.flush()
+    time.sleep(_LAST_WORDS)
     world.mpi.COMM_WORLD.Abort(1)
 
 
