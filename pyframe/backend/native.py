@@ -503,7 +503,12 @@ class NativeGPU(GPUBackend):
                 encoder.copy_buffer_to_buffer(found.buffer, found.offset, staging, at, n)
             at += n
         self._queue.submit([encoder.finish()])
-        promise = staging.map_async(self._read_mode, 0, total) if total else None
+        promise = None
+        if total:
+            try:
+                promise = staging.map_async(self._read_mode, 0, total)
+            except (*self._errors, AttributeError) as e:  # a device that is gone has no poller
+                self._fail(e)
 
         async def finish() -> list[bytes]:
             out, at = [b""] * len(items), 0
