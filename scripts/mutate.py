@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import functools
 import os
 import re
@@ -27,12 +28,14 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# tests/ops by itself, as pytest has it: its folder's name is also that of a script of scripts/bench
-PATHS = [str(ROOT / "tests" / "ops"), str(ROOT / "tests"), str(ROOT)]
+# folders by themselves, as pytest has them: `ops` is also the name of a script of scripts/bench
+PATHS = [*(str(ROOT / "tests" / name) for name in ("ops", "nn")), str(ROOT / "tests"), str(ROOT)]
 sys.path[:0] = [path for path in PATHS if path not in sys.path]
 os.environ.setdefault("PYFRAME_ADAPTER", "software")  # as the tests have it
 
+import test_attention
 import test_compiled_rows
+import test_complex
 import test_kernel_ops
 import test_meanings
 import test_ops
@@ -195,6 +198,10 @@ def checks(mutant: Mutant, torch: Any) -> Iterator[Callable[[], Any]]:
         yield functools.partial(kernels, op.name, "cpu")
     if op.name == "to_device" and on_gpus():
         yield functools.partial(test_ops.test_a_gradient_goes_back_to_the_device, "gpu")
+    if op.name == "attention" and on_gpus():
+        yield _attention
+    if op.name in ("view_as_complex", "view_as_real") and part == "view" and on_gpus():
+        yield functools.partial(test_complex.test_writes_through_parts, "gpu")
     for row in rows_of(op):
         if part == "numpy" or (part.startswith(GRADIENT) and row.grad):
             yield functools.partial(test_ops.test_against_pytorch, row, "cpu", torch)
@@ -206,21 +213,30 @@ def checks(mutant: Mutant, torch: Any) -> Iterator[Callable[[], Any]]:
             yield functools.partial(test_ops.test_against_pytorch, row, "gpu", torch)
 
 
+def _attention() -> None:
+    """By the kernels of real GPUs: software adapters have products and a softmax instead."""
+    executor = device("gpu").executor
+    before = executor.backend.limits
+    executor.backend.limits = dataclasses.replace(before, kind="")
+    try:
+        test_attention.compare(test_attention.given(*test_attention.SHAPES["odd"]), "gpu")
+    finally:
+        executor.backend.limits = before
+        executor.forget_programs()
+
+
 def _compiled(row: Row) -> None:
     values_matter = ["in some rows"]
     test_compiled_rows.test_compiled("cpu", row, values_matter, None)
 
 
 def can_be_noticed(mutant: Mutant) -> bool:
-    """Without a GPU some can't: nothing on the CPU is made of that part. Attention is products and
-    a softmax there and on software adapters; tests/nn/test_attention.py has its kernels, and
-    tests/ops/test_complex.py writes through views of complex numbers, which rows only read, and
-    tests/distributed has several processes."""
+    """Without a GPU some can't: nothing on the CPU is made of that part. A collective is noticed in
+    several processes (tests/distributed)."""
     name = mutant.op.name
     external = mutant.part == "scalar" and name in test_meanings.EXTERNAL
-    if name in ("attention", "collective", "view_as_complex"):
-        return False
-    return on_gpus() or not (external or name == "to_device")
+    on_gpus_alone = external or name in ("to_device", "attention", "view_as_complex")
+    return name != "collective" and (on_gpus() or not on_gpus_alone)
 
 
 def fails(check: Callable[[], Any]) -> bool:

@@ -77,7 +77,9 @@ def test_writes_through_parts(device: str) -> None:
         z[2] = 1j
         z.view(-1)[:3] += y.reshape(-1)[:3]
         whole = t.view_as_real(y).clone()
-        t.view_as_complex(whole)[1] *= 2j
+        joined = t.view_as_complex(whole)
+        joined[1] *= 2j
+        assert (joined[1:].stride(), joined[1:].storage_offset()) == ((y.shape[1], 1), y.shape[1])
         assert (real.stride(), real.storage_offset()) == ((2 * z.shape[1], 2), 0)
         assert (z.imag.storage_offset(), pairs.stride()) == (1, (2 * z.shape[1], 2, 1))
         assert real.view(-1).shape == (z.numel(),)
