@@ -510,7 +510,7 @@ def _parts(shape: Sequence[int], axes: Sequence[int], results: int, limits: Limi
         least = ONE_GROUP if results == 1 else SPLIT
         return min(each // 2048, 256) if each >= least else 1
     last = max(d for d, m in enumerate(shape) if m > 1)
-    if last in axes or limits.alone or each < TALL:
+    if last in axes or limits.host or limits.alone or each < TALL:
         return 1
     return min(COLUMN_GROUPS // -(-results // COLUMNS), each // (TALL // 4))
 

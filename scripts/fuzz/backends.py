@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 
 import pyframe as pf
 from pyframe.codegen.numpy import plan, sized
+from pyframe.codegen.wgsl import printer
 from pyframe.core import dispatch, trace
+from pyframe.graph import fuse, schedule
+from pyframe.ops.reduce import reductions
 from pyframe.runtime import cpu, host
 
 from .program import Outcome, Program, outcome
@@ -67,6 +70,8 @@ def compiling(generator: Callable[[], Any]) -> Iterator[None]:
         with suppress(pf.DeviceLostError):
             pf.flush()
         pf.device("cpu").executor._kept.clear()  # another compiler's plans lie in other memory
+        while _after:
+            _after.pop()()
 
 
 @contextmanager
@@ -102,14 +107,30 @@ def _wasm() -> Any:
     return Natively(relaxed=True)
 
 
+# What is done to large values alone on a GPU: (where, what, from how many elements on to try it)
+LARGE: tuple[tuple[Any, str, int], ...] = (
+    (printer, "FOURS", 4), (fuse, "LARGE", 4), (schedule, "TALL", 8), (reductions, "LONG", 8),
+)  # fmt: skip
+_after: list[Callable[[], None]] = []  # what makes a GPU as it was
+
+
 def _forms(alone: bool) -> None:
-    """Let a software adapter run kernels as they are there, or as real GPUs have them."""
+    """Let a software adapter run kernels as they are there, or as real GPUs have them, where small
+    values are taken for large ones: what programs draw is small."""
     executor = pf.device("gpu").executor
     backend = executor.backend
-    kind = "software" if alone and backend.software else ""
-    if backend.limits.kind != kind:
+
+    def put(limits: Any, leasts: list[int]) -> None:
+        backend.limits = limits
+        for (module, name, _), least in zip(LARGE, leasts, strict=True):
+            setattr(module, name, least)
         executor.forget_programs()
-        backend.limits = replace(backend.limits, kind=kind)
+        printer.generate.cache_clear()
+
+    usual = [getattr(module, name) for module, name, _ in LARGE]
+    _after.append(functools.partial(put, backend.limits, usual))
+    kind = "software" if alone and backend.software else ""
+    put(replace(backend.limits, kind=kind), usual if alone else [least for *_, least in LARGE])
 
 
 @functools.cache
