@@ -206,3 +206,59 @@ def test_out_is_resized_and_cast(device: str) -> None:
     got = pf.max(x.reshape(2, 2), 1, out=values)
     assert got.values is values[0]
     assert values[1].tolist() == [1, 1]
+
+
+def _buffers(*tensors: pf.Tensor) -> list[object]:
+    """The buffers of what is computed now."""
+    pf.gpu.synchronize()
+    return [x._storage.node.data.handle for x in tensors if x.sum().item() is not None]
+
+
+def test_a_gpu_writes_a_new_value_over_the_old_one(gpu: str) -> None:
+    x = pf.arange(1000.0, device=gpu)
+    before = _buffers(x)
+    doubled = x * 2  # reads the old value
+    x.add_(1).mul_(3)
+    x[10:20] = 5
+    assert _buffers(x) == before
+    expected = (np.arange(1000.0) + 1) * 3
+    expected[10:20] = 5
+    assert np.array_equal(x.cpu().numpy(), expected)
+    assert np.array_equal(doubled.cpu().numpy(), np.arange(1000.0) * 2)
+
+
+@pytest.mark.parametrize("how", ["saved", "view", "elsewhere", "another dtype"])
+def test_who_reads_a_value_that_is_written_over_sees_what_pytorch_shows(gpu: str, how: str) -> None:
+    x = pf.arange(64.0, device=gpu).reshape(8, 8)
+    w = pf.ones(8, 8, device=gpu, requires_grad=True)
+    pf.gpu.synchronize()
+    if how == "saved":  # PyTorch's saved tensors see what is written past autograd, too
+        y = (w * x).sum()
+        x.data.add_(1)
+        y.backward()
+        assert np.array_equal(w.grad.cpu().numpy(), np.arange(64.0).reshape(8, 8) + 1)
+    elif how == "view":  # a view of what it was computed for is of what is written
+        t = x.T
+        x.add_(1)
+        assert np.array_equal(t.cpu().numpy(), (np.arange(64.0).reshape(8, 8) + 1).T)
+    elif how == "elsewhere":  # where other elements are read
+        x.copy_(x.T.clone())
+        assert np.array_equal(x.cpu().numpy(), np.arange(64.0).reshape(8, 8).T)
+    else:
+        n = x.to(pf.int32)
+        x.copy_(n + 1)
+        assert np.array_equal(x.cpu().numpy(), np.arange(64.0).reshape(8, 8) + 1)
+
+
+def test_an_optimizer_needs_no_second_copy_on_a_gpu(gpu: str) -> None:
+    layer = pf.nn.Linear(64, 64).to(gpu)
+    opt = pf.optim.AdamW(layer.parameters())
+    x = pf.ones(4, 64, device=gpu)
+    places = []
+    for _ in range(3):
+        opt.zero_grad()
+        layer(x).sum().backward()
+        opt.step()
+        moments = [opt.state[layer.weight][name] for name in ("exp_avg", "exp_avg_sq")]
+        places.append(_buffers(layer.weight, *moments))
+    assert places[0] == places[1] == places[2]

@@ -94,8 +94,8 @@ def _writes_in_place(grouping: Grouping, donor: int, k: int) -> bool:
     fusion = home.fusion
     if donor in fusion.buffers and (
         fusion.axes
-        or fusion.routine is not None
         or not _read_where(fusion, donor, fusion.values[k][1])
+        or (fusion.routine is not None and not _read_after(fusion, donor))
     ):
         return False
     return all(
@@ -151,6 +151,15 @@ def _read_where(fusion: FusionGroup, node: int, where: views.IndexMap) -> bool:
         for i in fusion.code
         if isinstance(i, Load) and i.binding == fusion.buffers[node]
     )
+
+
+def _read_after(fusion: FusionGroup, node: int) -> bool:
+    """Whether a kernel has computed a result of its routine before it reads `node` for it: in what
+    follows a product, and not as an operand."""
+    assert fusion.routine is not None
+    loads = [i for e in fusion.operands for i in e.code if isinstance(i, Load)]
+    apart = all(i.binding != fusion.buffers[node] for i in loads)
+    return apart and fusion.routine.op.kernel == "product"  # type: ignore[union-attr]
 
 
 # --- horizontal fusion: many small tensors as one
@@ -294,13 +303,16 @@ def schedule(
     nodes = Order(order, roots)
     given = [nodes.number[id(n)] for n in inputs]
     wanted = [nodes.number[id(n)] for n in outputs]
-    over = {nodes.number[id(n)]: nodes.number.get(i) for i, n in (in_place or {}).items()}
-    grouping = Grouping(nodes, limits, over)
+    at = nodes.number
+    over = {at[id(n)]: at[i] for i, n in (in_place or {}).items() if i in at}
+    # where equal maps become one, what replaces a value is left to them
+    apart = limits.host or movable is not None
+    grouping = Grouping(nodes, limits, over if apart else ())
     kept = set(wanted).union(*[g.fusion.buffers for g in grouping.groups if g is not None])
     donors = {
         k: donor
         for k, donor in over.items()
-        if donor is not None and donor in given and _writes_in_place(grouping, donor, k)
+        if donor in given and k in grouping.home and _writes_in_place(grouping, donor, k)
     }
     works = {g.number: _Work(g, kept, donors) for g in grouping.groups if g is not None}
     merged = []

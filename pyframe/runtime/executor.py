@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import weakref
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ from pyframe.backend.base import Backend
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import DeviceLostError
 from pyframe.core.dtypes import storage_dtype
-from pyframe.core.node import Node, toposort
+from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST, MOVEMENT
 from pyframe.core.view import IndexMap, View, is_contiguous
 from pyframe.graph.program import OUTPUT, TEMP, Program
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 MAX_PROGRAMS = 512  # kept for work that is recorded again
 MAX_KERNELS = 512  # of them all
+_ALONE = next(map(sys.getrefcount, [object()]))  # as `_free` counts it
 
 
 class _Cached(NamedTuple):
@@ -64,6 +67,7 @@ class Executor(BufferPool):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self.pending: list[weakref.ref[Any]] = []  # storages with recorded values, all threads'
+        self._homes: dict[int, Node] = {}  # by id of a storage: the value that it had before
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
         self._kernels = 0  # of these
         self._kinds = Kinds()
@@ -120,6 +124,11 @@ class Executor(BufferPool):
 
     # --- recorded work
 
+    def replaces(self, storage: Storage, old: Node) -> None:
+        """The storage holds another value now, which may be written over the one before."""
+        if storage.node.data is None:
+            self._homes[id(storage)] = old
+
     def flush(self, extra: Sequence[Node] = ()) -> None:
         """Run all recorded work that a live tensor (or `extra`) still needs."""
         with self.lock:  # who finds nothing to run may need what another thread runs now
@@ -127,19 +136,24 @@ class Executor(BufferPool):
                 self._flush(extra)
 
     def _flush(self, extra: Sequence[Node]) -> None:
-        pending = self.pending[:]
+        pending, homes = self.pending[:], self._homes
         del self.pending[: len(pending)]  # other threads go on adding to it
+        self._homes = {}
         roots: dict[int, Node] = {}
+        over: dict[int, Node] = {}
         for ref in pending:
             storage = ref()
             if storage is not None and storage.node.data is None:
                 roots[id(storage.node)] = storage.node
+                if id(storage) in homes:
+                    over[id(storage.node)] = homes[id(storage)]
+        homes.clear()
         for n in extra:
             if n.data is None:
                 roots[id(n)] = n
         if roots:
             try:
-                self._execute(list(roots.values()))
+                self._execute(list(roots.values()), over)
             except DeviceLostError:  # maybe of some other value: what can be had is
                 had = [n for n in roots.values() if all(self._has(i) for i in toposort([n]))]
                 if self.backend.lost or any(n.data is None for n in extra if n not in had):
@@ -150,11 +164,14 @@ class Executor(BufferPool):
         """Whether the value of `n` is no lost device's."""
         return n.data is None or n.data.pool is self
 
-    def _execute(self, roots: list[Node]) -> None:
+    def _execute(self, roots: list[Node], over: Mapping[int, Node] = MappingProxyType({})) -> None:
+        """Compute the roots; `over` gives, by id, the values that they replace."""
         order = toposort(roots)
         cut = self._slices.cut(order, roots, self._copied)
+        if cut:
+            order = toposort(roots)
         try:
-            self._execute_in(toposort(roots) if cut else order, roots)
+            self._execute_in(order, roots, over)
         finally:
             for n, inputs in cut:
                 n.data, n.inputs = None, inputs
@@ -180,12 +197,13 @@ class Executor(BufferPool):
         found: Buffer = node.data
         return found
 
-    def _execute_in(self, order: list[Node], roots: list[Node]) -> None:
+    def _execute_in(self, order: list[Node], roots: list[Node], over: Mapping[int, Node]) -> None:
         """Run the Program of this graph: one that an equal graph left, or a new one."""
-        key = structure(order, roots)
+        in_place = _free(order, over)
+        key = structure(order, roots), in_place
         cached = self._programs.get(key)
         if cached is None:
-            cached = self._resized(order, roots) or self._plan(order, roots)
+            cached = self._resized(order, roots) or self._plan(order, roots, in_place)
             self._programs[key] = cached
             self._kernels += 0 if cached.grids else len(cached.program.kernels)
             while len(self._programs) > MAX_PROGRAMS or self._kernels > MAX_KERNELS:
@@ -201,15 +219,20 @@ class Executor(BufferPool):
         values = [(order[c] if isinstance(c, int) else c).attrs[0] for c in constants]
         params = encode_params(program.params, [*values, *numbers], program.param_bytes)
         made = self.alloc_as_before(sizes, used)
-        self.run(program, [*[order[i].data for i in inputs], *made, *scratch], params, grids)
+        buffers = [*[order[i].data for i in inputs], *made]
+        self.run(program, [*buffers, *scratch], params, grids)
         for position, slot in zip(outputs, program.outputs, strict=True):
             node = order[position]
-            node.data = made[slot - len(inputs)]
+            node.data = buffers[slot]
             node.inputs = ()  # what it was computed from may go now
 
-    def _plan(self, order: list[Node], roots: list[Node]) -> _Cached:
-        """Schedule a Program for graphs like this one."""
-        program, inputs, constants = schedule(order, roots, self.backend.limits)
+    def _plan(
+        self, order: list[Node], roots: list[Node], in_place: tuple[tuple[int, int], ...]
+    ) -> _Cached:
+        """Schedule a Program for graphs like this one; `in_place` are the positions of roots, and
+        of the inputs that each may be written over."""
+        over = {id(order[old]): order[new] for new, old in in_place}
+        program, inputs, constants = schedule(order, roots, self.backend.limits, over)
         debug.graph(roots, self.backend.limits)
         at = {id(n): i for i, n in enumerate(order)}
         return _Cached(
@@ -325,6 +348,24 @@ class Executor(BufferPool):
             assert checks is not None  # in a page another one may be told
             checks.look(int(arrays.pop()))
         return arrays
+
+
+def _free(order: list[Node], over: Mapping[int, Node]) -> tuple[tuple[int, int], ...]:
+    """Of the values that are replaced those that nothing but this graph holds: their positions in
+    it, after those of the values that replace them."""
+    at = {id(n): i for i, n in enumerate(order)} if over else {}
+    some = [(new, old) for new, old in over.items() if id(old) in at]
+    used = Counter([id(i) for n in order if n.data is None for i in n.inputs]) if some else {}
+    olds = [old for _, old in some]
+    held, shown = map(sys.getrefcount, olds), map(sys.getrefcount, [n.data for n in olds])
+    lists = 4  # `order`, `over`, `some` and `olds`, of which `_ALONE` counts one; a loop's variable
+    found = []
+    for (new, old), a, b in zip(some, held, shown, strict=True):
+        n = order[at[new]]
+        alone = a == _ALONE - 1 + lists + used[id(old)] and b == _ALONE + 1
+        if alone and (n.shape, n.dtype) == (old.shape, old.dtype):
+            found.append((at[new], at[id(old)]))
+    return tuple(found)
 
 
 def _start(index_map: IndexMap, d: dt.dtype) -> int | None:

@@ -142,10 +142,10 @@ def _change_later(self: Tensor, value: Tensor, temporary: bool) -> None:
 
 def change_node(self: Tensor, value: Tensor, temporary: bool) -> None:
     """Let the storage have a node in which `value` lies where this tensor is."""
-    storage = self._storage
-    if is_array(storage.node) and not storage.node.data.flags.writeable:
+    storage, old = self._storage, self._storage.node
+    if is_array(old) and not old.data.flags.writeable:
         raise _read_only_error()
-    back = undone(storage.node, self._view_chain)
+    back = undone(old, self._view_chain)
     if back is None:
         with no_grad():
             whole = _dispatch.new(storage.node)
@@ -170,6 +170,11 @@ def change_node(self: Tensor, value: Tensor, temporary: bool) -> None:
                 new = _dispatch.apply(_op.REGISTRY["copy"], (value,))._value()
         new.shared = not temporary
         storage.node = new
+    if mode.capture is None and old.device.always_lazy:
+        if not self._view_chain:
+            self._node = storage.node  # so that nothing holds the old one
+        if old.data is not None:
+            old.device.executor.replaces(storage, old)
     self._pending()
     self._touched()
 
