@@ -132,6 +132,7 @@ class Executable:
             elif n not in argument_of:
                 storage = owners.get(n) or Storage(n)
                 self.states.append(StateInput(storage, n, slot, storage in before))
+        self.state_in = {st.slot: st for st in self.states}
 
     def _name_results(
         self, roots: list[Storage], nodes: list[Node], fresh: set[Storage],
@@ -326,7 +327,7 @@ class HostExecutable(Executable):
         return flat[: math.prod(shape)].reshape(shape)
 
     def memory(self, slot: int) -> Any:
-        return next((st.data for st in self.states if st.slot == slot), self.arrays[slot])
+        return self.state_in[slot].data if slot in self.state_in else self.arrays[slot]
 
     def run(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
         plan = self.plan
@@ -484,12 +485,12 @@ class DeviceExecutable(Executable):
         if old is not None and old.whole is whole:
             return
         new = self.buffers[i] = self.executor.slice(whole, s.offset, s.nbytes)
-        for st in self.states:
-            if st.slot == i:
-                self.executor.copy(new, old, min(s.nbytes, old.nbytes))
-                st.data = st.node.data = new
-                if st.storage.node.data is old:
-                    st.storage.node.data = new
+        st = self.state_in.get(i)
+        if st is not None:
+            self.executor.copy(new, old, min(s.nbytes, old.nbytes))
+            st.data = st.node.data = new
+            if st.storage.node.data is old:
+                st.storage.node.data = new
 
     def _name_homes(self) -> None:
         """Note where each run leaves the results that stay with their storages: another replay may

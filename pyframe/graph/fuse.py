@@ -9,6 +9,7 @@ more than storing it (`Stored`). Such values are then gathered into groups over 
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -504,8 +505,9 @@ class Grouping:
         self.replacing = set(replacing)
         self.groups: list[Group | None] = []
         self.home: dict[int, Group] = {}  # of each stored node
-        self.readers: dict[int, list[Group]] = {}  # of each buffer
+        self.readers: dict[int, dict[int, Group]] = {}  # of each buffer, by number, latest last
         self.users: dict[int, set[int]] = {}  # of each buffer: the stored nodes that read it
+        self.waited = 0  # bits of the groups that others wait for
         todo = sorted(self.stored.nodes)
         for k in todo:
             for buffer in self.stored.reads(k):
@@ -520,7 +522,9 @@ class Grouping:
         buffers = sorted(self.stored.reads(k))
         homes = {self.home[b].number: self.home[b] for b in buffers if b in self.home}
         makers = [homes[number] for number in sorted(homes, reverse=True)]
-        near = {g.number: g for b in buffers for g in self.readers.get(b, ())[-READERS:]
+        latest = [[*itertools.islice(reversed(self.readers.get(b, {}).values()), READERS)]
+                  for b in buffers]  # fmt: skip
+        near = {g.number: g for some in latest for g in some[::-1]
                 if g not in makers and self.groups[g.number] is g}  # fmt: skip
         others = list(near.values())
         if sizes.same(math.prod(n.shape), 1) and kind == ELEMENTWISE:  # scalars share a kernel
@@ -693,12 +697,22 @@ class Grouping:
             home = self.home.get(buffer)
             if home is not None:
                 g.before |= 1 << home.number | home.before
-            readers = self.readers.setdefault(buffer, [])
-            readers[:] = [r for r in readers if r not in replaced and r is not g] + [g]
+            readers = self.readers.setdefault(buffer, {})
+            for r in (*replaced, g):
+                readers.pop(r.number, None)
+            readers[g.number] = g
         self.let_wait(1 << g.number, g.before)
+
+    def readers_of(self, buffer: int) -> list[Group]:
+        """The groups that read a buffer, as the program was written."""
+        found = [g for g in self.readers.get(buffer, {}).values() if self.groups[g.number] is g]
+        return sorted(found, key=lambda g: g.number)
 
     def let_wait(self, groups: int, before: int) -> None:
         """Let what waits for one of these groups wait for others too (both as bits)."""
+        self.waited |= before
+        if not groups & self.waited:
+            return
         for g in self.groups:
             if g is not None and g.before & groups:
                 g.before |= before
@@ -728,18 +742,24 @@ class Grouping:
         first = {g.number: min(g.fusion.members) for g in left}
         done, out = 0, []
         alive = sum(1 << g.number for g in left)
-        heap = [(first[g.number], g.number) for g in left if not g.before & alive]
-        heapq.heapify(heap)
-        seen = {number for _, number in heap}
+        heap: list[tuple[int, int]] = []
+        waiting: dict[int, list[Group]] = {}  # by one of the groups that they wait for
+
+        def look(some: Iterable[Group]) -> None:
+            for g in some:
+                last = (g.before & alive & ~done).bit_length() - 1
+                if last < 0:
+                    heapq.heappush(heap, (first[g.number], g.number))
+                else:
+                    waiting.setdefault(last, []).append(g)
+
+        look(left)
         while heap:
             _, number = heapq.heappop(heap)
             g = self.groups[number]
             assert g is not None
             out.append(g)
             done |= 1 << number
-            for other in left:
-                if other.number not in seen and not other.before & alive & ~done:
-                    seen.add(other.number)
-                    heapq.heappush(heap, (first[other.number], other.number))
+            look(waiting.pop(number, ()))
         assert len(out) == len(left), "kernels wait for one another"
         return out

@@ -6,6 +6,7 @@ a value may be written over the one that it replaces, and temporaries take turns
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -98,11 +99,7 @@ def _writes_in_place(grouping: Grouping, donor: int, k: int) -> bool:
         or (fusion.routine is not None and not _read_after(fusion, donor))
     ):
         return False
-    return all(
-        grouping.after(g, home)
-        for g in grouping.groups
-        if g is not None and g is not home and donor in g.fusion.buffers
-    )
+    return all(grouping.after(g, home) for g in grouping.readers_of(donor) if g is not home)
 
 
 def _over_temporaries(
@@ -187,6 +184,11 @@ class _Horizontal:
         self.order, self.works, self.movable, self.donors = order, works, movable, donors
         self.changing = changing  # ids of the constants that have other values in other runs
         self.column_of: dict[int, tuple[int, ...]] = {}  # the column that a buffer lies in
+        self.columns: dict[tuple[int, ...], tuple[int, ...]] = {}  # equal ones are the same one
+        self.touching: dict[int, list[_Work]] = {}  # for each buffer the works on it
+        for w in works:
+            for k in {self.buffer(k) for k in w.nodes}:
+                self.touching.setdefault(k, []).append(w)
 
     def found(self, grouping: Grouping) -> list[_Merged]:
         """The maps that are merged from now on; `grouping` is told that each set is one group."""
@@ -198,6 +200,7 @@ class _Horizontal:
         out = []
         for works in same.values():
             columns = [tuple(self.buffer(w.nodes[b]) for w in works) for b in works[0].mapped]
+            columns = [self.columns.setdefault(c, c) for c in columns]
             if not self.may_merge(works, columns):
                 continue
             self.column_of.update((i, column) for column in columns for i in column)
@@ -241,15 +244,19 @@ class _Horizontal:
     def may_merge(self, works: list[_Work], columns: list[tuple[int, ...]]) -> bool:
         """Several works of which none waits for another, on buffers that are theirs alone, can be
         moved, and lie in no other region; nothing else writes some and reads others of a column."""
+        if len(works) < 2:
+            return False
         bits = sum(1 << w.group.number for w in works)
+        own = {w.group.number for w in works}
+        near = {k: [w for w in self.touching[k] if w.group.number not in own]
+                for column in columns for k in column}  # fmt: skip
         return (
-            len(works) > 1
-            and not any(w.group.before & bits for w in works)
+            not any(w.group.before & bits for w in works)
             and len({i for column in columns for i in column}) == sum(map(len, columns))
-            and all(self.column_of.get(i, column) == column for column in columns for i in column)
+            and all(self.column_of.get(i, column) is column for column in columns for i in column)
             and all(self.can_move(w.nodes[b]) for b in works[0].mapped for w in works)
             and not any(
-                self.mixes(w, column) for column in columns for w in self.works if w not in works
+                self.mixes(w, set(column)) for column in columns for k in column for w in near[k]
             )
         )
 
@@ -257,7 +264,7 @@ class _Horizontal:
         n = self.order.nodes[k]
         return n.dtype.itemsize == 4 and (n.data is None or k in self.movable)
 
-    def mixes(self, w: _Work, column: tuple[int, ...]) -> bool:
+    def mixes(self, w: _Work, column: set[int]) -> bool:
         """Whether `w` writes some of the buffers and only reads others: not allowed in one
         buffer."""
         touched = {b for b, k in enumerate(w.nodes) if self.buffer(k) in column}
@@ -428,13 +435,15 @@ class _Planner:
             for s in step.slots:
                 spans[s] = (spans.get(s, (at, at))[0], at)
         out = list(range(len(self.slots)))
-        owners: list[tuple[int, list[tuple[int, int]]]] = []
+        owners: list[tuple[int, list[tuple[int, int]]]] = []  # with the spans so far, in order
         temps = [s for s in spans if self.slots[s].kind == TEMP and self.slots[s].region < 0]
         for s in sorted(temps, key=lambda s: -number(self.slots[s].nbytes)):
             a, b = spans[s]
             for owner, taken in owners:
-                if all(b < c or d < a for c, d in taken):
-                    taken.append((a, b))
+                at = bisect.bisect(taken, (a, b))
+                after_last = not at or taken[at - 1][1] < a
+                if after_last and (at == len(taken) or b < taken[at][0]):
+                    taken.insert(at, (a, b))
                     out[s] = owner
                     both = greatest(self.slots[owner].nbytes, self.slots[s].nbytes)
                     self.slots[owner] = self.slots[owner]._replace(nbytes=both)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 from plans import bodies, plan, run, value
 
 import pyframe as pf
+from pyframe.capture import executable
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY, Op
@@ -18,6 +20,8 @@ from pyframe.graph.program import Reduce
 from pyframe.graph.schedule import structure
 from pyframe.ops.linalg import matmul as mm
 from pyframe.ops.math import elementwise as el
+from pyframe.runtime.offline import offline_device
+from pyframe.tools.bench.plans import GPT, LARGE, Plan
 
 
 def test_reductions_and_products_take_what_feeds_them(lazy: Any) -> None:
@@ -161,3 +165,45 @@ def test_long_reductions_are_split(
     (got,) = run(y)[1]
     want = reduce(pf.tensor(np.asarray(x._node.data)))
     np.testing.assert_allclose(np.asarray(got).ravel(), want.numpy().ravel(), 1e-4, 1e-3)
+
+
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+def test_planning_is_linear_in_the_layers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted are the lines of graph/ that run, each round of a loop as one."""
+    lines, plan_it = 0, executable.schedule
+
+    def count(frame: Any, event: str, arg: Any) -> Any:
+        nonlocal lines
+        if "graph" not in frame.f_code.co_filename:
+            return None
+        lines += event == "line"
+        return count
+
+    def counted(*args: Any) -> Any:
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            return plan_it(*args)
+        finally:
+            sys.settrace(before)
+
+    monkeypatch.setattr(executable, "schedule", counted)
+
+    def step(layers: int, device: Any) -> int:
+        nonlocal lines
+        lines = 0
+        plan = Plan("", lambda: GPT(11, 8, 8, layers, 2), (2, 8), text=True)
+        net = plan.net().to(device)
+        x = pf.zeros(plan.shape, dtype=pf.int64, device=device)
+        pf.compile(plan.training(net))(x, x.flatten())
+        return lines
+
+    def steps(device: Any) -> list[int]:
+        return [step(n, device) for n in (2, 4, 8, 16)][1:]  # the first one fills caches
+
+    if kind == "cpu":
+        small, middle, large = steps(pf.device("cpu"))
+    else:
+        with offline_device(LARGE) as device:
+            small, middle, large = steps(device)
+    assert 0 < large - middle < 2.25 * (middle - small)
