@@ -1,5 +1,5 @@
-// y[b, h, i] = sum over j of softmax over j of (q[b, h, i] . k[b, g, j] + mask[b, h, i, j]) times
-// v[b, g, j], then for each (b, h, i) the logarithm of the sum of exponentials; REP heads h share
+// y[b, h, i] = sum over j of softmax over j of (scale q[b, h, i] . k[b, g, j] + mask[b, h, i, j])
+// times v[b, g, j], then for each (b, h, i) the logarithm of the sum of exponentials; REP heads h share
 // one head g. The scores never lie in memory (Dao et al. 2022, arXiv 2205.14135): what is summed
 // up shrinks as the largest score so far grows.
 //
@@ -44,7 +44,7 @@ fn query(b: i32, h: i32, i: i32, lane: i32) -> Mat {
   var m = Mat();
   for (var n = 0; n < 16; n++) {
     let d = 4 * (n / 4 * L + lane) + n % 4;
-    if (d < D) { m[n / 4][n % 4] = load_q(b, h, min(i, T - 1), d); }
+    if (d < D) { m[n / 4][n % 4] = load_q(b, h, min(i, T - 1), d) * load_scale(); }
   }
   return m;
 }

@@ -1,8 +1,8 @@
 // The gradients of attention.wgsl from what it gave, without the scores in memory: p = exp(s - lse),
-// ds = p (g . v - delta), delta being sum over e of g y minus the gradient of lse; stats holds lse,
-// then delta. With KEYS false x is q, u is g, and they walk z, k, and w, v: the gradient of q, sum
-// over j of ds k. With KEYS true x is k, u is v, they walk z, q, and w, g: the gradient of k, sum
-// over i of ds q, then that of v, sum over i of p g.
+// ds = p (g . v - delta), delta being sum over e of g y minus the gradient of lse. With KEYS false x
+// is q, u is g, and they walk z, k, and w, v: the gradient of q, sum over j of ds k, times scale.
+// With KEYS true x is k, u is v, they walk z, q, and w, g: the gradient of k, sum over i of ds q
+// times scale, then that of v, sum over i of p g. Queries are scaled as they are loaded.
 //
 // L threads side by side have two rows of x and u, each of them 16 numbers: vectors L apart.
 const BATCH = 1;
@@ -30,7 +30,7 @@ var<workgroup> ws: array<Vec, EACH * 4 * L>;
 var<workgroup> part: array<Vec, EACH * THREADS>;
 
 fn z_at(b: i32, h: i32, n: i32, d: i32, end: i32) -> Acc {
-  if ((d < D) & (n < end)) { return load_z(b, h, n, d); }
+  if ((d < D) & (n < end)) { return load_z(b, h, n, d) * select(1.0, load_scale(), KEYS); }
   return Acc(0);
 }
 fn w_at(b: i32, h: i32, n: i32, e: i32, end: i32) -> Acc {
@@ -41,7 +41,7 @@ fn row_x(b: i32, h: i32, i: i32, lane: i32) -> Mat {
   var m = Mat();
   for (var n = 0; n < 16; n++) {
     let d = 4 * (n / 4 * L + lane) + n % 4;
-    if (d < D) { m[n / 4][n % 4] = load_x(b, h, i, d); }
+    if (d < D) { m[n / 4][n % 4] = load_x(b, h, i, d) * select(load_scale(), 1.0, KEYS); }
   }
   return m;
 }
@@ -63,14 +63,14 @@ fn weight(s: Acc, along: Acc, b: i32, h: i32, i: i32, j: i32) -> vec2<Acc> {
   var score = s;
   if (MASKED) { score += load_mask(b, h, i, j); }
   if (score < LEAST) { return vec2<Acc>(); }
-  let p = exp(score - load_stats(0, b, h, i));
+  let p = exp(score - load_lse(b, h, i));
   var keep = Acc(1);
   if (DROPS) {
     let at = ((u32(b * H + h)) * u32(T) + u32(i)) * u32(S) + u32(j);
     let bits = pf_philox_u32(load_seed(0), load_seed(1), load_seed(2), at);
     keep = select(1.0 / (1.0 - load_p()), 0.0, f32(bits >> 8u) * 5.9604645e-8 < load_p());
   }
-  return vec2<Acc>(p * (along * keep - load_stats(1, b, h, i)), p * keep);
+  return vec2<Acc>(p * (along * keep - load_delta(b, h, i)), p * keep);
 }
 fn put(begin: i32, row: i32, lane: i32, y: Mat, width: i32) {
   var m = y;
@@ -157,6 +157,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       }
     }
   }
+  dx0 *= select(load_scale(), 1.0, KEYS);
+  dx1 *= select(load_scale(), 1.0, KEYS);
   let row = (b * heads + h) * rows + i;
   let second = BATCH * heads * rows * D;
   if (i < rows) { put(0, row, lane, dx0, D); }

@@ -133,10 +133,10 @@ def _floats(*shape: int) -> Any:
 RUNS = np.tile(np.arange(8, dtype=np.int32), (3, 1))
 KEYS = np.sort(_ints(3, 8, high=9).reshape(3, 2, 4), -1).reshape(3, 8)
 
-# queries, keys and values; a mask, a seed and how many weights dropout zeros; a gradient; of the
-# scores the logarithms of their sums, and how their gradients meet those of the weights
+# queries, keys and values; a mask, a seed, how many weights dropout zeros, and a scale; a gradient;
+# of the scores the logarithms of their sums, and how their gradients meet those of the weights
 QKV = _floats(2, 4, 5, 3), _floats(2, 2, 7, 3), _floats(2, 2, 7, 6)
-GIVEN = _floats(2, 4, 5, 7), np.array([1, 2, 3], np.uint32), np.float32(0.3)
+GIVEN = _floats(2, 4, 5, 7), np.array([1, 2, 3], np.uint32), np.float32(0.3), np.float32(0.6)
 G, STATS = _floats(2, 4, 5, 6), 2 + _floats(2, 2, 4, 5)
 
 # arguments and attributes for each op with a kernel
@@ -153,8 +153,8 @@ CALLS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "sort_runs": ((_ints(3, 8, high=5),), ()),
     "merge_runs": ((KEYS, RUNS), ()),
     "attention": ((*QKV, *GIVEN), (True, True, True)),
-    "attention_grad_q": ((QKV[0], G, *QKV[1:], STATS, *GIVEN), (True, True, True)),
-    "attention_grad_kv": ((*QKV[1:], QKV[0], G, STATS, *GIVEN), (True, True, True)),
+    "attention_grad_q": ((QKV[0], G, *QKV[1:], *STATS, *GIVEN), (True, True, True)),
+    "attention_grad_kv": ((*QKV[1:], QKV[0], G, *STATS, *GIVEN), (True, True, True)),
     "searchsorted": ((np.sort(_ints(3, 8, high=9)), _ints(3, 5, high=9)), ()),
 }
 

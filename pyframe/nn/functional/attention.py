@@ -56,15 +56,18 @@ def scaled_dot_product_attention(
     shared = (
         (_shared_heads(query, key), _shared_heads(query, value)) if enable_gqa else (key, value)
     )
-    query = query * (1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale)
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1] or 1)
     if query.device.always_lazy and not query.device.backend.limits.alone:
         from pyframe.ops.linalg.attention import attention  # few pages need its kernels
 
-        out = attention(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+        out = attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+        )  # fmt: skip
         if out is not None:
             return out
     key, value = shared
-    scores = matmul(query, mv.transpose(key, -1, -2))
+    scores = matmul(query * scale, mv.transpose(key, -1, -2))
     if is_causal:
         allowed = masks.tril_mask(scores.shape, 0, query.device)
         scores = el.where(allowed, scores, -math.inf)

@@ -1,8 +1,8 @@
 """Attention without its scores in memory: kernels for GPUs, and what they compute in other ops.
 
 Queries are (B, H, T, D), keys (B, G, S, D) and values (B, G, S, E), where H / G heads of queries
-share one of keys. The mask (B, H, T, S) is added to the scores; `seed` (3,) is where dropout's
-random bits come from, `p` how many weights it zeros.
+share one of keys. Scores are products times `scale`, and the mask (B, H, T, S); `seed` (3,) is
+where dropout's random bits come from, `p` how many weights it zeros.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ def sums_in(dtype: dt.dtype) -> dt.dtype:
 
 
 def _by_scores(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, seed: Tensor, p: Tensor,
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, seed: Tensor, p: Tensor, scale: Tensor,
     causal: bool, masked: bool, drops: bool,
 ) -> Any:  # fmt: skip
     q, k, v, mask = _floats(q, _heads(k, q.shape[1]), _heads(v, q.shape[1]), mask)
-    scores = _scores(q, k, mask, causal, masked)
+    scores = _scores(q * scale, k, mask, causal, masked)
     lse = rd.logsumexp(scores, -1)
     weights = _weights(scores, lse)
     if not masked:
@@ -92,12 +92,11 @@ def _by_scores(
 
 
 def _score_grads(
-    q: Tensor, k: Tensor, v: Tensor, g: Tensor, stats: Tensor, mask: Tensor, seed: Tensor,
-    p: Tensor, causal: bool, masked: bool, drops: bool,
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor, lse: Tensor, delta: Tensor, mask: Tensor,
+    seed: Tensor, p: Tensor, causal: bool, masked: bool, drops: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The gradients of the scores, and the weights, of (B, H, ...) operands."""
+    """The gradients of the scores, and the weights, of (B, H, ...) operands and scaled queries."""
     scores = _scores(q, k, mask, causal, masked)
-    lse, delta = mv.select(stats, 0, 0), mv.select(stats, 0, 1)
     weights = _weights(scores, lse)
     along = matmul(g, mv.transpose(v, -1, -2))
     kept = weights
@@ -108,20 +107,24 @@ def _score_grads(
 
 
 def _q_by_scores(
-    x: Tensor, u: Tensor, z: Tensor, w: Tensor, stats: Tensor, mask: Tensor, *rest: Any
-) -> Tensor:
+    x: Tensor, u: Tensor, z: Tensor, w: Tensor, lse: Tensor, delta: Tensor, mask: Tensor,
+    seed: Tensor, p: Tensor, scale: Tensor, *flags: bool,
+) -> Tensor:  # fmt: skip
     heads = x.shape[1]
     x, u, z, w, mask = _floats(x, u, _heads(z, heads), _heads(w, heads), mask)
-    return matmul(_score_grads(x, z, w, u, stats, mask, *rest)[0], z)
+    ds, _ = _score_grads(x * scale, z, w, u, lse, delta, mask, seed, p, *flags)
+    return matmul(ds, z) * scale
 
 
 def _kv_by_scores(
-    x: Tensor, u: Tensor, z: Tensor, w: Tensor, stats: Tensor, mask: Tensor, *rest: Any
-) -> Any:
+    x: Tensor, u: Tensor, z: Tensor, w: Tensor, lse: Tensor, delta: Tensor, mask: Tensor,
+    seed: Tensor, p: Tensor, scale: Tensor, *flags: bool,
+) -> Any:  # fmt: skip
     (b, g, s, _), heads = x.shape, z.shape[1]
     x, u, z, w, mask = _floats(_heads(x, heads), _heads(u, heads), z, w, mask)
-    ds, p = _score_grads(z, x, u, w, stats, mask, *rest)
-    out = [matmul(mv.transpose(a, -1, -2), c) for a, c in ((ds, z), (p, w))]
+    z = z * scale
+    weights = _score_grads(z, x, u, w, lse, delta, mask, seed, p, *flags)
+    out = [matmul(mv.transpose(a, -1, -2), c) for a, c in zip(weights, (z, w), strict=True)]
     return [rd.sum(o.reshape(b, g, heads // g, s, o.shape[3]), 2) for o in out]
 
 
@@ -182,11 +185,7 @@ def _batched(c: BatchedCall) -> Tensor:
     """Examples are more of dim 0."""
     if c.attrs[-1]:  # random bits are drawn for a place
         return each(c)
-    xs, given = c.all()[:-2], c.xs[-2:]
-    inputs = [mv.flatten(x, 0, 1) for x in xs]
-    if c.op is not attention_op:
-        inputs[4] = mv.flatten(mv.transpose(xs[4], 0, 1), 1, 2)
-    inputs += given
+    inputs = [*[mv.flatten(x, 0, 1) for x in c.all()[:-3]], *c.xs[-3:]]
     if c.op.results is None:
         return apply(c.op, tuple(inputs), c.attrs).reshape(c.size, *c.shape)
     parts = results_of(c.op, tuple(inputs), c.attrs)
@@ -205,45 +204,48 @@ def _flops(shapes: Any, out: Any) -> int:
     """Of each query and key the products, and a softmax or what becomes of it: largest, difference,
     exp, sum, quotient; or two differences, exp and product."""
     x, u, *_ = shapes
-    pairs = math.prod(shapes[-3])
-    if len(shapes) == 6:
+    pairs = math.prod(shapes[-4])
+    if len(shapes) == 7:
         return int(pairs * (2 * (x[-1] + shapes[2][-1]) + 5))
     return int(pairs * (2 * (x[-1] + u[-1] + math.prod(out) // math.prod(x[:-1])) + 4))
 
 
-GIVEN, FLAGS = "mask seed p", "causal masked drops"
+GIVEN, FLAGS = "mask seed p scale", "causal masked drops"
 
 grad_q_op = Op(
-    "attention_grad_q", ROUTINE, f"x u z w stats {GIVEN}", FLAGS,
+    "attention_grad_q", ROUTINE, f"x u z w lse delta {GIVEN}", FLAGS,
     infer=lambda x, *a: (x.shape, sums_in(x.dtype)),
     kernel=KernelFile("attention_grad.wgsl", _grad_plan), fallback=_q_by_scores,
     batch=_batched, flops=_flops,
 )  # fmt: skip
 grad_kv_op = Op(
-    "attention_grad_kv", ROUTINE, f"x u z w stats {GIVEN}", FLAGS,
+    "attention_grad_kv", ROUTINE, f"x u z w lse delta {GIVEN}", FLAGS,
     kernel=KernelFile("attention_grad.wgsl", _grad_plan), fallback=_kv_by_scores,
     batch=_batched, flops=_flops, **_vector(lambda x, u, *a: (x, u)),
 )  # fmt: skip
 
 
 def _grads(op: Op, x: Any, u: Any, z: Any, w: Any, g: Any, y: Any, *given: Any) -> Any:
-    """What one of both ops gives; all three gradients ask for the same `stats`."""
-    stats = join.stack([y[1], rd.sum(g[0] * y[0], -1) - g[1]])
+    """What one of both ops gives; all three gradients ask for the same sums."""
+    stats = y[1], rd.sum(g[0] * y[0], -1) - g[1]
+    if all(given[5:]) and x.device.backend.limits.storage_buffers < 9:  # one for both
+        both = join.stack(stats)
+        stats = mv.select(both, 0, 0), mv.select(both, 0, 1)
     call = results_of if op.results else apply
-    return call(op, (x, u, z, w, stats, *given[:3]), given[3:])
+    return call(op, (x, u, z, w, *stats, *given[:4]), given[4:])
 
 
 attention_op = Op(
     "attention", ROUTINE, f"q k v {GIVEN}", FLAGS,
     kernel=KernelFile("attention.wgsl", _plan), fallback=_by_scores, batch=_batched, flops=_flops,
     **_vector(lambda q, k, v, *a: ((*q[:3], v[3]), q[:3])),
-    q=lambda g, y, q, k, v, mask, seed, p, causal, masked, drops:
-        _grads(grad_q_op, q, g[0], k, v, g, y, mask, seed, p, causal, masked, drops),
-    k=lambda g, y, q, k, v, mask, seed, p, causal, masked, drops:
-        _grads(grad_kv_op, k, v, q, g[0], g, y, mask, seed, p, causal, masked, drops)[0],
-    v=lambda g, y, q, k, v, mask, seed, p, causal, masked, drops:
-        _grads(grad_kv_op, k, v, q, g[0], g, y, mask, seed, p, causal, masked, drops)[1],
-    mask=None, seed=None, p=None,
+    q=lambda g, y, q, k, v, mask, seed, p, scale, causal, masked, drops: _grads(
+        grad_q_op, q, g[0], k, v, g, y, mask, seed, p, scale, causal, masked, drops),
+    k=lambda g, y, q, k, v, mask, seed, p, scale, causal, masked, drops: _grads(
+        grad_kv_op, k, v, q, g[0], g, y, mask, seed, p, scale, causal, masked, drops)[0],
+    v=lambda g, y, q, k, v, mask, seed, p, scale, causal, masked, drops: _grads(
+        grad_kv_op, k, v, q, g[0], g, y, mask, seed, p, scale, causal, masked, drops)[1],
+    mask=None, seed=None, p=None, scale=None,
 )  # fmt: skip
 
 
@@ -251,10 +253,11 @@ attention_op = Op(
 
 
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: Any, causal: bool, grouped: bool
-) -> Tensor | None:
-    """Attention of scaled queries (..., T, D) by the kernels, where the device runs them; else
-    None. With `grouped` several heads of q may share one of k and v."""
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: Any, causal: bool, scale: Any,
+    grouped: bool,
+) -> Tensor | None:  # fmt: skip
+    """Attention of queries (..., T, D) by the kernels, where the device runs them; else None. With
+    `grouped` several heads of q may share one of k and v."""
     device, drops = q.device, p > 0
     (t, d), (s, e) = q.shape[-2:], v.shape[-2:]
     if (
@@ -282,26 +285,28 @@ def attention(
         mask = mv.expand(mask, (*lead, t, s)).reshape(b, h, t, s)
     parts = min(BUSY // number(b * g), number(s) // SHARE)
     if parts > 1 and h // g * t <= FEW and not causal and not drops:
-        y = _in_parts(q, k, v, mask, parts)
+        y = _in_parts(q, k, v, mask, scale, parts)
     else:
-        y, _ = _call(q, k, v, mask, p, causal, drops)
+        y, _ = _call(q, k, v, mask, scale, p, causal, drops)
     return y.to(q.dtype).reshape(*lead, t, e)
 
 
 def _call(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: Any = 0.0, causal: bool = False,
-    drops: bool = False,
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: Any, p: Any = 0.0,
+    causal: bool = False, drops: bool = False,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     device, shape = q.device, (*q.shape[:3], k.shape[2])
     added = mv.expand(full((), 0.0, dtype=q.dtype, device=device), shape) if mask is None else mask
     seed = mv.expand(full((), 0, dtype=dt.uint32, device=device), 3)
     if drops:
         seed = default_generator.words(device)
-    given = added, seed, full((), p, dtype=dt.float32, device=device)
+    given = added, seed, *[full((), x, dtype=dt.float32, device=device) for x in (p, scale)]
     return results_of(attention_op, (q, k, v, *given), (causal, mask is not None, drops))
 
 
-def _in_parts(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, parts: int) -> Tensor:
+def _in_parts(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: Any, parts: int
+) -> Tensor:
     """For few queries and many keys: parts of the keys side by side, as if they were heads, joined
     by the sums of their exponentials."""
     (b, h, t, d), (_, g, s, e) = q.shape, v.shape
@@ -317,6 +322,6 @@ def _in_parts(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, parts: int) 
         mask = mask.reshape(b, g * parts, rows, each_)
     q = mv.expand(q.reshape(b, g, 1, rows, d), (b, g, parts, rows, d)).reshape(b, -1, rows, d)
     k, v = [x.reshape(b, g * parts, each_, x.shape[3]) for x in (k, v)]
-    y, lse = [x.reshape(b, g, parts, rows, -1) for x in _call(q, k, v, mask)]
+    y, lse = [x.reshape(b, g, parts, rows, -1) for x in _call(q, k, v, mask, scale)]
     weights = _weights(lse, mv.squeeze(rd.logsumexp(lse, 2, True), -1))
     return rd.sum(weights * y, 2).reshape(b, h, t, e)
