@@ -109,6 +109,7 @@ _ELSEWHERE = {
     name: module
     for module, names in {
         "tools.draw_model": "draw",
+        "tools.autotune": "autotune",
         "train": "Model Callback History",
         "io": "save load",
         "amp": """GradScaler autocast clear_autocast_cache get_autocast_dtype

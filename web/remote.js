@@ -32,14 +32,44 @@ export async function createRuntimeFor({ reading = "auto", ...options } = {}) {
   const shared = self.crossOriginIsolated && "WorkerGlobalScope" in self; // a page itself may not block
   const asked = reading === "shared" || (reading === "auto" && !("Suspending" in WebAssembly));
   self.pyframeNoGPU = null;
+  const kept = keptOfGPUs();
   try {
     const remote = shared && asked ? await Link.open(options) : null;
     const runtime = remote ?? await createRuntime(options);
     if (!runtime) self.pyframeNoGPU = missing();
+    self.pyframeTuned = await kept;
     return runtime;
   } catch (error) {
     self.pyframeNoGPU = `the browser refuses its GPU (${error.message}); ` +
       "reload the page, or restart the browser";
+    return null;
+  }
+}
+
+/**
+ * What pyframe/backend/browser.py keeps of GPUs by name, in IndexedDB: `recall(name)` and
+ * `remember(name, text)`, which resolves when it is there. Null where this origin keeps nothing.
+ */
+async function keptOfGPUs() {
+  const done = (request) => new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+  try {
+    const opening = indexedDB.open("pyframe", 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore("tuned");
+    const db = await done(opening);
+    const store = (mode) => db.transaction("tuned", mode).objectStore("tuned");
+    const [names, texts] = await Promise.all([done(store("readonly").getAllKeys()), done(store("readonly").getAll())]);
+    const kept = new Map(names.map((name, i) => [name, texts[i]]));
+    return {
+      recall: (name) => kept.get(name) ?? "",
+      remember: (name, text) => {
+        kept.set(name, text);
+        return done(store("readwrite").put(text, name)).catch(() => null); // the disk is full
+      },
+    };
+  } catch {
     return null;
   }
 }

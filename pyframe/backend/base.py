@@ -64,7 +64,8 @@ class Backend(Protocol):
         ...
 
     def load(self, code: ProgramCode) -> Any:
-        """A Program ready to run: its kernels are compiled. RuntimeError names a wrong kernel."""
+        """A Program ready to run: its kernels are compiled. RuntimeError names a wrong kernel,
+        RefusedError where that is known at once."""
         ...
 
     def unload(self, loaded: Any) -> None:
@@ -93,10 +94,19 @@ class Backend(Protocol):
         ...
 
 
+class RefusedError(RuntimeError):
+    """A driver does not take the text of a kernel."""
+
+    def __init__(self, label: str, why: Exception, code: str) -> None:
+        super().__init__(f"kernel {label}: {why}\n{code}")
+        self.why, self.code = str(why), code
+
+
 class GPUBackend(Backend, Protocol):
-    """What a class of GPUs answers before one is opened."""
+    """What a class of GPUs answers before one is opened, and what is kept for its kind."""
 
     none: str = ""  # what to say where there is no GPU
+    kept_in: str = ""  # where `remember` puts it, for people
 
     def __init__(self, index: int = 0, kind: str = "") -> None:
         """Open GPU `index`; 'software' for `kind` asks for a CPU that plays one. RuntimeError where
@@ -115,6 +125,14 @@ class GPUBackend(Backend, Protocol):
     @staticmethod
     async def reopen() -> None:
         """Prepare to open one again that was lost, where that has to be awaited."""
+
+    def recall(self) -> str:
+        """What a process last asked to `remember` for this adapter and driver; "" if that is
+        nothing. ValueError where it is damaged."""
+        return ""
+
+    def remember(self, text: str) -> None:
+        """Keep a text for other processes, as far as that can be done."""
 
 
 class ProgramCode(NamedTuple):

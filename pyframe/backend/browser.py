@@ -102,6 +102,7 @@ def _describe(runtime: Any) -> DeviceProperties:
             kind="software" if info.software else "",
         ),
         features=tuple(features),
+        architecture=f"{info.architecture} {info.device}".strip(),
     )
 
 
@@ -157,7 +158,9 @@ class BrowserGPU(GPUBackend):
         self._js = runtime
         self.failed: set[int] = set()
         about = self.adapters(False)
-        self.adapter = about[0].adapter
+        self.adapter, self._key = about[0].adapter, about[0].key
+        self._kept = getattr(js, "pyframeTuned", None)
+        self.kept_in = "the page's IndexedDB 'pyframe'" if self._kept else ""
         self.software = about[0].software
         self._timestamps = about[0].timestamps
         self.limits = about[0].limits
@@ -169,6 +172,13 @@ class BrowserGPU(GPUBackend):
         runtime = _runtime()
         if runtime is not None and runtime.lost:
             await _ask(runtime, "reopen")()
+
+    def recall(self) -> str:
+        return str(self._kept.recall(self._key)) if self._kept else ""
+
+    def remember(self, text: str) -> None:
+        if self._kept:
+            self._kept.remember(self._key, text)
 
     def _fail(self, error: Any) -> NoReturn:
         """Raise what an error of the runtime's means."""

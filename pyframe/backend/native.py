@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import hashlib
 import itertools
 import logging
 import os
@@ -16,7 +17,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pyframe.backend.base import GPUBackend, ProgramCode, Stats, dispatches, tells, with_room
+from pyframe.backend.base import (
+    GPUBackend,
+    ProgramCode,
+    RefusedError,
+    Stats,
+    dispatches,
+    tells,
+    with_room,
+)
+from pyframe.backend.cache import Cache, cache_folder
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
@@ -132,6 +142,7 @@ def _describe(adapter: Any) -> DeviceProperties:
         limits=_limits(adapter),
         features=tuple(sorted(adapter.features)),
         ids=ids,
+        architecture=info["architecture"],
     )
 
 
@@ -346,6 +357,10 @@ class NativeGPU(GPUBackend):
         about, has = _describe(adapter), adapter.limits
         self.software = about.software
         self.adapter = about.adapter
+        self._cache = Cache(cache_folder())
+        self._key = hashlib.sha256(about.key.encode()).hexdigest()
+        if self._cache.folder is not None:
+            self.kept_in = str(self._cache.folder / self._key)
         features = [f for f in ("shader-f16", "timestamp-query") if f in adapter.features]
         names = (
             "max-buffer-size", "max-storage-buffer-binding-size",
@@ -393,6 +408,15 @@ class NativeGPU(GPUBackend):
         """What 'gpu:0', 'gpu:1', … are: real GPUs; software adapters where they are asked for, or
         there is nothing else. RuntimeError where they can't be had."""
         return [_describe(a) for a in _choose(software)]
+
+    def recall(self) -> str:
+        found = self._cache.read([self._key])
+        if not found and self.kept_in and os.path.exists(self.kept_in):
+            raise ValueError("its digest is another")
+        return found.get(self._key, b"").decode()
+
+    def remember(self, text: str) -> None:
+        self._cache.write({self._key: text.encode()})
 
     def _fail(self, error: Exception) -> None:
         """Raise what an error of wgpu's means. Every call on a lost device fails."""
@@ -545,7 +569,7 @@ class NativeGPU(GPUBackend):
                 )
                 found = _Pipeline(pipeline, pipeline.get_bind_group_layout(0))
             except wgpu.GPUError as e:
-                raise RuntimeError(f"kernel {label}: {e}\n{code}") from e
+                raise RefusedError(label, e, code) from e
             self._pipelines[code] = found
             self.stats.pipelines += 1
         self._latest.append(found)

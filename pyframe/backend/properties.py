@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,12 @@ class DeviceProperties:
     features: tuple[str, ...]  # as WebGPU calls them
     ids: tuple[int, int] = (0, 0)  # of the vendor and of the device; (0, 0): not told
     total_memory: int | None = None  # bytes of its own memory; None: not told
+    architecture: str = ""
+
+    @property
+    def key(self) -> str:
+        """What tells this adapter and its driver from others."""
+        return json.dumps((self.vendor, self.architecture, self.name, self.driver, self.api))
 
     @property
     def software(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,10 @@ class Limits:
     host: bool = False  # kernels work on host memory, where dtypes have their own sizes
     kind: str = ""  # "software" (a CPU that plays a GPU) or a vendor: which kernels are fast
     calls: bool = False  # kernels are NumPy calls, of which each goes through memory
+    # of kernels that have variants: which one was the fastest here (the kernel's key, the variant),
+    # and which ones the driver refuses (the op, the variant)
+    tuned: frozenset[tuple[str, str]] = field(default=frozenset(), repr=False)
+    refused: frozenset[tuple[str, str]] = field(default=frozenset(), repr=False)
 
     @property
     def alone(self) -> bool:

@@ -57,6 +57,7 @@ class KernelCall(NamedTuple):
     results: tuple[tuple[int, ...], ...]  # the shapes of several results, else that of the one
     attrs: dict[str, Any]  # the op's attributes, by name
     limits: Limits  # of the device
+    variant: Any = None  # one of those that the kernel has; None: the plan decides
 
 
 Constants = dict[str, Any]  # ints, sizes that change, floats and bools
@@ -66,11 +67,13 @@ Grid = tuple[int, int, int]
 class KernelFile(NamedTuple):
     """A kernel written by hand: its file in shaders/, and `plan(call)`, which gives the constants
     of its text and how many workgroups it takes in x, y and z. Of complex numbers the fallback is
-    computed instead, unless `moves` says that it does nothing to numbers but move and add them."""
+    computed instead, unless `moves` says that it does nothing to numbers but move and add them.
+    `variants(call)` gives by name what `plan` may be asked for, the one that it takes first."""
 
     file: str
     plan: Callable[[KernelCall], tuple[Constants, Grid]]
     moves: bool = False
+    variants: Callable[[KernelCall], dict[str, Any]] | None = None
 
 
 class Combine(NamedTuple):

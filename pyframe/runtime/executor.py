@@ -26,7 +26,7 @@ from pyframe.ops.api.deferred import Checks
 from pyframe.ops.shape.strided import elements
 from pyframe.runtime import debug
 from pyframe.runtime.buffers import Buffer, BufferPool, bucket
-from pyframe.runtime.code import encode_params, program_code
+from pyframe.runtime.code import encode_params, load
 from pyframe.runtime.kinds import Kinds
 from pyframe.runtime.slices import Slices
 
@@ -100,9 +100,7 @@ class Executor(BufferPool):
             while self.dead:
                 self.backend.unload(self.dead.pop())
             debug.kernels(program)
-            code = program_code(program, self.backend.language, self.backend.limits)
-            debug.code(code)
-            loaded = program.loaded[self.backend.name] = self.backend.load(code)
+            loaded = program.loaded[self.backend.name] = load(program, self.backend)
             self.programs[id(loaded)] = program
         return loaded
 

@@ -30,8 +30,10 @@ def gpu_backend() -> type[GPUBackend]:
 
 
 def _over(backend: Any) -> Executor:
+    from pyframe.runtime import tuned
     from pyframe.runtime.executor import Executor
 
+    tuned.take(backend, tuned.kept(backend))
     return Executor(backend)
 
 

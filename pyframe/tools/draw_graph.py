@@ -16,13 +16,14 @@ from typing import Any
 
 from pyframe.capture import capture as capturing, compile as compiling
 from pyframe.core import dtypes as dt
-from pyframe.core.devices import flush
+from pyframe.core.devices import device as Device, flush
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import CONST, REDUCTION, ROUTINE
 from pyframe.graph.fuse import Grouping, Order
+from pyframe.graph.program import Program
 from pyframe.graph.schedule import schedule
 from pyframe.io.files import replacing
 from pyframe.tensor import Tensor
@@ -60,10 +61,12 @@ class _Drawn:
     kernels: list[_Kernel] = field(default_factory=list)
     roots: list[Node] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)  # of values, by id
+    programs: list[tuple[Device, Program]] = field(default_factory=list)
 
     def add(self, roots: Sequence[Node], limits: Limits) -> None:
         """Plan what one device computes for `roots`."""
         program, _, _ = schedule(toposort(roots), roots, limits)
+        self.programs.append((roots[0].device, program))
         order = toposort(roots)  # with what the scheduler has put between
         grouping = Grouping(Order(order, roots), limits)
         stored = {id(order[k]) for k in grouping.home}
@@ -154,10 +157,12 @@ def _size(n: Node) -> str:
 class _Recording(capturing.Capture):
     """A capture that is thrown away afterwards."""
 
+    what = "graph.show"  # who asks for it
+
     def give_up(self, why: str) -> None:
         raise RuntimeError(
-            f"graph.show: {capturing.user_line()} {why}, and nothing is computed for a drawing; "
-            "show a function that ends before it"
+            f"{self.what}: {capturing.user_line()} {why}, and nothing is computed here; "
+            "give it a function that ends before it"
         )
 
     def undo(self) -> None:
@@ -171,42 +176,55 @@ class _Recording(capturing.Capture):
         capturing.run_eagerly(self)  # what outlives the function, if anything, gets its value
 
 
-def _recorded(fn: Callable[..., Any], args: Any, kwargs: Any) -> _Drawn:
+def programs(what: str, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The Programs that `fn(*args, **kwargs)` would become, each with its device; `what` is the
+    function that asks. RuntimeError if `fn` reads a value on the way."""
+    return _recorded(fn, args, kwargs, what).programs
+
+
+def _recorded(fn: Callable[..., Any], args: Any, kwargs: Any, what: str = "") -> _Drawn:
     if isinstance(fn, compiling.CompiledFunction):
         fn = fn.fn
     flush()
-    drawn = _Drawn()
+    drawn, capture = _Drawn(), _Recording()
+    capture.what = what or capture.what
     seen = [(k, x, x._node, x._storage.node) for k, x in _tensors(fn, args, kwargs)]
-    with _Recording() as capture:
+    with capture:
         mode.capture = capture
         try:
-            result = fn(*args, **kwargs)
-            gc.collect()  # what only a cycle of dead objects holds would be drawn
-            storages = capture.alive()
-            mode.capture = None
-            names: dict[int, str] = {}
-            for k, x, *before in seen:
-                for n in before:
-                    names.setdefault(id(n), k)
-                if x.grad is not None:
-                    names.setdefault(id(x.grad._storage.node), f"{k}.grad")
-            for k, x in _tensors(fn, args, kwargs):  # an optimizer's state may have been made since
-                names.setdefault(id(capture.written.get(id(x._storage), (0, x._node))[1]), k)
-            for s, n in capture.written.values():
-                if id(n) in names:
-                    names[id(s.node)] = f"{names[id(n)]} (new)"
-            for k, x in _named("result", result):
-                names.setdefault(id(x._storage.node), k)
-            copies = _copied([s.node for s in storages])
-            drawn.names = {id(copies[i]): k for i, k in names.items() if i in copies}
-            for d in {s.node.device: 0 for s in storages}:
-                limits = d.backend.limits
-                drawn.add([copies[id(s.node)] for s in storages if s.node.device is d], limits)
+            _record(fn, args, kwargs, capture, drawn, seen)
         finally:
             mode.capture = None
-            result = None
             capture.undo()
     return drawn
+
+
+def _record(
+    fn: Callable[..., Any], args: Any, kwargs: Any, capture: _Recording, drawn: _Drawn, seen: Any
+) -> None:
+    """Run `fn` and plan what it leaves. Once this returns nothing holds it, else it is computed."""
+    result = fn(*args, **kwargs)
+    gc.collect()  # what only a cycle of dead objects holds would be drawn
+    storages = capture.alive()
+    mode.capture = None
+    names: dict[int, str] = {}
+    for k, x, *before in seen:
+        for n in before:
+            names.setdefault(id(n), k)
+        if x.grad is not None:
+            names.setdefault(id(x.grad._storage.node), f"{k}.grad")
+    for k, x in _tensors(fn, args, kwargs):  # an optimizer's state may have been made since
+        names.setdefault(id(capture.written.get(id(x._storage), (0, x._node))[1]), k)
+    for s, n in capture.written.values():
+        if id(n) in names:
+            names[id(s.node)] = f"{names[id(n)]} (new)"
+    for k, x in _named("result", result):
+        names.setdefault(id(x._storage.node), k)
+    copies = _copied([s.node for s in storages])
+    drawn.names = {id(copies[i]): k for i, k in names.items() if i in copies}
+    for d in {s.node.device: 0 for s in storages}:
+        limits = d.backend.limits
+        drawn.add([copies[id(s.node)] for s in storages if s.node.device is d], limits)
 
 
 def _copied(roots: Sequence[Node]) -> dict[int, Node]:

@@ -24,7 +24,7 @@ MODULES = (
     "pyframe.io.npz", "pyframe.io.pt", "pyframe.io.unpickler", "pyframe.masked",
     "pyframe.nn.distributed", "pyframe.nn.utils.prune",
     "pyframe.nn.utils.stateless", "pyframe.optim.zero", "pyframe.plot", "pyframe.profiler",
-    "pyframe.ops.linalg.attention", "pyframe.runtime.offline",
+    "pyframe.ops.api.vmap", "pyframe.ops.linalg.attention", "pyframe.runtime.offline",
     "pyframe.serve", "pyframe.signal", "pyframe.tools", "pyframe.torch",
     "pyframe.train.callbacks.checkpoints", "pyframe.train.callbacks.gradients",
     "pyframe.train.callbacks.loggers", "pyframe.train.checkpoint", "pyframe.train.lr_finder",

@@ -52,6 +52,36 @@ def test_one_call_replays_a_recorded_step(python_page: PythonPage) -> None:
     assert after["dispatches"] > before["dispatches"]
 
 
+KEPT = """() => new Promise((resolve) => {
+    const opening = indexedDB.open("pyframe");
+    opening.onsuccess = () => {
+        const store = opening.result.transaction("tuned").objectStore("tuned");
+        store.getAll().onsuccess = ({ target }) => resolve(target.result);
+    };
+})"""
+
+
+def test_autotune_keeps_its_winners_in_the_page(python_page: PythonPage) -> None:
+    key, winner, kept_in, taken, again = python_page.run(
+        "import pyframe as pf\n"
+        "from pyframe.runtime import tuned\n"
+        "backend = pf.device('gpu').backend\n"
+        "limits = backend.limits\n"
+        "x = pf.ones(20, 40, device='gpu')\n"
+        "(row,) = found = pf.autotune(lambda: x @ x.T)\n"
+        "((key, name),) = backend.limits.tuned\n"
+        "assert (await (x @ x.T).sum().item_async()) == 20 * 20 * 40\n"
+        "again = tuned.kept(backend)[key] == row\n"
+        "[key, row.winner, found.kept_in, name, again]"
+    )
+    assert winner == taken
+    assert again
+    assert kept_in == "the page's IndexedDB 'pyframe'"
+    (text,) = python_page.page.evaluate(KEPT)
+    assert key in json.loads(text)["kernels"]
+    python_page.run("backend.limits = limits\nbackend.remember('')")  # others share the origin
+
+
 def test_a_page_without_webgpu(tab: Tab, pyodide_files: None) -> None:
     tab.add_to_worker("Object.defineProperty(navigator, 'gpu', { value: undefined });")
     page = PythonPage(tab)

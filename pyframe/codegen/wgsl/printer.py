@@ -8,9 +8,11 @@ padded view may pass below zero.
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import re
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyframe.codegen.wgsl import library, products, scalars
 from pyframe.codegen.wgsl.block import (
@@ -32,11 +34,16 @@ from pyframe.core.sizes import SymbolicSize, changes, is_symbolic
 from pyframe.graph.loops import Let, Nest, Write, nest as loops_of
 from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, operands
 
-# What prints all the text of a kernel by hand: its text, its workgroups, and the bindings that it
-# reads as vectors.
-PRINTED: dict[str, Callable[[Kernel, KernelCall], tuple[str, Grid, frozenset[int]]]] = {
-    "product": products.product
-}
+
+class Printed(NamedTuple):
+    """What prints all the text of a kernel by hand: its text, its workgroups, and the bindings that
+    it reads as vectors; and what its variants are, by name."""
+
+    text: Callable[[Kernel, KernelCall], tuple[str, Grid, frozenset[int]]]
+    variants: Callable[[KernelCall], dict[str, Any]]
+
+
+PRINTED = {"product": Printed(products.product, products.variants)}
 FOURS = 1 << 17  # elements of a map: so many keep a GPU busy also where a thread has four
 MAX_FOURS = 64  # instructions of such a map, of which each stands in the text four times
 
@@ -196,21 +203,68 @@ def _map(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
 # --- routines: a file of shaders/, with generated loads and an epilogue before its stores
 
 
+def _call(kernel: Kernel, limits: Limits) -> KernelCall:
+    assert kernel.routine is not None
+    name, attrs, operands, dtype = kernel.routine
+    op = REGISTRY[name]
+    shapes = tuple([e.shape for e in operands])
+    results = (kernel.space,) if op.results is None else op.results(*shapes, *attrs)
+    return KernelCall(
+        kernel.space, shapes, dtype, tuple([e.dtype for e in operands]), results,
+        dict(zip(op.attrs, attrs, strict=False)), limits,
+    )  # fmt: skip
+
+
+def variants(kernel: Kernel, limits: Limits) -> dict[str, Any]:
+    """The variants that a kernel may have on a device of these limits, by name, the one that it has
+    first: the fastest that was measured, or what the cost model says. Those that the driver has
+    refused are none, unless it has refused all. Most kernels have none."""
+    if kernel.routine is None:
+        return {}
+    name, how = kernel.routine.name, REGISTRY[kernel.routine.name].kernel
+    of = PRINTED[how].variants if isinstance(how, str) else how and how.variants
+    if of is None:
+        return {}
+    found = of(_call(kernel, limits))
+    taken = {k: v for k, v in found.items() if (name, k) not in limits.refused} or found
+    fastest = dict(limits.tuned).get(key(kernel)) if limits.tuned else None
+    return {fastest: taken[fastest], **taken} if fastest in taken else taken
+
+
+def key(kernel: Kernel) -> str:
+    """What tells a routine from others in any process: what it computes of operands that are read
+    so, whatever comes after it. "" where sizes change."""
+    assert kernel.routine is not None
+    name, attrs, operands, dtype = kernel.routine
+    if is_symbolic(kernel.routine):
+        return ""
+    numbers: dict[int, int] = {}  # of bindings, which what comes after counts among its own
+    read = []
+    for e in operands:
+        code = [
+            i._replace(binding=numbers.setdefault(i.binding, len(numbers)))
+            if isinstance(i, Load)
+            else i._replace(word=0) if isinstance(i, Param)
+            else i
+            for i in e.code
+        ]  # fmt: skip
+        read.append((e.shape, code, e.dtype))
+    text = json.dumps((name, attrs, read, dtype), default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid, frozenset[int]]:
     """The text of a kernel written by hand with its loads and stores, its workgroups, and the
     bindings that it reads as vectors."""
     assert kernel.routine is not None
-    name, attrs, operands, dtype = kernel.routine
-    op = REGISTRY[name]
+    op, operands, dtype = REGISTRY[kernel.routine.name], *kernel.routine[2:]
     assert op.kernel is not None
-    shapes = tuple([e.shape for e in operands])
-    results = (kernel.space,) if op.results is None else op.results(*shapes, *attrs)
-    call = KernelCall(
-        kernel.space, shapes, dtype, tuple([e.dtype for e in operands]), results,
-        dict(zip(op.attrs, attrs, strict=False)), limits,
-    )  # fmt: skip
+    call = _call(kernel, limits)
+    if limits.tuned or limits.refused:
+        found = variants(kernel, limits)
+        call = call._replace(variant=next(iter(found.values()), None))
     if isinstance(op.kernel, str):
-        return PRINTED[op.kernel](kernel, call)
+        return PRINTED[op.kernel].text(kernel, call)
     constants, grid = op.kernel.plan(call)
     code = f"alias Acc = {dtype.compute};\n"
     for name, e in zip(op.inputs, operands, strict=True):

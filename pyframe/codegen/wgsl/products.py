@@ -43,6 +43,12 @@ class Variant(NamedTuple):
     rate: float
 
     @property
+    def name(self) -> str:
+        """What tells it from the others."""
+        step = f" by {self.bk}" if self.bk else ""
+        return f"{self.form} {self.tx}x{self.ty} of {self.rm}x{self.rn}{step}"
+
+    @property
     def bm(self) -> int:
         """The rows of a workgroup's tile, or of a thread's."""
         return self.ty * self.rm if self.bk else self.rm
@@ -107,18 +113,27 @@ def machine(limits: Limits) -> Machine:
     return MACHINES.get(limits.kind, MACHINES[""])
 
 
+def variants(call: KernelCall) -> dict[str, Variant]:
+    """Those that a product may have, by name; the one that should be done first is first."""
+    (batch, m, k), (_, _, n) = call.operands
+    return {v.name: v for v in _ranked(m, n, k, batch, call.limits)}
+
+
 def chosen(m: int, n: int, k: int, batch: int, limits: Limits) -> Variant:
-    """The variant that is done first."""
+    """The variant that should be done first."""
+    return _ranked(m, n, k, batch, limits)[0]
+
+
+def _ranked(m: int, n: int, k: int, batch: int, limits: Limits) -> list[Variant]:
     units, _ = machine(limits)
     m, n, k, batch = [usual(x, ANY_LENGTH) for x in (m, n, k, batch)]
 
     def cost(v: Variant) -> float:
         if v.form == "vectors":
-            fits = min(m, n) <= v.rm and min(max(m, n), k) >= 64
-            return -1.0 if fits else math.inf
+            return -1.0 if min(m, n) <= v.rm and min(max(m, n), k) >= 64 else math.inf
         return _rounds(v, m, n, batch, units)
 
-    return min(_fitting(limits), key=cost)
+    return sorted([v for v in _fitting(limits) if cost(v) < math.inf], key=cost)
 
 
 def parts(m: int, n: int, k: int, batch: int, limits: Limits) -> int:
@@ -180,7 +195,7 @@ def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, frozenset[int]
     it reads as vectors."""
     assert kernel.routine is not None
     (batch, m, k), (_, _, n) = call.operands
-    v = chosen(m, n, k, batch, call.limits)
+    v = call.variant or chosen(m, n, k, batch, call.limits)
     layouts = _layouts(kernel, v)
     p = _Product(v, m, n, k, all(d.storage == "f16" for d in call.dtypes), *layouts)
     text = f"alias Acc = {call.dtype.compute};\nalias Vec = vec4<Acc>;\n"

@@ -136,12 +136,18 @@ def lanes(d: int, e: int) -> int:
     return -(-max(d, e) // WIDTH)
 
 
+def _variants(call: KernelCall) -> dict[str, tuple[int, int]]:
+    """How many threads a workgroup has, and how many keys each meets at a time, at most."""
+    some = [t for t in (THREADS, 2 * THREADS, THREADS // 2) if t <= call.limits.workgroup_size]
+    return {f"{t} threads, {k} keys": (t, k) for t in some for k in (8, 4)}
+
+
 def _plan(call: KernelCall) -> tuple[Constants, Grid]:
     (b, h, t, d), (_, g, s, _), (*_, e) = call.operands[:3]
-    n = lanes(d, e)
+    n, (threads, most) = lanes(d, e), call.variant or (THREADS, 8)
     wanted = -(-usual(t, 4 * THREADS) // 4)  # fours of queries
     parts = 1
-    while 2 * parts * wanted * n <= THREADS and 2 * parts <= usual(s, THREADS):
+    while 2 * parts * wanted * n <= threads and 2 * parts <= usual(s, THREADS):
         parts *= 2
 
     def room(fours: int, parts: int, keys: int) -> bool:
@@ -150,8 +156,8 @@ def _plan(call: KernelCall) -> tuple[Constants, Grid]:
 
     while parts > 1 and not room(wanted * parts, parts, 1):
         parts //= 2
-    fours = wanted * parts if parts > 1 else min(max(THREADS // n, 1), wanted)
-    keys = next(k for k in (8, 4, 2, 1) if room(fours, parts, k))
+    fours = wanted * parts if parts > 1 else min(max(threads // n, 1), wanted)
+    keys = next(k for k in (8, 4, 2, 1) if k <= most and room(fours, parts, k))
     constants: Constants = {
         "BATCH": b, "H": h, "REP": h // g, "T": t, "S": s, "D": d, "E": e, "L": n,
         "FOURS": fours, "PARTS": parts, "EACH": keys, **_flags(call),
@@ -166,9 +172,9 @@ def _grad_plan(call: KernelCall) -> tuple[Constants, Grid]:
         h, t, g, s = others, m, heads, rows
     else:
         h, t, g, s = heads, rows, others, m
-    n = lanes(d, e)
-    pairs = min(max(THREADS // n, 1), -(-usual(rows, 2 * THREADS) // 2))
-    room = call.limits.workgroup_bytes // (16 * n * (8 + pairs))
+    n, (threads, most) = lanes(d, e), call.variant or (THREADS, 8)
+    pairs = min(max(threads // n, 1), -(-usual(rows, 2 * THREADS) // 2))
+    room = min(call.limits.workgroup_bytes // (16 * n * (8 + pairs)), most)
     constants: Constants = {
         "BATCH": b, "H": h, "REP": h // g, "T": t, "S": s, "D": d, "E": e, "L": n,
         "PAIRS": pairs, "EACH": next(k for k in (8, 4, 2, 1) if k <= room), "KEYS": of_keys,
@@ -215,12 +221,13 @@ GIVEN, FLAGS = "mask seed p scale", "causal masked drops"
 grad_q_op = Op(
     "attention_grad_q", ROUTINE, f"x u z w lse delta {GIVEN}", FLAGS,
     infer=lambda x, *a: (x.shape, sums_in(x.dtype)),
-    kernel=KernelFile("attention_grad.wgsl", _grad_plan), fallback=_q_by_scores,
+    kernel=KernelFile("attention_grad.wgsl", _grad_plan, variants=_variants), fallback=_q_by_scores,
     batch=_batched, flops=_flops,
 )  # fmt: skip
 grad_kv_op = Op(
     "attention_grad_kv", ROUTINE, f"x u z w lse delta {GIVEN}", FLAGS,
-    kernel=KernelFile("attention_grad.wgsl", _grad_plan), fallback=_kv_by_scores,
+    kernel=KernelFile("attention_grad.wgsl", _grad_plan, variants=_variants),
+    fallback=_kv_by_scores,
     batch=_batched, flops=_flops, **_vector(lambda x, u, *a: (x, u)),
 )  # fmt: skip
 
@@ -237,7 +244,8 @@ def _grads(op: Op, x: Any, u: Any, z: Any, w: Any, g: Any, y: Any, *given: Any) 
 
 attention_op = Op(
     "attention", ROUTINE, f"q k v {GIVEN}", FLAGS,
-    kernel=KernelFile("attention.wgsl", _plan), fallback=_by_scores, batch=_batched, flops=_flops,
+    kernel=KernelFile("attention.wgsl", _plan, variants=_variants), fallback=_by_scores,
+    batch=_batched, flops=_flops,
     **_vector(lambda q, k, v, *a: ((*q[:3], v[3]), q[:3])),
     q=lambda g, y, q, k, v, mask, seed, p, scale, causal, masked, drops: _grads(
         grad_q_op, q, g[0], k, v, g, y, mask, seed, p, scale, causal, masked, drops),

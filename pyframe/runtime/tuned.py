@@ -1,0 +1,83 @@
+"""Which variant of a kernel is the fastest on a GPU, as measured by pf.autotune and kept for its
+adapter and driver; and which ones its driver refuses."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+FORMAT = 1  # of what is kept; another one is not there
+
+
+class Times(NamedTuple):
+    """What was measured of a kernel: milliseconds by variant, None of one that was refused."""
+
+    kernel: str  # its name, for people
+    times: dict[str, float | None]
+
+    @property
+    def winner(self) -> str:
+        """The fastest variant; "" where all were refused."""
+        taken = {name: ms for name, ms in self.times.items() if ms is not None}
+        return min(taken, key=taken.__getitem__, default="")
+
+
+def kept(backend: Any) -> dict[str, Times]:
+    """What is kept for a GPU, by the keys of kernels. What is damaged is not there, which a warning
+    tells."""
+    try:
+        text = backend.recall()
+        found: Any = json.loads(text) if text else {"format": None}
+        if found["format"] != FORMAT:
+            return {}
+        out = {
+            str(k): Times(str(name), dict(times)) for k, (name, times) in found["kernels"].items()
+        }
+        for ms in [ms for each in out.values() for ms in each.times.values()]:
+            if ms is not None and not ms >= 0:  # a TypeError for what is no number
+                raise ValueError(ms)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        warnings.warn(
+            f"{backend.kept_in} is damaged ({type(error).__name__}: {error}): what pf.autotune "
+            "measured is not taken from there; pf.autotune measures it again and replaces it",
+            stacklevel=2,
+        )
+        return {}
+    return out
+
+
+def keep(backend: Any, found: dict[str, Times]) -> None:
+    """Keep what was measured for other processes."""
+    backend.remember(json.dumps({"format": FORMAT, "kernels": found}))
+
+
+def take(backend: Any, found: dict[str, Times]) -> None:
+    """Let kernels that are printed from now on be the fastest ones that were measured."""
+    tuned = frozenset((k, each.winner) for k, each in found.items() if each.winner)
+    backend.limits = replace(backend.limits, tuned=tuned)
+
+
+def refuse(backend: Any, kernel: Any, error: Any) -> None:
+    """Let another variant take the place of one that the driver refuses, wherever an op would have
+    it, and warn. Raises `error` where there is no other one."""
+    from pyframe.codegen.wgsl.printer import generate, label, variants
+
+    found = variants(kernel, backend.limits)
+    if not found:
+        raise error
+    name, used = kernel.routine.name, next(iter(found))
+    refused = backend.limits.refused | {(name, used)}
+    backend.limits = replace(backend.limits, refused=refused)
+    other = next(iter(variants(kernel, backend.limits)))
+    if (name, other) in refused:
+        raise error
+    warnings.warn(
+        f"the driver of {backend.adapter} refuses kernel {label(kernel)} in the variant {used!r} "
+        f"({error.why.partition(chr(10))[0]}): {other!r} takes its place from now on",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    if generate(kernel, backend.limits).sizes:
+        raise error  # its workgroups were counted for the other one; the next call counts again
