@@ -18,7 +18,7 @@ import numpy as np
 import pyframe as pf
 from pyframe.backend.base import ProgramCode
 from pyframe.core.devices import device as Device
-from pyframe.core.dtypes import storage_dtype
+from pyframe.core.dtypes import from_storage, storage_dtype, to_storage
 from pyframe.web.programs import nbytes_of
 
 WORDS: dict[str, Callable[..., Any]] = {
@@ -114,6 +114,7 @@ class Played:
         """The numbers of a tensor."""
         (raw,) = self.executor.read([(buffer, _nbytes(about))])
         flat = np.frombuffer(raw, _storage(about))[: math.prod(about["shape"])]
+        flat = from_storage(flat, getattr(pf, about["dtype"]))
         return flat.reshape(about["shape"])
 
     def take(self, name: str) -> float:
@@ -135,5 +136,5 @@ def _storage(about: Any) -> np.dtype:
 def _stored(x: np.ndarray, about: Any) -> np.ndarray:
     """Numbers as a buffer has them, whole words."""
     flat = np.zeros(_nbytes(about) // _storage(about).itemsize, _storage(about))
-    flat[: x.size] = x.reshape(-1)
+    flat[: x.size] = to_storage(x.reshape(-1), getattr(pf, about["dtype"]))
     return flat

@@ -1,8 +1,12 @@
 // Types of player.js: exported programs in a page, with no Python.
 
+/** Numbers: of float16 and bfloat16 as float32, of int64 in 32 bits, of bool 0 and 1 in bytes. */
+export type Values =
+  | Float32Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
+
 /** Numbers with their shape. */
 export interface Batch {
-  data: Float32Array | Int32Array | Uint32Array;
+  data: Values;
   shape: number[];
 }
 
@@ -77,7 +81,7 @@ export class Player {
   /** The outputs of a program's last run, by their names. */
   results(name: string): Promise<Record<string, Batch>>;
   /** The values of tensors by their names in `document.tensors`. */
-  tensors(names: string[]): Promise<(Float32Array | Int32Array | Uint32Array)[]>;
+  tensors(names: string[]): Promise<Values[]>;
   /** Writes a tensor. */
   write(name: string, values: ArrayLike<number>): void;
   /** Gives the tensors whose names begin so the values that they were exported with. */

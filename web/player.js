@@ -9,8 +9,7 @@
 import { createRuntime, named } from "./runtime.js";
 
 const FORMAT = "pyframe-program";
-const VERSION = 1; // of what it can play
-const ARRAYS = { f32: Float32Array, f16: Uint16Array, i32: Int32Array, u32: Uint32Array };
+const VERSION = 2; // of what it can play
 const WORDS = { // what formulas are made of; see pyframe/core/symbolic.py
   "+": (a, b = 0) => a + b, "-": (a, b) => a - b, "*": (a, b) => a * b, "/": (a, b) => a / b,
   "**": (a, b) => a ** b, neg: (a) => -a, abs: Math.abs, max: Math.max, min: Math.min, log: Math.log,
@@ -475,7 +474,7 @@ export class Player {
   /** Writes a tensor's values, or zeros. */
   #fill(i, values) {
     const { shape, dtype } = this.#document.tensors[i];
-    this.#rt.write(this.#tensors[i], stored(values ?? new ARRAYS[storageOf(dtype)](sizeOf(shape)), dtype));
+    this.#rt.write(this.#tensors[i], stored(values ?? new (numbersOf(dtype))(sizeOf(shape)), dtype));
   }
 
   #about(name) {
@@ -563,10 +562,10 @@ export class Player {
     const bytes = await this.#rt.read(Int32Array.from(all, ({ id }) => id), Int32Array.from(sizes));
     let at = 0;
     const found = all.map(({ shape, dtype }, i) => {
-      const Kind = ARRAYS[storageOf(dtype)];
-      const raw = new Kind(bytes.slice(at, at + sizes[i]).buffer).subarray(0, sizeOf(shape));
+      const [, , Kind, number] = memoryOf(dtype);
+      const raw = new (Kind ?? Uint16Array)(bytes.slice(at, at + sizes[i]).buffer).subarray(0, sizeOf(shape));
       at += sizes[i];
-      return dtype === "float16" ? Float32Array.from(raw, fromHalf) : raw;
+      return Kind ? raw : Float32Array.from(raw, number);
     });
     if (guard !== undefined) {
       const [[failed]] = found.splice(-1);
@@ -726,10 +725,14 @@ function tail(key) {
   return key.replace(/^(\d+\.)+/, "");
 }
 
-function storageOf(dtype) {
-  if (dtype === "float32" || dtype === "bfloat16") return "f32";
-  if (dtype === "float16") return "f16";
-  return dtype.startsWith("uint") || dtype === "bool" ? "u32" : "i32";
+/** How a buffer has numbers of a dtype: the row of DTYPES. */
+function memoryOf(dtype) {
+  return DTYPES[dtype === "int64" ? "I32" : FORMATS[dtype]];
+}
+
+/** The array that holds the numbers of a dtype. */
+function numbersOf(dtype) {
+  return memoryOf(dtype)[2] ?? Float32Array;
 }
 
 function sizeOf(shape) {
@@ -737,22 +740,28 @@ function sizeOf(shape) {
 }
 
 function bytesOf(shape, dtype) {
-  return Math.max(4, Math.ceil(sizeOf(shape) * (dtype === "float16" ? 2 : 4) / 4) * 4);
+  return Math.max(4, Math.ceil(sizeOf(shape) * memoryOf(dtype)[0] / 4) * 4);
 }
 
 /** Numbers as a buffer has them, whole words. */
 function stored(values, dtype) {
-  const kind = storageOf(dtype);
-  const Kind = ARRAYS[kind];
-  if (kind !== "f16") return values instanceof Kind ? values : Kind.from(values, Number);
-  if (values instanceof Kind && values.length % 2 === 0) return values;
-  const halves = new Kind(Math.ceil(values.length / 2) * 2);
-  halves.set(values instanceof Kind ? values : Array.from(values, toHalf));
-  return halves;
+  const [width, , Its, , bits] = memoryOf(dtype);
+  const Kind = Its ?? Uint16Array;
+  if (!bits && values instanceof Kind && values.byteLength % 4 === 0) return values;
+  const out = new Kind(Math.ceil(values.length * width / 4) * 4 / width);
+  out.set(Kind.from(values, bits ?? Number));
+  return out;
 }
 
 const F32 = new Float32Array(1);
 const BITS = new Uint32Array(F32.buffer);
+
+/** The bits of the nearest bfloat16. */
+function toBrain(value) {
+  F32[0] = value;
+  const [x] = BITS;
+  return Number.isNaN(F32[0]) ? 0x7fc0 : (x + 0x7fff + ((x >>> 16) & 1)) >>> 16;
+}
 
 /** The bits of the nearest float16. */
 function toHalf(value) {
@@ -788,11 +797,10 @@ const KINDS = { f32: "F32", f16: "F16", u32: "U32", bool: "U32" }; // of a progr
 const DTYPES = {
   F32: [4, "Float32", Float32Array], F64: [8, "Float64", Float64Array],
   F16: [2, "Uint16", null, fromHalf, toHalf],
-  BF16: [2, "Uint16", null, (bits) => { BITS[0] = bits << 16; return F32[0]; },
-    (value) => { F32[0] = value; return BITS[0] >>> 16; }], // of numbers that it holds
+  BF16: [2, "Uint16", null, (bits) => { BITS[0] = bits << 16; return F32[0]; }, toBrain],
   I64: [8, "BigInt64", null, Number, BigInt],
   I32: [4, "Int32", Int32Array], U32: [4, "Uint32", Uint32Array],
-  I16: [2, "Int16"], U16: [2, "Uint16"],
+  I16: [2, "Int16", Int16Array], U16: [2, "Uint16", Uint16Array],
   I8: [1, "Int8", Int8Array], U8: [1, "Uint8", Uint8Array],
   BOOL: [1, "Uint8", Uint8Array, same, (value) => (value ? 1 : 0)],
 };
@@ -1424,7 +1432,7 @@ class Column {
     this.#values = values ? tensors.get(values).data : null;
     this.#each = sizeOf(shape);
     this.length = this.#data.length / this.#each;
-    this.#Kind = dtype === "float16" ? Float32Array : ARRAYS[storageOf(dtype)];
+    this.#Kind = numbersOf(dtype);
   }
 
   /** Rows one after the other, in an array that the next call fills again. */
@@ -1449,7 +1457,7 @@ function pointsAs(points, inputs) {
   const targets = inputs[1].shape;
   const each = sizeOf(targets.slice(1)); // numbers a target: its class, or one for each class
   const x = new Float32Array(2 * n);
-  const y = new ARRAYS[storageOf(inputs[1].dtype)](n * each);
+  const y = new (numbersOf(inputs[1].dtype))(n * each);
   for (let i = 0; i < n; i++) {
     x.set([points[3 * i], points[3 * i + 1]], 2 * i);
     if (each === 1) y[i] = points[3 * i + 2];

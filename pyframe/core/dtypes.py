@@ -15,7 +15,8 @@ class dtype:  # noqa: N801  (PyTorch's name)
     """The element type of a tensor.
 
     `storage` and `compute` are the WGSL types that hold it in a buffer and in a register
-    (None: the GPU lacks it); `narrow` rounds arrays of a NumPy type that is wider to what it holds.
+    (None: the GPU lacks it). Of `PACKED` ones several lie in a word of a buffer. `narrow` rounds
+    arrays of a NumPy type that is wider to what it holds.
     """
 
     __slots__ = (
@@ -59,8 +60,13 @@ class dtype:  # noqa: N801  (PyTorch's name)
 
     @property
     def device_itemsize(self) -> int:
-        """Bytes of one element in a GPU buffer (4 but for float16 and complex64)."""
-        return {"f16": 2, "c64": 8}.get(self.storage or "", 4)
+        """Bytes of one element in a GPU buffer."""
+        return {"f16": 2, "c64": 8}.get(self.storage or "", 4 // self.packed)
+
+    @property
+    def packed(self) -> int:
+        """How many elements share a word of a GPU buffer that no type of WGSL's is for."""
+        return PACKED.get(self.storage or "", 1)
 
     @staticmethod
     def from_numpy(numpy_dtype: Any) -> dtype:
@@ -83,18 +89,22 @@ class dtype:  # noqa: N801  (PyTorch's name)
         return self
 
 
+# What WGSL has no type for, but for float16, which is one where the GPU knows it: how many a word
+# of 32 bits has, the first in its lowest bits.
+PACKED = {"bf16": 2, "i16": 2, "u16": 2, "i8": 4, "u8": 4, "bool": 4}
+
 float32 = dtype("float32", FLOAT, "f32")
 float16 = dtype("float16", FLOAT, "f16", compute="f32")
 float64 = dtype("float64", FLOAT, None)
 int64 = dtype("int64", INTEGER, "i32")  # 32 bits on the GPU: every upload is checked
 int32 = dtype("int32", INTEGER, "i32")
-int16 = dtype("int16", INTEGER, "i32")
-int8 = dtype("int8", INTEGER, "i32")
-uint8 = dtype("uint8", INTEGER, "u32")
-uint16 = dtype("uint16", INTEGER, "u32")
+int16 = dtype("int16", INTEGER, "i16", compute="i32")
+int8 = dtype("int8", INTEGER, "i8", compute="i32")
+uint8 = dtype("uint8", INTEGER, "u8", compute="u32")
+uint16 = dtype("uint16", INTEGER, "u16", compute="u32")
 uint32 = dtype("uint32", INTEGER, "u32")
 uint64 = dtype("uint64", INTEGER, None)
-bool_ = dtype("bool", BOOL, "u32", compute="bool")
+bool_ = dtype("bool", BOOL, "bool")
 complex64 = dtype("complex64", COMPLEX, "c64")
 complex128 = dtype("complex128", COMPLEX, None)
 
@@ -117,7 +127,7 @@ def _round_bfloat16(x: np.ndarray) -> np.ndarray:
 
 # NumPy has no bfloat16: float32 arrays hold its values.
 bfloat16 = dtype(
-    "bfloat16", FLOAT, "f32", narrow=_round_bfloat16,
+    "bfloat16", FLOAT, "bf16", compute="f32", narrow=_round_bfloat16,
     numpy=np.dtype(np.float32, metadata={"holds": "bfloat16"}),
 )  # fmt: skip
 
@@ -293,10 +303,24 @@ class iinfo:  # noqa: N801  (PyTorch's name)
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
-_STORAGE = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32,
-            "c64": np.complex64}  # fmt: skip
+_STORAGE = {"i32": np.int32, "u32": np.uint32, "bf16": np.uint16}
 
 
 def storage_dtype(d: dtype) -> np.dtype:
-    """The NumPy dtype of a value in a device buffer."""
-    return np.dtype(_STORAGE[d.storage]) if d.storage else d.numpy
+    """The NumPy dtype of a value in a device buffer: of bfloat16 its bits."""
+    return np.dtype(_STORAGE.get(d.storage or "", d.numpy))
+
+
+def to_storage(x: np.ndarray, d: dtype) -> np.ndarray:
+    """Values of dtype `d` as they lie in a device buffer."""
+    if d is not bfloat16:
+        return x.astype(storage_dtype(d), copy=False)
+    bits = np.asarray(x, np.float32).view(np.uint32) >> np.uint32(16)
+    return (bits | np.isnan(x) * np.uint32(64)).astype(np.uint16)  # a NaN stays one
+
+
+def from_storage(x: np.ndarray, d: dtype) -> np.ndarray:
+    """What lies in a device buffer as values of dtype `d`."""
+    if d is not bfloat16:
+        return x.astype(d.numpy)
+    return (x.astype(np.uint32) << np.uint32(16)).view(d.numpy)

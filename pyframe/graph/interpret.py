@@ -10,14 +10,14 @@ import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import on_arrays
-from pyframe.core.dtypes import storage_dtype
+from pyframe.core.dtypes import from_storage, storage_dtype, to_storage
 from pyframe.core.op import REGISTRY
 from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Result, Valid
 from pyframe.graph.scalar import Scalar, inlined, nodes_of
 
 
 def _load_param(params: bytes, offset: int, d: dt.dtype) -> Any:
-    s = storage_dtype(d)
+    s = d.numpy if d.packed > 1 else storage_dtype(d)  # a word has the number itself
     return np.frombuffer(params, s, 1, offset)[0].astype(d.numpy)
 
 
@@ -41,7 +41,7 @@ def run_kernel(kernel: Kernel, arrays: list[np.ndarray], params: bytes, begin: i
         flat = arrays[binding].view(storage_dtype(dtype))
         if more:
             data = np.broadcast_to(found[value], kernel.space)
-            flat[views.read(np.arange(len(flat)), store.index_map)] = data.astype(dtype.numpy)
+            flat[views.read(np.arange(len(flat)), store.index_map)] = to_storage(data, dtype)
             continue
         target = np.lib.stride_tricks.as_strided(
             flat[view.offset :], store.shape, tuple(s * flat.itemsize for s in view.strides)
@@ -49,7 +49,7 @@ def run_kernel(kernel: Kernel, arrays: list[np.ndarray], params: bytes, begin: i
         data = np.asarray(found[value])
         if data.ndim:
             data = data[tuple(slice(None) if s else slice(0, 1) for s in view.strides)]
-        target[...] = data.astype(dtype.numpy)
+        target[...] = to_storage(data.astype(dtype.numpy, copy=False), dtype)
 
 
 def _evaluate(
@@ -65,7 +65,7 @@ def _evaluate(
     for i in code:
         if isinstance(i, Load):
             flat = arrays[i.binding].view(storage_dtype(i.dtype))
-            values.append(views.read(flat, i.index_map).astype(i.dtype.numpy, copy=False))
+            values.append(from_storage(views.read(flat, i.index_map), i.dtype))
         elif isinstance(i, Param):
             values.append(_load_param(params, base + 4 * i.word, i.dtype))
         elif isinstance(i, Valid):

@@ -12,7 +12,7 @@ import numpy as np
 from pyframe.backend.base import Backend, with_room
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import OutOfMemoryError
-from pyframe.core.dtypes import storage_dtype
+from pyframe.core.dtypes import to_storage
 from pyframe.core.locks import lock
 
 REMEMBERED = 4  # runs of a Program whose buffers are tried again
@@ -167,10 +167,9 @@ class BufferPool:
 
     def upload(self, host: np.ndarray, d: dt.dtype) -> Buffer:
         """A buffer with `host` in its storage form. OverflowError for ints beyond 32 bits."""
-        kind = storage_dtype(d)
         if d is dt.int64 and host.size:
             dt.check_32_bits(int(host.min()), int(host.max()))
-        data = np.ascontiguousarray(host, kind)
+        data = np.ascontiguousarray(to_storage(host, d))
         # apart from results, so that a batch does not take a buffer that a step counts on
         buffer = self.alloc(data.nbytes, "upload")
         self.write(buffer, data.reshape(-1).view(np.uint8))

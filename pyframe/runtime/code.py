@@ -99,11 +99,11 @@ def encode_params(
     out = bytearray(size)
     for (offset, d), v in zip(params, values, strict=True):
         v = bool(v) if d is dt.bool_ else v  # 0.5 is true
-        if d.storage == "f32":
+        if d.compute == "f32" and d.storage != "f16":
             struct.pack_into("<f", out, offset, _to_f32(v))
         elif d.storage == "f16":
             out[offset : offset + 2] = np.float16(v).tobytes()
-        elif d.storage == "u32":
+        elif d.compute in ("u32", "bool"):
             struct.pack_into("<I", out, offset, int(v) & 0xFFFFFFFF)
         else:
             struct.pack_into("<i", out, offset, ((int(v) + 2**31) & 0xFFFFFFFF) - 2**31)

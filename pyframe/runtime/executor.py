@@ -16,7 +16,7 @@ import numpy as np
 from pyframe.backend.base import Backend
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import DeviceLostError
-from pyframe.core.dtypes import storage_dtype
+from pyframe.core.dtypes import from_storage, storage_dtype
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST, MOVEMENT
 from pyframe.core.view import IndexMap, View, is_contiguous
@@ -340,8 +340,7 @@ class Executor(BufferPool):
         arrays = []
         for n, shape, data in zip(nodes, shapes, raw, strict=False):
             flat = np.frombuffer(data, storage_dtype(n.dtype), math.prod(shape))
-            flat = flat != 0 if n.dtype is dt.bool_ else flat.astype(n.dtype.numpy)
-            arrays.append(flat.reshape(shape))
+            arrays.append(from_storage(flat, n.dtype).reshape(shape))
         if len(nodes) > len(tensors):  # the flag of the checks of the thread that asked
             assert checks is not None  # in a page another one may be told
             checks.look(int(arrays.pop()))

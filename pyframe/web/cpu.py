@@ -1,9 +1,9 @@
 """An export's Programs for browsers without WebGPU: one WebAssembly module for all of them.
 
-They are the same Programs, on the same buffers, as on a GPU: of 32-bit words, which kernels turn
-into the dtypes that the CPU computes with. web/cpu.js loads the module. It has all launches in a
-row, and two sections of its own: `words`, what each launch works on, as pairs of a base and a
-number of bytes past it, and `tables`, which routines read.
+They are the same Programs, on the same buffers, as on a GPU: int64 has 32 bits there and bfloat16
+16, which kernels turn into what the CPU computes with. web/cpu.js loads the module. It has all
+launches in a row, and two sections of its own: `words`, what each launch works on, as pairs of a
+base and a number of bytes past it, and `tables`, which routines read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyframe.codegen.wasm.forms import LANES
 from pyframe.codegen.wasm.library import add_routines, routine
 from pyframe.codegen.wasm.module import module, starts
 from pyframe.codegen.wasm.printer import Printed, printed
-from pyframe.core.dtypes import dtype as DType, int32, storage_dtype, uint32
+from pyframe.core.dtypes import bfloat16, dtype as DType, int32, int64, uint16
 from pyframe.core.host_memory import aligned
 from pyframe.core.op import Op
 from pyframe.graph.program import Apply, Expr, Kernel, Load, Param, Program, Reduce, Store
@@ -232,16 +232,15 @@ class _Code:
 
 
 def in_words(kernel: Kernel) -> Kernel:
-    """A kernel that finds ints and bools in 32 bits each, as they lie in a GPU's memory."""
+    """A kernel that finds numbers as they lie in a GPU's memory."""
     code, at = _in_words(kernel.code)
     stores = []
     for s in kernel.stores:
-        word = _word(s.dtype)
-        value = at[s.value]
-        if word is not s.dtype:
-            code.append(Apply("cast", (value,), (word,), word))
+        held, value = _HELD.get(s.dtype, s.dtype), at[s.value]
+        if held is not s.dtype:
+            code.append(_turned(value, s.dtype, held))
             value = len(code) - 1
-        stores.append(Store(s.binding, value, s.index_map, word))
+        stores.append(Store(s.binding, value, s.index_map, held))
     made = kernel.routine
     if made is not None:
         operands = [Expr(e.shape, tuple(_in_words(e.code)[0]), e.dtype) for e in made.operands]
@@ -250,12 +249,13 @@ def in_words(kernel: Kernel) -> Kernel:
 
 
 def _in_words(code: Sequence[Any]) -> tuple[list[Any], list[int]]:
-    """Instructions that read words, and which of them each is that was given."""
+    """Instructions that read what lies there, and which of them each is that was given."""
     out: list[Any] = []
     at: list[int] = []
     for i in code:
-        if isinstance(i, Load | Param) and (word := _word(i.dtype)) is not i.dtype:
-            out += [i._replace(dtype=word), Apply("cast", (len(out),), (i.dtype,), i.dtype)]
+        known = isinstance(i, Load) or (isinstance(i, Param) and i.dtype is int64)
+        if known and (held := _HELD.get(i.dtype)):
+            out += [i._replace(dtype=held), _turned(len(out), held, i.dtype)]
         elif isinstance(i, Apply):
             out.append(i._replace(args=tuple([at[a] for a in i.args])))
         elif isinstance(i, Reduce):
@@ -266,7 +266,12 @@ def _in_words(code: Sequence[Any]) -> tuple[list[Any], list[int]]:
     return out, at
 
 
-def _word(dtype: DType) -> DType:
-    """What of a dtype lies in a GPU's memory."""
-    stored = storage_dtype(dtype)
-    return dtype if stored == dtype.numpy else uint32 if stored == np.uint32 else int32
+_HELD = {int64: int32, bfloat16: uint16}  # what lies in a GPU's memory of what is otherwise here
+
+
+def _turned(value: int, old: DType, new: DType) -> Apply:
+    """A value of one of these dtypes as the other."""
+    if bfloat16 not in (old, new):
+        return Apply("cast", (value,), (new,), new)
+    name = "bits_from_bfloat16" if old is bfloat16 else "bfloat16_from_bits"
+    return Apply(name, (value,), (), new)

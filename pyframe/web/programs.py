@@ -28,7 +28,7 @@ from pyframe.capture.origin import FILES, OURS
 from pyframe.capture.packages import USER
 from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.core.devices import OutOfMemoryError
-from pyframe.core.dtypes import bool_, dtype as DType, storage_dtype
+from pyframe.core.dtypes import dtype as DType, float16, from_storage, storage_dtype
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Storage
 from pyframe.core.sizes import LEAST, Sizes, SymbolicSize, asking
@@ -40,7 +40,7 @@ from pyframe.runtime.code import program_code
 from pyframe.runtime.offline import OfflineExecutor, offline_device
 from pyframe.web.cpu import CpuCode
 
-VERSION = 1  # of the format
+VERSION = 2  # of the format
 TRIES = 3  # captures of a function that makes something when it is first called
 
 
@@ -332,7 +332,7 @@ class Exporter:
             "params": [
                 [
                     offset,
-                    "bool" if d is bool_ else d.storage,
+                    "f16" if d is float16 else d.compute,
                     self.formula(live[i]) if i in live else plain(value),
                 ]
                 for i, ((offset, d), value) in enumerate(constants)
@@ -392,7 +392,7 @@ class Exporter:
             raw = np.frombuffer(self.executor.read([(s.data, s.nbytes)])[0], np.uint8)
             if raw.any():
                 flat = raw.view(storage_dtype(s.dtype))[: math.prod(s.shape)]
-                values[s.name] = flat.reshape(s.shape).copy()
+                values[s.name] = from_storage(flat, s.dtype).reshape(s.shape)
             tensors.append(about)
         codes, labels = zip(*self.kernels, strict=True) if self.kernels else ((), ())
         document = {

@@ -210,3 +210,8 @@ fn pf_bfloat16(x: f32) -> f32 {
   let bits = bitcast<u32>(x);
   return bitcast<f32>((bits + 0x7fffu + ((bits >> 16u) & 1u)) & 0xffff0000u);
 }
+
+// The upper half of a number that such a half holds; a NaN stays one.
+fn pf_bits_of_bfloat16(x: f32) -> u32 {
+  return (bitcast<u32>(x) >> 16u) | select(0u, 64u, pf_isnan_f32(x));
+}

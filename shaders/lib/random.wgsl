@@ -5,6 +5,26 @@ fn pf_normal(bits: u32) -> f32 {
   let p = (f32(bits >> 9u) + 0.5) * 1.1920928955078125e-7;
   return pf_quantile(p - 0.5, min(p, 1.0 - p));
 }
+// Four neighbouring words of the stream of a key and a draw, from a multiple of four on: a block of
+// Philox4x32-10 (Salmon et al. 2011), whose other definition is in graph/functions.py.
+fn pf_philox_four(k0: u32, k1: u32, draw: u32, at: i32) -> vec4<u32> {
+  var x = vec4(u32(at) >> 2u, 0u, draw, 0u);
+  var key = vec2(k0, k1);
+  for (var round = 0; round < 10; round++) {
+    let p = pf_product_u32(x.x, 0xD2511F53u);
+    let q = pf_product_u32(x.z, 0xCD9E8D57u);
+    x = vec4(q.x ^ x.y ^ key.x, q.y, p.x ^ x.w ^ key.y, p.y);
+    key += vec2(0x9E3779B9u, 0xBB67AE85u);
+  }
+  return x;
+}
+// The upper and the lower 32 bits of a product, from products of 16 bits.
+fn pf_product_u32(x: u32, by: u32) -> vec2<u32> {
+  let low = (x & 0xffffu) * (by & 0xffffu);
+  let middle = (x >> 16u) * (by & 0xffffu) + (low >> 16u);
+  let other = (middle & 0xffffu) + (x & 0xffffu) * (by >> 16u);
+  return vec2((x >> 16u) * (by >> 16u) + (middle >> 16u) + (other >> 16u), x * by);
+}
 // The quantile of q + 1/2, where tail is the lesser of that and 1 minus that.
 fn pf_quantile(q: f32, tail: f32) -> f32 {
   if (abs(q) <= 0.425) {

@@ -19,7 +19,7 @@ from pyframe.codegen.lanes.program import (
     Load as LoadLanes,
     UnsupportedKernelError,
 )
-from pyframe.core.dtypes import dtype as DType, storage_dtype
+from pyframe.core.dtypes import bfloat16, dtype as DType, from_storage, storage_dtype, to_storage
 from pyframe.core.node import toposort
 from pyframe.graph.interpret import run_kernel
 from pyframe.graph.program import Kernel, Load, Param
@@ -146,13 +146,15 @@ def test_a_kernel_is_the_same_in_lanes(name: str, width: int, lazy: Any) -> None
     assert found
     for kernel in found:
         arrays, dtypes = memory(kernel)
-        want = [
-            a.astype(storage_dtype(d)).view(np.uint8) for a, d in zip(arrays, dtypes, strict=True)
-        ]
-        run_kernel(kernel, want, numbers(kernel, 4, storage_dtype))
+        want = [to_storage(a, d).view(np.uint8) for a, d in zip(arrays, dtypes, strict=True)]
+        run_kernel(
+            kernel,
+            want,
+            numbers(kernel, 4, lambda d: d.numpy if d is bfloat16 else storage_dtype(d)),
+        )
         got = by_lanes(kernel, arrays, lower(kernel, lambda types: width))
         for s in kernel.stores:
-            expected = want[s.binding].view(storage_dtype(s.dtype)).astype(s.dtype.numpy)
+            expected = from_storage(want[s.binding].view(storage_dtype(s.dtype)), s.dtype)
             np.testing.assert_allclose(
                 got[s.binding].astype(np.float64), expected.astype(np.float64), 2e-5, 2e-3
             )

@@ -15,7 +15,7 @@ import pyframe as pf
 from pyframe.codegen.wgsl import generate, printer, scalars
 from pyframe.core.dispatch import apply
 from pyframe.core.limits import Limits
-from pyframe.core.op import REGISTRY
+from pyframe.core.op import REGISTRY, const
 from pyframe.graph import scalar as s
 from pyframe.graph.interpret import evaluate
 from pyframe.graph.scalar import Scalar
@@ -227,6 +227,11 @@ MAPS: dict[str, Callable[[Any, Any], Any]] = {
     "repeated": lambda x, y: x.expand(3, 6, 12) * y,
     "bools and ints": lambda x, y: ((x > 0) & (y < 1)).int() * (x * 9).int() + (y > 2),
     "half": lambda x, y: x.half() * y.half(),
+    "bfloat16": lambda x, y: x.bfloat16() * y.bfloat16(),
+    "stored bfloat16": lambda x, y: pf.cat([x.bfloat16(), y.bfloat16()]) * 2,
+    "bytes": lambda x, y: pf.cat([(x * 50).to(pf.int8), (y * 50).to(pf.int8)]) + 1,
+    "two in a word": lambda x, y: pf.stack([(x * 50).to(pf.int16), (y * 9).to(pf.int16)]) - 1,
+    "stored bools": lambda x, y: ~pf.cat([x > 0, y > 0], 1),
     "several": lambda x, y: pf.stack([x + y, (x - y).sin()]).unbind()[1] + x,
     "padded": lambda x, y: pf.nn.functional.pad(x, (0, 4)) + 1,
     "numbered": lambda x, y: x + pf.arange(12, device=x.device),
@@ -243,12 +248,102 @@ def test_maps_of_fours(gpu: str, monkeypatch: pytest.MonkeyPatch, name: str) -> 
     rng = np.random.default_rng(0)
     x, y = [rng.standard_normal((6, 12)).astype(np.float32) for _ in "xy"]
     found = [MAPS[name](pf.tensor(x, device=d), pf.tensor(y, device=d)) for d in ("cpu", gpu)]
-    np.testing.assert_allclose(found[1].cpu().numpy(), found[0].numpy(), 2e-3, 1e-6)
+    np.testing.assert_allclose(found[1].cpu().float(), found[0].float(), 2e-3, 1e-6)
     z = pf.tensor(x, device=gpu)
     z.mul_(pf.tensor(y, device=gpu)).add_(1)
     np.testing.assert_allclose(z.cpu().numpy(), x * y + 1, 1e-6)
     generate.cache_clear()
     pf.device(gpu).executor.forget_programs()
+
+
+# --- several elements in a word
+
+PACKED = [pf.bfloat16, pf.int8, pf.uint8, pf.int16, pf.uint16, pf.bool]
+
+
+def packed(d: Any, device: str, *shape: int) -> Any:
+    x = np.random.default_rng(math.prod(shape)).integers(0, 100, shape)
+    return pf.tensor(x % 3 == 0 if d is pf.bool else x).to(d).to(device)
+
+
+def written(x: Any, y: Any) -> Any:
+    """Parts of `x` in place, from odd places on."""
+    flat = x.reshape(-1)[1:]
+    flat[::3] = y[0, 0]
+    flat[4:9].copy_(y[1, 2])
+    x[1:4, 1] = y[:3, 0]
+    x[-1] = y[5]
+    x.index_put_((pf.tensor([6, 2], device=x.device),), y[3:5])
+    return x
+
+
+SHARED: dict[str, Callable[[Any, Any], Any]] = {
+    "as they are": lambda x, y: x,
+    "a view at an odd place": lambda x, y: x[1:, 1:],
+    "a part at an odd place": lambda x, y: x.reshape(-1)[1:].clone()[2:],
+    "turned": lambda x, y: x.T.contiguous(),
+    "backwards": lambda x, y: x.flip(0, 1).contiguous(),
+    "joined": lambda x, y: pf.cat([x[1:], y, x[:1]]),
+    "padded": lambda x, y: pf.nn.functional.pad(x, (1, 2)),
+    "rows": lambda x, y: x[pf.tensor([5, 0, 5, 3], device=x.device)],
+    "columns": lambda x, y: x.gather(1, pf.tensor([[2, 0], [1, 1]], device=x.device)),
+    "windows": lambda x, y: x.unfold(0, 3, 2).contiguous(),
+    "reduced": lambda x, y: (x.amax(0), x.any(1), x.sum()),
+    "compared": lambda x, y: (x[:7] == y, pf.where(x[:7] == y, x[:7], y)),
+    "written to": lambda x, y: written(x.clone(), y),
+}
+
+
+@pytest.mark.parametrize("d", PACKED, ids=lambda d: d.name)
+@pytest.mark.parametrize("name", SHARED)
+def test_elements_that_share_words(gpu: str, name: str, d: Any) -> None:
+    """They are read and written one by one, wherever they lie."""
+    for rows in (7, 9):
+        found = [SHARED[name](packed(d, on, rows, 3), packed(d, on, 7, 3)) for on in ("cpu", gpu)]
+        want, got = [f if isinstance(f, tuple) else (f,) for f in found]
+        for a, b in zip(want, got, strict=True):
+            assert a.dtype is b.dtype
+            np.testing.assert_array_equal(b.cpu().float(), a.float())
+
+
+@pytest.mark.parametrize("d", PACKED, ids=lambda d: d.name)
+def test_what_packed_elements_take(gpu: str, d: Any) -> None:
+    """As many bytes as on the CPU: in memory, on the way there, and in what a kernel moves."""
+    x, stats = packed(d, "cpu", 4096, 4), pf.device(gpu).executor.stats
+    before = stats.bytes_uploaded
+    y = x.to(gpu)
+    assert stats.bytes_uploaded - before == x.nbytes == y.nbytes
+    assert y._storage.node.data.nbytes == x.nbytes
+    program, *_ = plan(pf.where(y == y[:1], y, y[0, 0]))
+    assert [program.slots[s].nbytes for s in program.outputs] == [x.nbytes]
+
+
+def test_numbers_that_are_none_stay_none(gpu: str) -> None:
+    """In bfloat16 too, whose half has none of a NaN's lower bits."""
+    bits = np.array([0x7F800001, 0xFF80FFFF, 0x7FC00000, 0x7F800000], np.uint32)
+    x = pf.tensor(bits.view(np.float32))
+    for y in (x.bfloat16().to(gpu), x.to(gpu).bfloat16()):
+        assert y.isnan().tolist() == [True, True, True, False]
+        assert y.cpu().isnan().tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("shape", [(8, 512), (3, 5)])
+def test_four_random_words_are_drawn_at_once(gpu: str, shape: tuple[int, ...]) -> None:
+    """Where a thread has four elements; the numbers are the same in any case."""
+    x = pf.rand(*shape, device=gpu, generator=pf.Generator(gpu).manual_seed(7))
+    want = pf.rand(*shape, generator=pf.Generator().manual_seed(7))
+    np.testing.assert_array_equal(x.cpu().numpy(), want.numpy())
+
+
+def test_how_often_random_words_are_drawn(lazy: Any) -> None:
+    """Once for four elements of a map, once for each where rows are not of fours."""
+    key = [const(n, pf.uint32, lazy) for n in (1, 2, 3)]
+    for shape, calls in (((8, 512), 1), ((3, 5), 0)):
+        bits = apply(REGISTRY["random_bits"], (*key,), (shape,))
+        (kernel,) = plan(value(lazy, *shape) * (bits > 99))[0].kernels
+        code = generate(kernel).code
+        assert code.count("= pf_philox_four(") == calls
+        assert ("= pf_philox_u32" in code) == (not calls)
 
 
 def test_which_maps_are_of_fours(lazy: Any) -> None:

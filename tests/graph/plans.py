@@ -8,7 +8,7 @@ import numpy as np
 
 from pyframe.backend.interpreter import HostBackend
 from pyframe.core import dispatch as _dispatch, dtypes as dt
-from pyframe.core.dtypes import storage_dtype
+from pyframe.core.dtypes import from_storage, storage_dtype, to_storage
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
 from pyframe.graph.program import INPUT, OUTPUT, Load, Program, Reduce, Slot
@@ -69,7 +69,7 @@ def run(
     executor = Executor(HostBackend())
     slots = places(program, executor)
     for n, slot in zip(inputs, slots, strict=False):
-        executor.write(slot, np.ascontiguousarray(n.data, storage_dtype(n.dtype)).tobytes())
+        executor.write(slot, to_storage(n.data, n.dtype).tobytes())
     values = [c.attrs[0] for c in constants]
     executor.run(program, slots, encode_params(program.params, values, program.param_bytes))
     arrays = []
@@ -77,7 +77,7 @@ def run(
     for slot, (t, n) in zip(program.outputs, computed, strict=True):
         raw = executor.read([(slots[slot], program.slots[slot].nbytes)])[0]
         flat = np.frombuffer(raw, storage_dtype(n.dtype))[: int(np.prod(n.shape))]
-        array = flat.reshape(n.shape)
+        array = from_storage(flat, n.dtype).reshape(n.shape)
         for op, attrs in t._view_chain:
             array = op.numpy(array, *attrs)
         arrays.append(array)

@@ -628,7 +628,7 @@ def test_bad_folders(page: Any, site: Site, watched: Tab) -> None:
         ("flipped", flip, "is not the file that was exported with program.json: its content is"),
         ("cut", cut, "it has 5 bytes, expected"),
         ("missing", lambda f: (f / "state.safetensors").unlink(), "the server says 404"),
-        ("newer", edit(version=99), "has format 99, and this player.js plays format 1"),
+        ("newer", edit(version=99), "has format 99, and this player.js plays format 2"),
         ("other", edit(format="x"), "is no program that pyframe exported"),
         ("text", lambda f: (f / "program.json").write_text("<html>"), "is no program that pyframe"),
         ("large", edit(needs=needs), "the feature flying, maxBufferSize of 1099511627776"),

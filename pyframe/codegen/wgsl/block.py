@@ -59,14 +59,17 @@ class Block:
         if isinstance(i, Valid):
             return self.position(i.index_map)[1] or "true"
         if isinstance(i, Apply):
-            types = tuple([dtype_of(self.nest.code[a]).compute or "f32" for a in i.args])
             if i.index is not None:
                 args = [*args, self.let(self.position(i.index)[0])]
-            meaning = scalars.computed(REGISTRY[i.op], types, i.dtype)
-            return scalars.text_of(meaning, args, self.let)
+            return scalars.text_of(self.meaning(i), args, self.let)
         assert isinstance(i, Reduce), i  # along axes of size 1: others are made by a loop
         combine: Any = REGISTRY[i.op].combine
         return "0" if combine.arg else args[0]
+
+    def meaning(self, i: Apply) -> Scalar:
+        """What an op is for operands of the types that it has here."""
+        types = tuple([dtype_of(self.nest.code[a]).compute or "f32" for a in i.args])
+        return scalars.computed(REGISTRY[i.op], types, i.dtype)
 
     def load(self, i: Load) -> str:
         """The text that reads an element, as the type that kernels compute with; 0 in padding."""
@@ -74,14 +77,16 @@ class Block:
         kind = i.dtype.compute or "f32"
         if valid:  # the index is 0 where invalid, so that nothing is read out of bounds
             at = f"select(0, {at}, {valid})"
-        text = loaded(f"b{i.binding}[{at}]", i.dtype)
+        text = loaded(element(i.binding, at, i.dtype), i.dtype)
         return f"select({scalars.literal(0, kind)}, {text}, {valid})" if valid else text
 
     def store(self, number: int) -> str:
         """The line of store `number`."""
         s = self.nest.stores[number]
-        value = stored(self.names[s.value], s.dtype)
-        return f"b{s.binding}[{self.position(s.index_map)[0]}] = {value};"
+        value, at = stored(self.names[s.value], s.dtype), self.position(s.index_map)[0]
+        if s.dtype.packed > 1:
+            return f"put{s.binding}({at}, {value});"
+        return f"b{s.binding}[{at}] = {value};"
 
     def position(self, index_map: IndexMap) -> tuple[str, str]:
         """(flat position in the buffer, condition of validity or '') of an index map."""
@@ -129,27 +134,89 @@ def _no_let(text: str) -> str:
 
 def _param(i: Param) -> str:
     word = f"params[{i.word // 4}][{i.word % 4}]"
-    kind = i.dtype.storage
-    if i.dtype.compute == "bool":
+    kind = i.dtype.compute
+    if kind == "bool":
         return f"{word} != 0u"
-    if kind == "f16":
+    if i.dtype.storage == "f16":
         return f"unpack2x16float({word}).x"
     return word if kind == "u32" else f"bitcast<{kind}>({word})"
 
 
+# --- elements in memory. Of a packed dtype several share a word, the first in the lowest bits.
+
+
+def element(binding: int, at: str, dtype: dt.dtype) -> str:
+    """The text that reads what `loaded` takes: an element, or bits with a packed one in the lowest
+    of them."""
+    return f"get{binding}({at})" if dtype.packed > 1 else f"b{binding}[{at}]"
+
+
 def loaded(text: str, dtype: dt.dtype) -> str:
     """What lies in memory as a value to compute with."""
-    kind = dtype.compute or "f32"
-    if kind == "bool":
-        return f"{text} != 0u"
-    return text if kind == dtype.storage else f"{kind}({text})"
+    kind, bits = dtype.compute or "f32", 32 // dtype.packed
+    if dtype.packed == 1:
+        return text if kind == dtype.storage else f"{kind}({text})"
+    if kind == "f32":
+        return f"bitcast<f32>(({text}) << 16u)"
+    if kind == "i32":
+        return f"bitcast<i32>(({text}) << {32 - bits}u) >> {32 - bits}u"
+    whole = f"({text}) & {(1 << bits) - 1}u"
+    return f"({whole}) != 0u" if kind == "bool" else whole
 
 
 def stored(value: str, dtype: dt.dtype) -> str:
-    """A computed value as it lies in memory."""
-    if dtype.compute == "bool":
+    """A computed value as it lies in memory, a packed one in the lowest bits of an u32."""
+    kind, bits = dtype.compute, 32 // dtype.packed
+    if dtype.packed == 1:
+        return value if kind == dtype.storage else f"{dtype.storage}({value})"
+    if kind == "f32":
+        return f"pf_bits_of_bfloat16({value})"
+    if kind == "bool":
         return f"select(0u, 1u, {value})"
-    return value if dtype.compute == dtype.storage else f"{dtype.storage}({value})"
+    return f"{value if kind == 'u32' else f'bitcast<u32>({value})'} & {(1 << bits) - 1}u"
+
+
+def fours(storage: str) -> str:
+    """The type that holds four elements beside each other in a buffer."""
+    words = -(-4 // dt.PACKED.get(storage, 1))
+    kind = "u32" if storage in dt.PACKED else storage
+    return kind if words == 1 else f"vec{words}<{kind}>"
+
+
+def loaded_four(text: str, dtype: dt.dtype) -> list[str]:
+    """Four elements that lie in `text`, a name, as values to compute with."""
+    each = dtype.packed
+    words = [f"{text}.{x}" for x in "xyzw"[: 4 // each]] if each < 4 else [text]
+    bits = 32 // each
+    parts = [w if each == 1 or not n else f"{w} >> {n * bits}u" for w in words for n in range(each)]
+    return [loaded(part, dtype) for part in parts]
+
+
+def stored_four(values: Sequence[str], dtype: dt.dtype) -> str:
+    """Four computed values as they lie in memory."""
+    each = dtype.packed
+    parts = [stored(v, dtype) for v in values]
+    if each > 1:
+        parts = [
+            f"({p})" + f" << {n % each * 32 // each}u" * (n % each > 0) for n, p in enumerate(parts)
+        ]
+        parts = [" | ".join(f"({p})" for p in parts[n : n + each]) for n in range(0, 4, each)]
+    return f"{fours(dtype.storage or 'f32')}({', '.join(parts)})"
+
+
+def packed_access(binding: int, storage: str, shared: bool) -> str:
+    """The functions that read and write an element of a buffer of packed ones, where several
+    threads may write to a word: `shared`. A thread turns those bits alone that become others."""
+    bits = 32 // dt.PACKED[storage]
+    shift, name = f"{bits}u * (u32(at) % {32 // bits}u)", f"b{binding}[at / {32 // bits}]"
+    word = f"atomicLoad(&{name})" if shared else name
+    text = f"fn get{binding}(at: i32) -> u32 {{ return {word} >> ({shift}); }}\n"
+    if shared:
+        text += (
+            f"fn put{binding}(at: i32, v: u32) {{\n  let old = get{binding}(at);\n"
+            f"  atomicXor(&{name}, ((old ^ v) & {(1 << bits) - 1}u) << ({shift}));\n}}\n"
+        )
+    return text
 
 
 def statements(nest: Nest, block: Block) -> None:

@@ -21,18 +21,21 @@ from pyframe.codegen.wgsl.block import (
     THREADS,
     Block,
     epilogue,
+    fours as fours_of,
     indented,
-    loaded,
+    loaded_four,
     operand,
+    packed_access,
     statements,
-    stored,
+    stored_four,
 )
 from pyframe.codegen.wgsl.reduction import reduction_kernel
+from pyframe.core.dtypes import PACKED
 from pyframe.core.limits import LEAST, Limits
 from pyframe.core.op import REGISTRY, Grid, KernelCall, in_a_line
 from pyframe.core.sizes import SymbolicSize, changes, is_symbolic
 from pyframe.graph.loops import Let, Nest, Write, nest as loops_of
-from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, operands
+from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, Valid, operands
 
 
 class Printed(NamedTuple):
@@ -68,7 +71,7 @@ def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
     if kernel.routine is not None:
         body, grid, fours = _routine(kernel, limits)
     else:
-        fours = set() if limits.alone else _fours(kernel, nest)
+        fours = _fours(kernel, nest, limits)
         body, grid = reduction_kernel(nest, limits) if len(nest.levels) > 1 else _map(nest, fours)
     sizes = tuple(scalars.printed.sizes)
     words = kernel.params + len(sizes)
@@ -84,7 +87,7 @@ def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
 def _naming_all(kernel: Kernel, body: str) -> str:
     """`body` with each binding in it: the automatic layout drops those that nothing names."""
     names = [f"b{b}" for b in range(kernel.bindings)] + ["params"] * bool(kernel.params)
-    named = set(re.findall(r"\b(?:b\d+|params)\b", body))
+    named = set(re.findall(r"\b(?:b\d+|params)\b", re.sub(r"\b(?:get|put)(\d+)", r"b\1", body)))
     unused = [n for n in names if n not in named]
     if not unused:
         return body
@@ -109,48 +112,64 @@ def label(kernel: Kernel) -> str:
 def _bindings(kernel: Kernel, words: int, fours: Collection[int]) -> str:
     """The declarations of the kernel's buffers, those of `fours` as vectors, and of so many words
     of scalars."""
-    kinds: dict[int, str] = {s.binding: s.dtype.storage or "f32" for s in kernel.stores}
+    written = {s.binding: s.dtype.storage or "f32" for s in kernel.stores}
+    kinds = written.copy()
     operands = kernel.routine.operands if kernel.routine else ()
     for code in (kernel.code, *[e.code for e in operands]):
         for i in code:
             if isinstance(i, Load):
                 kinds[i.binding] = i.dtype.storage or "f32"
-    kinds.update({b: f"vec4<{kinds[b]}>" for b in fours})
-    written = kernel.written
-    lines = [
-        f"@group(0) @binding({b}) var<storage, {'read_write' if b in written else 'read'}> b{b}: "
-        f"array<{kinds[b]}>;"
-        for b in range(kernel.bindings)
-    ]
+    lines, access = [], ""
+    for b in range(kernel.bindings):
+        kind, mode = kinds[b], "read_write" if b in written else "read"
+        if b in fours:
+            kind = fours_of(kind)
+        elif kind in PACKED:
+            access += packed_access(b, kind, b in written)
+            kind = "atomic<u32>" if b in written else "u32"
+        lines.append(f"@group(0) @binding({b}) var<storage, {mode}> b{b}: array<{kind}>;")
     if words:
         kind = f"array<vec4<u32>, {-(-words // 4)}>"
         lines.append(f"@group(0) @binding({kernel.bindings}) var<uniform> params: {kind};")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + access
 
 
-def _fours(kernel: Kernel, nest: Nest) -> set[int]:
+def _fours(kernel: Kernel, nest: Nest, limits: Limits) -> set[int]:
     """The bindings of a map that a thread reads and writes four elements of at once, as vectors:
     those whose neighbours lie side by side, begin at such places and are used in no other way.
     None where some are neither that nor the same for all four."""
     space = nest.space
     if len(nest.levels) > 1 or not space or is_symbolic(space) or space[-1] % 4:
         return set()
-    if nest.size(0) < FOURS or len(kernel.code) > MAX_FOURS:
+    numbered = [i for i in kernel.code if isinstance(i, Apply) and i.index is not None]
+    many = nest.size(0) >= FOURS and not limits.alone
+    if not (many or any(_four_of(i) for i in numbered)) or len(kernel.code) > MAX_FOURS:
         return set()
     apart: set[int] = set()
     together: set[int] = set()
     for i in (*kernel.code, *kernel.stores):
+        if isinstance(i, Param) or (isinstance(i, Apply) and i.index is None):
+            continue
+        where = i.index if isinstance(i, Apply) else getattr(i, "index_map", None)
+        if where is None or isinstance(i, Valid) or len(where) > 1 or where[0].mask is not None:
+            return set()
+        (v,) = where
+        whole = v.strides[-1] == 1 and not any(n % 4 for n in (v.offset, *v.strides[:-1]))
+        if not whole and (v.strides[-1] or not isinstance(i, Load)):
+            return set()
         if isinstance(i, (Load, Store)):
-            v, *more = i.index_map
-            if more or v.mask is not None or i.dtype.storage == "c64":
-                return set()
-            whole = v.strides[-1] == 1 and not any(n % 4 for n in (v.offset, *v.strides[:-1]))
-            if not whole and (v.strides[-1] or isinstance(i, Store)):
+            if i.dtype.storage == "c64":
                 return set()
             (together if whole else apart).add(i.binding)
-        elif not isinstance(i, (Param, Apply)) or (isinstance(i, Apply) and i.index is not None):
-            return set()
     return set() if apart & together else together
+
+
+def _four_of(i: Apply) -> str:
+    """The function that gives four neighbouring results of an op that takes the index, from a
+    multiple of four on, or ''."""
+    meaning = scalars.computed(REGISTRY[i.op], ("u32",) * len(i.args), i.dtype)
+    name = f"pf_{meaning.value}_four"
+    return name if meaning.op == "call" and name in library.functions() else ""
 
 
 def _map_of_fours(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
@@ -164,17 +183,28 @@ def _map_of_fours(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
     for st in nest.body:
         if isinstance(st, Write):
             s = nest.stores[st.store]
-            values = [stored(lane.names[s.value], s.dtype) for lane in lanes]
+            four = stored_four([lane.names[s.value] for lane in lanes], s.dtype)
             at = first.position(s.index_map)[0]
-            kind = f"vec4<{s.dtype.storage}>"
-            first.lines.append(f"b{s.binding}[({at}) >> 2u] = {kind}({', '.join(values)});")
+            first.lines.append(f"b{s.binding}[({at}) >> 2u] = {four};")
             continue
         assert isinstance(st, Let)
         i = nest.code[st.value]
         if isinstance(i, Load) and i.binding in fours:
             v = first.let(f"b{i.binding}[({first.position(i.index_map)[0]}) >> 2u]")
-            for lane, part in zip(lanes, "xyzw", strict=True):
-                lane.names[st.value] = lane.let(loaded(f"{v}.{part}", i.dtype))
+            for lane, value in zip(lanes, loaded_four(v, i.dtype), strict=True):
+                lane.names[st.value] = lane.let(value)
+        elif isinstance(i, Apply) and i.index is not None:
+            at = first.let(first.position(i.index)[0])
+            if alike.issuperset(i.args) and (function := _four_of(i)):
+                args = [first.names[a] for a in i.args]
+                v = first.let(f"{function}({', '.join([*args, at])})")
+                for lane, part in zip(lanes, "xyzw", strict=True):
+                    lane.names[st.value] = f"{v}.{part}"
+            else:
+                for n, lane in enumerate(lanes):
+                    args = [*[lane.names[a] for a in i.args], f"({at} + {n})"]
+                    text = scalars.text_of(first.meaning(i), args, lane.let)
+                    lane.names[st.value] = lane.let(text)
         elif alike.issuperset(operands(i)):
             alike.add(st.value)
             first.compute(st)

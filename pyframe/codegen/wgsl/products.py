@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pyframe.codegen.wgsl import library, scalars
-from pyframe.codegen.wgsl.block import Block, epilogue, indented, operand
+from pyframe.codegen.wgsl.block import Block, epilogue, indented, loaded_four, operand
 from pyframe.core.limits import Limits
 from pyframe.core.op import Grid, KernelCall, in_a_line
 from pyframe.core.sizes import changes, divides, number, usual
@@ -613,7 +613,7 @@ def _layouts(kernel: Kernel, v: Variant) -> list[Operand]:
     return found
 
 
-VECTORS = (("f32", "f32"), ("f16", "f32"), ("i32", "i32"), ("u32", "u32"))  # memory, register
+VECTORS = ("f32", "i32", "u32")  # types in registers
 
 
 def _layout(name: str, e: Expr) -> Operand:
@@ -636,7 +636,7 @@ def _layout(name: str, e: Expr) -> Operand:
     four = (
         len(loads) == len(plain) == 1
         and valid is None
-        and (main.dtype.storage, main.dtype.compute) in VECTORS
+        and main.dtype.compute in VECTORS
         and not any(isinstance(i, (Valid, Apply)) and index_map_of(i) for i in e.code)
         and divides(4, e.shape[along])
         and all(_stays(x, along) and divides(4, _factor(x)) for x in others)
@@ -680,7 +680,9 @@ def _load4(name: str, e: Expr) -> str:
     main, kind = _load_of(e), e.dtype.compute
     block, each = Block(nest), Block(nest)
     at = block.position(main.index_map)[0]
-    block.lines.append(f"let v = vec4<{main.dtype.compute}>(b{main.binding}[({at}) / 4]);")
+    block.lines.append(f"let w = b{main.binding}[({at}) / 4];")
+    four = ", ".join(loaded_four("w", main.dtype))
+    block.lines.append(f"let v = vec4<{main.dtype.compute}>({four});")
     text, value = "", "v"
     if len(e.code) > 1:
         for k, i in enumerate(e.code):
