@@ -76,15 +76,15 @@ _METHODS: dict[str, Any] = {
     "__reduce_ex__": copying.reduce_ex,
     "__copy__": copying.shallow_copy,
     "__deepcopy__": copying.deep_copy,
+    "share_memory_": copying.share_memory_,
+    "is_shared": copying.is_shared,
     # names that PyTorch's code asks for
     **{
         f"is_{what}": _false(what)
         for what in "sparse sparse_csr quantized meta mkldnn mps xpu nested".split()
     },
     "pin_memory": _PINNED,
-    "share_memory_": _PINNED,
     "is_pinned": _NOT_PINNED,
-    "is_shared": _NOT_PINNED,
 }
 for _name, _method in _METHODS.items():
     setattr(Tensor, _name, _method)

@@ -33,7 +33,7 @@ LAYERS = [
     random fft linalg special func
     distributed
     io utils nn optim data distributions metrics vision tools masked signal
-    amp gpu profiler plot
+    amp gpu profiler plot multiprocessing
     train
     web serve torch cli __main__""".splitlines()
 ]

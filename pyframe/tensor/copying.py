@@ -23,10 +23,10 @@ def _rebuild(
         source = upload(array, Device(device), dtype)
     else:
         source = from_host(array, dtype).to(Device(device))
-    return _handle(kind, source, needs_grad)
+    return handle(kind, source, needs_grad)
 
 
-def _handle(kind: Any, source: Tensor, needs_grad: bool) -> Tensor:
+def handle(kind: Any, source: Tensor, needs_grad: bool) -> Tensor:
     """A leaf of a class, another handle on the memory of `source`."""
     out: Tensor = Tensor.__new__(kind)
     out._node, out._storage, out._needs_grad = source._node, source._storage, needs_grad
@@ -43,7 +43,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> Any:
 
 def shallow_copy(self: Tensor) -> Tensor:
     """A leaf of the same memory."""
-    out = _handle(type(self), self._alias(), self.requires_grad)
+    out = handle(type(self), self._alias(), self.requires_grad)
     out.__dict__.update(self.__dict__)
     return out
 
@@ -64,7 +64,7 @@ def deep_copy(self: Tensor, memo: dict[int, Any]) -> Tensor:
             whole = Tensor.__new__(Tensor)
             whole._node, whole._storage = storage.node, storage
             source = memo[id(storage)] = whole.clone()
-        out = _handle(type(self), cut(source, self._view_chain), self._needs_grad)
+        out = handle(type(self), cut(source, self._view_chain), self._needs_grad)
     memo[id(self)] = out
     if self.grad is not None:
         out.grad = self.grad.__deepcopy__(memo)
@@ -85,3 +85,23 @@ def own_storage(x: Tensor) -> Tensor:
     out._viewed_writes = 0
     out._pending()
     return out
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the memory to where processes that get this tensor see it too, with its views. Does
+    nothing if it lies there. RuntimeError on a GPU."""
+    from pyframe.tensor.sharing import share
+
+    if not is_shared(self):
+        share([self])
+    return self
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory is one that processes share: see `share_memory_`."""
+    from mmap import mmap
+
+    array: object = None if self.device.always_lazy else self._storage.node.data
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(getattr(array, "obj", array), mmap)

@@ -34,7 +34,7 @@ class UntypedStorage:
         if array is None:
             node = self._storage.node
             return int(np.prod(node.shape, dtype=np.int64)) * node.dtype.itemsize
-        low, high = _bounds(array)
+        low, high = bounds(array)
         return (high - low) // array.itemsize * self._storage.node.dtype.itemsize
 
     size = nbytes
@@ -49,7 +49,7 @@ class UntypedStorage:
     def data_ptr(self) -> int:
         """The address of the first byte; on the GPU a number that only tells storages apart."""
         array = self._array()
-        return id(self._storage) if array is None else _bounds(array)[0]
+        return id(self._storage) if array is None else bounds(array)[0]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and other._storage is self._storage
@@ -68,7 +68,7 @@ class UntypedStorage:
         return list(np.ascontiguousarray(array).tobytes())
 
 
-def _bounds(array: np.ndarray) -> tuple[int, int]:
+def bounds(array: np.ndarray) -> tuple[int, int]:
     """The addresses of the first byte of an array's elements and after the last."""
     low = high = array.ctypes.data
     if array.size == 0:

@@ -106,9 +106,7 @@ def written_later(self: Tensor, value: Tensor) -> bool:
 
 def _is_alone(x: Tensor) -> bool:
     """Whether nobody but this tensor of the CPU sees its memory."""
-    return (
-        not x._view_chain and not is_exposed(x._storage) and sys.getrefcount(x._storage) == _ALONE
-    )
+    return not x._view_chain and not is_exposed(x._storage) and sys.getrefcount(x._storage) == ALONE
 
 
 def may_write_later(x: Tensor) -> bool:
@@ -246,7 +244,7 @@ def become_view(self: Tensor, see: Callable[[], Tensor]) -> Tensor:
 
 
 _one = slice(object())  # what only one holds
-_ALONE = sys.getrefcount(_one.stop)  # as it is counted in `_is_alone`
+ALONE = sys.getrefcount(_one.stop)  # as it is counted in `_is_alone`
 
 
 # --- what is refused

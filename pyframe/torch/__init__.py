@@ -31,7 +31,7 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch.amp": ("pyframe.amp",),
     "torch.autograd": ("pyframe.torch.autograd", "pyframe.autograd"),
     "torch.cuda.amp": ("pyframe.torch.amp",),
-    "torch.multiprocessing": ("pyframe.torch.processes", "multiprocessing"),
+    "torch.multiprocessing": ("pyframe.multiprocessing", "multiprocessing"),
     "torch.distributed.optim": ("pyframe.optim.zero",),
     "torch.jit.annotations": ("typing",),
     "torch.serialization": ("pyframe.io.pt",),

@@ -214,6 +214,23 @@ def test_loaders_in_the_page(python_page: PythonPage) -> None:
     assert page[2] is None
 
 
+def test_a_page_starts_no_processes(python_page: PythonPage) -> None:
+    out = python_page.run("""
+import pyframe.multiprocessing as mp, pyframe as pf
+said = []
+for start in (
+    mp.Process(target=print).start, lambda: mp.spawn(print), pf.ones(2).share_memory_,
+):
+    try:
+        start()
+    except RuntimeError as error:
+        said.append(str(error).partition(";")[0])
+said
+""")
+    assert out[0] == out[1] == "multiprocessing: a page has no processes to start"
+    assert out[2].startswith("share_memory_: tensors can't share memory between processes on")
+
+
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_same_start_in_the_page(python_page: PythonPage, device: str) -> None:
     """The page starts from the same bits as a program here, and loses as much in its steps."""

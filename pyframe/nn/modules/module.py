@@ -1086,7 +1086,11 @@ class Module:
 
     def share_memory(self) -> Self:
         """As Tensor.share_memory_, of all tensors."""
-        return self._apply(lambda x: x.share_memory_())
+        from pyframe.tensor.sharing import share
+
+        own = [*self.parameters(), *self.buffers()]
+        share([y for x in own for y in (x, x.grad) if y is not None])
+        return self
 
     # --- hooks
 

@@ -1,0 +1,266 @@
+"""Tensors in memory that processes share: what each of them writes the others see, and it goes with
+the last of them."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing as python
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pyframe as pf
+import pyframe.multiprocessing as mp
+from pyframe import nn, optim
+from pyframe.tensor.sharing import segment_of
+
+PROGRAM = str(Path(__file__).parent / "programs" / "shared.py")
+
+
+def printed(*args: str) -> str:
+    ran = subprocess.run(
+        [sys.executable, *args], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_a_program_for_pytorch_runs_as_it_is() -> None:
+    theirs = printed(PROGRAM, "fork")
+    assert printed("-m", "pyframe.torch", PROGRAM, "fork") == theirs
+    # what a process is started with moves to shared memory where it is pickled for that
+    for before, after in (("[1., 1., 1.], dtype", "[2., 2., 2.], dtype"), ("r(7)", "r(14)")):
+        theirs = theirs.replace(before, after)
+    assert theirs.startswith(found := printed("-m", "pyframe.torch", PROGRAM, "spawn"))
+    assert found
+
+
+def in_another(fn: Callable[..., Any], *args: Any) -> None:
+    """Call a function in another process."""
+    process = python.get_context("fork").Process(target=fn, args=args)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+
+def through_a_pipe(x: Any) -> Any:
+    one, other = python.get_context("fork").Pipe()
+    one.send(x)
+    return other.recv()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    yield
+    assert not mp.active_children()
+
+
+N = 300  # rows and columns of what eager ops record
+
+
+def add_late(x: pf.Tensor) -> None:
+    with pf.no_grad():
+        x += 1
+        x.mul_(2)
+
+
+def write_parts(x: pf.Tensor) -> None:
+    x[3:5] = 7
+    x.T[1].zero_()
+    x[x > 100] = -1
+    x.view(-1)[-1] = 3
+    x.data.add_(0.5)
+
+
+def replay(x: pf.Tensor) -> None:
+    step = pf.compile(lambda: x.mul_(3).add_(1))
+    for _ in range(3):
+        step()
+
+
+def by_numpy(x: pf.Tensor) -> None:
+    x.numpy()[2] = 5
+
+
+@pytest.mark.parametrize("write", [add_late, write_parts, replay, by_numpy])
+@pytest.mark.parametrize("n", [3, N])
+def test_a_write_in_another_process_is_seen(write: Callable[[pf.Tensor], None], n: int) -> None:
+    start = pf.arange(float(n * n + 2 * n)).reshape(n + 2, n)
+    mine, theirs, alone = start.clone(), start.clone().share_memory_(), start.clone()
+    total = theirs.sum()  # recorded, of what is there before
+    write(mine)
+    in_another(write, theirs)
+    in_another(write, alone)
+    assert theirs.tolist() == mine.tolist() != alone.tolist() == start.tolist()
+    assert total.item() == start.sum().item()
+
+
+def test_all_that_shows_a_memory_moves_with_it() -> None:
+    x = pf.ones(N, N)
+    x += 1  # recorded
+    turned, part, alias = x.T, x[2, 3:], x.detach()
+    weight = nn.Parameter(x)
+    late = x * 2  # reads it later
+    picked = turned[::2]
+    assert part.share_memory_() is part
+    assert all(y.is_shared() for y in (x, turned, part, alias, weight, picked))
+    x.fill_(4)
+    shown = (turned[5, 7], part[0], alias[9, 9], weight[1, 2], picked[1, 1], picked.sum() / N / N)
+    assert [y.item() for y in shown] == [4, 4, 4, 4, 4, 2]
+    assert late.sum().item() == 4 * N * N
+    assert not late.is_shared()
+    assert pf.zeros(0, 3).share_memory_().is_shared()
+    before = segment_of(x._storage.node.data)
+    assert segment_of(alias.share_memory_()._storage.node.data) is before
+
+
+def test_a_step_that_was_captured_before_goes_on_in_shared_memory() -> None:
+    net = nn.Linear(3, 1)
+    optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    @pf.compile
+    def step(x: pf.Tensor) -> pf.Tensor:
+        optimizer.zero_grad()
+        loss = net(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = pf.ones(2, 3)
+    for _ in range(3):
+        step(x)
+    net.share_memory()
+    start = [p.tolist() for p in net.parameters()]
+
+    def run() -> None:
+        for _ in range(3):
+            step(x)
+
+    in_another(run)
+    assert [p.tolist() for p in net.parameters()] != start
+    in_another(lambda: [net.weight.data.fill_(0.25), net.bias.data.zero_()])
+    assert step(x).item() == pytest.approx(2 * 0.75**2)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_optimizer_in_another_process(name: str, compiled: bool) -> None:
+    pf.manual_seed(0)
+    net = nn.Linear(N, N).share_memory()
+    twin = nn.Linear(N, N)
+    twin.load_state_dict(net.state_dict())
+    x = pf.randn(8, N)
+
+    def train(net: nn.Module) -> None:
+        optimizer = getattr(optim, name)(net.parameters(), lr=0.01)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            net(x).square().mean().backward()
+            optimizer.step()
+
+        step = pf.compile(step) if compiled else step
+        for _ in range(4):
+            step()
+
+    train(twin)
+    in_another(train, net)
+    for p, q in zip(net.parameters(), twin.parameters(), strict=True):
+        assert (p - q).abs().max().item() < 1e-6
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16", "complex64", "int8", "bool"])
+def test_dtypes_and_shapes_through_a_pipe(dtype: str) -> None:
+    base = pf.arange(24).reshape(2, 3, 4).to(getattr(pf, dtype))
+    for x in (base, base[1, 1, 1], base.permute(2, 0, 1), base[:, ::2], base[:, 3:]):
+        y = through_a_pipe(x)
+        assert (y.dtype, y.shape, y.stride()) == (x.dtype, x.shape, x.stride())
+        assert y.is_shared()
+        assert y.tolist() == x.tolist()
+        y.zero_()
+        assert not x.any()
+
+
+def test_a_gpus_tensor_goes_through_the_hosts_memory(gpu: str) -> None:
+    x = nn.Parameter(pf.ones(5, device=gpu))
+    y = through_a_pipe(x)
+    assert (y.device, type(y), y.requires_grad, y.tolist()) == (
+        x.device,
+        nn.Parameter,
+        True,
+        [1] * 5,
+    )
+    y.data.zero_()
+    assert x.sum().item() == 5
+    with pytest.raises(RuntimeError, match=r"belongs to one process; share x.cpu\(\)"):
+        x.share_memory_()
+    with pytest.raises(RuntimeError, match="belongs to one process"):
+        nn.Linear(2, 2).to(gpu).share_memory()
+
+
+def test_a_modules_tensors_share_one_file() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    net = nn.Sequential(*[nn.Linear(3, 3) for _ in range(50)]).share_memory()
+    assert len(os.listdir("/proc/self/fd")) - before <= 2
+    segments = {id(segment_of(p._storage.node.data)) for p in net.parameters()}
+    assert len(segments) == 1
+
+
+def files() -> int:
+    """How many shared files this process has open or mapped."""
+    mapped = Path("/proc/self/maps").read_text().count("pyframe-shared")
+    opened = [os.readlink(f.path) for f in os.scandir("/proc/self/fd") if f.is_symlink()]
+    return mapped + sum("pyframe-shared" in name for name in opened)
+
+
+def give_and_wait(x: pf.Tensor, conn: Any) -> None:
+    conn.send((pf.full((1000,), 3.0), x))
+    signal.pause()
+
+
+def test_memory_goes_with_its_last_user_also_after_a_kill() -> None:
+    if not Path("/proc/self/maps").exists():
+        pytest.skip("needs Linux's /proc")
+    gc.collect()
+    before = files()
+    x = pf.zeros(1000).share_memory_()
+    one, other = mp.get_context("fork").Pipe()
+    process = mp.get_context("fork").Process(target=give_and_wait, args=(x, other))
+    process.start()
+    made, same = one.recv()
+    assert same.data_ptr() == x.data_ptr()
+    other.close()
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    made += 1  # its maker is gone
+    assert made.sum().item() == 4000
+    assert files() > before
+    del made, same, x
+    assert files() == before
+
+
+def test_a_tensor_whose_sender_has_ended_is_an_error_that_says_so() -> None:
+    queue = mp.get_context("fork").SimpleQueue()
+    in_another(lambda: queue.put(pf.ones(3)))
+    with pytest.raises(RuntimeError, match="the process that sent this tensor has ended before"):
+        queue.get()
+
+
+def test_processes_inherit_what_is_recorded_and_compiled() -> None:
+    x, y = pf.ones(N, N), pf.zeros(1).share_memory_()
+    step = pf.compile(lambda x: (x @ x).sum())
+    for _ in range(3):
+        step(x)
+    late = x.add(1).mul(2)
+
+    def read() -> None:
+        y[0] = (late + step(x) * 0).sum() + step(pf.ones(N, N)) - N**3
+
+    in_another(read)
+    assert y.item() == late.sum().item() == 4 * N * N
