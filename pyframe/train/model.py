@@ -537,13 +537,15 @@ class Model:
         )  # fmt: skip
         classes = check.class_weight(class_weight)
         self._safe = safe = Recovery(self, self._safe)
+        processes = _shared(self.net)
         if device is not None:
-            await safe.move(self, pf.device(device))
+            named = pf.device if processes is None else processes.device
+            await safe.move(self, named(device))
         precision = self._precision(mixed_precision)
         options = StepOptions(
             clip_norm, clip_value, accumulate, precision,
             None if classes is None else tuple(classes.tolist()),
-            tuple(w for w in watchers if _looks_at_gradients(w)), _shared(self.net),
+            tuple(w for w in watchers if _looks_at_gradients(w)), processes,
         )  # fmt: skip
         check.one_device("fit", self.net)
         loop = FitLoop(

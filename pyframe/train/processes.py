@@ -8,13 +8,15 @@ process's; whether to stop is decided by all.
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 import pyframe as pf
+from pyframe.core.devices import GPU_ALIASES
 from pyframe.nn.parameter import is_lazy
 from pyframe.train import data
 from pyframe.train.recovery import generators
@@ -46,6 +48,24 @@ class Processes:
         return type(other) is Processes
 
     __hash__ = object.__hash__
+
+    def device(self, wanted: Any) -> pf.device:
+        """The device that is meant; 'gpu' is another GPU for each process of a machine, unless the
+        program has said which."""
+        if str(wanted) in ("auto", *GPU_ALIASES) and not pf.gpu.current_device():
+            count = pf.gpu.device_count()
+            if count > 1:
+                pf.gpu.set_device(self.dist.get_node_local_rank() % count)
+        return pf.device(wanted)
+
+    @contextlib.contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Within it each process draws other numbers on its device: masks for rows of its own."""
+        pf.default_generator.apart = self.rank
+        try:
+            yield
+        finally:
+            pf.default_generator.apart = 0
 
     def rows(self, size: int, rank: int | None = None) -> range:
         """Which rows of a batch are this process's, or another's."""

@@ -80,10 +80,12 @@ class Steps:
         this one's loss, `first` begins it, and `scale`, which its last one has, ends it. `whole`
         is how many samples a batch has of which this is one process's part (see Processes)."""
         model, count = self.model, data.count("fit", batch)
-        if whole and self.options.processes is not None:
-            part = count * self.options.processes.size / whole
+        processes = self.options.processes
+        if whole and processes is not None:
+            part = count * processes.size / whole
             share = share if part == 1 else part * (1.0 if share is None else share)
-        with model._within(self, share, scale, whole), self._cast():
+        apart = contextlib.nullcontext() if processes is None else processes.drawing()
+        with apart, model._within(self, share, scale, whole), self._cast():
             if first:
                 for optimizer in model.optimizers:
                     optimizer.zero_grad()

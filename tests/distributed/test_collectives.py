@@ -1,4 +1,4 @@
-"""pyframe.distributed: collectives against NumPy in jobs of up to four processes, and how jobs end
+"""pyframe.distributed: collectives against NumPy in jobs of up to five processes, and how jobs end
 in which something goes wrong."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyframe import distributed as dist
 from tests.distributed.jobs import done, job, mpiexec
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5])
 def test_collectives_are_numpys(n: int) -> None:
     text = done(n, "collectives.py")  # whose lines may mix
     assert all(f"rank {r} of {n or 1} is done" in text for r in range(n or 1))

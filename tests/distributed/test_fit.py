@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pyframe as pf
+from pyframe import distributed as dist
+from pyframe.train.processes import Processes
 from tests.distributed.jobs import done, job, mpiexec
 
 
@@ -60,6 +63,58 @@ def test_a_job_that_was_killed_goes_on_with_the_same_bits(tmp_path: Path) -> Non
     epochs, rest = told(2, str(tmp_path / "b"), "5", "compiled", "no")
     assert epochs == 3  # the third was not written down before the kill
     assert [one["bits"] for one in rest] == [one["bits"] for one in whole]
+
+
+DROPS = """
+import sys
+import pyframe as pf
+from pyframe import nn, optim
+
+class Differs(pf.metrics.Metric):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", pf.zeros(()))
+
+    def update(self, output, target):  # rows of one input, of both processes
+        half = len(output) // 2
+        self.total += (output[:half] - output[half:]).abs().sum()
+
+    def compute(self):
+        return self.total
+
+pf.manual_seed(0)
+net = nn.Sequential(nn.Dropout(), nn.Linear(6, 2))
+model = pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1), {"differ": Differs()})
+history = model.fit(
+    (pf.ones(32, 6), pf.zeros(32, 2)), epochs=2, batch_size=8, device="cpu", verbose=0,
+    compile=sys.argv[1] == "compiled",
+)
+assert min(history["differ"]) > 1, history["differ"]
+print("differ")
+"""
+
+
+@pytest.mark.parametrize("how", ["compiled", "eager"])
+def test_processes_drop_values_of_their_own(how: str) -> None:
+    assert done(2, DROPS, how).count("differ") == 2
+
+
+def test_each_process_of_a_machine_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[int] = []
+    monkeypatch.setattr(pf.gpu, "device_count", lambda: 2)
+    monkeypatch.setattr(pf.gpu, "set_device", chosen.append)
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    dist.init_process_group()
+    try:
+        job = Processes()
+        assert job.device("cpu") is pf.device("cpu")
+        assert chosen == []
+        job.device("gpu")
+        monkeypatch.setattr(pf.gpu, "current_device", lambda: 1)  # by the program
+        job.device("gpu")
+        assert chosen == [1]
+    finally:
+        dist.destroy_process_group()
 
 
 def test_the_command_line_starts_processes() -> None:

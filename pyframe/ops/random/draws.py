@@ -50,6 +50,8 @@ _device.gone.append(lambda d: [g._states.pop(d, None) for g in list(_alive)])
 class Generator:
     """A seeded stream of random numbers, with one counter per device."""
 
+    apart = 0  # what the keys of devices' draws differ by in processes that draw alike else
+
     def __init__(self, device: Any = "cpu") -> None:
         self.device = Device(device)
         self._states: dict[Device, Tensor] = {}
@@ -140,12 +142,12 @@ class Generator:
         if computes_now(device):  # the same, without an op for each step
             unlike()
             words = state._node.data
-            bits = mathfn.philox_bits(words[0], words[1], words[2], shape)
+            bits = mathfn.philox_bits(words[0] ^ self.apart, words[1], words[2], shape)
             words[2] += 1
             state._wrote()
             return _dispatch.new(Node(None, (), (), shape, dt.uint32, device, bits))
         with no_grad():
-            words = [mv.select(state, 0, i) for i in range(3)]
+            words = [mv.select(self._own(state), 0, i) for i in range(3)]
             out = apply(el.random_bits_op, tuple(words), (shape,))
             self._next(state)
         return out
@@ -154,9 +156,15 @@ class Generator:
         """uint32 (3,): what the next `bits` would be made of, for a kernel that makes them."""
         with _alone(), no_grad():
             state = self._state(device)
-            out = state.clone()
+            out = self._own(state).clone()
             self._next(state)
         return out
+
+    def _own(self, state: Tensor) -> Tensor:
+        """The state with the key of this process."""
+        if not self.apart:
+            return state
+        return state ^ el.eq(el.iota((3,), state.device), 0).to(dt.uint32) * self.apart
 
     def _next(self, state: Tensor) -> None:
         step = el.eq(el.iota((3,), state.device), 2).to(dt.uint32)
