@@ -10,7 +10,7 @@ from pyframe.autograd import methods as autograd
 from pyframe.ops.api.public import as_public
 from pyframe.ops.math.operators import OPERATORS, PROPERTIES
 from pyframe.ops.shape import conversion
-from pyframe.tensor import Tensor, copying, memory_format, reading, storage
+from pyframe.tensor import Tensor, copying, interchange, memory_format, storage
 
 
 def _false(what: str) -> property:
@@ -70,8 +70,8 @@ _METHODS: dict[str, Any] = {
     "is_set_to": storage.is_set_to,
     "dim_order": memory_format.dim_order,
     "layout": property(memory_format.layout_of),
-    "__dlpack__": reading.to_dlpack,
-    "__dlpack_device__": reading.dlpack_device,
+    "__dlpack__": interchange.to_dlpack,
+    "__dlpack_device__": interchange.dlpack_device,
     # copies and pickles
     "__reduce_ex__": copying.reduce_ex,
     "__copy__": copying.shallow_copy,

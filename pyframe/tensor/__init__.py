@@ -3,16 +3,18 @@
 from pyframe.core.node import Size as Size
 from pyframe.tensor.construction import (
     as_tensor as as_tensor,
-    asarray as asarray,
-    from_dlpack as from_dlpack,
     from_host as from_host,
     from_numpy as from_numpy,
-    frombuffer as frombuffer,
     read_again as read_again,
     tensor as tensor,
     upload as upload,
 )
 from pyframe.tensor.copying import _rebuild as _rebuild, own_storage as own_storage
+from pyframe.tensor.interchange import (
+    asarray as asarray,
+    from_dlpack as from_dlpack,
+    frombuffer as frombuffer,
+)
 from pyframe.tensor.reading import (
     gather as gather,
     gather_async as gather_async,

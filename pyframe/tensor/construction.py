@@ -1,4 +1,4 @@
-"""Tensors made from what Python, NumPy and other libraries hold, copied or in the same memory."""
+"""Tensors made from what Python and NumPy hold, copied or in the same memory."""
 
 from __future__ import annotations
 
@@ -176,59 +176,3 @@ def upload(array: np.ndarray, target: Device, d: dt.dtype | None = None) -> Tens
     if mode.capture is not None:
         mode.capture.made(out)
     return out
-
-
-# --- other libraries' memory
-
-
-def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A CPU tensor that shares memory with any array of the DLPack protocol."""
-    return from_numpy(np.from_dlpack(ext_tensor))
-
-
-def frombuffer(
-    buffer: Any, *, dtype: dt.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
-) -> Tensor:
-    """A 1-d CPU tensor that shares memory with a Python buffer; offset is in bytes."""
-    size = memoryview(buffer).nbytes
-    if not size:
-        raise ValueError(f"frombuffer: both buffer length ({size}) and count must not be 0")
-    if not 0 <= offset < size:
-        raise ValueError(f"frombuffer: offset ({offset}) must be within the buffer of {size} bytes")
-    if dtype.narrow is not None:
-        raise TypeError(f"frombuffer: NumPy has no {dtype.name}; read int16 and convert")
-    left = (size - offset) // dtype.itemsize
-    if count > left or (count < 0 and (size - offset) % dtype.itemsize):
-        raise ValueError(
-            f"frombuffer: {count if count > 0 else 'all'} elements of {dtype.itemsize} bytes don't "
-            f"fit {size - offset} bytes"
-        )
-    out = from_numpy(np.frombuffer(buffer, dtype.numpy, count, offset))
-    return out.requires_grad_(requires_grad)
-
-
-def asarray(
-    obj: Any, *, dtype: dt.dtype | None = None, device: Any = None, copy: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """A tensor of a tensor, an array, a buffer or numbers, sharing memory where nothing changes
-    unless `copy`; ValueError where `copy=False` can't hold."""
-    if isinstance(obj, Tensor):
-        out = obj.detach()
-    elif isinstance(obj, (np.ndarray, np.generic)):
-        out = from_numpy(np.asarray(obj))
-    elif hasattr(obj, "__dlpack__"):
-        out = from_dlpack(obj)
-    elif isinstance(obj, (bytes, bytearray, memoryview)):
-        out = frombuffer(obj, dtype=dtype or dt.get_default_dtype())
-    else:
-        if copy is False:
-            raise ValueError("asarray: can't alias an arbitrary sequence; copy=None copies it")
-        return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
-    source = out
-    out = out.to(device if device is not None else out.device, dtype or out.dtype)
-    if copy and out._storage is source._storage:
-        out = out.clone()
-    if copy is False and out._storage is not source._storage:
-        raise ValueError("asarray: can't alias with another device or dtype; copy=None copies it")
-    return out.detach().requires_grad_(requires_grad)

@@ -1,4 +1,4 @@
-"""The values of tensors, of several with one wait for the device; and DLPack."""
+"""The values of tensors, of several with one wait for the device."""
 
 from __future__ import annotations
 
@@ -90,20 +90,3 @@ def _lazy(tensors: Sequence[Tensor]) -> list[Tensor]:
         if mode.capture is not None:
             mode.capture.read(t)
     return lazy
-
-
-def dlpack_device(self: Tensor) -> tuple[int, int]:
-    """Where the memory of `to_dlpack` lies: on the CPU."""
-    return 1, 0
-
-
-def to_dlpack(self: Tensor, **kwargs: Any) -> Any:
-    """The DLPack capsule of a CPU tensor (for NumPy, CuPy, JAX, PyTorch …)."""
-    if self.requires_grad:
-        raise BufferError(
-            "Can't export tensors that require gradient, use tensor.detach() beforehand"
-        )
-    if self.is_cuda:
-        raise BufferError(f"DLPack: device '{self.device}' is not shared; use .cpu() first")
-    kwargs.pop("stream", None)
-    return self.numpy().__dlpack__(**kwargs)

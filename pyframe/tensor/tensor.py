@@ -413,7 +413,11 @@ class Tensor(TensorMethods):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()
-        return array if dtype is None else array.astype(dtype, copy=False)
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"copy=False, but {array.dtype} as {np.dtype(dtype)} is a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
