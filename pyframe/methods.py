@@ -35,6 +35,23 @@ def _no(doc: str) -> Callable[..., bool]:
     return run
 
 
+def _array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
+    """The array API standard for tensors: pyframe.array_api. ValueError for a later version."""
+    from pyframe import array_api
+
+    if api_version not in (None, *array_api.VERSIONS):
+        raise ValueError(
+            f"__array_namespace__: version {api_version} of the array API is not supported; there "
+            f"are {', '.join(array_api.VERSIONS)}"
+        )
+    return array_api
+
+
+def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """As `to`, by the array API's name. `stream` is ignored."""
+    return self.to(device)
+
+
 _NOT_PINNED = _no("False: memory need not be pinned.")
 _PINNED = _itself("The tensor itself: memory need not be pinned.")
 
@@ -72,6 +89,8 @@ _METHODS: dict[str, Any] = {
     "layout": property(memory_format.layout_of),
     "__dlpack__": interchange.to_dlpack,
     "__dlpack_device__": interchange.dlpack_device,
+    "__array_namespace__": _array_namespace,
+    "to_device": _to_device,
     # copies and pickles
     "__reduce_ex__": copying.reduce_ex,
     "__copy__": copying.shallow_copy,

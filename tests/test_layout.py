@@ -33,7 +33,7 @@ LAYERS = [
     random fft linalg special func
     distributed
     io utils nn optim data distributions metrics vision tools masked signal
-    amp gpu profiler plot multiprocessing
+     amp gpu profiler plot multiprocessing array_api
     train
     web serve torch cli __main__""".splitlines()
 ]
@@ -42,6 +42,7 @@ LAYERS = [
 _SHOWN = "pf.graph is where users look for it; it is loaded when it is asked for"
 _DEBUG = "PYFRAME_DEBUG prints what the tools make of a Program; they are loaded only then"
 EXCEPTIONS = {
+    ("pyframe.methods", "pyframe.array_api"): "x.__array_namespace__() gives it; who asks loads it",
     ("pyframe.graph", "pyframe.tools.cost"): _SHOWN,
     ("pyframe.graph", "pyframe.tools.draw_graph"): _SHOWN,
     ("pyframe.runtime.debug", "pyframe.tools.cost"): _DEBUG,

@@ -14,7 +14,7 @@ from types import ModuleType
 
 # Modules, with all below them, that no page needs before a program asks for them.
 MODULES = (
-    "pyframe.__main__", "pyframe.amp", "pyframe.autograd.differences",
+    "pyframe.__main__", "pyframe.amp", "pyframe.array_api", "pyframe.autograd.differences",
     "pyframe.autograd.functional", "pyframe.backend.cache", "pyframe.backend.llvm",
     "pyframe.backend.native", "pyframe.backend.vulkan", "pyframe.capture.stages",
     "pyframe.codegen.lanes.interpret",
