@@ -34,6 +34,7 @@ LAYERS = [
     distributed
     io utils nn optim data distributions metrics vision tools masked signal
      amp gpu profiler plot multiprocessing array_api
+     jit export
     train
     web serve torch cli __main__""".splitlines()
 ]

@@ -20,6 +20,7 @@ ONLY_METHODS: Functions = {}  # methods that are no functions of pyframe
 FUNCTIONS: Functions = {}  # functions that are no methods
 INPLACE: Functions = {}  # those of METHODS that have an in-place variant, `name_`: a method
 INPLACE_FUNCTIONS: Functions = {}  # those whose in-place variant is a function of pyframe too
+TRACERS: list[Any] = []  # who records calls now, in all threads: see jit/record.py
 REBIND: Functions = {}  # those whose in-place variant makes the tensor itself the view
 _OUT_OF_RANGE = "for an index out of range; on the GPU when a value is next read."
 
@@ -84,6 +85,8 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
         nonlocal checked
+        if TRACERS and mode.tracer is not None:
+            return mode.tracer.call(run, args, kwargs)
         try:
             if kwargs:
                 kwargs = takes.named(kwargs)

@@ -1,0 +1,23 @@
+"""torch.jit: functions and modules as graphs, which are saved, loaded and run without their source.
+
+`trace` records one run, `script` translates a subset of Python; both give graphs of calls of the
+public API (graph.py), which `save` writes as JSON with safetensors.
+"""
+
+from __future__ import annotations
+
+from pyframe.jit.modules import (
+    ScriptFunction as ScriptFunction,
+    ScriptModule as ScriptModule,
+    TracingCheckError as TracingCheckError,
+    freeze as freeze,
+    is_tracing as is_tracing,
+    load as load,
+    optimize_for_inference as optimize_for_inference,
+    save as save,
+    trace as trace,
+    trace_module as trace_module,
+)
+from pyframe.jit.record import TracerWarning as TracerWarning
+
+RecursiveScriptModule = TopLevelTracedModule = TracedModule = ScriptModule

@@ -1,0 +1,825 @@
+"""Graph: what a function did with tensors, as data: calls of public functions, in their order.
+
+One form serves `pf.jit`, `pf.export` and the ONNX exporter. A node names a function of the public
+API ("nn.functional.conv2d", "Tensor.view") or an op of the registry ("op.add"), and its arguments:
+Refs to values, Dims (sizes as formulas of the inputs' sizes) and plain values. A run of it calls
+these functions: it is differentiable, draws random numbers and writes in place as the code did,
+on any device, and under `pf.compile`. `branches` and `loops` have blocks of nodes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pyframe as pf
+from pyframe.core import dtypes as dt
+from pyframe.core.devices import device as Device
+from pyframe.core.dispatch import apply, new
+from pyframe.core.modes import no_grad
+from pyframe.core.node import Node as Value, Size
+from pyframe.core.op import ELEMENTWISE, REDUCTION, REGISTRY, Op, const
+from pyframe.core.sizes import SymbolicSize
+from pyframe.ops.math.operators import OPERATORS, PROPERTIES
+from pyframe.ops.shape import conversion
+from pyframe.tensor import Tensor
+from pyframe.tensor.memory_format import memory_format
+
+VERSION = 1
+
+
+class GraphError(ValueError):
+    """A graph that can't be written, read or run."""
+
+
+class Ref(str):
+    """The name of a value in a graph."""
+
+    __slots__ = ()
+
+
+class Const(NamedTuple):
+    """A number that is an operand of an op, in the dtype in which that computes."""
+
+    value: Any
+    dtype: dt.dtype
+
+
+class Here:
+    """Stands for the device that a graph runs on."""
+
+    def __repr__(self) -> str:
+        return "device"
+
+
+HERE = Here()
+
+
+# --- sizes as formulas
+
+
+class Dim:
+    """A size as a formula: an int, the name of an input's size, or a word and its operands."""
+
+    __slots__ = ("formula",)
+
+    def __init__(self, formula: Any) -> None:
+        self.formula = formula
+
+    def __repr__(self) -> str:
+        return _text(self.formula)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dim) and other.formula == self.formula
+
+    def __hash__(self) -> int:
+        return hash(self.formula)
+
+    def at(self, sizes: dict[str, Any]) -> Any:
+        """Its value, where the inputs' sizes are these."""
+        return value_of(self.formula, sizes)
+
+
+WORDS: dict[str, Callable[..., Any]] = {
+    "+": operator.add, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
+    "/": operator.truediv, "-": operator.sub, "max": max, "int": math.trunc, "round": round,
+    "floor": math.floor, "ceil": math.ceil, "<<": operator.lshift, ">>": operator.rshift,
+    "&": operator.and_,
+}  # fmt: skip
+_WORD_OF = {fn: word for word, fn in WORDS.items()}
+
+
+def value_of(formula: Any, sizes: dict[str, Any]) -> Any:
+    """A formula's value, where the inputs' sizes are these."""
+    if isinstance(formula, Dim):
+        formula = formula.formula
+    if isinstance(formula, str):
+        return sizes[formula]
+    if not isinstance(formula, tuple):
+        return formula
+    word, *args = formula
+    return WORDS[word](*[value_of(a, sizes) for a in args])
+
+
+def _text(formula: Any) -> str:
+    if not isinstance(formula, tuple):
+        return str(formula)
+    word, *args = formula
+    if word.isalpha():
+        return f"{word}({', '.join(map(_text, args))})"
+    return "(" + f" {word} ".join(map(_text, args)) + ")"
+
+
+def formula_of(x: Any, names: list[str]) -> Any:
+    """A size of a capture as a formula of sizes with these names."""
+    if not isinstance(x, SymbolicSize) or type(x) is not SymbolicSize:
+        return x
+    total: Any = None
+    for atoms, n in x.terms.items():
+        parts: list[Any] = [n] if n != 1 or not atoms else []
+        for atom in atoms:
+            fn, args, _ = x.sizes.atoms[atom]
+            if fn is None:
+                parts.append(names[atom])
+            elif fn not in _WORD_OF:
+                raise GraphError(f"a size is calculated by {fn.__name__}, which has no word")
+            else:
+                parts.append((_WORD_OF[fn], *[formula_of(a, names) for a in args]))
+        product = functools.reduce(lambda a, b: ("*", a, b), parts)
+        total = product if total is None else ("+", total, product)
+    return 0 if total is None else total
+
+
+def dim_of(x: Any, names: list[str]) -> Any:
+    """A size as a Dim; a number is its own."""
+    return Dim(formula_of(x, names)) if type(x) is SymbolicSize else x
+
+
+# --- trees of arguments
+
+
+def mapped(x: Any, leaf: Callable[[Any], Any]) -> Any:
+    """`x` with all that is no list, tuple, dict or slice replaced by what `leaf` gives."""
+    if isinstance(x, tuple) and not isinstance(x, Const):
+        items = [mapped(v, leaf) for v in x]
+        if hasattr(x, "_fields"):
+            return type(x)(*items)
+        return tuple(items) if type(x) in (tuple, Size) else _again(type(x), items)
+    if type(x) is list:
+        return [mapped(v, leaf) for v in x]
+    if isinstance(x, dict):
+        return {k: mapped(v, leaf) for k, v in x.items()}
+    if isinstance(x, slice):
+        return slice(*[mapped(v, leaf) for v in (x.start, x.stop, x.step)])
+    return leaf(x)
+
+
+def _again(kind: Any, items: list[Any]) -> Any:
+    try:
+        return kind(items)
+    except TypeError:
+        return tuple(items)
+
+
+def refs(x: Any) -> list[Ref]:
+    """The Refs in a tree."""
+    found: list[Ref] = []
+    mapped(x, lambda v: found.append(v) if isinstance(v, Ref) else None)
+    return found
+
+
+# --- which functions there are
+
+
+@functools.cache
+def functions() -> dict[str, Callable[..., Any]]:
+    """What nodes may call, by their names: functions of the public API, methods, operators."""
+    from pyframe import linalg, masked, special
+    from pyframe.nn import functional
+    from pyframe.nn.functional import recurrent, toplevel
+    from pyframe.ops.api import public
+
+    found: dict[str, Callable[..., Any]] = {}
+    for name in [*public.METHODS, *public.FUNCTIONS]:
+        found[name] = getattr(pf, name)
+    spaces: list[tuple[str, Any, Any]] = [
+        ("nn.functional", functional, None), ("nn.functional.recurrent", recurrent, None),
+        ("linalg", linalg, None), ("fft", pf.fft, None), ("special", special, None),
+        ("masked", masked, masked.__all__),
+    ]  # fmt: skip
+    found |= {name: fn for name, fn in toplevel.FUNCTIONS.items() if name not in found}
+    for space, module, names in spaces:
+        for name in names or vars(module):
+            fn = getattr(module, name)
+            if not name.startswith("_") and hasattr(fn, "__wrapped__") and callable(fn):
+                found[f"{space}.{name}"] = fn
+    methods = {*public.METHODS, *public.ONLY_METHODS, *pf.ops.VARIANTS}
+    for name in methods:
+        found[f"Tensor.{name}"] = getattr(Tensor, name)
+    found |= {f"Tensor.{name}": fn for name, fn in hooked().items()}
+    return found
+
+
+@functools.cache
+def hooked() -> dict[str, Callable[..., Any]]:
+    """What Tensor has besides its public methods that gives tensors: a recording sees it by hooks
+    on the class."""
+    found: dict[str, Any] = dict(OPERATORS)
+    found |= {name: p.fget for name, p in PROPERTIES.items()}
+    found |= conversion.TO_DTYPES
+    names = "to type_as cpu gpu cuda detach new_tensor requires_grad_"
+    return found | {name: getattr(Tensor, name) for name in names.split()}
+
+
+def function(name: str) -> Callable[..., Any]:
+    """What a node calls; GraphError for a name that there is not."""
+    op = REGISTRY.get(name[3:]) if name.startswith("op.") else None
+    if op is not None:
+        return functools.partial(_applied, op, len(op.inputs))
+    found = functions().get(name) or CODE.get(name)
+    if found is None:
+        raise GraphError(f"a node calls {name!r}, which this version of pyframe does not have")
+    return found
+
+
+def _applied(op: Op, n: int, *args: Any) -> Tensor:
+    """The result of an op; a number is an operand of elementwise ops alone."""
+    inputs = args[:n]
+    if op.kind != ELEMENTWISE:
+        inputs = tuple(new(x) if isinstance(x, Value) else x for x in inputs)
+    return apply(op, inputs, args[n:])
+
+
+def may_call(name: str) -> bool:
+    """Whether a file may name an op: not those that read memory wherever they are told to."""
+    op = REGISTRY.get(name[3:])
+    return op is None or op.kind in (ELEMENTWISE, REDUCTION) or op.name in _PLAIN
+
+
+_PLAIN = set("reshape permute expand matmul softmax log_softmax".split())
+
+
+def _item(x: Any) -> Any:
+    return x.item() if isinstance(x, Tensor) else x
+
+
+# what scripted functions do besides calling the public API
+CODE: dict[str, Callable[..., Any]] = {
+    f"code.{name}": fn
+    for name, fn in {
+        **{n: getattr(operator, n) for n in """add sub mul truediv floordiv mod pow and_ or_ xor
+            lshift rshift matmul neg pos invert not_ eq ne lt le gt ge is_ is_not getitem setitem
+            delitem contains""".split()},
+        **{fn.__name__: fn for fn in (len, int, float, bool, abs, min, max, sum, round, range, list,
+            tuple, sorted, str, print, enumerate, zip, any, all, divmod, slice)},
+        **{n: getattr(math, n) for n in "sqrt exp log sin cos tan floor ceil pow tanh".split()},
+        "list_": lambda *xs: list(xs), "tuple_": lambda *xs: tuple(xs),
+        "dict_": lambda keys, values: dict(zip(keys, values, strict=True)),
+        "value": lambda x: x, "format": lambda *parts: "".join(map(str, parts)),
+        "item": _item, "shape": lambda x: x.shape, "dtype": lambda x: x.dtype,
+        "device": lambda x: x.device, "ndim": lambda x: x.ndim,
+        "size": lambda x, *dim: x.size(*dim), "dim": lambda x: x.dim(),
+        "numel": lambda x: x.numel(), "tolist": lambda x: x.tolist(),
+        "is_floating_point": lambda x: x.is_floating_point(),
+        "append": list.append, "extend": list.extend, "pop": list.pop, "insert": list.insert,
+        "keys": dict.keys, "values": dict.values, "items": dict.items, "get": dict.get,
+    }.items()
+}  # fmt: skip
+
+
+# --- graphs
+
+
+class Spec(NamedTuple):
+    """What is known of a value: sizes may be Dims."""
+
+    shape: tuple[Any, ...]
+    dtype: dt.dtype
+
+
+class Node:
+    """A call: `function(*args, **kwargs)`, whose tensors get the names in the tree `out`."""
+
+    __slots__ = ("args", "blocks", "function", "grad", "kwargs", "module", "out", "specs")
+
+    def __init__(
+        self, function: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any,
+        specs: dict[Ref, Spec] | None = None, module: str = "", grad: bool = True,
+        blocks: tuple[Block, ...] = (),
+    ) -> None:  # fmt: skip
+        self.function, self.args, self.kwargs, self.out = function, args, kwargs, out
+        self.specs = specs or {}
+        self.module = module  # the path of the module whose forward calls
+        self.grad = grad  # False: called where no gradients are recorded
+        self.blocks = blocks
+
+
+class Block(NamedTuple):
+    """Nodes that run in a branch or a loop, and what they give."""
+
+    inputs: tuple[Ref, ...]
+    nodes: list[Node]
+    outputs: Any
+
+
+class Graph:
+    """Nodes in order; `inputs` and `outputs` are trees of Refs. `state` are the Refs that are
+    parameters, buffers and constants, by their names there. `sizes` says which size of which input
+    a name in a Dim is; `guards` what has to hold of them: (formula, whether it is more than 0, or
+    is 0, the answer)."""
+
+    def __init__(self) -> None:
+        self.inputs: Any = ((), {})
+        self.outputs: Any = None
+        self.names: list[str] = []  # of positional parameters
+        self.nodes: list[Node] = []
+        self.state: dict[str, Ref] = {}
+        self.specs: dict[Ref, Spec] = {}  # of inputs and state
+        self.sizes: dict[str, tuple[Ref, int]] = {}
+        self.guards: list[tuple[Any, str, bool]] = []
+        self.ranges: dict[str, tuple[int, int | None]] = {}
+
+    def run(self, args: Any, kwargs: Any, state: Callable[[str], Any]) -> Any:
+        """What the function gives for other arguments; `state(name)` gives parameters."""
+        values: dict[Any, Any] = {}
+        bind(self.inputs, self.placed(args, kwargs), values)
+        values |= {ref: state(name) for name, ref in self.state.items()}
+        tensors = (v for v in values.values() if isinstance(v, Tensor))
+        device = next((v.device for v in tensors), None)
+        run = _Run(values, device)
+        for name, (ref, d) in self.sizes.items():
+            run.sizes[name] = values[ref].shape[d]
+        run.nodes(self.nodes)
+        return run.value(self.outputs)
+
+    def placed(self, args: Any, kwargs: Any) -> Any:
+        """Arguments as they were when the graph was recorded, by place or by name."""
+        positional, named = self.inputs
+        args, kwargs = list(args), dict(kwargs)
+        for name, default in zip(self.names[len(args) :], positional[len(args) :], strict=False):
+            if name in kwargs:
+                args.append(kwargs.pop(name))
+            elif not refs(default):
+                args.append(default)
+            else:
+                raise TypeError(f"missing a required argument: {name!r}")
+        while len(args) > len(positional) and self.names[len(args) - 1 : len(args)]:
+            kwargs.setdefault(self.names[len(args) - 1], args[-1])
+            del args[-1]
+        for name, default in named.items():
+            if name not in kwargs and not refs(default):
+                kwargs[name] = default
+        return tuple(args), kwargs
+
+    def __str__(self) -> str:
+        return shown(self)
+
+    def all_nodes(self) -> Iterator[Node]:
+        """The nodes, with those in blocks."""
+        todo = list(reversed(self.nodes))
+        while todo:
+            node = todo.pop()
+            yield node
+            todo += [n for block in reversed(node.blocks) for n in reversed(block.nodes)]
+
+
+def bind(tree: Any, value: Any, values: dict[Any, Any]) -> None:
+    """Give the Refs of a tree what stands at their places in `value`."""
+    if isinstance(tree, Ref):
+        values[tree] = value
+    elif isinstance(tree, (list, tuple)):
+        if not isinstance(value, (list, tuple)) or len(value) != len(tree):
+            raise TypeError(f"expected {len(tree)} values, got {_kind(value)}")
+        for part, v in zip(tree, value, strict=True):
+            bind(part, v, values)
+    elif isinstance(tree, dict):
+        if not isinstance(value, dict) or value.keys() != tree.keys():
+            raise TypeError(f"expected the names {sorted(tree)}, got {_kind(value)}")
+        for k, part in tree.items():
+            bind(part, value[k], values)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{sorted(value)}"
+    return f"{len(value)}" if isinstance(value, (list, tuple)) else type(value).__name__
+
+
+class Stop(Exception):  # noqa: N818  (no error)
+    """A `break`, `continue` or `return` of a scripted function is on its way."""
+
+    def __init__(self, kind: str, value: Any = None) -> None:
+        self.kind, self.value = kind, value
+
+
+class _Run:
+    """One run of a graph."""
+
+    def __init__(self, values: dict[Any, Any], device: Device | None) -> None:
+        self.values, self.device = values, device
+        self.sizes: dict[str, Any] = {}
+
+    def value(self, tree: Any) -> Any:
+        return mapped(tree, self._leaf)
+
+    def _leaf(self, x: Any) -> Any:
+        kind = type(x)
+        if kind is Ref:
+            try:
+                return self.values[x]
+            except KeyError:
+                raise UnboundLocalError(f"{x} is used where it has no value") from None
+        if kind is Dim:
+            return x.at(self.sizes)
+        if kind is Here:
+            return self.device
+        if kind is Const:
+            return const(self.value(x.value), x.dtype, self.device)  # type: ignore[arg-type]
+        return x
+
+    def nodes(self, nodes: list[Node]) -> None:
+        for node in nodes:
+            if node.function.startswith("control."):
+                getattr(self, node.function[8:])(node)
+                continue
+            args, kwargs = self.value(node.args), self.value(node.kwargs)
+            if node.grad:
+                out = function(node.function)(*args, **kwargs)
+            else:
+                with no_grad():
+                    out = function(node.function)(*args, **kwargs)
+            bind(node.out, out, self.values)
+
+    def branch(self, node: Node) -> None:
+        """The one of two blocks that the condition says."""
+        block = node.blocks[0 if self.value(node.args[0]) else 1]
+        self.nodes(block.nodes)
+        bind(node.out, self.value(block.outputs), self.values)
+
+    def loop(self, node: Node) -> None:
+        """A `for` (over a value) or a `while` (as long as the first block gives true)."""
+        *test, body = node.blocks
+        over = iter(()) if test else iter(self.value(node.args[0]))
+        while True:
+            if test:
+                self.nodes(test[0].nodes)
+                if not self.value(test[0].outputs):
+                    return
+            else:
+                try:
+                    bind(node.out, next(over), self.values)
+                except StopIteration:
+                    return
+            try:
+                self.nodes(body.nodes)
+            except Stop as stop:
+                if stop.kind == "break":
+                    return
+                if stop.kind != "continue":
+                    raise
+
+    def stop(self, node: Node) -> None:
+        """A jump out of blocks."""
+        raise Stop(node.args[0], self.value(node.args[1]) if len(node.args) > 1 else None)
+
+    def fail(self, node: Node) -> None:
+        """What a `raise` or an `assert` of a scripted function does."""
+        raise _ERRORS[node.args[0]](*self.value(node.args[1]))
+
+    def call(self, node: Node) -> None:
+        """A block as a function: what its `return` gives."""
+        try:
+            self.nodes(node.blocks[0].nodes)
+        except Stop as stop:
+            if stop.kind != "return":
+                raise
+            bind(node.out, stop.value, self.values)
+        else:
+            bind(node.out, None, self.values)
+
+
+_ERRORS: dict[str, type[Exception]] = {
+    e.__name__: e
+    for e in (ValueError, RuntimeError, TypeError, AssertionError, IndexError, KeyError,
+              NotImplementedError, Exception)
+}  # fmt: skip
+CONTROL = {f"control.{name}" for name in "branch loop stop fail call".split()}
+
+
+# --- as text
+
+
+def shown(graph: Graph, script: str = "") -> str:
+    """A graph in the style of torch.fx; with the name of a class in that of TorchScript."""
+    inputs = [(ref, _of(graph.specs.get(ref), bool(script))) for ref in refs(graph.inputs)]
+    lines: list[str] = []
+    if script:
+        given = [f"%self : __torch__.{script}", *[f"%{ref} : {of}" for ref, of in inputs]]
+        head = f"graph({(',' + chr(10) + ' ' * 6).join(given)}):"
+    else:
+        head = "graph():"
+        lines += [f"    %{r} : {of}{_users(graph, r)} = placeholder[target={r}]"
+                  for r, of in inputs]  # fmt: skip
+    for name, ref in graph.state.items():
+        of = _of(graph.specs.get(ref), bool(script))
+        if script:
+            lines.append(f'    %{ref} : {of} = prim::GetAttr[name="{name}"](%self)')
+        else:
+            lines.append(f"    %{ref} : {of}{_users(graph, ref)} = get_attr[target={name}]")
+    _lines(graph, graph.nodes, lines, "    ", bool(script))
+    out = _arg(graph.outputs)
+    lines.append(f"    return ({out})" if script else f"    return {out}")
+    return "\n".join([head, *lines])
+
+
+def _users(graph: Graph, ref: Ref) -> str:
+    users = sum(ref in refs((n.args, n.kwargs)) for n in graph.all_nodes())
+    return f" [num_users={users + (ref in refs(graph.outputs))}]"
+
+
+def _lines(graph: Graph, nodes: list[Node], lines: list[str], indent: str, script: bool) -> None:
+    for node in nodes:
+        left = ", ".join(
+            f"%{r} : {_of(node.specs.get(r), script)}{'' if script else _users(graph, r)}"
+            for r in refs(node.out)
+        )
+        space, _, name = node.function.rpartition(".")
+        if script:
+            args = [*map(_arg, node.args), *[f"{k}={_arg(v)}" for k, v in node.kwargs.items()]]
+            kind = "prim" if space in ("op", "code", "control") else "aten"
+            name = name.strip("_") if name.startswith("__") else name
+            call = f"{kind}::{name}({', '.join(args)})"
+        else:
+            given = f"args = {_arg(node.args)}, kwargs = {_arg(node.kwargs)}"
+            call = f"call_function[target={node.function}]({given})"
+        scope = f"  # {node.module}" if node.module else ""
+        lines.append(f"{indent}{left}{' = ' * bool(left)}{call}{scope}")
+        for i, block in enumerate(node.blocks):
+            lines.append(f"{indent}  block{i}():")
+            _lines(graph, block.nodes, lines, f"{indent}    ", script)
+            lines.append(f"{indent}    -> ({'' if block.outputs is None else _arg(block.outputs)})")
+
+
+def code_of(graph: Graph, name: str = "forward") -> str:
+    """A graph as Python."""
+    inputs = [str(r) for r in refs(graph.inputs)]
+    lines = [f"def {name}({', '.join(['self', *inputs])}):"]
+    lines += [f"  {ref} = self.{at}" for at, ref in graph.state.items()]
+
+    def write(nodes: list[Node], indent: str) -> None:
+        for node in nodes:
+            left = ", ".join(refs(node.out))
+            args = [*map(_bare, node.args), *[f"{k}={_bare(v)}" for k, v in node.kwargs.items()]]
+            if node.blocks:
+                lines.append(f"{indent}{node.function[8:]} {', '.join([left, *args]).strip(', ')}:")
+                for block in node.blocks:
+                    write(block.nodes, f"{indent}  ")
+                    if block.outputs is not None:
+                        lines.append(f"{indent}  -> {_bare(block.outputs)}")
+            else:
+                call = f"{node.function}({', '.join(args)})"
+                lines.append(f"{indent}{left}{' = ' * bool(left)}{call}")
+
+    write(graph.nodes, "  ")
+    return "\n".join([*lines, f"  return {_bare(graph.outputs)}", ""])
+
+
+def _bare(x: Any) -> str:
+    return _arg(x).replace("%", "")
+
+
+_TYPES = {"float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int", "bool": "Bool",
+          "float16": "Half", "bfloat16": "BFloat16", "uint8": "Byte", "int16": "Short",
+          "int8": "Char", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}  # fmt: skip
+
+
+def _of(spec: Spec | None, script: bool) -> str:
+    if spec is None:
+        return "Tensor" if script else "Any"
+    sizes = ", ".join(map(str, spec.shape))
+    name = spec.dtype.name
+    return f"{_TYPES.get(name, name)}({sizes})" if script else f"{name}[{sizes}]"
+
+
+def _arg(x: Any) -> str:
+    if isinstance(x, Ref):
+        return f"%{x}"
+    if isinstance(x, tuple) and not isinstance(x, Const):
+        return f"({', '.join(map(_arg, x))}{',' * (len(x) == 1)})"
+    if isinstance(x, list):
+        return f"[{', '.join(map(_arg, x))}]"
+    if isinstance(x, dict):
+        return "{" + ", ".join(f"{k!r}: {_arg(v)}" for k, v in x.items()) + "}"
+    return repr(x)
+
+
+# --- as JSON
+
+
+def encoded(graph: Graph) -> dict[str, Any]:
+    """A graph as what JSON can say."""
+    return {
+        "version": VERSION,
+        "names": graph.names, "inputs": _encode(graph.inputs), "outputs": _encode(graph.outputs),
+        "state": dict(graph.state), "ranges": graph.ranges,
+        "sizes": {k: list(at) for k, at in graph.sizes.items()},
+        "guards": [[f, kind, answer] for f, kind, answer in graph.guards],
+        "specs": {r: _encode_spec(s) for r, s in graph.specs.items()},
+        "nodes": list(map(_encode_node, graph.nodes)),
+    }  # fmt: skip
+
+
+def _encode_spec(spec: Spec) -> Any:
+    return [[d.formula if isinstance(d, Dim) else d for d in spec.shape], spec.dtype.name]
+
+
+def _encode_node(node: Node) -> dict[str, Any]:
+    try:
+        out = {"call": node.function, "args": _encode(list(node.args)), "out": _encode(node.out)}
+        if node.kwargs:
+            out["kwargs"] = {k: _encode(v) for k, v in node.kwargs.items()}
+    except GraphError as error:
+        raise GraphError(f"{node.function} in {node.module or 'the function'}: {error}") from None
+    if node.module:
+        out["module"] = node.module
+    if node.specs:
+        out["specs"] = {r: _encode_spec(s) for r, s in node.specs.items()}
+    if not node.grad:
+        out["grad"] = False
+    if node.blocks:
+        out["blocks"] = [
+            [list(b.inputs), list(map(_encode_node, b.nodes)), _encode(b.outputs)]
+            for b in node.blocks
+        ]
+    return out
+
+
+def _encode(x: Any) -> Any:
+    if isinstance(x, Ref):
+        return {"ref": str(x)}
+    if x is None or type(x) in (bool, int, str):
+        return x
+    if isinstance(x, float):
+        return x if math.isfinite(x) else {"float": str(x)}
+    if isinstance(x, complex):
+        return {"complex": [str(x.real), str(x.imag)]}
+    if type(x) is Const:
+        return {"const": [_encode(x.value), x.dtype.name]}
+    if isinstance(x, Dim):
+        return {"size": x.formula}
+    if isinstance(x, Here):
+        return {"device": None}
+    if isinstance(x, Device):
+        return {"device": str(x)}
+    if isinstance(x, dt.dtype):
+        return {"dtype": x.name}
+    if isinstance(x, memory_format):
+        return {"format": str(x).rpartition(".")[2]}
+    if x is Ellipsis:
+        return {"ellipsis": None}
+    if isinstance(x, slice):
+        return {"slice": [_encode(v) for v in (x.start, x.stop, x.step)]}
+    if isinstance(x, tuple):
+        return {"tuple": [_encode(v) for v in x]}
+    if isinstance(x, list):
+        return [_encode(v) for v in x]
+    if isinstance(x, dict):
+        return {"dict": [[_encode(k), _encode(v)] for k, v in x.items()]}
+    raise GraphError(f"an argument is a {type(x).__name__}, which a file can't hold")
+
+
+DEEPEST = 100  # nested lists and blocks of a file
+MOST = 1_000_000  # names and nodes of a file
+
+
+class _Reader:
+    """Reads a graph: what is not as it should be is a GraphError."""
+
+    def __init__(self, device: Any = None) -> None:
+        self.device = device  # in the place of those that are named
+
+    def fail(self, what: str, x: Any) -> Any:
+        raise GraphError(f"the graph is damaged: expected {what}, got {str(x)[:80]!r}")
+
+    def the(self, kind: Any, x: Any, what: str) -> Any:
+        return x if isinstance(x, kind) and type(x) is not bool else self.fail(what, x)
+
+    def name(self, x: Any) -> Ref:
+        return Ref(self.the(str, x, "the name of a value"))
+
+    def dtype(self, x: Any) -> dt.dtype:
+        found = getattr(pf, self.the(str, x, "a dtype"), None)
+        return found if isinstance(found, dt.dtype) else self.fail("a dtype", x)
+
+    def formula(self, x: Any, deep: int = 0) -> Any:
+        if type(x) in (int, float, str):
+            return x
+        if (
+            type(x) not in (list, tuple)
+            or not 2 <= len(x) <= 3
+            or x[0] not in WORDS
+            or deep > DEEPEST
+        ):
+            return self.fail("a size", x)
+        return (x[0], *[self.formula(a, deep + 1) for a in x[1:]])
+
+    def value(self, x: Any, deep: int = 0) -> Any:
+        if deep > DEEPEST:
+            self.fail(f"no more than {DEEPEST} nested values", "more")
+        if type(x) is list:
+            return [self.value(v, deep + 1) for v in x]
+        if type(x) is not dict:
+            return x
+        if len(x) != 1:
+            self.fail("a value", x)
+        ((kind, v),) = x.items()
+        if kind == "ref":
+            return self.name(v)
+        if kind == "size":
+            return Dim(self.formula(v))
+        if kind == "device":
+            return HERE if v is None else self.device or Device(self.the(str, v, "a device"))
+        if kind == "dtype":
+            return self.dtype(v)
+        if kind == "ellipsis":
+            return ...
+        if kind == "float":
+            return float(v) if v in ("nan", "inf", "-inf") else self.fail("a float", v)
+        if kind == "format":
+            found = getattr(pf, str(v), None)
+            return found if isinstance(found, memory_format) else self.fail("a format", v)
+        items = self.the(list, v, f"a {kind}")
+        if kind == "tuple":
+            return tuple([self.value(i, deep + 1) for i in items])
+        if kind == "slice" and len(items) == 3:
+            return slice(*[self.value(i, deep + 1) for i in items])
+        if kind == "complex" and len(items) == 2:
+            return complex(*map(float, items))
+        if kind == "const" and len(items) == 2:
+            return Const(self.value(items[0]), self.dtype(items[1]))
+        if kind == "dict" and all(type(i) is list and len(i) == 2 for i in items):
+            return {self.value(k, deep + 1): self.value(i, deep + 1) for k, i in items}
+        return self.fail("a value", x)
+
+    def specs(self, x: Any) -> dict[Ref, Spec]:
+        found = {}
+        for name, spec in self.the(dict, x, "shapes").items():
+            if type(spec) is not list or len(spec) != 2 or type(spec[0]) is not list:
+                self.fail("a shape and a dtype", spec)
+            shape = [self.formula(d) for d in spec[0]]
+            sizes = tuple([d if type(d) is int else Dim(d) for d in shape])
+            found[Ref(name)] = Spec(sizes, self.dtype(spec[1]))
+        return found
+
+    def node(self, x: Any, deep: int = 0) -> Node:
+        x = self.the(dict, x, "a node")
+        name = self.the(str, x.get("call"), "a function")
+        if name not in CONTROL:
+            function(name)
+            if not may_call(name):
+                raise GraphError(f"a node calls the op {name[3:]!r}, which a file may not call")
+        if deep > DEEPEST:
+            self.fail(f"no more than {DEEPEST} nested blocks", "more")
+        blocks = []
+        for b in self.the(list, x.get("blocks", []), "blocks"):
+            if type(b) is not list or len(b) != 3:
+                self.fail("a block", b)
+            names = tuple(map(self.name, self.the(list, b[0], "names")))
+            nodes = [self.node(n, deep + 1) for n in self.the(list, b[1], "nodes")]
+            blocks.append(Block(names, nodes, self.value(b[2])))
+        args = self.value(self.the(list, x.get("args"), "arguments"))
+        kwargs = self.the(dict, x.get("kwargs", {}), "arguments").items()
+        counts = {"control.branch": 2, "control.call": 1}
+        if (name in counts and len(blocks) != counts[name]) or (
+            name == "control.loop" and not 1 <= len(blocks) <= 2
+        ) or (name == "control.fail" and (len(args) != 2 or args[0] not in _ERRORS)):  # fmt: skip
+            self.fail("the blocks of a node", x)
+        return Node(
+            name, tuple(args), {k: self.value(v) for k, v in kwargs}, self.value(x.get("out")),
+            self.specs(x.get("specs", {})), self.the(str, x.get("module", ""), "a module's name"),
+            x.get("grad", True) is not False, tuple(blocks),
+        )  # fmt: skip
+
+
+def decoded(x: Any, device: Any = None) -> Graph:
+    """The graph that `encoded` has written; GraphError where it is damaged, of another version, or
+    calls what there is not."""
+    read = _Reader(device)
+    x = read.the(dict, x, "a graph")
+    if x.get("version") != VERSION:
+        raise GraphError(
+            f"the graph is of version {str(x.get('version'))[:20]}; this pyframe reads {VERSION}"
+        )
+    graph = Graph()
+    try:
+        graph.inputs, graph.outputs = read.value(x.get("inputs")), read.value(x.get("outputs"))
+        if type(graph.inputs) is not tuple or len(graph.inputs) != 2:
+            read.fail("the inputs", x.get("inputs"))
+        graph.names = list(map(read.name, read.the(list, x.get("names"), "names")))
+        graph.state = {k: read.name(v) for k, v in read.the(dict, x["state"], "names").items()}
+        graph.specs = read.specs(x["specs"])
+        for name, at in read.the(dict, x["sizes"], "sizes").items():
+            if type(at) is not list or len(at) != 2 or type(at[1]) is not int:
+                read.fail("a size of an input", at)
+            graph.sizes[name] = read.name(at[0]), at[1]
+        for name, (low, high) in read.the(dict, x["ranges"], "ranges").items():
+            graph.ranges[name] = low, high
+        for f, kind, answer in read.the(list, x["guards"], "guards"):
+            graph.guards.append((read.formula(f), read.the(str, kind, "a guard"), bool(answer)))
+        graph.nodes = [read.node(n) for n in read.the(list, x["nodes"], "nodes")]
+        _check_names(graph)
+    except (KeyError, ValueError, TypeError, IndexError, RecursionError) as error:
+        if isinstance(error, GraphError):
+            raise
+        raise GraphError(f"the graph is damaged: {type(error).__name__} {error}") from None
+    return graph
+
+
+def _check_names(graph: Graph) -> None:
+    """Sizes are those of inputs, and are all that formulas name."""
+    known = {*refs(graph.inputs), *graph.state.values()}
+    if not {ref for ref, _ in graph.sizes.values()} <= known:
+        raise GraphError("the graph is damaged: a size is that of no input")

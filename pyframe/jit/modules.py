@@ -1,0 +1,447 @@
+"""ScriptModule and ScriptFunction: graphs with their parameters; traces, files, frozen modules."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import pyframe as pf
+from pyframe.core.modes import mode, no_grad
+from pyframe.io import safetensors
+from pyframe.io.files import replacing
+from pyframe.jit.graph import Graph, GraphError, code_of, decoded, encoded, shown
+from pyframe.jit.record import TracerWarning, record, warn
+from pyframe.nn.modules.module import Module
+from pyframe.nn.parameter import Parameter
+from pyframe.tensor import Tensor
+from pyframe.tensor.tree import leaves, tree_map
+
+FORMAT = "pyframe.jit"
+
+
+class ScriptModule(Module):
+    """A module whose methods are graphs: it needs no source, and can be saved as a whole."""
+
+    def __init__(self, original_name: str = "ScriptModule") -> None:
+        super().__init__()
+        self.original_name = original_name
+        self._graphs: dict[str, Graph] = {}
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the graph of `forward` gives."""
+        return self._run("forward", args, kwargs)
+
+    def _run(self, method: str, args: Any, kwargs: Any) -> Any:
+        graph = self._graphs.get(method)
+        if graph is None:
+            raise NotImplementedError(f"{self.original_name} has no graph of {method!r}")
+        return graph.run(args, kwargs, self._state)
+
+    def _state(self, name: str) -> Any:
+        """A parameter or a buffer, or whether a module is in training mode."""
+        owner: Any = self
+        *path, last = name.split(".")
+        for part in path:
+            owner = owner._modules[part]
+        for fields in (owner._parameters, owner._buffers):
+            if last in fields:
+                return fields[last]
+        return owner.training if last == "training" else getattr(owner, last)
+
+    def __getattr__(self, name: str) -> Any:
+        graphs = self.__dict__.get("_graphs", {})
+        if name in graphs:
+            return lambda *args, **kwargs: self._run(name, args, kwargs)
+        return super().__getattr__(name)
+
+    @property
+    def graph(self) -> Script:
+        """The graph of `forward`; it prints in TorchScript's style."""
+        return Script(self._graphs["forward"], self.original_name)
+
+    inlined_graph = graph
+
+    @property
+    def code(self) -> str:
+        """`forward` as Python, of the calls in its graph."""
+        return code_of(self._graphs["forward"])
+
+    def save(self, f: Any, _extra_files: Any = None) -> None:
+        """Write it to a file; see `jit.save`."""
+        save(self, f, _extra_files)
+
+    def extra_repr(self) -> str:
+        return f"original_name={self.original_name}"
+
+
+class Script:
+    """A graph of a ScriptModule, for people."""
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self.of, self.name = graph, name
+
+    def nodes(self) -> list[Any]:
+        """Its nodes, in order."""
+        return list(self.of.nodes)
+
+    def __str__(self) -> str:
+        return shown(self.of, self.name)
+
+    __repr__ = __str__
+
+
+class ScriptFunction:
+    """A function as a graph."""
+
+    def __init__(self, module: ScriptModule, doc: str | None = None) -> None:
+        self._module = module
+        self.__name__ = self.name = module.original_name
+        self.__doc__ = doc
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._module.forward(*args, **kwargs)
+
+    @property
+    def graph(self) -> Script:
+        """Its graph; it prints in TorchScript's style."""
+        return self._module.graph
+
+    inlined_graph = graph
+
+    @property
+    def code(self) -> str:
+        """It as Python, of the calls in its graph."""
+        return code_of(self._module._graphs["forward"], self.name)
+
+    def save(self, f: Any, _extra_files: Any = None) -> None:
+        """Write it to a file; see `jit.save`."""
+        save(self, f, _extra_files)
+
+
+def shell(module: Module | None, name: str) -> ScriptModule:
+    """A ScriptModule with the parameters, buffers and modules of another, which it shares."""
+    if module is None:
+        return ScriptModule(name)
+    out = ScriptModule(getattr(module, "original_name", type(module).__name__))
+    out.__dict__["training"] = module.training
+    for key, value in module._parameters.items():
+        out.register_parameter(key, value)
+    for key, buffer in module._buffers.items():
+        kept = key not in module._non_persistent_buffers_set
+        out.register_buffer(key, buffer, persistent=kept)
+    for key, child in module._modules.items():
+        out._modules[key] = None if child is None else shell(child, key)
+    return out
+
+
+def with_constants(out: ScriptModule, graph: Graph, method: str, found: dict[str, Tensor]) -> None:
+    """Give a module a graph, and the tensors of other places that it reads."""
+    for name, x in found.items():
+        key = name
+        while key in out._buffers:
+            key = f"{key}_"
+        if name in graph.state:
+            graph.state[key] = graph.state.pop(name)
+            out.register_buffer(key, x.detach(), persistent=False)
+    out._graphs[method] = graph
+
+
+# --- trace
+
+
+class TracingCheckError(Exception):
+    """A trace can't be run as the function can."""
+
+
+def trace(
+    func: Any, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True,
+    check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True,
+    _force_outplace: bool = False, _module_class: Any = None, _compilation_unit: Any = None,
+    example_kwarg_inputs: Any = None, _store_inputs: bool = True,
+) -> Any:  # fmt: skip
+    """The graph of one run of a function or a Module, as a ScriptFunction or a ScriptModule.
+
+    What the code calculates of sizes is recorded as formulas, so that other sizes may follow. What
+    it decides by values of tensors is decided for good: a TracerWarning says the line. The trace is
+    run again beside the function, also on `check_inputs`; a TracerWarning says where they differ.
+    """
+    if isinstance(func, (ScriptModule, ScriptFunction)):
+        return func
+    kwargs = dict(example_kwarg_inputs or {})
+    if example_inputs is None and not kwargs:
+        raise RuntimeError("trace: expected example_inputs or example_kwarg_inputs")
+    args = _arguments(example_inputs) if example_inputs is not None else ()
+    module = func if isinstance(func, Module) else None
+    owner = getattr(func, "__self__", None)
+    if module is None and isinstance(owner, Module):
+        module, method = owner, func.__name__
+        return trace_module(module, {method: args}, None, check_trace, None, check_tolerance)
+    name = "" if module is not None else getattr(func, "__name__", "function")
+    out = shell(module, name)
+    _trace(out, "forward", func, module, args, kwargs)
+    found = out if module is not None else ScriptFunction(out, func.__doc__)
+    if check_trace:
+        more = [_arguments(x) for x in check_inputs or ()]
+        for example in [args, *more]:
+            _check(func, found, module, example, kwargs, check_tolerance)
+    return found
+
+
+def _arguments(x: Any) -> tuple[Any, ...]:
+    return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+
+
+def trace_module(
+    mod: Module, inputs: dict[str, Any], optimize: Any = None, check_trace: bool = True,
+    check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True, **others: Any,
+) -> ScriptModule:  # fmt: skip
+    """A ScriptModule with the graphs of several methods, of a run with these inputs each."""
+    out = shell(mod, "")
+    for name, example in inputs.items():
+        args = _arguments(example)
+        fn = mod if name == "forward" else getattr(mod, name)
+        _trace(out, name, fn, mod, args, {})
+        if check_trace:
+            ours = out if name == "forward" else getattr(out, name)
+            _check(fn, ours, mod, args, {}, check_tolerance)
+    return out
+
+
+def _trace(out: ScriptModule, method: str, fn: Any, module: Any, args: Any, kwargs: Any) -> None:
+    given = leaves((args, kwargs))
+    dims: dict[tuple[int, int], str] = {}
+    hints: dict[str, int] = {}
+    for i, x in enumerate(given):
+        for d, n in enumerate(x.shape):
+            if n >= 2 or d == 0:
+                dims[i, d] = f"s{len(dims)}"
+                if n < 2:  # which says nothing of others
+                    hints[dims[i, d]] = 5
+    try:
+        graph, constants, guards = record(
+            fn, args, kwargs, module=module, dims=dims, hints=hints
+        )  # fmt: skip
+    except Exception:  # it looks at values, or can't do with other sizes
+        graph, constants, _ = record(fn, args, kwargs, module=module, values=True)
+    else:
+        for line in dict.fromkeys(line for _, line in guards.pinned):
+            warn(line, "converting a size to a Python integer might cause the trace to be "
+                     "incorrect: it is treated as a constant in the future")  # fmt: skip
+    with_constants(out, graph, method, constants)
+
+
+def _check(fn: Any, ours: Any, module: Any, args: Any, kwargs: Any, tolerance: float) -> None:
+    """Run both with the same random numbers, and warn where they differ."""
+    buffers = [] if module is None else [(b, b.clone()) for b in module.buffers()]
+
+    def run(f: Callable[..., Any]) -> list[Tensor]:
+        with pf.fork_rng(), no_grad():
+            pf.manual_seed(0)
+            found = f(*[_copied(a) for a in args], **{k: _copied(v) for k, v in kwargs.items()})
+            for b, before in buffers:
+                b.copy_(before)
+        return [x.cpu() for x in leaves(found)]
+
+    expected = run(fn)
+    try:
+        found = run(ours)
+    except Exception as error:
+        raise TracingCheckError(f"the trace can't be run as the function can: {error}") from error
+    for i, (a, b) in enumerate(zip(expected, found, strict=True)):
+        near = a.shape == b.shape and a.dtype is b.dtype
+        if near and a.numel():
+            apart = (a.to(pf.complex128) - b.to(pf.complex128)).abs()
+            least = tolerance + tolerance * b.to(pf.complex128).abs()
+            near = bool(((apart <= least) | (a == b) | ((a != a) & (b != b))).all())
+        if not near:
+            warnings.warn(
+                f"Output nr {i + 1}. of the traced function does not match the corresponding "
+                f"output of the Python function: {list(a.shape)} {a.dtype} and {list(b.shape)} "
+                f"{b.dtype}, or values that differ by more than {tolerance}",
+                TracerWarning, stacklevel=4,
+            )  # fmt: skip
+
+
+def _copied(x: Any) -> Any:
+    return tree_map(x, lambda t: t.detach().clone())
+
+
+def is_tracing() -> bool:
+    """Whether a graph is being recorded in this thread."""
+    return mode.tracer is not None
+
+
+# --- files
+
+
+def save(m: Any, f: Any, _extra_files: Any = None) -> None:
+    """Write a ScriptModule or a ScriptFunction to a file (a path, or what has `write`): a zip with
+    its graphs as JSON and its tensors as safetensors, and no pickle. `_extra_files` are texts or
+    bytes by their names, which `load` gives back."""
+    module = m._module if isinstance(m, ScriptFunction) else m
+    if not isinstance(module, ScriptModule):
+        raise TypeError(
+            f"jit.save: expected a ScriptModule or a ScriptFunction, got {type(m).__name__}; "
+            "jit.trace or jit.script makes one"
+        )
+    tensors: dict[str, Tensor] = {}
+    same: dict[str, str] = {}
+    first: dict[int, str] = {}
+    modules: dict[str, Any] = {}
+    for path, part in module.named_modules(remove_duplicate=False):
+        prefix = f"{path}." if path else ""
+        fields: dict[str, Any] = {}
+        for kind, held in (("parameters", part._parameters), ("buffers", part._buffers)):
+            fields[kind] = {}
+            for key, x in held.items():
+                unkept = key in part._non_persistent_buffers_set
+                fields[kind][key] = None if x is None else x.requires_grad or (unkept and "")
+                if x is None:
+                    continue
+                known = first.setdefault(id(x), prefix + key)
+                if known == prefix + key:
+                    tensors[known] = x.detach().contiguous().cpu()
+                else:
+                    same[prefix + key] = known
+        modules[path] = {
+            "name": part.original_name, "training": part.training, **fields,
+            "graphs": {k: encoded(g) for k, g in part._graphs.items()},
+            "children": [k for k, v in part._modules.items() if v is not None],
+        }  # fmt: skip
+    text = {"format": FORMAT, "version": 1, "function": m is not module, "modules": modules,
+            "same": same}  # fmt: skip
+    parts = {
+        "model.json": json.dumps(text).encode(),
+        "weights.safetensors": safetensors.save(tensors),
+    }
+    for name, data in (_extra_files or {}).items():
+        parts[f"extra/{name}"] = data.encode() if isinstance(data, str) else bytes(data)
+    if isinstance(f, (str, os.PathLike)):
+        with replacing(f) as file:
+            _write(file, parts)
+    else:
+        _write(f, parts)
+
+
+def _write(file: Any, parts: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in parts.items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+
+
+def load(
+    f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False
+) -> Any:
+    """The ScriptModule or ScriptFunction in a file that `save` wrote, on `map_location`.
+
+    GraphError, a ValueError, for a damaged file, one of PyTorch's, or of an unknown version.
+    """
+    name = f if isinstance(f, (str, os.PathLike)) else "the file"
+    device = None if map_location is None else pf.device(map_location)
+    try:
+        with zipfile.ZipFile(f) as archive:
+            parts = {i.filename: i for i in archive.infolist()}
+            if "model.json" not in parts or "weights.safetensors" not in parts:
+                of_torch = any(n.endswith(("data.pkl", "constants.pkl")) for n in parts)
+                raise GraphError(
+                    f"{name}: expected a file of jit.save"
+                    + (", got one of PyTorch's: load its state_dict there, and save that"
+                       if of_torch else "")
+                )  # fmt: skip
+            if any(i.compress_type != zipfile.ZIP_STORED for i in parts.values()):
+                raise GraphError(f"{name}: its parts are compressed, which jit.save does not do")
+            text = json.loads(archive.read("model.json"))
+            weights = safetensors.load(archive.read("weights.safetensors"))
+            for key in _extra_files if _extra_files is not None else ():
+                if f"extra/{key}" in parts:
+                    _extra_files[key] = archive.read(f"extra/{key}")
+        return _module_of(text, weights, device)
+    except GraphError:
+        raise
+    except FileNotFoundError:
+        raise
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, EOFError,
+            RecursionError, NotImplementedError, RuntimeError, OSError) as error:  # fmt: skip
+        raise GraphError(f"{name} is damaged, or no file of jit.save: {error}") from error
+
+
+def _module_of(text: Any, weights: dict[str, Tensor], device: Any) -> Any:
+    if text["format"] != FORMAT or text["version"] != 1:
+        raise GraphError(
+            f"the file is a {str(text['format'])[:40]} of version {str(text['version'])[:20]}; "
+            f"this pyframe reads {FORMAT} of version 1"
+        )
+    modules, made = text["modules"], {}
+    placed: dict[str, Tensor] = {}
+
+    def tensor(key: str, trains: Any) -> Tensor:
+        key = text["same"].get(key, key)
+        if key not in placed:
+            x = weights[key] if device is None else weights[key].to(device)
+            placed[key] = Parameter(x, bool(trains)) if type(trains) is bool else x
+        return placed[key]
+
+    for path, about in modules.items():
+        part = made[path] = ScriptModule(str(about["name"]))
+        part.__dict__["training"] = bool(about["training"])
+        prefix = f"{path}." if path else ""
+        for key, trains in about["parameters"].items():
+            p: Any = None if trains is None else tensor(prefix + key, bool(trains))
+            part.register_parameter(key, p)
+        for key, trains in about["buffers"].items():
+            x: Any = None if trains is None else tensor(prefix + key, "")
+            part.register_buffer(key, x, persistent=trains != "")
+        part._graphs = {k: decoded(g, device) for k, g in about["graphs"].items()}
+    for path, about in modules.items():
+        for key in about["children"]:
+            made[path]._modules[key] = made[f"{path}.{key}" if path else key]
+    root = made[""]
+    for graph in root._graphs.values():
+        for key in graph.state:
+            root._state(key)
+    return ScriptFunction(root) if text["function"] else root
+
+
+def freeze(
+    mod: ScriptModule, preserved_attrs: Any = None, optimize_numerics: bool = True,
+    preserve_parameters: bool = False,
+) -> ScriptModule:  # fmt: skip
+    """A module in evaluation mode as a graph with constants, without parameters and modules."""
+    if not isinstance(mod, ScriptModule):
+        raise RuntimeError(
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or "
+            "torch.jit.trace to script your 'nn.Module'."
+        )
+    if mod.training:
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() "
+            "on your module before freezing."
+        )
+    out = ScriptModule(mod.original_name)
+    out.__dict__["training"] = False
+    for method in ["forward", *(preserved_attrs or ())]:
+        graph = mod._graphs.get(method)
+        if graph is None:
+            setattr(out, method, getattr(mod, method))
+            continue
+        again = decoded(encoded(graph))
+        for name in list(again.state):
+            value = mod._state(name)
+            flat = name.replace(".", "_")
+            again.state[flat] = again.state.pop(name)
+            if isinstance(value, Tensor):
+                if flat not in out._buffers:
+                    out.register_buffer(flat, value.detach(), persistent=False)
+            else:
+                out.__dict__[flat] = value
+        out._graphs[method] = again
+    return out
+
+
+def optimize_for_inference(mod: ScriptModule, other_methods: Any = None) -> ScriptModule:
+    """`freeze`; what is computed together is decided when it runs, by `pf.compile` too."""
+    return freeze(mod.eval(), other_methods)

@@ -1,0 +1,336 @@
+"""Graphs that are recorded: traces, what they say of other inputs, files, and exports."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import random
+import warnings
+import zipfile
+from typing import Any
+
+import pytest
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.export import Dim, export
+from pyframe.jit.graph import GraphError, decoded, encoded
+from pyframe.jit.record import NeedsValueError
+from pyframe.nn import functional as F
+from pyframe.vision import models
+
+
+class Net(nn.Module):
+    """Views, writes in place, state that changes, random numbers, a size in a formula."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.bn = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)
+        self.fc, self.drop = nn.Linear(8, 4), nn.Dropout(0.5)
+
+    def forward(self, x: Any, scale: float = 2.0) -> Any:
+        b = x.shape[0]
+        x = F.relu(self.bn(self.conv(x)), inplace=True)
+        x = (x + x.mean()).flatten(2).mean(2).view(b, -1)
+        y = self.drop(x)
+        y[:, 0] = 1.0
+        z = y.T
+        y.mul_(scale)
+        with pf.no_grad():
+            w = y.exp()
+        return self.fc(y), {"z": z.data, "w": w, "pair": x.max(dim=1)}
+
+
+def saved(module: Any, **more: Any) -> Any:
+    """What comes back of a file."""
+    file = io.BytesIO()
+    pf.jit.save(module, file)
+    file.seek(0)
+    return pf.jit.load(file, **more)
+
+
+def alike(a: Any, b: Any, apart: float = 0.0) -> None:
+    xs, ys = (pf.func.leaves(v) for v in (a, b))
+    assert len(xs) == len(ys)
+    for x, y in zip(xs, ys, strict=True):
+        assert x.shape == y.shape
+        assert x.dtype is y.dtype
+        assert x.requires_grad == y.requires_grad
+        assert ((x - y).abs() <= apart + apart * x.abs()).all()
+
+
+def test_a_trace_does_what_the_module_does(device: str) -> None:
+    net = Net().to(device)
+    traced = pf.jit.trace(net, pf.randn(1, 3, 8, 8, device=device))
+    again = saved(traced)
+    assert list(again.state_dict()) == list(net.state_dict())
+    for shape in ((2, 3, 8, 8), (5, 3, 6, 9)):
+        x = pf.randn(*shape, device=device)
+        found = []
+        for f in (net, traced, again.to(device), pf.compile(traced)):
+            f_state = {k: v.clone() for k, v in net.state_dict().items()}
+            pf.manual_seed(3)
+            out = f(x)
+            grads = pf.autograd.grad(out[0].square().sum(), list(f.parameters()))
+            found.append((out, grads, net.bn.running_mean.clone() if f is not again else None))
+            net.load_state_dict(f_state)
+        for other in found[1:]:
+            alike(found[0][0], other[0], 1e-5)
+            for g, h in zip(found[0][1], other[1], strict=True):
+                assert pf.allclose(g, h, atol=1e-5)
+        assert (found[0][2] == found[1][2]).all()  # it shares the statistics, and writes them
+
+
+def test_what_is_decided_by_values_is_told() -> None:
+    def f(x: Any) -> Any:
+        y = x * 2
+        if y.sum() > 0:
+            y = y + 1
+        return y
+
+    with pytest.warns(pf.jit.TracerWarning, match=r"test_trace.py:\d+: Converting a tensor") as got:
+        traced = pf.jit.trace(f, pf.ones(3))
+    assert got[0].filename == __file__
+    assert traced(-pf.ones(3)).tolist() == [-1.0] * 3  # as it was decided then
+
+    def loop(x: Any) -> Any:
+        return sum(x[i] for i in range(x.shape[0]))
+
+    with pytest.warns(pf.jit.TracerWarning, match="size to a Python integer"):
+        traced = pf.jit.trace(loop, pf.ones(3, 2))
+    assert traced(pf.ones(4, 2)).tolist() == [3.0, 3.0]
+
+
+def test_a_trace_that_differs_is_told() -> None:
+    calls = []
+
+    def f(x: Any) -> Any:
+        calls.append(0)
+        return x + len(calls)
+
+    with pytest.warns(pf.jit.TracerWarning, match="Output nr 1. of the traced function"):
+        pf.jit.trace(f, pf.ones(3))
+
+
+def test_nothing_is_left_behind() -> None:
+    """Neither hooks on Tensor nor random numbers, statistics or gradients."""
+    net, x = Net(), pf.randn(2, 3, 8, 8)
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    hooks, state = pf.Tensor.__add__, pf.get_rng_state()
+    pf.jit.trace(net, x)
+    assert pf.Tensor.__add__ is hooks
+    assert (pf.get_rng_state() == state).all()
+    assert all((v == before[k]).all() for k, v in net.state_dict().items())
+    assert not net._forward_hooks
+    assert not net.conv._forward_pre_hooks
+
+    def bad(x: Any) -> Any:
+        raise ValueError("of the user")
+
+    with pytest.raises(ValueError, match="of the user"):
+        pf.jit.trace(bad, x)
+    assert pf.Tensor.__add__ is hooks
+    assert not pf.jit.is_tracing()
+
+
+def test_functions_constants_and_ties() -> None:
+    table = pf.arange(5.0)
+
+    f = pf.jit.trace(lambda x, n: (x * table)[:n] + pf.tensor(2.5), (pf.ones(5), 3))
+    again = saved(f)
+    assert isinstance(again, pf.jit.ScriptFunction)
+    assert again(pf.ones(5), 3).tolist() == [2.5, 3.5, 4.5]
+
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+            self.b.weight = self.a.weight
+
+        def forward(self, x: Any) -> Any:
+            return self.b(self.a(x))
+
+    tied = saved(pf.jit.trace(Tied(), pf.ones(1, 3)))
+    assert tied.a.weight is tied.b.weight
+
+
+def test_graphs_are_printed_in_pytorchs_style() -> None:
+    traced = pf.jit.trace(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), pf.ones(1, 3))
+    text = str(traced.graph)
+    assert text.startswith("graph(%self : __torch__.Sequential,\n      %input : Float(s0, s1)):")
+    assert '%_0_weight : Float(2, 3) = prim::GetAttr[name="0.weight"](%self)' in text
+    assert "aten::linear(%input, %_0_weight, %_0_bias)  # 0" in text
+    assert "linear = nn.functional.linear(input, _0_weight, _0_bias)" in traced.code
+
+
+def test_frozen() -> None:
+    net = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.Dropout(0.5))
+    traced = pf.jit.trace(net.eval(), pf.ones(2, 3))
+    frozen = saved(pf.jit.freeze(traced))
+    assert not list(frozen.parameters())
+    alike(frozen(pf.ones(4, 3)), net(pf.ones(4, 3)).detach())
+    with pytest.raises(RuntimeError, match="eval mode"):
+        pf.jit.freeze(pf.jit.trace(net.train(), pf.ones(2, 3), check_trace=False))
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v3_small"])
+def test_vision_models(name: str) -> None:
+    net = getattr(models, name)(num_classes=3).eval()
+    traced = pf.jit.trace(net, pf.randn(1, 3, 32, 32), check_trace=False)
+    with pf.no_grad():
+        x = pf.randn(2, 3, 32, 32)
+        alike(traced(x), net(x))
+
+
+def test_recurrent_of_any_length() -> None:
+    class Words(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.fc = nn.Embedding(10, 8), nn.Linear(12, 3)
+            self.lstm = nn.LSTM(8, 6, 2, batch_first=True, bidirectional=True)
+
+        def forward(self, i: Any) -> Any:
+            return self.fc(self.lstm(self.table(i))[0][:, -1])
+
+    net = Words()
+    dims = {"i": {0: Dim("batch"), 1: Dim("length")}}
+    ep = export(net, (pf.randint(0, 10, (2, 5)),), dynamic_shapes=dims)
+    i = pf.randint(0, 10, (3, 9))
+    alike(ep.module()(i), net(i))
+
+
+# --- exports
+
+
+class Two(nn.Module):
+    def forward(self, x: Any, y: Any = None, *, scale: float = 2.0) -> Any:
+        return x.flatten(1).mean(-1, keepdim=True) * scale + y.view(y.shape[0], -1)
+
+
+def test_exports_and_their_sizes() -> None:
+    b = Dim("b")
+    shapes = {"x": {0: b, 1: Dim("h", min=3, max=64)}, "y": {0: b}}
+    ep = export(Two(), (pf.randn(1, 8, 2), pf.randn(1, 2, 2)), dynamic_shapes=shapes)
+    file = io.BytesIO()
+    pf.export.save(ep, file)
+    file.seek(0)
+    x, y = pf.randn(4, 9, 2), pf.randn(4, 2, 2)
+    for run in (ep.module(), pf.export.load(file).module(), ep.run_decompositions().module()):
+        assert pf.allclose(run(x, y), Two()(x, y))
+        assert pf.allclose(run(x, y=y), Two()(x, y))
+        for bad, why in (
+            ((pf.randn(4, 9, 3), y), r"x.shape\[2\] to be equal to 2, but got 3"),
+            ((pf.randn(4, 2, 2), y), "h to be in 3 … 64, but got 2"),
+            ((x, pf.randn(3, 2, 2)), r"y.shape\[0\] to be equal to 4, but got 3"),
+            ((x.double(), y), "to be pyframe.float32"),
+        ):
+            with pytest.raises(RuntimeError, match=why):
+                run(*bad)
+        with pytest.raises(TypeError, match="'y'"):
+            run(x)
+    assert "%x : float32[b, h, 2] [num_users=1] = placeholder[target=x]" in str(ep.graph)
+    assert ep.graph_signature.user_inputs == ("x", "y")
+    assert ep.range_constraints == {"b": (0, None), "h": (3, 64)}
+
+
+def test_exports_that_would_not_hold() -> None:
+    class Decides(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x if x.sum() > 0 else -x
+
+    class Counts(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return sum(x[i] for i in range(x.shape[0]))
+
+    with pytest.raises(NeedsValueError, match=r"test_trace.py:\d+ asks for the value"):
+        export(Decides(), (pf.ones(3),))
+    with pytest.raises(ValueError, match=r"Constraints violated \(b\).*test_trace.py"):
+        export(Counts(), (pf.ones(3, 2),), dynamic_shapes={"x": {0: Dim("b")}})
+    auto = {"x": {0: Dim.AUTO, 1: Dim.AUTO}}
+    graph = export(Counts(), (pf.ones(3, 2),), dynamic_shapes=auto).graph
+    assert "%x : float32[3, s1]" in str(graph)
+    with pytest.raises(ValueError, match=r"\['z'\], which are no arguments"):
+        export(Counts(), (pf.ones(3, 2),), dynamic_shapes={"z": {}})
+
+
+# --- files
+
+
+def test_files_of_others_and_damaged_ones() -> None:
+    file = io.BytesIO()
+    pf.jit.trace(nn.Linear(3, 2), pf.ones(1, 3)).save(file, {"note.txt": "hello"})
+    extra = {"note.txt": "", "none": ""}
+    file.seek(0)
+    pf.jit.load(file, _extra_files=extra)
+    assert extra == {"note.txt": b"hello", "none": ""}
+    with zipfile.ZipFile(file) as archive:
+        text = json.loads(archive.read("model.json"))
+        weights = archive.read("weights.safetensors")
+
+    def load(text: Any, weights: bytes = weights) -> Any:
+        changed = io.BytesIO()
+        with zipfile.ZipFile(changed, "w") as archive:
+            archive.writestr("model.json", text if isinstance(text, str) else json.dumps(text))
+            archive.writestr("weights.safetensors", weights)
+        changed.seek(0)
+        return pf.jit.load(changed)
+
+    load(text)
+    graph = text["modules"][""]["graphs"]["forward"]
+    node = graph["nodes"][0]
+    for place, key, value, why in (
+        (text, "version", 7, "version 7"),
+        (graph, "version", 2, "the graph is of version 2; this pyframe reads 1"),
+        (node, "call", "nn.functional.nothing", "'nn.functional.nothing', which this version"),
+        (node, "call", "op.as_strided", "which a file may not call"),
+        (node, "call", "code.eval", "'code.eval'"),
+    ):
+        before, place[key] = place[key], value
+        with pytest.raises(GraphError, match=why):
+            load(text)
+        place[key] = before
+    torchs = io.BytesIO()
+    with zipfile.ZipFile(torchs, "w") as archive:
+        archive.writestr("net/data.pkl", b"")
+    torchs.seek(0)
+    with pytest.raises(GraphError, match="one of PyTorch's"):
+        pf.jit.load(torchs)
+
+    rng, plain = random.Random(0), json.dumps(text)
+    whole = file.getvalue()
+    for _ in range(400):
+        at, n = rng.randrange(len(plain)), rng.randrange(1, 6)
+        junk = "".join(rng.choice('0123456789[]{}",:.truefalsn') for _ in range(n))
+        cut = bytearray(whole)
+        for _ in range(rng.randrange(1, 8)):
+            cut[rng.randrange(len(cut))] = rng.randrange(256)
+        for attempt in (
+            lambda at=at, n=n, junk=junk: load(plain[:at] + junk + plain[at + n :]),
+            lambda cut=cut: pf.jit.load(io.BytesIO(bytes(cut))),
+        ):
+            with contextlib.suppress(GraphError):
+                attempt()
+
+
+def test_a_deep_file_is_refused() -> None:
+    graph = encoded(pf.jit.trace(lambda x: x + 1, pf.ones(2))._module._graphs["forward"])
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    graph["outputs"] = deep
+    with pytest.raises(GraphError, match="nested"):
+        decoded(graph)
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(TypeError, match="expected a ScriptModule"):
+        pf.jit.save(nn.Linear(2, 2), io.BytesIO())
+    with pytest.raises(RuntimeError, match="expected example_inputs"):
+        pf.jit.trace(nn.Linear(2, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(GraphError, match="a file can't hold"):
+            pf.jit.trace(
+                lambda x: pf.rand(2, generator=pf.Generator()) + x, pf.ones(2), check_trace=False
+            ).save(io.BytesIO())
