@@ -103,7 +103,8 @@ globals().update(  # methods of Tensor itself that torch has as functions too
 # Those of nn.functional stand in its modules, as TOPLEVEL.
 _MODULES = set(
     """amp nn optim data vision train web io profiler bench linalg fft special masked signal func
-    gpu utils distributions distributed metrics plot random graph array_api jit export""".split()
+    gpu utils distributions distributed metrics plot random graph array_api jit export
+    onnx""".split()
 )
 _ELSEWHERE = {
     name: module

@@ -33,7 +33,7 @@ LAYERS = [
     random fft linalg special func
     distributed
     io utils nn optim data distributions metrics vision tools masked signal
-     amp gpu profiler plot multiprocessing array_api
+     amp gpu profiler plot multiprocessing array_api onnx
      jit export
     train
     web serve torch cli __main__""".splitlines()

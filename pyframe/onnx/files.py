@@ -1,0 +1,115 @@
+"""Reading of ONNX files, which nobody vouches for."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from pyframe.core.extras import install
+from pyframe.io.files import opened
+
+
+def package() -> Any:
+    """The package onnx, which is imported when a model is loaded."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError(f"pyframe.onnx needs the package onnx: {install('onnx')}") from error
+    return onnx
+
+
+class Reader:
+    """A model, and the arrays of its tensors, some of which may lie in files beside it."""
+
+    def __init__(self, source: Any) -> None:
+        self._onnx = onnx = package()
+        self.folder: str | None = None
+        self._left = _memory()
+        if isinstance(source, onnx.ModelProto):
+            self.model = source
+        else:
+            self.model = onnx.ModelProto()
+            data = source
+            if not isinstance(source, bytes | bytearray):
+                self.folder = os.path.dirname(os.path.realpath(source))
+                with opened(source) as file:
+                    data = file.read()
+            from google.protobuf.message import DecodeError
+
+            try:
+                self.model.ParseFromString(bytes(data))
+            except DecodeError as error:
+                raise ValueError(f"no ONNX model: damaged, or nested too deep ({error})") from None
+        if not self.model.HasField("graph") or not self.model.ir_version:
+            raise ValueError("no ONNX model: it has no graph or no version")
+
+    def array(self, proto: Any) -> np.ndarray:
+        """The array of a TensorProto. ValueError where its data do not fit its shape."""
+        name = f"the tensor {proto.name!r}" if proto.name else "a tensor"
+        shape = tuple(proto.dims)
+        try:
+            if proto.HasField("segment"):
+                raise ValueError("its data come in segments")
+            if any(n < 0 for n in shape):
+                raise ValueError("a negative size")
+            if proto.data_location == proto.EXTERNAL:
+                found = self._outside(proto, shape)
+            else:
+                found = self._onnx.numpy_helper.to_array(proto)
+                if found.dtype == object:
+                    text = [s.decode() if isinstance(s, bytes) else s for s in found.ravel()]
+                    found = np.array(text, dtype=str).reshape(found.shape)
+            if found.shape != shape:
+                raise ValueError(f"data of the shape {found.shape}")
+        except (ValueError, TypeError, KeyError, OSError, OverflowError, AttributeError) as error:
+            why = str(error).strip("'\"")
+            raise ValueError(f"{name} of the shape {shape} can't be read: {why}") from None
+        self._left -= found.nbytes
+        if self._left < 0:
+            raise MemoryError(f"{name} of {found.nbytes} bytes: this machine has less memory")
+        return found
+
+    def _outside(self, proto: Any, shape: tuple[int, ...]) -> np.ndarray:
+        """Of a file in the model's folder; no link is followed and nothing outside is read."""
+        said = {e.key: e.value for e in proto.external_data}
+        where = said.get("location", "")
+        if self.folder is None:
+            raise ValueError("its data lie in a file, so load the model by its path")
+        path = os.path.join(self.folder, where)
+        inside = os.path.normpath(path).startswith(os.path.join(self.folder, ""))
+        if not where or os.path.isabs(where) or not inside or os.path.realpath(path) != path:
+            raise ValueError(f"{where!r} is not a file in the model's folder")
+        onnx = self._onnx
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(proto.data_type)
+        if dtype.kind == "O":
+            raise ValueError("strings can't lie in a file")
+        n = 1
+        for size in shape:
+            n *= size
+        name = onnx.TensorProto.DataType.Name(proto.data_type)
+        bits = _BITS.get(name, 8 * dtype.itemsize)
+        want, offset = (n * bits + 7) // 8, int(said.get("offset", 0))
+        length = int(said.get("length", want))
+        with opened(path) as file:
+            if length != want or offset < 0 or os.fstat(file.fileno()).st_size < offset + want:
+                raise ValueError(f"{where!r} does not have its {want} bytes")
+            if want > self._left:
+                raise ValueError(f"its {want} bytes are more than this machine's memory")
+            file.seek(offset)
+            copied = onnx.TensorProto(
+                data_type=proto.data_type, dims=shape, raw_data=file.read(want)
+            )
+        return np.asarray(onnx.numpy_helper.to_array(copied))
+
+
+_BITS = {"UINT4": 4, "INT4": 4, "FLOAT4E2M1": 4, "UINT2": 2, "INT2": 2}
+
+
+def _memory() -> int:
+    """The bytes of this machine's memory."""
+    try:
+        return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # Windows, a page
+        return 1 << 34

@@ -1,0 +1,1 @@
+"""Operators of onnxruntime's own that exported language models need."""

@@ -1,0 +1,204 @@
+"""Operators of each element."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+import pyframe as pf
+from pyframe.nn import functional as F
+from pyframe.onnx import values
+from pyframe.onnx.graph import Run
+from pyframe.onnx.table import add, op
+from pyframe.onnx.values import Host
+from pyframe.tensor import Tensor
+
+# What a public op computes as it is; an exporter may read it the other way round.
+SAME: dict[str, Any] = {
+    "Abs": pf.abs, "Acos": pf.acos, "Acosh": pf.acosh, "Add": pf.add, "And": pf.logical_and,
+    "Asin": pf.asin, "Asinh": pf.asinh, "Atan": pf.atan, "Atanh": pf.atanh,
+    "BitwiseAnd": pf.bitwise_and, "BitwiseNot": pf.bitwise_not, "BitwiseOr": pf.bitwise_or,
+    "BitwiseXor": pf.bitwise_xor, "Ceil": pf.ceil, "Cos": pf.cos, "Cosh": pf.cosh, "Det": pf.det,
+    "Equal": pf.eq, "Erf": pf.erf, "Exp": pf.exp, "Floor": pf.floor, "Greater": pf.gt,
+    "GreaterOrEqual": pf.ge, "HardSwish": F.hardswish, "IsNaN": pf.isnan, "Less": pf.lt,
+    "LessOrEqual": pf.le, "Log": pf.log, "MatMul": pf.matmul, "Mish": F.mish, "Mul": pf.mul,
+    "Neg": pf.neg, "Not": pf.logical_not, "Or": pf.logical_or, "Reciprocal": pf.reciprocal,
+    "Relu": F.relu, "Round": pf.round, "Sigmoid": pf.sigmoid, "Sign": pf.sign, "Sin": pf.sin,
+    "Sinh": pf.sinh, "Softplus": F.softplus, "Softsign": F.softsign, "Sqrt": pf.sqrt,
+    "Sub": pf.sub, "Tan": pf.tan, "Tanh": pf.tanh, "Xor": pf.logical_xor,
+}  # fmt: skip
+for _name, _function in SAME.items():
+    add(_name, _function)
+
+
+@op("Div")
+def div(a: Tensor, b: Tensor) -> Tensor:
+    return a / b if a.dtype.is_floating_point else pf.div(a, b, rounding_mode="trunc")
+
+
+@op("Mod")
+def mod(a: Tensor, b: Tensor, *, fmod: int) -> Tensor:
+    return pf.fmod(a, b) if fmod else pf.remainder(a, b)
+
+
+@op("Pow")
+def power(a: Tensor, b: Tensor) -> Tensor:
+    return pf.pow(a, b).to(a.dtype)
+
+
+@op("Sum")
+def total(*xs: Tensor) -> Tensor:
+    return reduce(pf.add, xs)
+
+
+@op("Mean")
+def mean(*xs: Tensor) -> Tensor:
+    return reduce(pf.add, xs) / len(xs)
+
+
+@op("Max")
+def maximum(*xs: Tensor) -> Tensor:
+    return reduce(pf.maximum, xs)
+
+
+@op("Min")
+def minimum(*xs: Tensor) -> Tensor:
+    return reduce(pf.minimum, xs)
+
+
+@op("Clip")
+def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+    if min is None and max is None:
+        return x
+    return pf.clamp(x, min, max)
+
+
+@op("Where")
+def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    return pf.where(condition, x, y)
+
+
+@op("IsInf")
+def is_inf(x: Tensor, *, detect_negative: int, detect_positive: int) -> Tensor:
+    found = pf.isposinf(x) if detect_positive else pf.zeros_like(x, dtype=pf.bool)
+    return found | pf.isneginf(x) if detect_negative else found
+
+
+@op("BitShift")
+def bit_shift(x: Tensor, y: Tensor, *, direction: str) -> Tensor:
+    shift = pf.bitwise_left_shift if direction == "LEFT" else pf.bitwise_right_shift
+    return shift(x, y)
+
+
+@op("Gelu")
+def gelu(x: Tensor, *, approximate: str) -> Tensor:
+    return F.gelu(x, approximate=approximate)
+
+
+@op("Elu")
+def elu(x: Tensor, *, alpha: float) -> Tensor:
+    return F.elu(x, alpha)
+
+
+@op("Celu")
+def celu(x: Tensor, *, alpha: float) -> Tensor:
+    return F.celu(x, alpha)
+
+
+@op("Selu")
+def selu(x: Tensor, *, alpha: float, gamma: float) -> Tensor:
+    return gamma * F.elu(x, alpha)
+
+
+@op("LeakyRelu")
+def leaky_relu(x: Tensor, *, alpha: float) -> Tensor:
+    return F.leaky_relu(x, alpha)
+
+
+@op("PRelu")
+def prelu(x: Tensor, slope: Tensor) -> Tensor:
+    if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] != x.shape[-1]:
+        slope = slope.reshape(-1, *[1] * (x.ndim - 2))  # as version 1 has it
+    return pf.where(x < 0, x * slope, x)
+
+
+@op("HardSigmoid")
+def hard_sigmoid(x: Tensor, *, alpha: float, beta: float) -> Tensor:
+    return pf.clamp(alpha * x + beta, 0, 1)
+
+
+@op("ThresholdedRelu")
+def thresholded_relu(x: Tensor, *, alpha: float) -> Tensor:
+    return pf.where(x > alpha, x, 0)
+
+
+@op("Swish")
+def swish(x: Tensor, *, alpha: float) -> Tensor:
+    return x * pf.sigmoid(alpha * x)
+
+
+@op("Identity")
+def identity(x: Any) -> Any:
+    return x
+
+
+@op("Cast")
+def cast(x: Any, *, to: int | str, saturate: int = 1, round_mode: str = "up") -> Any:
+    """To what tensors have no dtype for it is computed on the host."""
+    from onnx import TensorProto
+
+    number = TensorProto.DataType.Value(to) if isinstance(to, str) else to
+    if number in values.DTYPES and isinstance(x, Tensor):
+        return x.to(values.DTYPES[number])
+    return cast_array(values.array(x), number, saturate, round_mode)
+
+
+@op("CastLike")
+def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
+    return cast(x, to=values.type_of(like), saturate=saturate, round_mode=round_mode)
+
+
+def cast_array(x: Host, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
+    """An array as another TensorProto.DataType."""
+    from onnx import TensorProto, numpy_helper
+
+    if to == values.STRING:
+        return x.astype(
+            np.float32 if x.dtype.itemsize < 4 and x.dtype.kind not in "iub" else x.dtype
+        ).astype(str)
+    if x.dtype == object and to == TensorProto.INT64:
+        return x
+    dtype = values.numpy_dtype(to)
+    if x.dtype.kind == "U":
+        return x.astype(np.float64 if dtype.kind == "V" else dtype).astype(dtype)
+    if to in values.DTYPES or x.dtype.kind == "b":
+        small = x.astype(np.float32) if x.dtype.kind == "V" else x
+        return small.astype(dtype)
+    if to == getattr(TensorProto, "FLOAT8E8M0", None):
+        return numpy_helper.to_float8e8m0(x.astype(np.float32), bool(saturate), round_mode)
+    if dtype.name.startswith("float8") and saturate:
+        return numpy_helper.saturate_cast(x.astype(np.float32), dtype)
+    return x.astype(np.float32).astype(dtype) if dtype.name.startswith("float") else x.astype(dtype)
+
+
+@op("BitCast")
+def bit_cast(x: Any, *, to: int) -> Any:
+    known = isinstance(x, Tensor) and to in values.DTYPES and x.dtype is not pf.bool
+    if known and x.device.type == "cpu":
+        return x.view(values.DTYPES[to])
+    return values.array(x).view(values.numpy_dtype(to))
+
+
+@op("Dropout")
+def dropout(
+    x: Tensor, ratio: Host | float = 0.5, training_mode: Host | None = None, *,
+    run: Run, outputs: int, is_test: int = 1,
+) -> Any:  # fmt: skip
+    """It drops where the node says so, or the module trains."""
+    p, training = float(ratio), run.training or bool(training_mode)
+    if not training or p == 0:
+        return (x, pf.ones_like(x, dtype=pf.bool))[:outputs]
+    mask = pf.rand_like(x) >= p
+    return (x * mask / (1 - p), mask)[:outputs]
