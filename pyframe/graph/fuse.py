@@ -737,29 +737,52 @@ class Grouping:
         self.let_wait(bits, bits | first.before)
 
     def ordered(self) -> list[Group]:
-        """The groups, each after what it must wait for, otherwise as the program was written."""
-        left = [g for g in self.groups if g is not None]
+        """The groups, each after what it must wait for, otherwise as the program was written; on a
+        GPU first those after which less memory is held. So a parameter's gradient is made when what
+        it is made of is there, which then needn't be kept."""
+        groups = {g.number: g for g in self.groups if g is not None}
+        left = list(groups.values())
         first = {g.number: min(g.fusion.members) for g in left}
+        temporary = set() if self.limits.host else self.home.keys() - self.roots
+        reads = {g.number: temporary & g.fusion.buffers.keys() for g in left}
+        readers: dict[int, list[Group]] = {}
+        for g in left:
+            for b in reads[g.number]:
+                readers.setdefault(b, []).append(g)
+        waiting = {b: len(some) for b, some in readers.items()}
+        size = {b: number(math.prod(self.order.nodes[b].shape)) for b in waiting}
+        made = {g.number: sum(size.get(k, 0) for k in g.fusion.members) for g in left}
+
+        def grows(g: Group) -> bool:
+            """Whether more is held after a group, which frees its share of what others read."""
+            return made[g.number] > sum(size[b] / waiting[b] for b in reads[g.number])
+
         done, out = 0, []
         alive = sum(1 << g.number for g in left)
-        heap: list[tuple[int, int]] = []
-        waiting: dict[int, list[Group]] = {}  # by one of the groups that they wait for
+        at_once: list[tuple[int, int]] = []  # those that are ready, first what the program does
+        growing: list[tuple[int, int]] = []  # those of them after which more is held
+        later: dict[int, list[Group]] = {}  # by one of the groups that they wait for
 
         def look(some: Iterable[Group]) -> None:
             for g in some:
                 last = (g.before & alive & ~done).bit_length() - 1
                 if last < 0:
-                    heapq.heappush(heap, (first[g.number], g.number))
+                    heapq.heappush(growing if grows(g) else at_once, (first[g.number], g.number))
                 else:
-                    waiting.setdefault(last, []).append(g)
+                    later.setdefault(last, []).append(g)
 
         look(left)
-        while heap:
-            _, number = heapq.heappop(heap)
-            g = self.groups[number]
-            assert g is not None
-            out.append(g)
-            done |= 1 << number
-            look(waiting.pop(number, ()))
+        while at_once or growing:
+            _, k = heapq.heappop(at_once or growing)
+            if done >> k & 1:  # it was in both
+                continue
+            out.append(groups[k])
+            done |= 1 << k
+            for b in reads[k]:
+                waiting[b] -= 1
+            look(later.pop(k, ()))
+            for h in {h.number: h for b in reads[k] for h in readers[b]}.values():
+                if not (done >> h.number & 1 or h.before & alive & ~done or grows(h)):
+                    heapq.heappush(at_once, (first[h.number], h.number))
         assert len(out) == len(left), "kernels wait for one another"
         return out
