@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import pickle
 import re
@@ -302,6 +303,89 @@ def test_memory_and_its_peaks(gpu: str) -> None:
     reused = pf.device(gpu).backend.stats
     reused.reset()
     assert reused.peak_live > 0, "counters start over, peaks by themselves"
+
+
+@pytest.fixture
+def small(gpu: str) -> Iterator[Any]:
+    """The GPU, with room for 4096 bytes in a binding."""
+    d = pf.device(gpu)
+    limits = d.backend.limits
+    d.executor.forget_programs()
+    d.backend.limits = dataclasses.replace(limits, binding_bytes=4096)
+    yield d
+    d.backend.limits = limits
+    d.executor.forget_programs()
+
+
+TOO_LARGE = (
+    "a tensor of {} bytes is too large for this GPU .*: its largest buffer is {} bytes; split the "
+    "tensor or use device='cpu'"
+)
+
+
+def test_an_embedding_larger_than_a_binding(gpu: str) -> None:
+    """GPT-2's, where a binding has the 128 MiB that WebGPU promises."""
+    d = pf.device(gpu)
+    limits = d.backend.limits
+    d.backend.limits = dataclasses.replace(limits, binding_bytes=128 << 20)
+    try:
+        with pytest.raises(pf.OutOfMemoryError, match=TOO_LARGE.format(154389504, 128 << 20)):
+            pf.ones(50257, 768, device=gpu).cpu()
+        with pytest.raises(pf.OutOfMemoryError, match=TOO_LARGE.format(154389504, 128 << 20)):
+            pf.nn.Embedding(50257, 768).to(gpu)
+    finally:
+        d.backend.limits = limits
+
+
+def test_what_is_larger_than_a_binding(small: Any) -> None:
+    """An argument, a result, a temporary, compiled and not: the numbers are told, and what fits
+    goes on."""
+    with pytest.raises(pf.OutOfMemoryError, match=TOO_LARGE.format(4100, 4096)):
+        pf.zeros(1025).to(small)
+    x = pf.ones(1024).to(small)
+    assert x.sum().item() == 1024
+    row, column = x[:40].reshape(1, 40), x[:40].reshape(40, 1)
+    for run in (lambda a, b: b @ a, lambda a, b: (b @ a).softmax(1) @ b):
+        for call in (run, pf.compile(run)):
+            with pytest.raises(pf.OutOfMemoryError, match=TOO_LARGE.format(6400, 4096)):
+                call(row, column).cpu()
+            assert call(row[:, :32], column[:32]).shape[0] == 32
+    assert (x + 1).sum().item() == 2048
+
+
+def test_a_size_class_is_no_larger_than_a_binding(small: Any) -> None:
+    """What has just room is not refused because its size class has none."""
+    small.backend.limits = dataclasses.replace(small.backend.limits, binding_bytes=4100)
+    x, w = pf.ones(1025, 1).to(small), pf.full((1, 1), 2.0, device=small)
+    for run in (lambda x: (x @ w) @ w, pf.compile(lambda x: (x @ w) @ w)):
+        assert run(x).sum().item() == 4100
+
+
+def test_parameters_are_merged_as_far_as_a_binding_goes(small: Any) -> None:
+    """An optimizer's update of many tensors is one kernel for each set of them that has room."""
+    losses, kernels = {}, {}
+    for most in (4096, 1 << 20):
+        small.backend.limits = dataclasses.replace(small.backend.limits, binding_bytes=most)
+        pf.manual_seed(2)
+        net = pf.nn.Sequential(*[pf.nn.Linear(16, 16) for _ in range(8)]).to(small)
+        optimizer = pf.optim.Adam(net.parameters())
+        x = pf.ones(2, 16).to(small)
+
+        @pf.compile
+        def step() -> Any:
+            optimizer.zero_grad()  # noqa: B023
+            loss = net(x).square().sum()  # noqa: B023
+            loss.backward()
+            optimizer.step()  # noqa: B023
+            return loss
+
+        losses[most] = [step().item() for _ in range(4)]
+        (program,) = step.programs
+        assert max(program.regions) <= most
+        assert all(s.nbytes <= most for s in program.slots)
+        kernels[most] = len(program.steps)
+    assert losses[4096] == losses[1 << 20]
+    assert 0 < kernels[4096] - kernels[1 << 20] <= 3  # 8.7 KiB in sets of 4 KiB
 
 
 def test_what_is_used_again_raises_the_peak_too(gpu: str) -> None:

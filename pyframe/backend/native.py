@@ -142,7 +142,7 @@ def _describe(adapter: Any) -> DeviceProperties:
         limits=_limits(adapter),
         features=tuple(sorted(adapter.features)),
         ids=ids,
-        architecture=info["architecture"],
+        architecture=info.get("architecture", ""),
     )
 
 

@@ -445,7 +445,7 @@ class DeviceExecutable(Executable):
         for i in own:
             n = slots[i].nbytes
             changes = sizes.changes(self.general.slots[i].nbytes)
-            most[i] = max(most[i], 1 << (n - 1).bit_length() if changes else n)
+            most[i] = max(most[i], self.executor.grown(n) if changes else n)
         for i, buffer in zip(own, self.executor.scratch([most[i] for i in own]), strict=True):
             self.buffers[i] = buffer
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyframe.core import sizes, view as views
@@ -178,9 +178,9 @@ class _Horizontal:
 
     def __init__(
         self, order: Order, works: list[_Work], movable: set[int], donors: Mapping[int, int],
-        changing: set[int], host: bool,
+        changing: set[int], limits: Limits,
     ) -> None:  # fmt: skip
-        self.host = host
+        self.host, self.most = limits.host, min(limits.binding_bytes, limits.buffer_bytes)
         self.order, self.works, self.movable, self.donors = order, works, movable, donors
         self.changing = changing  # ids of the constants that have other values in other runs
         self.column_of: dict[int, tuple[int, ...]] = {}  # the column that a buffer lies in
@@ -198,7 +198,7 @@ class _Horizontal:
             if key is not None:
                 same.setdefault(key, []).append(w)
         out = []
-        for works in same.values():
+        for works in [fit for some in same.values() for fit in self.fitting(some)]:
             columns = [tuple(self.buffer(w.nodes[b]) for w in works) for b in works[0].mapped]
             columns = [self.columns.setdefault(c, c) for c in columns]
             if not self.may_merge(works, columns):
@@ -207,10 +207,22 @@ class _Horizontal:
             offsets, at = [], 0
             for w in works:
                 offsets.append(at)
-                at += -(-4 * w.kernel.space[0] // PARAM_ALIGN) * PARAM_ALIGN
+                at += _room(w)
             out.append(_Merged(works, columns, offsets, at))
             grouping.join([w.group for w in works])
         return out
+
+    def fitting(self, works: list[_Work]) -> Iterator[list[_Work]]:
+        """The works in sets of which each has room in one binding."""
+        some: list[_Work] = []
+        room = 0
+        for w in works:
+            if some and not self.host and room + _room(w) > self.most:
+                yield some
+                some, room = [], 0
+            some.append(w)
+            room += _room(w)
+        yield some
 
     def buffer(self, k: int) -> int:
         """The node whose buffer node `k` lies in."""
@@ -272,6 +284,11 @@ class _Horizontal:
         return bool(written) and written != touched
 
 
+def _room(w: _Work) -> Any:
+    """The bytes of one of its buffers, up to where the next one may begin."""
+    return -(-4 * w.kernel.space[0] // PARAM_ALIGN) * PARAM_ALIGN
+
+
 def _resized(kernel: Kernel, size: int) -> Kernel:
     """The same map over `size` elements."""
 
@@ -326,7 +343,7 @@ def schedule(
     if movable is not None:
         numbers = {nodes.number[i] for i in movable if i in nodes.number}
         some = [*works.values()]
-        horizontal = _Horizontal(nodes, some, numbers, donors, set(changing), limits.host)
+        horizontal = _Horizontal(nodes, some, numbers, donors, set(changing), limits)
         merged = horizontal.found(grouping)
     heads = {m.works[0].group.number: m for m in merged}
     ordered = grouping.ordered()

@@ -57,11 +57,11 @@ class BufferPool:
     def alloc(self, nbytes: int, kind: str = "") -> Buffer:
         """A buffer of at least `nbytes` bytes with undefined content. Buffers of one kind are used
         again for that kind alone."""
-        size, limits = bucket(nbytes), self.backend.limits
-        if size > limits.buffer_bytes or size > limits.binding_bytes:
+        size = self.bucket(nbytes)
+        if nbytes > self.most:
             raise OutOfMemoryError(
                 f"a tensor of {nbytes} bytes is too large for this GPU ({self.backend.adapter}): "
-                f"its largest buffer is {min(limits.buffer_bytes, limits.binding_bytes)} bytes; "
+                f"its largest buffer is {self.most} bytes; "
                 "split the tensor or use device='cpu'"
             )
         shelf = self._shelf(size, kind)
@@ -76,6 +76,23 @@ class BufferPool:
         stats.peak_live = max(stats.peak_live, stats.bytes_live)
         stats.peak_reserved = max(stats.peak_reserved, stats.bytes_reserved)
         return Buffer(handle, size, self, shelf)
+
+    @property
+    def most(self) -> int:
+        """The bytes of the largest buffer that a kernel can bind."""
+        return min(self.backend.limits.buffer_bytes, self.backend.limits.binding_bytes)
+
+    def bucket(self, nbytes: int) -> int:
+        """The size class of a buffer: four steps to each power of two, at least 256 bytes, at most
+        what can be bound."""
+        if nbytes <= 256:
+            return 256
+        step = 1 << max((nbytes - 1).bit_length() - 3, 8)
+        return max(min(-(-nbytes // step) * step, self.most), nbytes)
+
+    def grown(self, nbytes: int) -> int:
+        """How large to make a buffer for sizes that change: by powers of two."""
+        return max(min(1 << (nbytes - 1).bit_length(), self.most), nbytes)
 
     def _shelf(self, size: int, kind: str = "") -> set[Any]:
         """The free buffers of a size class."""
@@ -93,7 +110,7 @@ class BufferPool:
     def alloc_as_before(self, sizes: list[int], used: list[list[Any]]) -> list[Buffer]:
         """Buffers of these sizes: those of one of the last runs, if all are free again, so that its
         bind groups fit once more; else any, and the run is remembered."""
-        shelves = [(size, self._shelf(size)) for size in map(bucket, sizes)]
+        shelves = [(size, self._shelf(size)) for size in map(self.bucket, sizes)]
         for handles in reversed(used):
             if all(h in shelf for h, (_, shelf) in zip(handles, shelves, strict=True)):
                 return [self._take(h, *shelf) for h, shelf in zip(handles, shelves, strict=True)]
@@ -199,11 +216,3 @@ class BufferPool:
         buffer = self.alloc(8)
         with self.lock:
             return buffer if self.backend.mark(buffer.handle) else None
-
-
-def bucket(nbytes: int) -> int:
-    """The size class of a buffer: four steps to each power of two, at least 256 bytes."""
-    if nbytes <= 256:
-        return 256
-    step = 1 << max((nbytes - 1).bit_length() - 3, 8)
-    return -(-nbytes // step) * step

@@ -25,7 +25,7 @@ from pyframe.graph.schedule import schedule, structure
 from pyframe.ops.api.deferred import Checks
 from pyframe.ops.shape.strided import elements
 from pyframe.runtime import debug
-from pyframe.runtime.buffers import Buffer, BufferPool, bucket
+from pyframe.runtime.buffers import Buffer, BufferPool
 from pyframe.runtime.code import encode_params, load
 from pyframe.runtime.kinds import Kinds
 from pyframe.runtime.slices import Slices
@@ -254,7 +254,7 @@ class Executor(BufferPool):
         at = {id(n): i for i, n in enumerate(order)}
         outputs = [at[id(n)] for n in roots if n.data is None]
         made = [s.nbytes for s in program.slots if s.kind == OUTPUT]
-        temps = [1 << (s.nbytes - 1).bit_length() for s in program.slots if s.kind == TEMP]
+        temps = [self.grown(s.nbytes) for s in program.slots if s.kind == TEMP]
         return _Cached(
             program, inputs, constants, outputs, made, self.scratch(temps), [], numbers, grids
         )
@@ -269,7 +269,7 @@ class Executor(BufferPool):
         leaves there is of no use to the next."""
         out = []
         count: dict[int, int] = {}
-        for size in map(bucket, sizes):
+        for size in map(self.bucket, sizes):
             shelf = self._scratch.setdefault(size, [])
             k = count[size] = count.get(size, 0) + 1
             if len(shelf) < k:
