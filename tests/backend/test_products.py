@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from pyframe.runtime.offline import offline_device
 
 REAL_KERNELS = True
 
+LEAST = Limits()
 VARIANTS = {f"{v.form}-{v.threads}-{v.bm}x{v.bn}-{v.rm}x{v.rn}": v for v in (*GPU, *SOFTWARE)}
 
 
@@ -31,11 +33,14 @@ def only(monkeypatch: pytest.MonkeyPatch, v: Variant) -> None:
 
 @pytest.fixture(params=VARIANTS)
 def variant(request: Any, gpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """One of the table, which the GPU has alone."""
+    """One of the table, which a GPU with no more than WebGPU promises has alone."""
     executor = pf.device(gpu).executor
     executor.forget_programs()
+    has = executor.backend.limits
+    executor.backend.limits = dataclasses.replace(LEAST, float16=has.float16, kind=has.kind)
     only(monkeypatch, VARIANTS[request.param])
     yield request.param
+    executor.backend.limits = has
     executor.forget_programs()
     generate.cache_clear()
 
@@ -127,10 +132,46 @@ def test_other_dtypes(variant: str, gpu: str) -> None:
         np.testing.assert_array_equal(y.cpu(), want)
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(0, 5, 3), (3, 0, 4), (3, 5, 0), (0, 0, 0), (1, 0, 1)])
-def test_nothing(gpu: str, m: int, k: int, n: int) -> None:
-    y = pf.ones(2, m, k, device=gpu) @ pf.ones(2, k, n, device=gpu) + 1.0
-    assert y.cpu().tolist() == [[[1.0] * n] * m] * 2
+def test_nothing(variant: str, gpu: str) -> None:
+    for m, k, n in [(0, 5, 3), (3, 0, 4), (3, 5, 0), (0, 0, 0), (1, 0, 1)]:
+        y = pf.ones(2, m, k, device=gpu) @ pf.ones(2, k, n, device=gpu) + 1.0
+        assert y.cpu().tolist() == [[[1.0] * n] * m] * 2
+
+
+def test_more_workgroups_than_a_dim_has(
+    variant: str, gpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They lie in rows, as they do from 65,536 on; the last row is not full."""
+
+    def in_rows(groups: int) -> tuple[int, int, int]:
+        grids.append(groups)
+        return -(-groups // 3), 3, 1
+
+    grids: list[int] = []
+    monkeypatch.setattr(products, "in_a_line", in_rows)
+    v = VARIANTS[variant]
+    tiles = 4 * v.threads + 3 if v.form == "registers" else 7
+    n = 64 if v.form == "vectors" else 1
+    a, b = ints(tiles, 1, n), ints(tiles, n, n, seed=1)
+    y = pf.tensor(a, device=gpu) @ pf.tensor(b, device=gpu)
+    np.testing.assert_array_equal(y.cpu(), a @ b)
+    assert grids[-1] % 3
+
+
+@pytest.mark.parametrize("kind", ["", "software"])
+def test_as_many_as_that(gpu: str, kind: str) -> None:
+    """Without a stand-in: a matrix a thread, 64 or 16 of them a workgroup."""
+    executor = pf.device(gpu).executor
+    has = executor.backend.limits
+    executor.forget_programs()
+    executor.backend.limits = dataclasses.replace(has, kind=kind)
+    threads = products.machine(executor.backend.limits).variants[-1].threads
+    batch = 65_537 * threads
+    a = ints(batch, 1, 1)
+    y = pf.bmm(pf.tensor(a, device=gpu), pf.full((1, 1, 1), 3.0, device=gpu).expand(batch, 1, 1))
+    np.testing.assert_array_equal(y.cpu(), 3 * a)
+    executor.backend.limits = has
+    executor.forget_programs()
 
 
 # --- what is chosen, without a device
@@ -144,7 +185,6 @@ def planned(m: int, n: int, k: int, limits: Limits, batch: int = 1) -> list[Any]
         return [generate(x, limits) for p in run.programs for x in p.kernels]
 
 
-LEAST = Limits()
 COUNTS = {  # m, n, k, batch: workgroups of each kernel
     (64, 64, 64, 64): [64],  # a tile of 64 x 64 each
     (512, 1024, 256, 1): [64],  # 64 x 128

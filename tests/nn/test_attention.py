@@ -4,8 +4,10 @@ hard numbers, small devices; what it costs, without a device."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -207,6 +209,54 @@ def test_a_replay_is_gone_back_through(gpu: str, p: float) -> None:
         assert all(x.isfinite().all() for x in grads)
 
 
+NAMES = [f"{threads} threads, {keys} keys" for threads in (64, 128, 32) for keys in (8, 4)]
+FORCED: dict[str, dict[str, Any]] = {  # a shape, and what else the call is given
+    "odd": {"scale": 1e4, "atol": 1e-2}, "several tiles": {"is_causal": True},
+    "grouped heads": {"mask": "infinite"},
+    "wider values": {}, "a query": {}, "few queries": {"mask": "bool"},
+}  # fmt: skip
+
+
+@pytest.fixture(params=NAMES)
+def forced(request: Any, gpu: str) -> Iterator[str]:
+    """A variant that the kernels of a GPU with no more than WebGPU promises have alone."""
+    executor = pf.device(gpu).executor
+    executor.forget_programs()
+    has = executor.backend.limits
+    ops = "attention", "attention_grad_q", "attention_grad_kv"
+    others = {(op, name) for op in ops for name in NAMES if name != request.param}
+    executor.backend.limits = Limits(float16=has.float16, refused=frozenset(others))
+    yield request.param
+    executor.backend.limits = has
+    executor.forget_programs()
+
+
+def test_variants(forced: str, gpu: str) -> None:
+    """Each one's results and gradients are those of the composition on the CPU; half of the table
+    for each, so that each row is tried with several."""
+    for i, (shape, given_) in enumerate(FORCED.items()):
+        if (i + NAMES.index(forced)) % 2:
+            continue
+        b, h, _, t, s, *_ = sizes = SHAPES[shape]
+        options = dict(given_)
+        if "mask" in options:
+            options["mask"] = MASKS[options["mask"]](b, h, t, s)
+        compare(given(*sizes), gpu, **options)
+    test_half_the_width_is_summed_in_float32(gpu, pf.float16)
+
+
+def test_the_names_are_all_variants() -> None:
+    q = (1, 2, 65, 16)
+    attrs = {"causal": True, "masked": False, "drops": False}
+    call = KernelCall((), (q, q, q), pf.float32, (), (q, q[:3]), attrs, Limits())
+    for op in (fused.attention_op, fused.grad_q_op, fused.grad_kv_op):
+        found: Any = op.kernel
+        assert [*found.variants(call)] == NAMES
+        plans = [found.plan(call._replace(variant=v)) for v in found.variants(call).values()]
+        assert plans[0] == found.plan(call)
+        assert len({str(p) for p in plans}) >= 4
+
+
 def test_more_workgroups_than_a_dim_has(gpu: str) -> None:
     arrays = given(70_001, 1, 1, 1, 2, 1, 1)[:3]
     got, want = [
@@ -227,13 +277,15 @@ def test_small_devices_take_it(t: int, width: int) -> None:
     q, k = (1, 2, t, width), (1, 2, 300, width)
     attrs = {"causal": True, "masked": False, "drops": False}
     call = KernelCall((), (q, k, k), pf.float32, (), (q, q[:3]), attrs, least)
-    for op, operands in (
+    cases = (
         (fused.attention_op, (q, k, k)),
         (fused.grad_q_op, (q, q, k, k)),
         (fused.grad_kv_op, (k, k, q, q)),
-    ):
+    )
+    for (op, operands), i in itertools.product(cases, range(len(NAMES))):
         n = 2 if op.results else 1
-        plan_ = op.kernel.plan(call._replace(operands=operands, results=operands[:n]))  # type: ignore[union-attr]
+        given_, how = call._replace(operands=operands, results=operands[:n]), cast("Any", op.kernel)
+        plan_ = how.plan(given_._replace(variant=[*how.variants(given_).values()][i]))
         c: Any = plan_[0]
         groups = c.get("FOURS", c.get("PAIRS"))
         threads, parts = c["L"] * groups, c.get("PARTS", 1)
