@@ -382,11 +382,11 @@ class DeviceExecutable(Executable):
         super().__init__(capture, *args)
         self.backend = self.device.backend
         self.first: Any = None  # which has loaded the Program, if another one did for other sizes
+        about = self.program, self.backend.language, self.backend.limits
+        self.program, read, grids = sized(*about)
+        self.numbers += read
+        self.values += map(_present, read)
         if capture.sizes is not None:
-            about = self.program, self.backend.language, self.backend.limits
-            self.program, read, grids = sized(*about)
-            self.numbers += read
-            self.values += map(_present, read)
             self.grid_formulas, self.grids_of = grids, capture.sizes.function(grids)
         program = self.program
         self._change_sizes(capture.sizes)

@@ -212,6 +212,7 @@ class Program:
     param_bytes: int
     loaded: dict[str, Any] = field(default_factory=dict)  # what backends made of it, by their names
     host: bool = False  # for the CPU, where dtypes have their own sizes
+    texts: dict[str, list[Any]] = field(default_factory=dict)  # of its kernels, by language
 
     @property
     def inputs(self) -> int:

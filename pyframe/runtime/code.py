@@ -29,23 +29,27 @@ class _Scheduled(NamedTuple):
     sizes: tuple[Any, ...] = ()
 
 
-def _wgsl(kernel: Kernel, limits: Limits) -> Any:
-    from pyframe.codegen.wgsl import generate  # what runs on the CPU alone does not load it
+def _wgsl(kernels: Sequence[Kernel], limits: Limits) -> list[Any]:
+    # what runs on the CPU alone does not load it
+    from pyframe.codegen.wgsl.sharing import shared
 
-    return generate(kernel, limits)
+    return shared(kernels, limits)
 
 
-# What puts kernels into the language of a backend: something with `code`, `label`, `grid`, and with
-# the `sizes` that change, which the code reads after its scalars.
-GENERATORS: dict[str, Callable[[Kernel, Limits], Any]] = {
+# What puts the kernels of a Program into the language of a backend: for each of them something with
+# `code`, `label`, `grid`, and with the `sizes` that the code reads after its scalars: those that
+# change, and numbers in which kernels of one text differ.
+GENERATORS: dict[str, Callable[[Sequence[Kernel], Limits], list[Any]]] = {
     "wgsl": _wgsl,
-    "kernels": lambda kernel, limits: _Scheduled(kernel),
+    "kernels": lambda kernels, limits: [_Scheduled(k) for k in kernels],
 }
 
 
 def program_code(program: Program, language: str, limits: Limits) -> ProgramCode:
     """A Program as a backend loads it."""
-    made = [GENERATORS[language](k, limits) for k in program.kernels]
+    made = program.texts.get(language)
+    if made is None:  # then there is no room for what several kernels would share
+        made = [s for k in program.kernels for s in GENERATORS[language]([k], limits)]
     steps: array[int] = array("i")
     for step in program.steps:
         one = made[step.kernel]
@@ -73,7 +77,7 @@ def load(program: Program, backend: Any) -> Any:
 def sized(program: Program, language: str, limits: Limits) -> tuple[Program, list[Any], list[Any]]:
     """The Program with room among its scalars for the sizes that its kernels read, these sizes, and
     the workgroups of its dispatches: see `Backend.run`."""
-    made = [GENERATORS[language](k, limits) for k in program.kernels]
+    made = GENERATORS[language](program.kernels, limits)
     known = iter(program.params)
     steps, params, sizes, values, grids = [], [], [], [], []
     end = 0
@@ -88,7 +92,9 @@ def sized(program: Program, language: str, limits: Limits) -> tuple[Program, lis
         steps.append(step)
         if not alike(math.prod(one.grid), 0):
             grids += one.grid
-    out = replace(program, steps=steps, params=[*params, *sizes], param_bytes=end)
+    params += sizes
+    texts = {language: made}
+    out = replace(program, steps=steps, params=params, param_bytes=end, texts=texts)
     return out, values, grids
 
 

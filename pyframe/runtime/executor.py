@@ -26,7 +26,7 @@ from pyframe.ops.api.deferred import Checks
 from pyframe.ops.shape.strided import elements
 from pyframe.runtime import debug
 from pyframe.runtime.buffers import Buffer, BufferPool
-from pyframe.runtime.code import encode_params, load
+from pyframe.runtime.code import encode_params, load, sized
 from pyframe.runtime.kinds import Kinds
 from pyframe.runtime.slices import Slices
 
@@ -48,7 +48,7 @@ class _Cached(NamedTuple):
     sizes: list[int]  # bytes of the buffers that a run makes
     scratch: list[Buffer]  # of the temporaries
     used: list[list[Any]]  # handles that the last runs wrote to, the latest last
-    numbers: tuple[Any, ...] = ()  # the sizes that kernels read, of a Program for many
+    numbers: tuple[Any, ...] = ()  # the sizes that kernels read
     grids: tuple[int, ...] = ()
 
 
@@ -230,8 +230,10 @@ class Executor(BufferPool):
         """Schedule a Program for graphs like this one; `in_place` are the positions of roots, and
         of the inputs that each may be written over."""
         over = {id(order[old]): order[new] for new, old in in_place}
-        program, inputs, constants = schedule(order, roots, self.backend.limits, over)
-        debug.graph(roots, self.backend.limits)
+        limits = self.backend.limits
+        program, inputs, constants = schedule(order, roots, limits, over)
+        program, numbers, _ = sized(program, self.backend.language, limits)
+        debug.graph(roots, limits)
         at = {id(n): i for i, n in enumerate(order)}
         return _Cached(
             program,
@@ -241,6 +243,7 @@ class Executor(BufferPool):
             [s.nbytes for s in program.slots if s.kind == OUTPUT],
             self.scratch([s.nbytes for s in program.slots if s.kind == TEMP]),
             [],
+            tuple(numbers),
         )
 
     def _resized(self, order: list[Node], roots: list[Node]) -> _Cached | None:

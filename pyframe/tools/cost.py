@@ -219,9 +219,11 @@ def totals(programs: Sequence[Program], limits: Limits = LEAST) -> Totals:
     steps = [p.kernels[s.kernel] for p in programs for s in p.steps]
     moved = [sum(loads.values()) + sum(stores.values())
              for p in programs for loads, stores in traffic(p)]  # fmt: skip
-    texts = {generate(k, limits).code for p in programs for k in p.kernels}
+    made = [p.texts.get("wgsl") or [generate(k, limits) for k in p.kernels] for p in programs]
+    texts = {s.code for some in made for s in some}
+    grids = [some[s.kernel].grid for p, some in zip(programs, made, strict=True) for s in p.steps]
     return Totals(
-        len(steps), sum(math.prod(generate(k, limits).grid) for k in steps), sum(moved),
+        len(steps), sum(map(math.prod, grids)), sum(moved),
         sum(map(kernel_flops, steps)), max((p.peak_bytes for p in programs), default=0),
         len(texts), sum(map(len, texts)),
     )  # fmt: skip

@@ -79,7 +79,7 @@ class Exporter:
         self.cpu = CpuCode() if cpu else None  # all programs once more, where each has a form
         self.left_out: list[str] = []
         self.metrics: dict[str, pf.Tensor] = {}  # the sums of what a step tells
-        self.kernels: dict[tuple[str, str], int] = {}  # by WGSL and label
+        self.kernels: dict[str, tuple[int, str]] = {}  # numbers and labels by WGSL
         self.states: dict[int, _State] = {}  # by the id of a storage, which they keep
         self.regions: dict[int, tuple[int, Any]] = {}  # by the id of a buffer: number, the buffer
         self.programs: dict[str, dict[str, Any]] = {}
@@ -297,8 +297,8 @@ class Exporter:
         with asking(None if pattern is None else pattern.sizes.guards):  # it is printed already
             wire = program_code(program, "wgsl", self.device.backend.limits)
         numbers = [
-            self.kernels.setdefault(kernel, len(self.kernels))
-            for kernel in zip(wire.codes, wire.labels, strict=True)
+            self.kernels.setdefault(code, (len(self.kernels), label))[0]
+            for code, label in zip(wire.codes, wire.labels, strict=True)
         ]
         slots: list[Any] = [["temp", self.formula(s.nbytes)] for s in program.slots]
         for i, s in enumerate(program.slots):
@@ -394,7 +394,6 @@ class Exporter:
                 flat = raw.view(storage_dtype(s.dtype))[: math.prod(s.shape)]
                 values[s.name] = from_storage(flat, s.dtype).reshape(s.shape)
             tensors.append(about)
-        codes, labels = zip(*self.kernels, strict=True) if self.kernels else ((), ())
         document = {
             "format": "pyframe-program",
             "version": VERSION,
@@ -406,15 +405,14 @@ class Exporter:
             "weights": weights,
             "tensors": tensors,
             "regions": [whole.nbytes for _, whole in self.regions.values()],
-            "codes": codes,
-            "labels": labels,
+            "codes": [*self.kernels],
+            "labels": [label for _, label in self.kernels.values()],
             "programs": self.programs,
         }
         return document, values
 
     def needs(self) -> dict[str, Any]:
         """The features and limits, by WebGPU's names, that a device must have."""
-        codes = [code for code, _ in self.kernels]
         steps = [s for p in self.programs.values() for s in dispatches(p["steps"])]
         buffers = [s.nbytes for s in self.states.values()]
         buffers += [whole.nbytes for _, whole in self.regions.values()]
@@ -429,9 +427,9 @@ class Exporter:
             "maxComputeInvocationsPerWorkgroup": self.device.backend.limits.workgroup_size,
             "maxComputeWorkgroupSizeX": self.device.backend.limits.workgroup_size,
         }
-        if any("var<workgroup>" in code for code in codes):
+        if any("var<workgroup>" in code for code in self.kernels):
             limits["maxComputeWorkgroupStorageSize"] = self.device.backend.limits.workgroup_bytes
-        f16 = any("enable f16" in code for code in codes)
+        f16 = any("enable f16" in code for code in self.kernels)
         return {"features": ["shader-f16"] if f16 else [], "limits": limits}
 
 

@@ -13,16 +13,16 @@ from pyframe.tools.bench.plans import LARGE, PLANS, Plan
 
 # dispatches, MB moved, GFLOPs, MB at once, texts, thousands of letters
 BOUNDS = {
-    "ResNet-18, 32 images, trained": (195, 5600, 360, 800, 113, 427),
+    "ResNet-18, 32 images, trained": (195, 5600, 360, 800, 98, 415),
     "ResNet-18, 32 images, called": (23, 856, 120, 224, 20, 112),
-    "MobileNet v2, 32 images, trained": (389, 11660, 67.7, 1800, 229, 867),
-    "MobileNet v2, 32 images, called": (54, 1810, 25.4, 287, 32, 226),
-    "autoencoder, 64 digits, trained": (39, 29.4, 0.28, 7.0, 33, 102.5),
+    "MobileNet v2, 32 images, trained": (389, 11660, 67.7, 1800, 161, 650),
+    "MobileNet v2, 32 images, called": (54, 1810, 25.4, 287, 30, 217),
+    "autoencoder, 64 digits, trained": (39, 29.4, 0.28, 7.0, 30, 99.5),
     "autoencoder, 400 digits, called": (8, 29.9, 0.64, 9.82, 8, 31.7),
-    "UNet, 8 images of 128 x 128, trained": (201, 6250, 592, 1170, 123, 446),
+    "UNet, 8 images of 128 x 128, trained": (201, 6250, 592, 1170, 93, 374),
     "convolution 512 -> 512 of 7 x 7, batch 64, trained": (7, 105, 30.2, 48.6, 7, 17.9),
-    "LSTM, 2 layers of 512, 32 x 64": (555, 3380, 120, 431, 351, 1065),
-    "GPT-2 small, 2 layers, 4 x 1024": (94, 10400, 1450, 2340, 54, 186.3),
+    "LSTM, 2 layers of 512, 32 x 64": (555, 3380, 120, 431, 46, 177),
+    "GPT-2 small, 2 layers, 4 x 1024": (94, 10400, 1450, 2340, 45, 165.2),
 }
 
 

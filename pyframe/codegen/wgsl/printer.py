@@ -75,7 +75,7 @@ def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
         body, grid = reduction_kernel(nest, limits) if len(nest.levels) > 1 else _map(nest, fours)
     sizes = tuple(scalars.printed.sizes)
     words = kernel.params + len(sizes)
-    head = _bindings(kernel, words, fours) + scalars.reads(kernel.params)
+    head = _bindings(kernel, words, fours) + scalars.reads(kernel.params, len(sizes))
     code = library.with_includes(head + _naming_all(kernel, body), scalars.definition)
     if "c64" in code:
         code = "alias c64 = vec2<f32>;\n" + code

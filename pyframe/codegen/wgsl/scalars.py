@@ -142,12 +142,12 @@ def count(n: Any) -> str:
     return literal(n, "i32")
 
 
-def reads(first: int) -> str:
+def reads(first: int, sizes: int) -> str:
     """The functions that read the sizes of the kernel, which lie among its scalars from that word
     on."""
     return "".join(
         f"fn size{n}() -> i32 {{ return i32(params[{word // 4}][{word % 4}]); }}\n"
-        for n, word in enumerate(range(first, first + len(printed.sizes)))
+        for n, word in enumerate(range(first, first + sizes))
     )
 
 
