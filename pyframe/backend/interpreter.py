@@ -12,7 +12,6 @@ import numpy as np
 
 from pyframe.backend.base import Backend, ProgramCode, Stats, dispatches
 from pyframe.core.limits import Limits
-from pyframe.graph.interpret import run_kernel
 
 # What the CPU plans for: kernels that work on the tensors' own memory, compiled or NumPy calls.
 COMPILED = Limits(
@@ -76,6 +75,8 @@ class HostBackend(Backend):
     def run(
         self, loaded: ProgramCode, handles: Sequence[int], params: bytes, grids: Sequence[int] = ()
     ) -> None:
+        from pyframe.graph.interpret import run_kernel  # late: no page needs it at first
+
         arrays = [self._memory[h] for h in handles]
         for kernel, _, _, _, begin, _, _, *slots in dispatches(loaded.steps):
             run_kernel(loaded.codes[kernel], [arrays[s] for s in slots], params, begin)
