@@ -8,8 +8,10 @@ from __future__ import annotations
 import pytest
 
 import pyframe as pf
+import pyframe.nn.functional as F
 from pyframe.runtime.offline import offline_device
 from pyframe.tools.bench.plans import LARGE, PLANS, Plan
+from pyframe.tools.cost import totals
 
 # dispatches, MB moved, GFLOPs, MB at once, texts, thousands of letters
 BOUNDS = {
@@ -51,3 +53,35 @@ def test_rows_are_looked_for_where_they_are_few(rows: int, width: int, few: bool
     names = {k.routine.name for k in program.kernels if k.routine is not None}
     assert ({"add_few_rows", "put_few_rows"} <= names) == few
     assert ("add_segments" in names) != few
+
+
+# FLOPs for each element of the input's gradient, at most: nothing is multiplied by zeros between
+# windows, or compared with windows that don't reach an element
+GRADIENTS = {
+    "max_pool2d, 2 x 2": (lambda x: F.max_pool2d(x, 2), 3.1),
+    "max_pool2d, 3 x 3 by 2": (lambda x: F.max_pool2d(x, 3, 2, 1), 25),
+    "max_pool3d, 3 x 3 x 3 by 2": (lambda x: F.max_pool3d(x.reshape(4, 16, 16, 16, 16), 3, 2), 42),
+    "avg_pool2d, 3 x 3 by 2": (lambda x: F.avg_pool2d(x, 3, 2, 1), 12),
+    "conv2d, 3 x 3 by 2": (lambda x: conv(x, 2), 133),
+    "conv2d, 3 x 3 by 2, dilated": (lambda x: conv(x, 2, 2), 75),
+}
+
+
+def conv(x: pf.Tensor, stride: int, dilation: int = 1) -> pf.Tensor:
+    return F.conv2d(x, pf.zeros(16, 16, 3, 3, device=x.device), None, stride, dilation, dilation)
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_of_windows_that_step(name: str) -> None:
+    fn, most = GRADIENTS[name]
+    with offline_device(LARGE) as device:
+
+        @pf.compile
+        def f(x: pf.Tensor) -> pf.Tensor:
+            x = x.detach().requires_grad_()
+            y = fn(x)
+            return pf.autograd.grad(y, x, pf.ones_like(y))[0]
+
+        f(pf.zeros(4, 16, 64, 64, device=device))
+        found = totals(f.programs, LARGE)
+    assert found.flops / (4 * 16 * 64 * 64) <= most

@@ -16,7 +16,7 @@ from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
-from pyframe.core.sizes import changes, is_symbolic, number
+from pyframe.core.sizes import alike, changes, greatest, is_symbolic, number
 from pyframe.core.view import window_count
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall, into_dim, out_of_dim
@@ -148,7 +148,11 @@ def _conv_input_by_views(
     """A convolution of the dilated, padded gradient with the flipped, transposed weight, where it
     is not several that are spared the zeros."""
     o, c, *kernel = w.shape
-    steps = max(stride) > 1 == max(dilation) and not is_symbolic((g.shape, w.shape))
+    dilation = tuple(1 if m == 1 else d for m, d in zip(kernel, dilation, strict=True))
+    common = tuple(map(math.gcd, stride, dilation))
+    if max(common) > 1:
+        return _conv_input_of_some(g, w, spatial, stride, padding, dilation, groups, common)
+    steps = max(stride) > 1 == max(dilation)
     if steps and all(k < s for k, s in zip(kernel, stride, strict=True)):
         return _conv_input_apart(g, w, spatial, stride, padding, groups)
     if steps:
@@ -166,6 +170,24 @@ def _conv_input_by_views(
     turned = mv.transpose(grouped, 1, 2).reshape((groups * c, o // groups, *kernel))
     ones, zeros = (1,) * len(last), (0,) * len(last)
     return _conv_by_views(g, turned, ones, zeros, dilation, groups)
+
+
+def _conv_input_of_some(
+    g: Tensor, w: Tensor, spatial: Shape, stride: Shape, padding: Shape, dilation: Shape,
+    groups: int, common: Shape,
+) -> Tensor:  # fmt: skip
+    """Where the windows start and their taps lie at multiples of a number, all else is zeros."""
+    first, count = _over(padding, common), []
+    for n, p, f, at in zip(spatial, padding, common, first, strict=True):
+        count.append(greatest(-(-(n + p) // f) - at, 1))
+    stride = tuple(s // f for s, f in zip(stride, common, strict=True))
+    dilation = tuple(d // f for d, f in zip(dilation, common, strict=True))
+    out = _conv_input_by_views(g, w, tuple(count), stride, first, dilation, groups)
+    out = mv.dilate(out, common)
+    widths = []
+    for n, m, p, f, at in zip(spatial, out.shape[2:], padding, common, first, strict=True):
+        widths.append((at * f - p, n - m - at * f + p))
+    return copy(mv.pad(out, ((0, 0), (0, 0), *widths)))
 
 
 def _conv_input_apart(
@@ -217,7 +239,7 @@ def _conv_input_by_phases(
         places = _pairs(range(k + 3, 2 * k + 3), range(k))
         out = copy(mv.permute(out, (k + 2, k, k + 1, *places)))
     out = out.reshape((n, groups * c, *whole))
-    if whole == tuple(spatial):
+    if alike(whole, tuple(spatial)):
         return out
     return copy(mv.slice_(out, (0,) * (k + 2), (n, groups * c, *spatial), (1,) * (k + 2)))
 

@@ -72,6 +72,8 @@ def _fold_by_views(cols: Tensor, spatial: Shape, stride: Shape, dilation: Shape)
     """A sum of one shifted, dilated copy per position in the window: one kernel when fused."""
     k = len(spatial)
     shape = cols.shape
+    if all(d == 1 or n == 1 for n, d in zip(shape[-k:], dilation, strict=True)):
+        return _fold_by_phases(cols, spatial, stride)
     lead, count, size = shape[: -2 * k], shape[-2 * k : -k], shape[-k:]
     total: Tensor | None = None
     for at in np.ndindex(*size):
@@ -85,6 +87,32 @@ def _fold_by_views(cols: Tensor, spatial: Shape, stride: Shape, dilation: Shape)
         total = one if total is None else total + one
     assert total is not None
     return total
+
+
+def _fold_by_phases(cols: Tensor, spatial: Shape, stride: Shape) -> Tensor:
+    """Elements that are a stride apart lie at the same places in their windows: along each dim,
+    element s * t + a is the sum over q of place s * q + a in window t - q."""
+    k = len(spatial)
+    lead, count, size = cols.shape[: -2 * k], cols.shape[-2 * k : -k], cols.shape[-k:]
+    first, phases = ((0, 0),) * len(lead), tuple(range(len(lead) + k, len(lead) + 2 * k))
+    taps = [-(-n // s) for n, s in zip(size, stride, strict=True)]
+    whole = [-(-n // s) for n, s in zip(spatial, stride, strict=True)]
+    over = [(0, t * s - n) for t, s, n in zip(taps, stride, size, strict=True)]
+    cols = mv.pad(cols, (*first, *((0, 0),) * k, *over))
+    total: Tensor | None = None
+    for at in np.ndindex(*taps):
+        begin = tuple(q * s for q, s in zip(at, stride, strict=True))
+        one = mv.slice_(
+            cols, (0,) * (cols.ndim - k) + begin, (*lead, *count, *stride), (1,) * cols.ndim
+        )
+        ends = [(q, m - q - n) for q, m, n in zip(at, whole, count, strict=True)]
+        one = mv.pad(one, (*first, *ends, *((0, 0),) * k))
+        total = one if total is None else total + one
+    assert total is not None
+    order = [d for i in phases for d in (i - k, i)]
+    total = mv.permute(total, (*range(len(lead)), *order))
+    total = mv.reshape(total, (*lead, *[m * s for m, s in zip(whole, stride, strict=True)]))
+    return mv.slice_(total, (0,) * (len(lead) + k), (*lead, *spatial), (1,) * (len(lead) + k))
 
 
 def _side_by_side(cols: Tensor, spatial: Shape) -> Tensor:
