@@ -9,6 +9,7 @@ import numpy as np
 
 from pyframe.core.extras import install
 from pyframe.io.files import opened
+from pyframe.onnx import values
 
 
 def package() -> Any:
@@ -17,6 +18,7 @@ def package() -> Any:
         import onnx
     except ImportError as error:
         raise ImportError(f"pyframe.onnx needs the package onnx: {install('onnx')}") from error
+    values.learn(onnx)
     return onnx
 
 
@@ -82,8 +84,8 @@ class Reader:
         if not where or os.path.isabs(where) or not inside or os.path.realpath(path) != path:
             raise ValueError(f"{where!r} is not a file in the model's folder")
         onnx = self._onnx
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(proto.data_type)
-        if dtype.kind == "O":
+        dtype = values.numpy_dtype(proto.data_type)
+        if dtype.kind == "U":
             raise ValueError("strings can't lie in a file")
         n = 1
         for size in shape:

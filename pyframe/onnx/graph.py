@@ -136,8 +136,8 @@ class Plan:
         inputs = [v.name for v in graph.input] if is_graph else list(graph.input)
         self.input_names = [name for name in inputs if name not in given]
         self.inputs = [scope.new(name) for name in self.input_names]
+        deciding = _deciding(graph, opsets)
         if is_graph:
-            deciding = _deciding(graph, opsets)
             read: set[str] = set()
             for node in graph.node:
                 read.update(node.input)
@@ -147,7 +147,7 @@ class Plan:
             for sparse in graph.sparse_initializer:
                 self._constant(build, sparse.values.name, _dense(build, sparse), True, True)
         for node in graph.node:
-            self._add(build, node, opsets, attributes)
+            self._add(build, node, opsets, attributes, deciding)
         self.output_names = list(graph_outputs(graph))
         # a function may leave out what the node does not ask for
         self.outputs = [
@@ -175,6 +175,7 @@ class Plan:
         slot = self.scope.new(name)
         dtype = values.dtype_of(array)
         trained = trained and dtype is not None and dtype.is_floating_point
+        trained = trained and build.constants is not None
         number = build.keep(name, array, trained) if dtype is not None and used else -1
         if number >= 0 and (trained or array.size > SMALL):
             self.made.append((slot, number))
@@ -183,7 +184,9 @@ class Plan:
             self.known.append((slot, array))
             self.scope.constants[slot] = (array, number)
 
-    def _add(self, build: Build, node: Any, opsets: dict[str, int], outside: Any) -> None:
+    def _add(
+        self, build: Build, node: Any, opsets: dict[str, int], outside: Any, deciding: set[str]
+    ) -> None:  # fmt: skip
         ins = [self._of(name, title(node)) for name in node.input]
         attributes = {}
         for a in node.attribute:
@@ -194,8 +197,8 @@ class Plan:
                 attributes[a.name] = a
         try:
             if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
-                array = _value(build, attributes)
-                self._constant(build, node.output[0], array, False, True)
+                array, name = _value(build, attributes), node.output[0]
+                self._constant(build, name, array, array.size > 1 and name not in deciding, True)
                 return
             step = Step(build, node, attributes, ins, opsets, self.scope)
         except (ValueError, NotImplementedError) as error:

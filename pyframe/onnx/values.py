@@ -29,22 +29,31 @@ STRING = 8
 _NAMES = {str(dtype).partition(".")[2]: dtype for dtype in TYPES}
 
 
+_NUMPY: dict[int, np.dtype] = {}
+_NUMBERS: dict[np.dtype, int] = {}
+
+
+def learn(onnx: Any) -> None:
+    """NumPy's dtypes of all that the onnx package has, those of a few bits too."""
+    for number in onnx.TensorProto.DataType.values():
+        if number not in (0, STRING):
+            _NUMPY[number] = dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+            _NUMBERS[dtype] = number
+    _NUMPY[STRING] = np.dtype(str)
+
+
 def numpy_dtype(number: int) -> np.dtype:
     """NumPy's dtype of a TensorProto.DataType; strings are object in the onnx package, here U."""
-    from onnx import helper
-
-    return np.dtype(str) if number == STRING else helper.tensor_dtype_to_np_dtype(number)
+    return _NUMPY[number]
 
 
 def type_of(value: Any) -> int:
     """The TensorProto.DataType of a value."""
-    from onnx import helper
-
     if isinstance(value, Tensor):
         return TYPES[value.dtype]
-    if value.dtype == object:
-        return 7
-    return STRING if value.dtype.kind == "U" else helper.np_dtype_to_tensor_dtype(value.dtype)
+    if value.dtype.kind == "U":
+        return STRING
+    return 7 if value.dtype == object else _NUMBERS[value.dtype]
 
 
 def dtype_of(array: np.ndarray) -> pf.dtype | None:

@@ -147,12 +147,19 @@ def identity(x: Any) -> Any:
 @op("Cast")
 def cast(x: Any, *, to: int | str, saturate: int = 1, round_mode: str = "up") -> Any:
     """To what tensors have no dtype for it is computed on the host."""
-    from onnx import TensorProto
-
-    number = TensorProto.DataType.Value(to) if isinstance(to, str) else to
+    number = numbered(to)
     if number in values.DTYPES and isinstance(x, Tensor):
         return x.to(values.DTYPES[number])
     return cast_array(values.array(x), number, saturate, round_mode)
+
+
+def numbered(to: int | str) -> int:
+    """A TensorProto.DataType, which was a string in version 1."""
+    if isinstance(to, int):
+        return to
+    names = {"FLOAT": "float32", "DOUBLE": "float64"}
+    found = next(d for d in values.TYPES if str(d) == f"pyframe.{names.get(to, to.lower())}")
+    return values.TYPES[found]
 
 
 @op("CastLike")
@@ -162,25 +169,26 @@ def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -
 
 def cast_array(x: Host, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     """An array as another TensorProto.DataType."""
-    from onnx import TensorProto, numpy_helper
-
     if to == values.STRING:
-        return x.astype(
-            np.float32 if x.dtype.itemsize < 4 and x.dtype.kind not in "iub" else x.dtype
-        ).astype(str)
-    if x.dtype == object and to == TensorProto.INT64:
+        wide = np.dtype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else x.dtype
+        return x.astype(wide).astype(str)
+    if x.dtype == object and to == 7:
         return x
     dtype = values.numpy_dtype(to)
     if x.dtype.kind == "U":
         return x.astype(np.float64 if dtype.kind == "V" else dtype).astype(dtype)
     if to in values.DTYPES or x.dtype.kind == "b":
-        small = x.astype(np.float32) if x.dtype.kind == "V" else x
-        return small.astype(dtype)
-    if to == getattr(TensorProto, "FLOAT8E8M0", None):
-        return numpy_helper.to_float8e8m0(x.astype(np.float32), bool(saturate), round_mode)
+        return (x.astype(np.float32) if x.dtype.kind == "V" else x).astype(dtype)
+    if not dtype.name.startswith("float"):
+        return x.astype(dtype)
+    from onnx import numpy_helper
+
+    floats = x.astype(np.float32)
+    if dtype.name.startswith("float8_e8m0"):
+        return numpy_helper.to_float8e8m0(floats, bool(saturate), round_mode)
     if dtype.name.startswith("float8") and saturate:
-        return numpy_helper.saturate_cast(x.astype(np.float32), dtype)
-    return x.astype(np.float32).astype(dtype) if dtype.name.startswith("float") else x.astype(dtype)
+        return numpy_helper.saturate_cast(floats, dtype)
+    return floats.astype(dtype)
 
 
 @op("BitCast")
