@@ -55,14 +55,17 @@ class Build:
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self.depth = self.steps = 0
 
-    def keep(self, name: str, array: np.ndarray, trained: bool = False) -> int:
-        """The number of a constant of which a tensor is kept."""
-        return -1 if self.constants is None else self.constants.keep(name, array, trained)
-
     def count(self, n: int) -> None:
         self.steps += n
         if self.steps > STEPS:
             raise ValueError(f"the model has more than {STEPS} nodes, its functions written out")
+
+
+class Constant:
+    """A value that is known: on the host unless `array` is None, or as a tensor of this number."""
+
+    def __init__(self, name: str, array: np.ndarray | None, number: int = -1) -> None:
+        self.name, self.array, self.number = name, array, number
 
 
 class Scope:
@@ -73,7 +76,7 @@ class Scope:
         self.slots: dict[str, int] = {"": 0}
         self.size = 1
         self.captured: list[tuple[int, int]] = []  # (slot outside, slot here)
-        self.constants: dict[int, tuple[np.ndarray | None, int]] = {}  # slot: array, number
+        self.constants: dict[int, Constant] = {}  # by their slots
 
     def new(self, name: str) -> int:
         """The slot of a value that is made here."""
@@ -176,13 +179,14 @@ class Plan:
         dtype = values.dtype_of(array)
         trained = trained and dtype is not None and dtype.is_floating_point
         trained = trained and build.constants is not None
-        number = build.keep(name, array, trained) if dtype is not None and used else -1
-        if number >= 0 and (trained or array.size > SMALL):
+        if used and dtype is not None and build.constants and (trained or array.size > SMALL):
+            number = build.constants.keep(name, array, trained)
             self.made.append((slot, number))
-            self.scope.constants[slot] = (None, number)
+            constant = Constant(name, None, number)
         else:
             self.known.append((slot, array))
-            self.scope.constants[slot] = (array, number)
+            constant = Constant(name, array)
+        self.scope.constants[slot] = constant
 
     def _add(
         self, build: Build, node: Any, opsets: dict[str, int], outside: Any, deciding: set[str]
@@ -207,20 +211,29 @@ class Plan:
             kind = OperatorError if isinstance(error, NotImplementedError) else ModelError
             raise kind(f"{title(node)}: {error}") from None
         step.outs = [self.scope.new(name) for name in node.output]
-        known = [self.scope.constants.get(i, (None, 0))[0] if i else None for i in ins]
-        if step.host is not None and node.output and all(
-            i == 0 or array is not None for i, array in zip(ins, known, strict=True)
-        ):  # fmt: skip
-            found = step.on_host(known)
+        known = [self.scope.constants.get(i) for i in ins]
+        arrays = [None if c is None else c.array for c in known]
+        if (
+            step.host is not None
+            and node.output
+            and all(i == 0 or a is not None for i, a in zip(ins, arrays, strict=True))
+        ):
+            found = step.on_host(arrays)
             if found is not NotImplemented and sum(a.size for a in found) <= SMALL:
                 for slot, name, array in zip(step.outs, node.output, found, strict=False):
                     if name:
-                        dtype = values.dtype_of(array)
-                        number = build.keep(name, array) if dtype else -1
                         self.known.append((slot, array))
-                        self.scope.constants[slot] = (array, number)
+                        self.scope.constants[slot] = Constant(name, array)
                 return
-        step.numbers = [self.scope.constants.get(i, (None, -1))[1] for i in ins]
+        step.numbers = [-1] * len(ins)
+        for i, constant in enumerate(known):
+            if constant is None or step.row is None or build.constants is None:
+                continue
+            if constant.number < 0 and step.kinds[i] in (table.TENSOR, table.STATE):
+                assert constant.array is not None
+                if values.has_dtype(constant.array):
+                    constant.number = build.constants.keep(constant.name, constant.array, False)
+            step.numbers[i] = constant.number
         self.steps.append(step)
 
     def _release(self) -> None:

@@ -1,0 +1,90 @@
+"""Models of others, which scripts/get_onnx_models gets, give what onnxruntime gives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+
+pytest.importorskip("onnx.defs", reason="the package onnx is not installed")
+runtime = pytest.importorskip("onnxruntime")
+
+ROOT = Path(__file__).parents[2]
+RANDOM = np.random.default_rng(0)
+
+
+def floats(*shape: int, scale: float = 1.0) -> np.ndarray:
+    return (scale * RANDOM.standard_normal(shape)).astype(np.float32)
+
+
+INPUTS: dict[str, list[Any]] = {
+    "silero_vad": [floats(2, 576, scale=0.1), np.zeros((2, 2, 128), np.float32), 16000],
+    "magika": [RANDOM.integers(0, 256, (2, 2048)).astype(np.int32)],
+    "ocr_detection": [floats(1, 3, 96, 64)],
+    "ocr_recognition": [floats(1, 3, 48, 96)],
+    "ocr_direction": [floats(2, 3, 48, 192)],
+    "basic_pitch": [floats(1, 43844, 1, scale=0.1)],
+}
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    script = [sys.executable, str(ROOT / "scripts" / "get_onnx_models")]
+    found = subprocess.run(script, capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.skip(f"the models can't be had here: {found.stderr.strip()[-200:]}")
+    return ROOT / "build" / "onnx"
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_real_models(name: str, folder: Path) -> None:
+    """Eager and compiled, which is one capture: nothing in them waits for a value."""
+    path = str(folder / f"{name}.onnx")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    net = pf.onnx.load(path)
+    feeds = {n: np.asarray(v) for n, v in zip(net.input_names, INPUTS[name], strict=True)}
+    want = session.run(None, feeds)
+    args = [v if isinstance(v, int) else pf.tensor(v) for v in INPUTS[name]]
+    step = pf.compile(net)
+    with pf.no_grad(), warnings.catch_warnings():
+        for call in (net, step, step):
+            got = call(*args)
+            for one, other in zip(got if len(want) > 1 else [got], want, strict=True):
+                np.testing.assert_allclose(one.numpy(), other, rtol=1e-3, atol=1e-3)
+    assert "1 capture" in str(step.explain()).splitlines()[0]
+
+
+def test_a_real_model_on_a_gpu(folder: Path, gpu: str) -> None:
+    net = pf.onnx.load(folder / "silero_vad.onnx")
+    sound, state, rate = INPUTS["silero_vad"]
+    want = net(pf.tensor(sound), pf.tensor(state), rate)
+    got = net.to(gpu)(pf.tensor(sound, device=gpu), pf.tensor(state, device=gpu), rate)
+    for one, other in zip(got, want, strict=True):
+        assert one.device.type == "gpu"
+        np.testing.assert_allclose(one.detach().cpu().numpy(), other.detach().numpy(), atol=1e-4)
+
+
+def test_a_real_model_trains(folder: Path) -> None:
+    net = pf.onnx.load(folder / "ocr_direction.onnx").train()
+    x, y = pf.tensor(INPUTS["ocr_direction"][0]), pf.tensor([0, 1])
+    optimizer = pf.optim.Adam(net.parameters(), 1e-3)
+
+    @pf.compile
+    def step() -> pf.Tensor:
+        optimizer.zero_grad()
+        loss = pf.nn.functional.nll_loss(net(x).log(), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    losses = [step().item() for _ in range(8)]
+    assert losses[-1] < 0.5 * losses[0]
