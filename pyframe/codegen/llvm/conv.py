@@ -431,6 +431,16 @@ def _columns(t: Tile, turned: bool) -> Assembler:
                 at.add(row)
 
         piece.each(step, image, taps, sources, write)
+    if (
+        not turned
+    ):  # zeros after the last: what lay there may be slow to multiply, as subnormals are
+        piece = _Piece(f, t, pieces + (n - 1) * (8 * PIECE))
+        begin = piece.to - piece.to % panel
+        with f.count(piece.to % panel + piece.count * t.size, row, t.bytes) as at:
+            rest = f.lanes_below((f.value(row, "i64") - at) // t.size, t.lanes)
+            with f.count(0, k) as tap:
+                zeros = f.value(0, t.vector)
+                f.store_some(to + begin + tap * row + at, zeros, rest, t.size)
     return f
 
 
