@@ -16,13 +16,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pyframe.core import sizes, view as views
-from pyframe.core.dtypes import dtype as DType
+from pyframe.core.dtypes import dtype as DType, float32
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node
 from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE, Op, const
 from pyframe.core.sizes import changes, is_symbolic, number
 from pyframe.graph import program as _program, scalar
-from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Shape, Valid
+from pyframe.graph.program import (
+    Apply,
+    Expr,
+    Load,
+    Param,
+    Reduce,
+    Result,
+    RowSum,
+    Shape,
+    Valid,
+)
 
 MAX_CODE = 200  # instructions in one expression: beyond it a value is stored instead
 RECOMPUTE = 4  # instructions that it is cheaper to run again than to store a value
@@ -75,6 +85,47 @@ class Order:
         while self.kinds[k] == MOVEMENT:
             k = self.inputs[k][0]
         return k if self.computed(k) else None
+
+
+def row_sums(order: Sequence[Node]) -> dict[int, Node]:
+    """By the id of each sum of columns, as the gradient of a bias is, the product that reads the
+    same: a weight's gradient, whose kernel makes the sum of what it has at hand."""
+    products: dict[int, Node] = {}  # by what has the columns of a large product as its rows
+    sums = []
+    for n in order:
+        op = n.op
+        if n.data is not None or op is None or n.dtype is not float32 or is_symbolic(n.shape):
+            continue
+        if op.kernel == "product":
+            (batch, m, k), base, at = n.inputs[0].shape, *_shown(n.inputs[0])
+            if batch == 1 and min(n.shape[1:]) > TILE and m * k > LARGE and _is_turned(at, m, k):
+                products[id(base)] = n
+        elif op.name == "sum" and n.attrs[0] == tuple(range(len(n.inputs[0].shape) - 1)):
+            sums.append(n)
+    out: dict[int, Node] = {}
+    for n in sums:
+        x, (base, at) = n.inputs[0], _shown(n.inputs[0])
+        product = products.get(id(base))
+        if product is not None and product.inputs[0].dtype is x.dtype and views.is_contiguous(at):
+            _, m, k = product.inputs[0].shape
+            if m == x.shape[-1] and m * k == math.prod(x.shape):
+                out[id(n)] = product
+    return out
+
+
+def _shown(n: Node) -> tuple[Node, views.IndexMap]:
+    """What movement shows as `n`, and where it lies there."""
+    chain: Chain = None
+    while n.data is None and n.op is not None and n.op.kind == MOVEMENT:
+        assert n.op.view is not None
+        chain, n = Moved(n.op.view, n.attrs, chain), n.inputs[0]
+    return n, index_map(n.shape, chain)
+
+
+def _is_turned(at: views.IndexMap, m: int, k: int) -> bool:
+    """Whether (1, m, k) is a matrix (k, m) the other way round."""
+    (v, *more), turned = at, views.View((1, m, k), (0, 1, m))
+    return not more and v.mask is None and same_positions(at, (turned,))
 
 
 # --- views between a kernel's index space and the values that it computes
@@ -210,6 +261,9 @@ class FusionGroup:
             self.routine = n
             self.operands = tuple(self.operand(i) for i in self.order.inputs[k])
             at = self.emit(Result(n.dtype))
+        elif kind == REDUCTION and self.routine is not None:
+            at = self.emit(RowSum(0, n.dtype))
+            chain = self.over_space(n.shape, (1,))
         elif kind == REDUCTION:
             assert n.op is not None
             shape = n.inputs[0].shape
@@ -508,17 +562,29 @@ class Grouping:
         self.readers: dict[int, dict[int, Group]] = {}  # of each buffer, by number, latest last
         self.users: dict[int, set[int]] = {}  # of each buffer: the stored nodes that read it
         self.waited = 0  # bits of the groups that others wait for
+        self.product_of: dict[int, int] = {}  # of each sum of columns: what makes it
+        if not limits.host:
+            found = row_sums(order.nodes)
+            self.product_of = {order.number[k]: order.number[id(n)] for k, n in found.items()}
         todo = sorted(self.stored.nodes)
         for k in todo:
             for buffer in self.stored.reads(k):
                 self.users.setdefault(buffer, set()).add(k)
         for k in todo:
-            self.place(k)
+            if k not in self.home:
+                self.place(k)
 
     def place(self, k: int) -> None:
         """Put node `k` into the first group that suits; then unite those that make what it reads,
         so that none of this passes through memory twice."""
         n, kind = self.order.nodes[k], self.order.kinds[k]
+        if k in self.product_of:
+            product = self.product_of[k]
+            read = [b for b in self.stored.reads(product) if self.order.computed(b)]
+            if product not in self.home and self.home.keys() >= {*read}:
+                self.place(product)
+            if product in self.home and self.try_add(self.home[product], k):
+                return
         buffers = sorted(self.stored.reads(k))
         homes = {self.home[b].number: self.home[b] for b in buffers if b in self.home}
         makers = [homes[number] for number in sorted(homes, reverse=True)]

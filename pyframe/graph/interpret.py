@@ -12,7 +12,7 @@ from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import on_arrays
 from pyframe.core.dtypes import from_storage, storage_dtype, to_storage
 from pyframe.core.op import REGISTRY
-from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Result, Valid
+from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Result, RowSum, Valid
 from pyframe.graph.scalar import Scalar, inlined, nodes_of
 
 
@@ -24,7 +24,7 @@ def _load_param(params: bytes, offset: int, d: dt.dtype) -> Any:
 @np.errstate(all="ignore")
 def run_kernel(kernel: Kernel, arrays: list[np.ndarray], params: bytes, begin: int = 0) -> None:
     """Run a kernel on byte arrays, one a binding; its parameters begin there in `params`."""
-    result = None
+    result = rows = None
     if kernel.routine is not None:
         name, attrs, operands, dtype = kernel.routine
         values = [
@@ -33,7 +33,9 @@ def run_kernel(kernel: Kernel, arrays: list[np.ndarray], params: bytes, begin: i
         ]
         made = on_arrays(REGISTRY[name], values, [e.dtype for e in operands], attrs)
         result = _rounded(made, dtype).reshape(kernel.space)
-    found = _evaluate(kernel.code, arrays, params, begin, kernel.space, result)
+        if any(isinstance(i, RowSum) for i in kernel.code):
+            rows = values[0].sum(-1, keepdims=True)
+    found = _evaluate(kernel.code, arrays, params, begin, kernel.space, result, rows)
     for store in kernel.stores:
         binding, value, (view, *more), dtype = store
         if 0 in store.shape:
@@ -59,6 +61,7 @@ def _evaluate(
     base: int,
     space: tuple[int, ...],
     result: Any = None,
+    rows: Any = None,
 ) -> list[Any]:
     """The value of each instruction, broadcastable to the space."""
     values: list[Any] = []
@@ -73,6 +76,8 @@ def _evaluate(
             values.append(views.read(np.ones(_extent(i.index_map, n), np.bool_), i.index_map))
         elif isinstance(i, Result):
             values.append(result)
+        elif isinstance(i, RowSum):
+            values.append(rows)
         elif isinstance(i, Reduce):
             values.append(_reduce(i, values[i.arg], space))
         else:

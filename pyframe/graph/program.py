@@ -71,6 +71,14 @@ class Result(NamedTuple):
     dtype: DType
 
 
+class RowSum(NamedTuple):
+    """Of a product the sum of an operand, the left one, along the shared dim, in the row of the
+    index. Such a value is stored as it is."""
+
+    operand: int
+    dtype: DType
+
+
 class Expr(NamedTuple):
     """A value at each index of `shape`: instructions in order, the last one is the value."""
 
@@ -170,7 +178,7 @@ class Kernel:
     """
 
     space: Shape
-    code: tuple[Load | Param | Valid | Apply | Reduce | Result, ...]
+    code: tuple[Load | Param | Valid | Apply | Reduce | Result | RowSum, ...]
     stores: tuple[Store, ...]
     bindings: int  # buffers 0 .. bindings-1; one that a Store names is written
     params: int  # 32-bit words of scalars

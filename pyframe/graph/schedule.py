@@ -24,6 +24,7 @@ from pyframe.graph.fuse import (
     Group,
     Grouping,
     Order,
+    row_sums,
     same_positions,
     structure as structure,
 )
@@ -507,8 +508,9 @@ def _split_reductions(
     workgroups would do all of the work."""
     reshape = REGISTRY["reshape"]
     changed = False
+    made = {} if limits.host else row_sums(order)  # by the products that read the same
     for n in order:
-        if n.data is not None or n.op is None or n.op.kind != REDUCTION:
+        if n.data is not None or n.op is None or n.op.kind != REDUCTION or id(n) in made:
             continue
         if n.op.combine is None or n.op.combine.arg:  # the parts know no index in the whole
             continue

@@ -11,7 +11,18 @@ from pyframe.core.limits import LEAST, Limits
 from pyframe.core.op import ELEMENTWISE, REDUCTION, REGISTRY, Op
 from pyframe.core.view import IndexMap, View
 from pyframe.core.words import columns, plural
-from pyframe.graph.program import INPUT, OUTPUT, Apply, Kernel, Load, Program, Reduce, Result, Valid
+from pyframe.graph.program import (
+    INPUT,
+    OUTPUT,
+    Apply,
+    Kernel,
+    Load,
+    Program,
+    Reduce,
+    Result,
+    RowSum,
+    Valid,
+)
 
 Shape = tuple[int, ...]
 
@@ -79,7 +90,9 @@ def kernel_flops(kernel: Kernel) -> int:
     routine = kernel.routine
     if routine is not None:
         total += sum(_code_flops(e.code, e.shape) for e in routine.operands)
-        total += op_flops(REGISTRY[routine.name], [e.shape for e in routine.operands], kernel.space)
+        shapes = [e.shape for e in routine.operands]
+        total += op_flops(REGISTRY[routine.name], shapes, kernel.space)
+        total += sum(math.prod(shapes[0]) for i in kernel.code if isinstance(i, RowSum))
     return total
 
 

@@ -105,6 +105,19 @@ def test_what_fuses(variant: str, gpu: str) -> None:
     np.testing.assert_array_equal((t @ t.T + t).cpu(), s @ s.T + s)
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_sums_of_rows(variant: str, gpu: str, wide: bool) -> None:
+    """A product that has the sums of what it reads stored too, of rows or columns side by side."""
+    g, x = ints(1001, 70), ints(1001, 67, seed=1)
+    y, t = (pf.tensor(v, device=gpu) for v in (g, x))
+    if wide:
+        y = pf.tensor(np.ascontiguousarray(g.T), device=gpu).t().contiguous()
+    weight, bias = y.t() @ t, y.sum(0)
+    del y  # which then needs no buffer of its own
+    np.testing.assert_array_equal(bias.cpu(), g.sum(0))
+    np.testing.assert_array_equal(weight.cpu(), g.T @ x)
+
+
 def test_extremes(variant: str, gpu: str) -> None:
     """What lies at the edges of a matrix, and is read again past them, gets into no other sum."""
     for k in (66, 5):

@@ -198,6 +198,24 @@ def test_a_long_loop_has_its_body_several_times(lazy: Any, n: int, times: int) -
 # --- siblings, and what must not merge
 
 
+@pytest.mark.parametrize(("rows", "columns", "axis", "kernels"), [
+    (1000, 66, 0, 1), (1000, 66, 1, 2), (100, 66, 0, 2), (1100, 60, 0, 2),
+])  # fmt: skip
+def test_a_product_sums_what_it_reads(
+    lazy: Any, rows: int, columns: int, axis: int, kernels: int
+) -> None:
+    """The gradients of a weight and of a bias, whichever is asked for first, unless they are small
+    or the sum is of other axes."""
+
+    def grads(g: Any, x: Any) -> Any:
+        return mm.matmul(g.t(), x), g.sum(axis)
+
+    shapes = (rows, columns), (rows, 70)
+    for call in (grads, lambda g, x: grads(g, x)[::-1]):
+        program = fused(lazy, call, *shapes, tol=1e-3)
+        assert len(program.steps) == kernels, bodies(program)
+
+
 def test_a_product_stores_what_follows_in_another_order(lazy: Any) -> None:
     def turned(a: Any, b: Any, c: Any) -> Any:
         y = (a @ b).reshape(4, 6, 5, 8)

@@ -23,8 +23,8 @@ BOUNDS = {
     "autoencoder, 400 digits, called": (8, 29.9, 0.64, 9.82, 8, 31.7),
     "UNet, 8 images of 128 x 128, trained": (201, 6250, 592, 1170, 93, 374),
     "convolution 512 -> 512 of 7 x 7, batch 64, trained": (7, 105, 30.2, 48.6, 7, 17.9),
-    "LSTM, 2 layers of 512, 32 x 64": (555, 3380, 120, 431, 46, 177),
-    "GPT-2 small, 2 layers, 4 x 1024": (94, 10400, 1450, 2340, 45, 165.2),
+    "LSTM, 2 layers of 512, 32 x 64": (552, 3260, 120, 429, 46, 177),
+    "GPT-2 small, 2 layers, 4 x 1024": (82, 10150, 1450, 2340, 45, 165.2),
 }
 
 

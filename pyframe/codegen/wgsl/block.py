@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyframe.codegen.wgsl import scalars
@@ -19,6 +20,7 @@ from pyframe.graph.program import (
     Param,
     Reduce,
     Result,
+    RowSum,
     Valid,
     dtype_of,
     operands,
@@ -242,7 +244,8 @@ def operand(name: str, e: Expr) -> str:
 def epilogue(kernel: Kernel, dtype: dt.dtype, by_index: bool = False) -> str:
     """The function that takes a result of a routine and stores what follows from it: by the flat
     position `at`, or by the index."""
-    nest = loops_of(kernel)
+    of_rows = [s for s in kernel.stores if isinstance(kernel.code[s.value], RowSum)]
+    nest = loops_of(replace(kernel, stores=tuple([s for s in kernel.stores if s not in of_rows])))
     block = Block(nest, "at")
     result = next((k for k, i in enumerate(kernel.code) if isinstance(i, Result)), 0)
     block.names[result] = block.let(scalars.text_of(scalars.wrapped(dtype), ["v"], block.let))
@@ -251,13 +254,23 @@ def epilogue(kernel: Kernel, dtype: dt.dtype, by_index: bool = False) -> str:
         at = "i0"
         for d, n in enumerate(kernel.space[1:], 1):
             at = f"({at} * {scalars.count(n)} + i{d})"
-        return (
+        text = "" if not of_rows else _row_store(replace(kernel, stores=tuple(of_rows)))
+        return text + (
             f"fn store({_indices(kernel.space)}, v: Acc) {{\n"
             + indented([f"let at = {at};", *block.lines])
             + "}\n"
         )
     lines = [*block.indices("at"), *block.lines]
     return f"fn store(at: i32, v: Acc) {{\n{indented(lines)}}}\n"
+
+
+def _row_store(kernel: Kernel) -> str:
+    """The function that stores the sum of a row of a product's left operand."""
+    nest = loops_of(kernel)
+    block = Block(nest)
+    block.names = {s.value: "v" for s in kernel.stores}
+    statements(nest, block)
+    return f"fn store_row(i0: i32, i1: i32, v: Acc) {{\n{indented(block.lines)}}}\n"
 
 
 def _indices(shape: Sequence[int]) -> str:

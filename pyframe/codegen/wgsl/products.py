@@ -23,7 +23,7 @@ from pyframe.core.limits import Limits
 from pyframe.core.op import Grid, KernelCall, in_a_line
 from pyframe.core.sizes import changes, divides, number, usual
 from pyframe.graph.loops import Let, nest as loops_of, position
-from pyframe.graph.program import Apply, Expr, Kernel, Load, Valid, index_map_of
+from pyframe.graph.program import Apply, Expr, Kernel, Load, RowSum, Valid, index_map_of
 from pyframe.graph.scalar import Scalar
 
 
@@ -198,6 +198,7 @@ def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, frozenset[int]
     v = call.variant or chosen(m, n, k, batch, call.limits)
     layouts = _layouts(kernel, v)
     p = _Product(v, m, n, k, all(d.storage == "f16" for d in call.dtypes), *layouts)
+    p.row_sums = any(isinstance(i, RowSum) for i in kernel.code)
     text = f"alias Acc = {call.dtype.compute};\nalias Vec = vec4<Acc>;\n"
     sizes = {"BATCH": batch, "M": m, "N": n, "K": k}
     text += "".join(f"const {name} = {n};\n" for name, n in sizes.items() if not changes(n))
@@ -237,6 +238,7 @@ class _Product:
         few = usual(m, ANY_LENGTH) <= usual(n, ANY_LENGTH)
         self.few, self.long = (a, b) if few else (b, a)  # of "vectors"
         self.rounded: dict[str, str] = {}  # what is no constant, as sizes change
+        self.row_sums = False  # whether those of the left operand are stored too
         self.per = v.bm, v.bn  # the rows and the columns of a workgroup, or of a thread
         if v.form == "vectors":
             _, each, side = self.shared
@@ -269,9 +271,27 @@ class _Product:
 
     def body(self) -> list[str]:
         """The lines of the kernel."""
-        if self.v.form == "vectors":
-            return self.dots() if self.long.along_k else self.sums()
-        return self.tiles() if self.v.form == "tiles" else self.registers()
+        if self.v.form == "tiles":
+            return self.tiles()
+        some = self.dots() if self.long.along_k else self.sums()
+        lines = some if self.v.form == "vectors" else self.registers()
+        return [*lines, *self.rows()] if self.row_sums else lines
+
+    def rows(self) -> list[str]:
+        """The lines that store the sums of rows, read once more: each thread those of its own."""
+        begin, among = (0, 1) if self.v.form == "registers" else ("t", self.v.threads)
+        step, at = 4, "dot(four_a(batch, m, k), Vec(1))"
+        if not self.a.along_k:
+            step, at = 1, "four_a(batch, m / 4 * 4, k)[m % 4]"
+        return [
+            f"let top = g / ACROSS % DOWN * {self.per[0]};",
+            f"let bottom = min(top + {self.per[0]}, M);",
+            "if (g % ACROSS == 0) {",
+            f"  for (var m = top + {begin}; m < bottom; m += {among}) {{",
+            "    var sum = Acc(0);",
+            f"    for (var k = 0; k < K; k += {step}) {{ sum += {at}; }}",
+            "    store_row(batch, m, sum);", "  }", "}",
+        ]  # fmt: skip
 
     def globals(self) -> str:
         """How many workgroups there are along both sides, workgroup memory, and what loads."""
@@ -493,13 +513,28 @@ class _Product:
             f"acc{i}_{j} += a{i // 4 * 4}.{XYZW[i % 4]} * b{j};"
             for i in range(v.rm) for j in range(0, v.rn, 4)
         ]  # fmt: skip
+        begin, each, end = ([], [], []) if not self.row_sums else self.tile_rows()
         return [
             *self.origin(), f"let tx = t % {v.tx};", f"let ty = t / {v.tx};", *self.accumulators(),
+            *begin,
             f"for (var k0 = 0; k0 < K; k0 += {v.bk}) {{", *["  " + x for x in self.fills()],
-            "  workgroupBarrier();",
+            "  workgroupBarrier();", *["  " + x for x in each],
             f"  for (var k = 0; k < {v.bk}; k++) {{", *["    " + x for x in inner], "  }",
-            "  workgroupBarrier();", "}", *self.staged(),
+            "  workgroupBarrier();", "}", *end, *self.staged(),
         ]  # fmt: skip
+
+    def tile_rows(self) -> tuple[list[str], list[str], list[str]]:
+        """The lines before the loop over tiles, within it and after it by which the tiles of the
+        first columns sum the rows of the left operand."""
+        v, wide = self.v, self.v.bm // 4
+        at = f"tile[k * {wide} + ((t / 4) ^ {_masked('(2 * (k / 4))', wide)})][t % 4]"
+        mine = f"(n0 == 0) & (t < {v.bm})"
+        each = [
+            f"if ({mine}) {{", "  var part = Acc(0);",
+            f"  for (var k = 0; k < {v.bk}; k++) {{ part += Acc({at}); }}", "  row += part;", "}",
+        ]  # fmt: skip
+        end = f"if ({mine} & (m0 + t < M)) {{ store_row(batch, m0 + t, row); }}"
+        return ["var row = Acc(0);"], each, [end]
 
     def fills(self) -> list[str]:
         """The lines that fill both tiles: where there are as many blocks as threads, some threads
