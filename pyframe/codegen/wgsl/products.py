@@ -280,9 +280,11 @@ class _Product:
     def rows(self) -> list[str]:
         """The lines that store the sums of rows, read once more: each thread those of its own."""
         begin, among = (0, 1) if self.v.form == "registers" else ("t", self.v.threads)
-        step, at = 4, "dot(four_a(batch, m, k), Vec(1))"
-        if not self.a.along_k:
+        step, at = 1, "load_a(batch, m, k)"
+        if self.a.four:
             step, at = 1, "four_a(batch, m / 4 * 4, k)[m % 4]"
+            if self.a.along_k:
+                step, at = 4, "dot(four_a(batch, m, k), Vec(1))"
         return [
             f"let top = g / ACROSS % DOWN * {self.per[0]};",
             f"let bottom = min(top + {self.per[0]}, M);",
