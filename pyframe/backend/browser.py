@@ -99,11 +99,17 @@ def _describe(runtime: Any) -> DeviceProperties:
             workgroup_size=limits.maxComputeInvocationsPerWorkgroup,
             workgroup_bytes=limits.maxComputeWorkgroupStorageSize,
             float16="shader-f16" in features,
+            subgroups="subgroups" in features and _language_has("subgroup_id"),
             kind="software" if info.software else "",
         ),
         features=tuple(features),
         architecture=f"{info.architecture} {info.device}".strip(),
     )
+
+
+def _language_has(name: str) -> bool:
+    gpu = getattr(js.navigator, "gpu", None)
+    return bool(gpu and hasattr(gpu, "wgslLanguageFeatures") and gpu.wgslLanguageFeatures.has(name))
 
 
 class _Loaded:
@@ -253,7 +259,9 @@ class BrowserGPU(GPUBackend):
     @tells
     def load(self, code: ProgramCode) -> _Loaded:
         before = self._js.stats().compiled
-        codes, labels, steps = to_js(code.codes), to_js(code.labels), to_js(code.steps)
+        # which wgpu does not take
+        codes = [f"enable subgroups;\n{c}" if "subgroup" in c else c for c in code.codes]
+        codes, labels, steps = to_js(codes), to_js(code.labels), to_js(code.steps)
         program = self._js.load(codes, labels, steps, code.n_slots, code.param_bytes)
         self.stats.pipelines += self._js.stats().compiled - before
         return _Loaded(program, sum(1 for _ in dispatches(code.steps)))

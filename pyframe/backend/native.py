@@ -125,6 +125,7 @@ def _limits(adapter: Any) -> Limits:
         workgroup_size=has["max-compute-invocations-per-workgroup"],
         workgroup_bytes=has["max-compute-workgroup-storage-size"],
         float16="shader-f16" in adapter.features,
+        subgroups="subgroup" in adapter.features,
         kind="software" if adapter.info["adapter_type"] == "CPU" else "",
     )
 
@@ -361,7 +362,8 @@ class NativeGPU(GPUBackend):
         self._key = hashlib.sha256(about.key.encode()).hexdigest()
         if self._cache.folder is not None:
             self.kept_in = str(self._cache.folder / self._key)
-        features = [f for f in ("shader-f16", "timestamp-query") if f in adapter.features]
+        wanted = "shader-f16", "subgroup", "timestamp-query"
+        features = [f for f in wanted if f in adapter.features]
         names = (
             "max-buffer-size", "max-storage-buffer-binding-size",
             "max-storage-buffers-per-shader-stage", "max-compute-workgroup-storage-size",

@@ -64,20 +64,25 @@ def refuse(backend: Any, kernel: Any, error: Any) -> None:
     it, and warn. Raises `error` where there is no other one."""
     from pyframe.codegen.wgsl.printer import generate, label, variants
 
-    found = variants(kernel, backend.limits)
-    if not found:
+    limits, found = backend.limits, variants(kernel, backend.limits)
+    used, other = "subgroups", "workgroup memory"
+    if limits.subgroups and "subgroup" in error.code:
+        backend.limits = replace(limits, subgroups=False)
+    elif not found:
         raise error
-    name, used = kernel.routine.name, next(iter(found))
-    refused = backend.limits.refused | {(name, used)}
-    backend.limits = replace(backend.limits, refused=refused)
-    other = next(iter(variants(kernel, backend.limits)))
-    if (name, other) in refused:
-        raise error
+    else:
+        name, used = kernel.routine.name, next(iter(found))
+        backend.limits = replace(limits, refused=limits.refused | {(name, used)})
+        other = next(iter(variants(kernel, backend.limits)))
+        if (name, other) in backend.limits.refused:
+            raise error
     warnings.warn(
         f"the driver of {backend.adapter} refuses kernel {label(kernel)} in the variant {used!r} "
         f"({error.why.partition(chr(10))[0]}): {other!r} takes its place from now on",
         RuntimeWarning,
         stacklevel=2,
     )
-    if generate(kernel, backend.limits).sizes:
+    if generate(kernel, backend.limits).sizes and generate(kernel, limits).grid != (
+        generate(kernel, backend.limits).grid
+    ):
         raise error  # its workgroups were counted for the other one; the next call counts again

@@ -52,6 +52,36 @@ def test_one_call_replays_a_recorded_step(python_page: PythonPage) -> None:
     assert after["dispatches"] > before["dispatches"]
 
 
+SUBGROUPS = """
+import dataclasses
+import numpy as np
+import pyframe as pf
+from pyframe.codegen.wgsl import generate
+d = pf.device("gpu")
+limits = d.backend.limits
+assert limits.subgroups
+d.backend.limits = dataclasses.replace(limits, kind="")
+x = np.random.default_rng(0).standard_normal((5, 300)).astype(np.float32)
+x[1, 7] = np.nan
+x[2, 9] = x[2, 200] = 9.0
+y = pf.tensor(x, device="gpu")
+run = pf.compile(lambda y: (y.softmax(-1), y.argmax(-1), y.amax(-1), y.sum()))
+found = [await z.numpy_async() for z in run(y)]
+texts = [generate(k, d.backend.limits).code for p in run.programs for k in p.kernels]
+d.backend.limits = limits
+x = pf.tensor(x)
+want = [z.numpy() for z in (x.softmax(-1), x.argmax(-1), x.amax(-1), x.sum())]
+for a, b in zip(found, want, strict=True):
+    np.testing.assert_allclose(a, b, 1e-5, 1e-6)
+all("subgroupShuffleXor" in text for text in texts)
+"""
+
+
+def test_reductions_by_subgroups(python_page: PythonPage) -> None:
+    """Tint takes the text with its directive; Chromium's software adapter has subgroups of 4."""
+    assert python_page.run(SUBGROUPS)
+
+
 KEPT = """() => new Promise((resolve) => {
     const opening = indexedDB.open("pyframe");
     opening.onsuccess = () => {

@@ -291,3 +291,14 @@ GROUPS = """@compute @workgroup_size({n})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) t: u32) {{
 """
+# Threads are numbered by their subgroups, whatever these are. `chunk` of them, whose numbers are
+# side by side, can hand each other values; where some subgroup is not full, no thread can.
+SUBGROUPS = """@compute @workgroup_size({n})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32, @builtin(subgroup_size) size: u32,
+        @builtin(num_subgroups) subgroups: u32, @builtin(subgroup_id) subgroup: u32,
+        @builtin(subgroup_invocation_id) within: u32) {{
+  let full = subgroups * size == {n}u;
+  let t = select(local, subgroup * size + within, full);
+  let chunk = select(1u, min(size, {width}u), full);
+"""

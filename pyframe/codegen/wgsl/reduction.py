@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pyframe.codegen.wgsl import scalars
-from pyframe.codegen.wgsl.block import FLAT, GROUPS, MAIN, THREADS, Block, indented
+from pyframe.codegen.wgsl.block import FLAT, GROUPS, MAIN, SUBGROUPS, THREADS, Block, indented
 from pyframe.core.limits import Limits
 from pyframe.core.op import Grid, in_a_line
 from pyframe.core.sizes import changes, number, usual
@@ -92,8 +92,10 @@ class _Reductions:
     """Prints a kernel with reductions. The walk over level 1 is shared by the threads that have
     a result together, deeper ones are done by each thread alone."""
 
-    def __init__(self, nest: Nest, how: Sharing) -> None:
+    def __init__(self, nest: Nest, how: Sharing, subgroups: bool) -> None:
         self.nest, self.width, self.stride = nest, how.width, how.stride
+        # whether threads hand each other values rather than put them into workgroup memory
+        self.subgroups = subgroups and how.stride == 1 < how.width
         self.spread = 0 if how.width == 1 else 1  # the level whose walk is shared
         self.globals: dict[str, str] = {}
         self.count = 0
@@ -284,28 +286,52 @@ class _Reductions:
     def gather(self, block: Block, accs: dict[int, str]) -> None:
         """Combine what the threads of a result have, of all reductions at once, and give it to all
         of them."""
-        begin, join, end = [], [], []
+        parts = []  # of each: the accumulator, workgroup memory, and what combines two of its kind
         for n, (k, name) in enumerate(accs.items()):
             how, kind = self.combine(k)
             kind = f"Arg_{kind}" if how.arg else kind
-            part = f"part{n}_{kind}"
-            self.globals[part] = f"var<workgroup> {part}: array<{kind}, {THREADS}>;"
-            other = f"{part}[t + half{'' if self.stride == 1 else f' * {self.stride}u'}]"
-            begin.append(f"{part}[t] = {name};")
-            join.append(f"    {part}[t] = {self.function(k)}({part}[t], {other});")
-            end.append(f"{name} = {part}[{'0' if self.width == THREADS else 'first'}];")
+            parts.append((name, f"part{n}_{kind}", self.function(k)))
+            self.globals[parts[-1][1]] = f"var<workgroup> part{n}_{kind}: array<{kind}, {THREADS}>;"
+        kinds = {self.combine(k)[1] for k in accs}
+        if self.subgroups and "bool" not in kinds:
+            block.lines += self.by_subgroups(parts)
+            return
+        other = f"t + half{'' if self.stride == 1 else f' * {self.stride}u'}"
+        first = "0" if self.width == THREADS else "first"
         block.lines += [
-            *begin,
+            *[f"{part}[t] = {name};" for name, part, _ in parts],
             "workgroupBarrier();",
             f"for (var half = {self.width // 2}u; half > 0u; half >>= 1u) {{",
             "  if (u32(lane) < half) {",
-            *join,
+            *[f"    {part}[t] = {f}({part}[t], {part}[{other}]);" for _, part, f in parts],
             "  }",
             "  workgroupBarrier();",
             "}",
-            *end,
+            *[f"{name} = {part}[{first}];" for name, part, _ in parts],
             "workgroupBarrier();",
         ]
+
+    def by_subgroups(self, parts: Sequence[tuple[str, str, str]]) -> list[str]:
+        """The same where threads of a subgroup hand each other what they have: of each chunk one
+        value passes through workgroup memory."""
+        first = "0u" if self.width == THREADS else "u32(first) / chunk"
+        lines = ["for (var half = 1u; half < chunk; half <<= 1u) {"]
+        for name, part, f in parts:
+            handed = f"subgroupShuffleXor({name}, half)"
+            if "_Arg_" in part:
+                each = [f"subgroupShuffleXor({name}.{x}, half)" for x in "vi"]
+                handed = f"{part.partition('_')[2]}({', '.join(each)})"
+            lines.append(f"  {name} = {f}({name}, {handed});")
+        return [
+            *lines, "}",
+            "if (u32(lane) % chunk == 0u) {",
+            *[f"  {part}[t / chunk] = {name};" for name, part, _ in parts], "}",
+            "workgroupBarrier();",
+            *[f"{name} = {part}[{first}];" for name, part, _ in parts],
+            f"for (var other = 1u; other < {self.width}u / chunk; other++) {{",
+            *[f"  {name} = {f}({name}, {part}[{first} + other]);" for name, part, f in parts], "}",
+            "workgroupBarrier();",
+        ]  # fmt: skip
 
 
 @functools.cache
@@ -319,7 +345,7 @@ def _beats(wins: Callable[[Scalar, Scalar], Scalar], kind: str) -> Scalar:
 def reduction_kernel(nest: Nest, limits: Limits) -> tuple[str, Grid]:
     """The text of a kernel that reduces, and its workgroups."""
     how, results = sharing(nest, limits), nest.size(0)
-    made = _Reductions(nest, how)
+    made = _Reductions(nest, how, limits.subgroups and not limits.alone)
     block = Block(nest)
     made.statements(block, nest.body)
     if how.width == 1:
@@ -327,10 +353,10 @@ def reduction_kernel(nest: Nest, limits: Limits) -> tuple[str, Grid]:
         main, groups = MAIN, -(-results // THREADS)
     else:
         begin = _shared_by_threads(how, results)
-        main, groups = GROUPS, -(-results // how.results)
+        main, groups = SUBGROUPS if made.subgroups else GROUPS, -(-results // how.results)
     code = "".join(f"{text}\n" for _, text in sorted(made.globals.items(), key=_structs_first))
     body = indented([*begin, *block.indices("flat"), *block.lines])
-    return code + main.format(n=THREADS) + body + "}\n", in_a_line(groups)
+    return code + main.format(n=THREADS, width=how.width) + body + "}\n", in_a_line(groups)
 
 
 def _shared_by_threads(how: Sharing, results: int) -> list[str]:
