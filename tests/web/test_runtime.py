@@ -16,6 +16,7 @@ from pyframe.runtime.code import program_code
 from pyframe.runtime.offline import offline_device
 from tests.backend.cases import SCALE
 from tests.backend.test_products import VARIANTS, ints, only
+from tests.nn.test_attention import NAMES
 
 from .conftest import FULL
 
@@ -473,6 +474,41 @@ def test_variants_of_a_product(js: Snippets, monkeypatch: pytest.MonkeyPatch) ->
     )
     want = np.maximum(a @ b, 0).ravel().tolist()
     assert found == [want] * len(cases)
+
+
+def test_texts_of_variants(js: Snippets) -> None:
+    """Tint takes those of attention, forward and backward, and of reductions by subgroups."""
+    codes: set[str] = set()
+    ops = "attention", "attention_grad_q", "attention_grad_kv"
+    for name in NAMES:
+        refused = frozenset((op, other) for op in ops for other in NAMES if other != name)
+        with offline_device(Limits(refused=refused, subgroups=True)) as device:
+            q = pf.zeros(1, 2, 70, 20, device=device, requires_grad=True)
+
+            @pf.compile
+            def step(q: pf.Tensor) -> pf.Tensor:
+                y = pf.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+                return pf.autograd.grad(y.softmax(-1).square().sum(), q)[0]
+
+            step(q)
+            limits = device.backend.limits
+            codes |= {generate(k, limits).code for p in step.programs for k in p.kernels}
+    assert len(codes) >= 3 * 4
+    assert any("subgroup" in code for code in codes)
+    found = js(
+        f"const codes = {json.dumps(sorted(codes))};"
+        """
+        const adapter = await navigator.gpu.requestAdapter();
+        const device = await adapter.requestDevice({ requiredFeatures: ["subgroups"] });
+        const told = codes.map(async (code) => {
+          const head = code.includes("subgroup") ? "enable subgroups;\\n" : "";
+          const module = device.createShaderModule({ code: head + code });
+          return (await module.getCompilationInfo()).messages.map(({ message }) => message);
+        });
+        return (await Promise.all(told)).flat();
+        """
+    )
+    assert found == []
 
 
 @pytest.mark.parametrize(("n", "submits"), [(32, 1), (33, 4), (200, 6), (1000, 8)])
