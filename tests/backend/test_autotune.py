@@ -259,3 +259,17 @@ def test_a_variant_that_is_refused_while_it_is_timed(backend: Any, refusing: set
     assert "kept in this process alone" in text
     tuned.take(backend, {"k": lost})
     assert backend.limits == dataclasses.replace(backend.limits, tuned=frozenset())
+
+
+def test_a_variant_that_is_refused_for_sizes_that_change(backend: Any, refusing: set[str]) -> None:
+    """Its workgroups were counted for it, so that this size is captured by itself, and the next
+    capture for all sizes has another variant: what is computed is right all along."""
+    refusing.add("params")  # which the sizes are read from
+    run = pf.compile(lambda x: (x @ x.T).sum())
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for n in (20, 30, 40, 50):
+            assert run(pf.ones(n, 16, device="gpu")).item() == 16 * n * n
+    texts = [str(w.message) for w in told]
+    assert texts
+    assert all("refuses kernel matmul[1xnxn]" in text for text in texts), texts
