@@ -55,6 +55,7 @@ def loaded(backend: Any, program: Program) -> Any:
 
 async def write_and_read(backend: Any) -> None:
     a, b = backend.create(24), backend.create(256)
+    assert floats(backend.read([(b, 256)])[0]) == [0] * 64
     put(backend, a, *range(6))
     put(backend, b, 0, 1)
     first, second = backend.read([(a, 24), (b, 8)])

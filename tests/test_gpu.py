@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 import os
 import pickle
 import re
@@ -620,3 +621,19 @@ print("done")
 def test_torch_cuda(gpu: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(CUDA)
     assert python("-m", "pyframe.torch", "program.py", folder=tmp_path) == ["done\n", ""]
+
+
+def test_zeros_are_a_new_buffer_or_computed(gpu: str) -> None:
+    """A buffer that is made holds zeros, one that was used does not."""
+    executor = pf.device(gpu).executor
+    executor.trim()
+    stats = executor.backend.stats
+    stats.reset()
+    for n in (5, 5, 7):
+        x = pf.zeros(1000, n, device=gpu)
+        pf.flush()
+        assert not x.count_nonzero()
+    assert stats.dispatches == 3 + 1  # the second one takes the first one's buffer
+    for value in (-0.0, 1.0):
+        x = pf.full((3,), value, device=gpu)
+        assert math.copysign(1, x[0].item()) == (1 if value else -1)

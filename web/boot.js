@@ -18,6 +18,7 @@ const EMPTY = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0); // the smallest WebAss
 const PARTS = ["pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"]; // of Pyodide
 // What every start imports, and a snapshot has.
 const MODULES = ["numpy", "pyframe", "pyframe.nn", "pyframe.optim", "pyframe.data", "pyframe.vision", "pyframe.web.worker"];
+const FOR_GPUS = ["pyframe.codegen.wgsl.sharing", "pyframe.runtime.host"]; // the same, where there is one
 // What must not be the same at each visit, and what Python knows of the files' times.
 const AWAKE = `
 import random, sys
@@ -138,7 +139,7 @@ class Start {
       this.#say("Starting pyframe");
       unpack(await files, python.FS, site);
       python.unpackArchive(await numpy, "wheel", { extractDir: site });
-      for (const name of MODULES) python.pyimport(name).destroy();
+      for (const name of await gpu ? [...MODULES, ...FOR_GPUS] : MODULES) python.pyimport(name).destroy();
       if (mark) this.#freeze(python, mark);
     }
     Object.assign(python.loadedPackages, { numpy: "default channel", pyframe: "default channel" });
@@ -284,7 +285,7 @@ class Start {
     else if (!pyframe || !await canKeep()) this.#report.snapshot ||= "this page can't keep anything";
     else {
       const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
-      const parts = [FORMAT, version, numpy, pyframe, MODULES, AWAKE, this.#frozen, navigator.userAgent,
+      const parts = [FORMAT, version, numpy, pyframe, MODULES, FOR_GPUS, AWAKE, this.#frozen, navigator.userAgent,
         navigator.language, timeZone, this.#index];
       return digestOf(new TextEncoder().encode(JSON.stringify(parts)));
     }

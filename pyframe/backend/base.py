@@ -36,7 +36,7 @@ class Backend(Protocol):
     reclaim: Callable[[int], Exception] = MemoryError
 
     def create(self, nbytes: int) -> int:
-        """A buffer of `nbytes` bytes, a multiple of 4, with undefined content."""
+        """A buffer of `nbytes` bytes, a multiple of 4, all of them 0."""
         ...
 
     def slice(self, handle: int, offset: int, nbytes: int) -> int:

@@ -69,6 +69,15 @@ class BufferPool:
             with self.lock:
                 if shelf:  # equal steps then find equal buffers
                     return self._take(min(shelf), size, shelf)
+        return self._created(size, shelf)
+
+    def zeros(self, nbytes: int) -> Buffer | None:
+        """A buffer of zeros, as a new one is, if none of its size is kept for reuse."""
+        size = self.bucket(nbytes)
+        shelf = self._shelf(size)
+        return None if shelf or nbytes > self.most else self._created(size, shelf)
+
+    def _created(self, size: int, shelf: set[Any]) -> Buffer:
         handle = with_room(self.backend, self.backend.create, size)
         stats = self.stats
         stats.buffers += 1

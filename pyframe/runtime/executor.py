@@ -164,6 +164,9 @@ class Executor(BufferPool):
 
     def _execute(self, roots: list[Node], over: Mapping[int, Node] = MappingProxyType({})) -> None:
         """Compute the roots; `over` gives, by id, the values that they replace."""
+        roots = [n for n in roots if not self._is_fresh(n)]
+        if not roots:
+            return
         order = toposort(roots)
         cut = self._slices.cut(order, roots, self._copied)
         if cut:
@@ -173,6 +176,19 @@ class Executor(BufferPool):
         finally:
             for n, inputs in cut:
                 n.data, n.inputs = None, inputs
+
+    def _is_fresh(self, n: Node) -> bool:
+        """Whether a node is zeros, and has become a new buffer, which holds such."""
+        x = n
+        while x.op is not None and x.op.name in ("copy", "expand"):
+            x = x.inputs[0]
+        value = x.attrs[0] if x.op is CONST and x is not n else None
+        if str(value) not in ("0", "0.0", "False"):
+            return False
+        n.data = self.zeros(math.prod(n.shape) * n.dtype.device_itemsize)
+        if n.data is not None:
+            n.inputs = ()
+        return n.data is not None
 
     def apart(self, x: Tensor) -> Buffer:
         """The elements of a view without padding, in a buffer of their own."""

@@ -31,12 +31,16 @@ _PARTS = re.compile(
 def shared(kernels: Sequence[Kernel], limits: Limits) -> list[Shader]:
     """The shaders of a Program's kernels."""
     out = [generate(k, limits) for k in kernels]
+    named: dict[tuple[str, ...], list[int]] = {}  # which may be alike: most of them are not
+    for i, (k, s) in enumerate(zip(kernels, out, strict=True)):
+        if s.code and not s.sizes:
+            name, _, more = s.label.partition("[")
+            named.setdefault((name, more.partition("]")[2], str(k.bindings)), []).append(i)
     alike: dict[tuple[str, int], list[int]] = {}
     numbers: dict[int, list[int]] = {}
-    for i, (k, s) in enumerate(zip(kernels, out, strict=True)):
-        if s.code and not s.sizes and len(out) > 1:
-            marked, numbers[i] = _marked(s.code)
-            alike.setdefault((marked, k.params), []).append(i)
+    for i in [i for some in named.values() if len(some) > 1 for i in some]:
+        marked, numbers[i] = _marked(out[i].code)
+        alike.setdefault((marked, kernels[i].params), []).append(i)
     for (marked, params), some in alike.items():
         columns = [*zip(*[numbers[i] for i in some], strict=True)]
         read = {c: n for n, c in enumerate({c: None for c in columns if len(set(c)) > 1})}
