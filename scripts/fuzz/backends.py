@@ -17,6 +17,7 @@ from pyframe.codegen.numpy import plan, sized
 from pyframe.codegen.wgsl import printer
 from pyframe.core import dispatch, trace
 from pyframe.graph import fuse, schedule
+from pyframe.nn.functional import recurrent
 from pyframe.ops.reduce import reductions
 from pyframe.runtime import cpu, host
 
@@ -110,6 +111,7 @@ def _wasm() -> Any:
 # What is done to large values alone on a GPU: (where, what, from how many elements on to try it)
 LARGE: tuple[tuple[Any, str, int], ...] = (
     (printer, "FOURS", 4), (fuse, "LARGE", 4), (schedule, "TALL", 8), (reductions, "LONG", 8),
+    (recurrent, "FEW", 0),
 )  # fmt: skip
 _after: list[Callable[[], None]] = []  # what makes a GPU as it was
 

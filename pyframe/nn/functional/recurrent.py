@@ -1,9 +1,9 @@
 """Recurrent networks and their cells: torch's lstm, gru, rnn_tanh, rnn_relu and *_cell.
 
 The products with the inputs of all steps are one product, outside the loop; a step is a product
-with the state and elementwise ops: 1 dispatch of a GPU (RNN) or 2, whatever the size. Backward
-walks the steps the other way: what their gradients are multiplied with is computed for all of them
-at once before, the gradients of weights are one product over all of them behind.
+with the state and elementwise ops: 1 dispatch of a GPU, or of gates whose products are large 2.
+Backward walks the steps the other way: what their gradients are multiplied with is computed for all
+of them at once before, the gradients of weights are one product over all of them behind.
 
 Rows lie as in a PackedSequence, step by step: (T * B, …) where all sequences are as long.
 """
@@ -18,15 +18,15 @@ from typing import Any, overload
 
 from pyframe.autograd.function import Function
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, runs_kernel
 from pyframe.core.modes import is_grad_enabled, mode
-from pyframe.core.sizes import changes, numbers
+from pyframe.core.sizes import changes, number, numbers
 from pyframe.nn.functional.dropouts import dropout as _dropout
 from pyframe.nn.functional.linear_maps import linear
 from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.public import as_public, publish
 from pyframe.ops.index.rows import take_rows
-from pyframe.ops.linalg.matmul import matmul
+from pyframe.ops.linalg.matmul import matmul, matmul_op, sum_over
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.reduce import reductions as rd
 from pyframe.ops.shape import join, movement as mv
@@ -47,12 +47,17 @@ class _Cell:
     the input and with the state, `h` and `c` the state."""
 
     gates = 1
+    keeps = False  # whether `step` finds what `slopes` needs to know: `kept` of x and p
     bias_apart = False  # whether b_hh may not be added to the product with the input
     from_dh = False  # whether `finish` begins with the gradient of h, not with that of p
 
-    def step(self, x: Tensor, p: Tensor, h: Tensor, c: Any) -> tuple[Any, Tensor, Any]:
-        """What `slopes` needs to know, and the next h and c."""
+    def step(self, x: Tensor, p: Any, h: Tensor, c: Any) -> tuple[Any, Tensor, Any]:
+        """What `slopes` needs to know, and the next h and c; `p` may be a list of the gates'."""
         raise NotImplementedError
+
+    def kept(self, x: Any, p: Any) -> Any:
+        """What `slopes` needs to know."""
+        return None
 
     def slopes(self, x: Tensor, kept: Any, h: Any, c: Any) -> tuple[Tensor, ...]:
         """What `back` multiplies gradients with, for the rows of all steps; `h` and `c` are pairs:
@@ -90,9 +95,10 @@ class _LSTM(_Cell):
     of x + p (Hochreiter & Schmidhuber 1997)."""
 
     gates = 4
+    keeps = True
 
-    def step(self, x: Tensor, p: Tensor, h: Tensor, c: Any) -> tuple[Any, Tensor, Any]:
-        a = x + p
+    def step(self, x: Tensor, p: Any, h: Tensor, c: Any) -> tuple[Any, Tensor, Any]:
+        a = self.kept(x, p)
         i, f, g, o = _parts(a, 4)
         c = el.sigmoid(f) * c + el.sigmoid(i) * el.tanh(g)
         return a, el.sigmoid(o) * el.tanh(c), c
@@ -108,6 +114,13 @@ class _LSTM(_Cell):
         dc = dh * of_c if dc is None else dh * of_c + dc
         return _flat(join.stack([dc, dc, dc, dh], 1) * of_p), None, dc * f
 
+    def kept(self, x: Any, p: Any) -> Any:
+        return (
+            x + p
+            if isinstance(p, Tensor)
+            else [a + b for a, b in zip(_parts(x, 4), p, strict=True)]
+        )
+
     def hidden(self, kept: Tensor, c: Tensor) -> Tensor:
         """h, which a projection was applied to."""
         return el.sigmoid(_parts(kept, 4)[3]) * el.tanh(c)
@@ -117,13 +130,16 @@ class _GRU(_Cell):
     """h = n + z * (h - n), n = tanh(x_n + r * p_n), r and z = sigmoid(x + p) (arXiv 1406.1078)."""
 
     gates = 3
-    bias_apart = from_dh = True
+    keeps = bias_apart = from_dh = True
 
-    def step(self, x: Tensor, p: Tensor, h: Tensor, c: Any) -> tuple[Any, Tensor, Any]:
+    def step(self, x: Tensor, p: Any, h: Tensor, c: Any) -> tuple[Any, Tensor, Any]:
         _, z, n, _ = self._gates(x, p)
         return p, n + z * (h - n), None
 
-    def _gates(self, x: Tensor, p: Tensor) -> tuple[Tensor, ...]:
+    def kept(self, x: Any, p: Any) -> Any:
+        return p
+
+    def _gates(self, x: Tensor, p: Any) -> tuple[Tensor, ...]:
         (x_r, x_z, x_n), (p_r, p_z, p_n) = _parts(x, 3), _parts(p, 3)
         r = el.sigmoid(x_r + p_r)
         return r, el.sigmoid(x_z + p_z), el.tanh(x_n + r * p_n), p_n
@@ -144,10 +160,31 @@ class _GRU(_Cell):
         return _flat(d * of_x), _plus(_flat(d * of_p), more)
 
 
-def _parts(x: Tensor, n: int) -> list[Tensor]:
-    """(rows, n * H) as n of (rows, H)."""
-    size = x.shape[1] // n
-    return [mv.part(x, 1, i * size, size) for i in range(n)]
+def _parts(x: Any, n: int, dim: int = 1) -> list[Tensor]:
+    """(rows, n * H) as n of (rows, H), which may be given."""
+    if isinstance(x, list):
+        return x
+    size = x.shape[dim] // n
+    return [mv.part(x, dim, i * size, size) for i in range(n)]
+
+
+FEW = 1 << 22  # multiplications of a step whose dispatch costs more than they do
+
+
+def _apart(cell: _Cell, steps: _Steps, w: Tensor) -> bool:
+    """Whether the gates' products are sums of a kernel that does the whole step, in which each unit
+    is added up by itself; what `slopes` needs to know is then computed again for all steps."""
+    rows = max([number(n) for _, n in steps.rows], default=0)
+    return cell.gates > 1 and runs_kernel(matmul_op, w.device) and rows * w.numel() <= FEW
+
+
+def _summed(h: Tensor, w: Tensor, b: Any) -> Tensor:
+    """(n, K) times (H, K), as a sum for each result."""
+    x, y = mv.unsqueeze(h, 1), mv.unsqueeze(w, 0)
+    if h.dtype.itemsize == 2:
+        x, y = x.to(dt.float32), y.to(dt.float32)
+    p = sum_over(x * y, -1).to(h.dtype)
+    return p if b is None else p + b
 
 
 def _flat(x: Tensor) -> Tensor:
@@ -315,19 +352,25 @@ def _walk(
 ) -> tuple[Any, Tensor, Any]:  # fmt: skip
     """(kept, h, c) of all rows, given the product x with the inputs of all, the state before the
     first step and the weights of the state, of its bias and of its projection."""
+    apart = _apart(cell, steps, w)
+    n = cell.gates if apart else 1
+    weights, biases = _parts(w, n, 0), [None] * n if b is None else _parts(b, n, 0)
     w = mv.transpose(w, 0, 1).contiguous()  # BLAS packs it anew in each step otherwise
     v = None if v is None else mv.transpose(v, 0, 1).contiguous()
     kept, hs, cs = [], [], []
     h, c = h0, c0
     for start, n in steps.rows:
         h, c = _fit(h, h0, n), None if c0 is None else _fit(c, c0, n)
-        p = matmul(h, w)
-        k, h, c = cell.step(mv.part(x, 0, start, n), p if b is None else p + b, h, c)
+        if apart:
+            p: Any = [_summed(h, *gate) for gate in zip(weights, biases, strict=True)]
+        else:
+            p = matmul(h, w) if b is None else matmul(h, w) + b
+        k, h, c = cell.step(mv.part(x, 0, start, n), p, h, c)
         h = h if v is None else matmul(h, v)
         kept.append(k)
         hs.append(h)
         cs.append(c)
-    return steps.joined(kept) if keep else None, steps.joined(hs), steps.joined(cs)
+    return steps.joined(kept) if keep and not apart else None, steps.joined(hs), steps.joined(cs)
 
 
 def _walk_again(keep: bool, cell: _Cell, steps: _Steps, *tensors: Any) -> tuple[Any, ...]:
@@ -360,7 +403,8 @@ class _Walk(Function):
         found = _walk_again(True, cell, steps, *tensors)
         ctx.cell, ctx.steps = cell, steps
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors if cell.from_dh else (None, *tensors[1:]), *found)
+        again = cell.from_dh or (cell.keeps and found[0] is None)
+        ctx.save_for_backward(*tensors if again else (None, *tensors[1:]), *found)
         return found
 
     @staticmethod
@@ -384,6 +428,9 @@ def _walk_back(
     ]
     h = steps.before(h0, hs), hs
     c = None if cs is None else (steps.before(c0, cs), cs)
+    if cell.keeps and kept is None:
+        p = matmul(h[0], mv.transpose(w, 0, 1))
+        kept = cell.kept(x, p if b is None else p + b)
     slopes = cell.slopes(x, kept, h, c)
     dh = dc = None
     found, of_h = [], []
