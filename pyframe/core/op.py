@@ -110,7 +110,7 @@ class Op:
         undo: Callable[..., tuple[Any, ...]] | None = None, kernel: KernelFile | str | None = None,
         fallback: Callable[..., Tensor] | None = None, fuses: bool = False,
         lower: Callable[..., Any] | None = None, lower_routine: Callable[..., Any] | None = None,
-        routine: str | None = None, hosted: bool = False,
+        routine: str | None = None, hosted: Callable[..., bool] | None = None,
         results: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
         batch: Callable[[Any], Tensor] | None = None,
         flops: Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None,
@@ -145,7 +145,9 @@ class Op:
         self.lower, self.lower_routine = lower, lower_routine
         # compiled, "module.function" of codegen/wasm/ and, where it is there, of codegen/llvm/
         self.routine = routine
-        self.hosted = hosted  # of a GPU's values the host computes it, between two Programs
+        # of a GPU's values the host computes it, between two Programs; whether by pieces of a
+        # large one, for its attributes
+        self.hosted = hosted
         if not vjps.keys() <= {*self.inputs}:
             unknown = sorted(vjps.keys() - {*self.inputs})
             raise TypeError(f"op {name}: gradients for unknown inputs {unknown}")

@@ -142,7 +142,7 @@ def _at_once(
 ) -> np.ndarray:
     work = Work(groups[group], kind, _steps(groups[group], kind, x, ReduceOp(op), root, text), same)
     work.wait()
-    return work.result().reshape(shape)
+    return work.result() if kind == "all_reduce" else work.result().reshape(shape)
 
 
 def _in_place(xs: Sequence[Any], attrs: Any, out: np.ndarray, workers: int) -> Any:
@@ -185,7 +185,8 @@ COLLECTIVE = Op(
     "collective", ROUTINE, "x after", "kind op root group shape text", numpy=_at_once,
     lower_routine=_in_place,
     infer=lambda x, after, kind, op, root, group, shape, text: (shape, x.dtype),
-    x=_gradient, after=None, hosted=True, flops=lambda shapes, shape: 0,
+    x=_gradient, after=None, hosted=lambda kind, *_: kind == "all_reduce",
+    flops=lambda shapes, shape: 0,
 )  # fmt: skip
 
 
@@ -351,7 +352,21 @@ def _collective(
             else:
                 finish(_in_graph(x.contiguous(), kind, how, at, g, shape, text))
                 return Work(g, kind, nothing(), same, 0) if async_op else None
+        large = x.is_cuda and x.nbytes > x.device.executor.piece
+        if kind == "all_reduce" and large and g.comm is not None:
+            return begun(g, kind, _by_pieces(g, x.contiguous(), how, text), finish, async_op)
         return begun(g, kind, _steps(g, kind, host(x), how, at, text), finish, async_op)
+
+
+def _by_pieces(g: ProcessGroup, x: Tensor, op: ReduceOp, text: str) -> Steps:
+    """all_reduce of a large value of a GPU: reading, reducing and writing go on side by side."""
+    yield from agree(g, text)
+    executor = x.device.executor
+    out = executor.alloc(x.numel() * x.dtype.device_itemsize)
+    for array, put in executor.pieces(x, out):
+        _count("all_reduce", array)
+        put((yield from _all_reduce(g, array, op, 0)))
+    return dispatch.new(Node(None, (), (), x.shape, x.dtype, x.device, out))
 
 
 def nothing() -> Steps:

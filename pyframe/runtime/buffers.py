@@ -193,13 +193,15 @@ class BufferPool:
 
     def upload(self, host: np.ndarray, d: dt.dtype) -> Buffer:
         """A buffer with `host` in its storage form. OverflowError for ints beyond 32 bits."""
-        if d is dt.int64 and host.size:
-            dt.check_32_bits(int(host.min()), int(host.max()))
-        data = np.ascontiguousarray(to_storage(host, d))
+        data = _stored(host, d)
         # apart from results, so that a batch does not take a buffer that a step counts on
-        buffer = self.alloc(data.nbytes, "upload")
-        self.write(buffer, data.reshape(-1).view(np.uint8))
+        buffer = self.alloc(len(data), "upload")
+        self.write(buffer, data)
         return buffer
+
+    def put(self, buffer: Buffer, d: dt.dtype, host: np.ndarray) -> None:
+        """Write `host` to the start of a buffer, in its storage form."""
+        self.write(buffer, _stored(host, d))
 
     def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
         """Copy the first bytes of one buffer to the start of another."""
@@ -225,3 +227,10 @@ class BufferPool:
         buffer = self.alloc(8)
         with self.lock:
             return buffer if self.backend.mark(buffer.handle) else None
+
+
+def _stored(host: np.ndarray, d: dt.dtype) -> np.ndarray:
+    """The bytes of `host` as a device keeps them. OverflowError for ints beyond 32 bits."""
+    if d is dt.int64 and host.size:
+        dt.check_32_bits(int(host.min()), int(host.max()))
+    return np.ascontiguousarray(to_storage(host, d)).reshape(-1).view(np.uint8)

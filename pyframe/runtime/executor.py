@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import threading
 import weakref
-from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections import Counter, OrderedDict, deque
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pyframe.backend.base import Backend
-from pyframe.core import dtypes as dt
-from pyframe.core.devices import DeviceLostError
+from pyframe.core import dispatch as _dispatch, dtypes as dt
+from pyframe.core.devices import DeviceLostError, by_hand
 from pyframe.core.dtypes import from_storage, storage_dtype
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST, MOVEMENT
@@ -33,6 +34,7 @@ from pyframe.runtime.slices import Slices
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
+AHEAD = 2  # pieces that are read meanwhile
 MAX_PROGRAMS = 512  # kept for work that is recorded again
 MAX_KERNELS = 512  # of them all
 _ALONE = next(map(sys.getrefcount, [object()]))  # as `_free` counts it
@@ -63,6 +65,7 @@ class Executor(BufferPool):
     next time. Reads values, and raises what checks of them have found."""
 
     fixed: Collection[int] = ()  # handles of what no Program may move beside other tensors
+    piece = 4 << 20  # bytes of a large value that go to the host and back at once
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -347,6 +350,24 @@ class Executor(BufferPool):
             return self._arrays(tensors, nodes, await finish(), checks)
 
         return arrays
+
+    def pieces(self, x: Tensor, out: Buffer) -> Iterator[tuple[np.ndarray, Callable[..., None]]]:
+        """A large value a piece at a time, each with what puts its result at its place in `out`:
+        while one is worked with the next ones are read, and the last is on its way back."""
+        (node, *_), size, n = self._stored_nodes([x]), x.dtype.device_itemsize, x.numel()
+        step = self.piece // size
+        starts, begun = deque(range(0, n, step)), deque[Any]()
+        while starts or begun:
+            while starts and len(begun) <= AHEAD:
+                at = starts.popleft()
+                count = min(step, n - at)
+                nbytes = -(-count * size // 4) * 4
+                data = self.slice(node.data, at * size, nbytes)
+                piece = _dispatch.new(Node(None, (), (), (count,), x.dtype, x.device, data))
+                begun.append((self.slice(out, at * size, nbytes), self.fetch_begin([piece])))
+            part, read = begun.popleft()
+            (array,) = by_hand(read())
+            yield array, functools.partial(self.put, part, x.dtype)
 
     def _arrays(
         self,

@@ -180,6 +180,36 @@ def check_groups(n: int, rank: int) -> None:
         assert dist.get_process_group_ranks(evens) == [*range(0, n, 2)]
 
 
+def check_pieces() -> None:
+    """What is large goes to the host and back by pieces, some of which are read ahead."""
+    n, rank = dist.get_world_size(), dist.get_rank()
+    stats, executor = pf.device("gpu").backend.stats, pf.device("gpu").executor
+    executor.piece = 4096
+    for dtype in (pf.float32, pf.float16):
+        size = 3 * executor.piece // dtype.device_itemsize + 7
+        start = (pf.arange(size) % 1001 - 500).to(dtype).to("gpu") + rank
+
+        def mean(x: Any) -> Any:
+            y = x * 2
+            dist.all_reduce(y)
+            return y + 1
+
+        wanted = start.cpu() * 2 * n + (n * (n - 1) - 2 * n * rank + 1)
+        before = stats.reads
+        assert pf.equal(mean(start).cpu(), wanted)
+        assert stats.reads - before == 5
+        compiled = pf.compile(mean)
+        for _ in range(3):
+            assert pf.equal(compiled(start).cpu(), wanted)
+        assert compiled.captured == 1
+        out, counts = executor.alloc(start.nbytes), []
+        before = stats.reads
+        for array, put in executor.pieces(start, out):
+            counts.append(stats.reads - before)
+            put(array)
+        assert counts == [3, 4, 4, 4]
+
+
 def check_refusals() -> None:
     """What differs between processes is an error on each of them, and nothing hangs."""
     rank = dist.get_rank()
@@ -198,6 +228,7 @@ if __name__ == "__main__":
     gpu = sys.argv[1:] == ["gpu"]
     if gpu:
         check_all("gpu", ["float32", "int64", "bool"])
+        check_pieces()
     else:
         check_all("cpu", DTYPES)
         check_more()
