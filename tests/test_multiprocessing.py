@@ -116,6 +116,8 @@ def test_all_that_shows_a_memory_moves_with_it() -> None:
     assert late.sum().item() == 4 * N * N
     assert not late.is_shared()
     assert pf.zeros(0, 3).share_memory_().is_shared()
+    with pytest.raises(RuntimeError, match="storage that is not resizable: processes share it"):
+        alias.resize_(N, N + 1)
     before = segment_of(x._storage.node.data)
     assert segment_of(alias.share_memory_()._storage.node.data) is before
 

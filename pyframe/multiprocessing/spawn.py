@@ -7,12 +7,14 @@ import ctypes
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
+import weakref
 from collections.abc import Callable, Sequence
 from multiprocessing import process as _process, spawn as _spawn
 from multiprocessing.reduction import ForkingPickler
@@ -66,8 +68,9 @@ def _wrap(fn: Callable[..., Any], i: int, args: tuple[Any, ...], errors: Path) -
 class ProcessContext:
     """The processes that `spawn(join=False)` has started."""
 
-    def __init__(self, processes: Sequence[Any], folder: tempfile.TemporaryDirectory[str]) -> None:
+    def __init__(self, processes: Sequence[Any], folder: str) -> None:
         self.processes, self._folder = list(processes), folder
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.sentinels = {p.sentinel: i for i, p in enumerate(self.processes)}
 
     def pids(self) -> list[int]:
@@ -84,7 +87,7 @@ class ProcessContext:
             self.processes[index].join()
             if self.processes[index].exitcode:
                 self._end(grace_period)
-                _fail(self._folder.name, index, self.processes[index])
+                _fail(self._folder, index, self.processes[index])
         return not self.sentinels
 
     def _end(self, grace: float | None) -> None:
@@ -125,12 +128,12 @@ def start_processes(
     daemon: bool = False, start_method: str = "spawn",
 ) -> ProcessContext | None:  # fmt: skip
     """As `spawn`, by any start method, as children of this process."""
-    folder = tempfile.TemporaryDirectory(prefix="pyframe-spawn-")
+    folder = tempfile.mkdtemp(prefix="pyframe-spawn-")
     made: Any = multiprocessing.get_context(start_method)
     all_: list[Any] = []
     try:
         for i in range(nprocs):
-            given = fn, i, args, Path(folder.name)
+            given = fn, i, args, Path(folder)
             all_.append(made.Process(target=_wrap, args=given, daemon=daemon))
             all_[-1].start()
     except BaseException:

@@ -83,7 +83,12 @@ def trained(net: Any, make: Any, data: Any, compiled: bool) -> dict[str, Any]:
 
     run: Any = pf.compile(step) if compiled else step
     for x, y in data:
+        before = dist.stats.copy()
         run(x, y)
+    sends = type(net) is DDP and not isinstance(optimizer, ZeroRedundancyOptimizer)
+    if sends and not [*net.buffers()]:  # a step sends its gradients, and nothing else
+        assert dist.stats["bytes"] - before["bytes"] == 4 * sum(p.numel() for p in net.parameters())
+        assert dist.stats["all_reduce"] - before["all_reduce"] == 1
     if compiled:
         assert (run.eager, run.captured) == ("", 1), run.explain()
     return {k: v.cpu().numpy() for k, v in net.state_dict().items()}

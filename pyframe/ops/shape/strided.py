@@ -200,7 +200,8 @@ def as_strided_scatter(
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Another shape in place: of the same memory, row-major, as far as it reaches, else of
-    more (whose new elements are 0). RuntimeError where a gradient is needed."""
+    more (whose new elements are 0). RuntimeError where a gradient is needed, and where processes
+    share what is too small."""
     shape = mv.as_ints("resize_", sizes)
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
@@ -210,6 +211,11 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         return self
     offset, room = self.storage_offset(), _room(self)
     if offset + math.prod(shape) > room:
+        if self.is_shared():
+            raise RuntimeError(
+                "resize_: Trying to resize storage that is not resizable: processes share it; make "
+                "a larger tensor, and share that"
+            )
         held = as_strided(self, (room - offset,), (1,), offset)
         self.data = mv.reshape(
             mv.pad(held, ((0, math.prod(shape) + offset - room),)), shape
