@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
+import operator
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
@@ -276,6 +278,48 @@ def test_constants_of_c_code_are_fixed(torch: Any) -> None:
     assert (f.captured, f.replayed) == (1, 2)
     kinds["kind"] = torch.float16
     assert f(x).tolist() == [1, 1]
+
+
+WRITES: dict[str, Callable[[Any, int, Any], None]] = {
+    "a row": lambda c, i, r: operator.setitem(c, (slice(None), i), r[:, 0]),
+    "of the last dim": lambda c, i, r: operator.setitem(c, (..., i), r[..., 0]),
+    "from behind": lambda c, i, r: operator.setitem(c, (0, -1 - i), r[0, 0]),
+    "two": lambda c, i, r: operator.setitem(c, (i % 2, None, i), r[:1, 0]),
+    "between": lambda c, i, r: operator.setitem(c, (1, i, slice(1, 3)), 2.5),
+    "a view": lambda c, i, r: operator.setitem(c[1:].transpose(1, 2), (0, slice(None), i), r[1, 0]),
+    "by a tensor too": lambda c, i, r: operator.setitem(c, (pf.arange(2).to(c.device), i), r[:, 0]),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_place_that_moves_is_an_int(device: str, name: str) -> None:
+    """What is written at an int that is another in each call is written in place by one replay."""
+    stats = pf.device(device).executor.stats if device == "gpu" else None
+    found = []
+    for compiled in (False, True):
+        cache = pf.zeros(2, 12, 12, device=device)
+        step = functools.partial(WRITES[name], cache)
+        if compiled:
+            step = pf.compile(lambda i, r, cache=cache: WRITES[name](cache, i, r))
+        pf.manual_seed(0)
+        places = (0, 1, 2, 3, 5, 4, 9, 11, 7)
+        made = [pf.randn(2, 1, 12, device=device) for _ in places]
+        pf.flush()
+        for i, rows in zip(places, made, strict=True):
+            if i == 9 and stats is not None:
+                stats.reset()
+                stats.reset_peaks()
+            step(i, rows)
+        pf.flush()
+        found.append(cache.tolist())
+    assert found[0] == found[1]
+    if name != "by a tensor too":
+        assert (step.captured, step.replayed) == (3, 6)
+        if stats is not None:
+            assert (stats.pipelines, stats.dispatches) == (0, 3)
+            assert stats.peak_live == stats.bytes_live  # the cache is not copied
+    with pytest.raises(IndexError, match="12"):
+        step(12, rows)
 
 
 def test_a_cache_of_its_whole_length_stays_compiled(device: str) -> None:

@@ -13,6 +13,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, values_known
 from pyframe.core.op import Turned
 from pyframe.core.sizes import indices
+from pyframe.core.symbolic import SymbolicScalar
 from pyframe.core.view import memory_order, row_major_strides
 from pyframe.ops.api import check, view_writes
 from pyframe.ops.api.layouts import lying
@@ -31,12 +32,15 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return getitem(input, mask)
 
 
-def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
-    """Apply the basic part of an index as views; return it and the tensors left, by dim."""
+def _parse(
+    x: Tensor, key: Any, moving: dict[int, Any] | None = None
+) -> tuple[Tensor, dict[int, Tensor]]:
+    """Apply the basic part of an index as views; return it and the tensors left, by dim. Ints that
+    change from call to call go into `moving`, by dim, where it is given."""
     cuts: list[tuple[int, int, int]] = []  # start, size and step for each dim of x
     shape: list[int] = []  # of the view
     tensors: dict[int, Tensor] = {}
-    for i in _masks_as_indices(x, _items(x, key)):
+    for i in _masks_as_indices(x, _items(x, key, moving is not None)):
         if i is None or isinstance(i, np.ndarray):
             if i is not None:
                 tensors[len(shape)] = upload(i, x.device)
@@ -51,8 +55,11 @@ def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
             tensors[len(shape)] = i
             cuts.append((0, n, 1))
         elif -n <= i < n:
-            cuts.append((i + n if i < 0 else i, 1, 1))
-            continue
+            if moving is None or type(i) is not SymbolicScalar:
+                cuts.append((i + n if i < 0 else i, 1, 1))
+                continue
+            moving[len(shape)] = operator.mod(i, n)
+            cuts.append((0, n, 1))
         else:
             raise IndexError(
                 f"index {i} is out of bounds for dimension {d} with size {n}; "
@@ -70,11 +77,14 @@ def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
 _PARTS = (Tensor, slice, list, tuple, EllipsisType, type(None))
 
 
-def _items(x: Tensor, key: Any) -> list[Any]:
+def _items(x: Tensor, key: Any, moving: bool = False) -> list[Any]:
     """The parts of an index in their normal form, `...` written out as slices."""
     if isinstance(key, list) and len(key) < 32 and any(isinstance(i, _PARTS) for i in key):
         key = tuple(key)  # PyTorch reads x[[[0, 1], [1, 2]]] as x[[0, 1], [1, 2]]
-    items = [_normalize(i, x) for i in (key if isinstance(key, tuple) else (key,))]
+    items = [
+        i if moving and type(i) is SymbolicScalar else _normalize(i, x)
+        for i in (key if isinstance(key, tuple) else (key,))
+    ]
     used = 0
     for i in items:
         if isinstance(i, Tensor) and i.dtype is dt.bool_:
@@ -225,7 +235,11 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
             value = value.to(x.device, x.dtype).reshape(())
         x._overwrite(el.where(mask, value, x).to(x.dtype))
         return
-    part, tensors = _parse(x, key)
+    moving: dict[int, Any] = {}
+    part, tensors = _parse(x, key, moving)
+    if tensors and moving:
+        part, tensors = _parse(x, key)
+        moving.clear()
     if isinstance(value, (bool, int, float, complex)):
         value = dt.convert_scalar(value, x.dtype)  # RuntimeError where it does not fit
     if not isinstance(value, Tensor):
@@ -237,7 +251,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
             ones = next((d for d, n in enumerate(shape) if n != 1), len(shape))
             value = mv.reshape(value, shape[min(ones, len(shape) - part.ndim) :])
         check.no_overlap("setitem", part, value)
-        part._overwrite(value.to(x.dtype))
+        part._overwrite(_at_moving(part, moving, value) if moving else value.to(x.dtype))
         return
     if value.dtype is not x.dtype:
         raise RuntimeError(
@@ -247,6 +261,18 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         )
     check.no_overlap("setitem", part, value)
     part._overwrite(_with_rows(part, tensors, value, accumulate=False))
+
+
+def _at_moving(part: Tensor, moving: dict[int, Any], value: Tensor) -> Tensor:
+    """`part` with the value at ints that change, by dim: one kernel for all of them."""
+    rest = tuple([n for d, n in enumerate(part.shape) if d not in moving])
+    value = mv.expand(value.to(part.dtype), rest)
+    mask: Any = None
+    for d, i in sorted(moving.items()):
+        value = mv.unsqueeze(value, d)
+        here = el.eq(el.dim_indices(part.shape[d], part.ndim - d - 1, part.device), i)
+        mask = here if mask is None else el.logical_and(mask, here)
+    return el.where(mask, value, part)
 
 
 def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumulate: bool) -> Tensor:
