@@ -30,7 +30,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 FROZEN = ROOT / "tests" / "frozen"
 PUBLIC = """amp array_api array_api.fft array_api.linalg autograd data distributions fft func gpu
-graph io linalg masked metrics nn
+graph hub io linalg masked metrics nn
 nn.functional nn.init nn.utils nn.utils.parametrizations nn.utils.parametrize nn.utils.prune
 nn.utils.rnn optim optim.lr_scheduler optim.swa_utils plot profiler random signal.windows special
 train train.callbacks utils utils.checkpoint utils.tensorboard vision vision.datasets vision.models

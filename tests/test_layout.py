@@ -32,7 +32,7 @@ LAYERS = [
     capture
     random fft linalg special func
     distributed
-    io utils nn optim data distributions metrics vision tools masked signal
+     io utils hub nn optim data distributions metrics vision tools masked signal
      amp gpu profiler plot multiprocessing array_api onnx
      jit export
     train

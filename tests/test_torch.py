@@ -101,6 +101,9 @@ from torch.jit.annotations import List
 from torch.distributed import destroy_process_group  # imported, not called
 from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.hub import load_state_dict_from_url
+assert load_state_dict_from_url is pf.hub.load_state_dict_from_url
+assert torch.utils.dlpack.from_dlpack is torch.from_dlpack is pf.from_dlpack
+assert str(models.ResNet18_Weights.DEFAULT) == "ResNet18_Weights.IMAGENET1K_V1"
 assert not hasattr(torch.onnx, "export") and not hasattr(torch.distributed, "fsdp2")
 from torch.utils._pytree import tree_flatten, tree_map, tree_map_only, tree_unflatten
 assert torch.ones(1).device != torch.device("meta") and isinstance(

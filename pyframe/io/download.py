@@ -11,14 +11,18 @@ from pyframe.io.files import replacing
 
 _CHUNK = 1 << 16
 _TIMEOUT = 30  # seconds without a byte
-_LARGEST = 1 << 30  # bytes: far more than a data set here has, and no disk full
+_LARGEST = 1 << 32  # bytes: more than data sets and published weights have, and no disk full
 
 
-def download(urls: Sequence[str], path: str | os.PathLike[str], md5: str | None) -> None:
-    """Fetch `path` from the first of `urls` that has it, with this MD5 checksum unless it is None.
+def download(
+    urls: Sequence[str], path: str | os.PathLike[str], md5: str | None, *,
+    sha256: str | None = None, progress: bool = True,
+) -> None:  # fmt: skip
+    """Fetch `path` from the first of `urls` that has it, with this MD5 checksum unless it is None,
+    and a SHA-256 that begins so.
 
-    Shows a progress bar. What `path` was before stays until all is there and checked, and on any
-    failure. RuntimeError, with what was wrong with each address, if none works.
+    Shows a progress bar if it may. What `path` was before stays until all is there and checked, and
+    on any failure. RuntimeError, with what was wrong with each address, if none works.
     """
     path = Path(path)
     if in_browser():
@@ -30,7 +34,7 @@ def download(urls: Sequence[str], path: str | os.PathLike[str], md5: str | None)
     lines = [f"download: no address has a good {path.name}:"]
     for url in urls:
         try:
-            _fetch(url, path, md5)
+            _fetch(url, path, md5, sha256, progress)
             return
         except (OSError, ValueError) as error:
             lines.append(f"  {url}: {error}")
@@ -38,14 +42,17 @@ def download(urls: Sequence[str], path: str | os.PathLike[str], md5: str | None)
     raise RuntimeError("\n".join(lines))
 
 
-def _fetch(url: str, path: Path, md5: str | None) -> None:
+def _fetch(
+    url: str, path: Path, md5: str | None, sha256: str | None, progress: bool
+) -> None:  # fmt: skip
     import hashlib
     from http.client import HTTPException
     from urllib.request import urlopen
 
     from tqdm.auto import tqdm
 
-    digest = hashlib.md5(usedforsecurity=False)
+    wanted = {"MD5": md5, "SHA-256": sha256}
+    sums = {"MD5": hashlib.md5(usedforsecurity=False), "SHA-256": hashlib.sha256()}
     try:
         with urlopen(url, timeout=_TIMEOUT) as response, replacing(path) as file:
             length = response.headers.get("Content-Length", "")
@@ -53,20 +60,25 @@ def _fetch(url: str, path: Path, md5: str | None) -> None:
             if size is not None and size > _LARGEST:
                 raise ValueError(f"{size} bytes are announced, expected at most {_LARGEST}")
             received = 0
-            with tqdm(total=size, unit="B", unit_scale=True, desc=path.name) as bar:
+            with tqdm(
+                total=size, unit="B", unit_scale=True, desc=path.name, disable=not progress
+            ) as bar:  # fmt: skip
                 while chunk := response.read(_CHUNK):
                     received += len(chunk)
                     if received > _LARGEST:
                         raise ValueError(f"the transfer goes on after {_LARGEST} bytes")
                     file.write(chunk)
-                    digest.update(chunk)
+                    for name, digest in sums.items():
+                        if wanted[name] is not None:
+                            digest.update(chunk)
                     bar.update(len(chunk))
             if size is not None and received != size:
                 raise ValueError(f"the transfer stopped after {received} of {size} bytes")
-            if md5 is not None and digest.hexdigest() != md5:
-                raise ValueError(
-                    f"checksum mismatch: MD5 {digest.hexdigest()} of {received} bytes, expected "
-                    f"{md5}"
-                )
+            for name, expected in wanted.items():
+                if expected is not None and not sums[name].hexdigest().startswith(expected):
+                    raise ValueError(
+                        f"checksum mismatch: {name} {sums[name].hexdigest()} of {received} bytes, "
+                        f"expected {expected}"
+                    )
     except HTTPException as error:
         raise ValueError(f"the server's answer is broken: {error!r}") from None

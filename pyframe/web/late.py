@@ -21,7 +21,7 @@ MODULES = (
     "pyframe.codegen.llvm", "pyframe.codegen.numpy.sized", "pyframe.cli",
     "pyframe.data.processes", "pyframe.data.share",
     "pyframe.distributed", "pyframe.distributions", "pyframe.export", "pyframe.func",
-    "pyframe.gpu", "pyframe.graph.interpret",
+    "pyframe.gpu", "pyframe.graph.interpret", "pyframe.hub",
     "pyframe.io.npz", "pyframe.io.pt", "pyframe.io.unpickler", "pyframe.jit",
     "pyframe.masked", "pyframe.multiprocessing",
     "pyframe.nn.distributed", "pyframe.nn.utils.prune",

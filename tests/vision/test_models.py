@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -63,25 +65,191 @@ def test_list_of_models() -> None:
         models.get_model("resnet19")
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"weights": "DEFAULT"},
-        {"weights": models.ResNet18_Weights.IMAGENET1K_V1},
-        {"pretrained": True},
-    ],
-)
-def test_no_weights_are_hosted(given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"lenet: got .* no weights are hosted.*pf\.load"):
-        models.lenet(**given)
-    models.lenet(weights=None, progress=False)
-    models.lenet(pretrained=False)
-    models.lenet(False)
-    from pyframe.vision.models import ViT_B_16_Weights
+def published(folder: Path, name: str, model: Any, torch: Any, **options: Any) -> Path:
+    """A file as torchvision publishes them: the name ends in how its digest begins."""
+    path = folder / "made"
+    torch.save(model.state_dict(), path, **options)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return path.rename(folder / f"{name}-{digest[:8]}.pth")
 
-    assert ViT_B_16_Weights.DEFAULT == "ViT_B_16_Weights.DEFAULT"
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where what is fetched is kept."""
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "home" / "hub" / "checkpoints"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_weights_of_a_file_a_folder_and_an_address(
+    home: Path, tmp_path: Path, undrawn: None, torch: Any, torchvision: Any
+) -> None:
+    theirs = torchvision.models.resnet18(num_classes=5).eval()
+    file = published(tmp_path, "resnet18", theirs, torch)
+    x = np.random.default_rng(0).standard_normal((2, 3, 64, 64)).astype(np.float32)
+    with torch.no_grad():
+        expected = theirs(torch.from_numpy(x)).numpy()
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    plain = tmp_path / "other" / "weights.pth"
+    plain.parent.mkdir()
+    plain.write_bytes(file.read_bytes())
+    given = [file, str(tmp_path), plain, plain.parent, file.as_uri(),
+             f"{plain.as_uri()}#sha256={digest}"]  # fmt: skip
+    for weights in given:
+        net = models.resnet18(weights=weights, num_classes=5, progress=False).eval()
+        for key, value in net.state_dict().items():
+            assert np.array_equal(value.numpy(), theirs.state_dict()[key].numpy()), key
+    np.testing.assert_allclose(net(pf.tensor(x)).detach().numpy(), expected, 1e-3, 1e-4)
+    assert {p.name for p in home.iterdir()} == {file.name, "weights.pth"}
+    file.unlink()
+    models.resnet18(file.as_uri(), num_classes=5)  # it is kept
+    (home / "weights.pth").write_bytes(b"another")
+    models.resnet18(given[-1], progress=False, num_classes=5)  # and checked by a digest given
+    assert (home / "weights.pth").read_bytes() == plain.read_bytes()
+
+
+def test_published_weights_by_their_names(
+    home: Path, undrawn: None, torch: Any, torchvision: Any
+) -> None:
+    theirs = torchvision.models.squeezenet1_1()
+    torch.save(theirs.state_dict(), home / "squeezenet1_1-b8a52dc0.pth")
+    enum = models.SqueezeNet1_1_Weights
+    for weights in (enum.DEFAULT, "DEFAULT", "IMAGENET1K_V1", "SqueezeNet1_1_Weights.DEFAULT"):
+        net = models.get_model("squeezenet1_1", weights=weights)
+        assert np.array_equal(
+            net.classifier[1].weight.detach().numpy(), theirs.classifier[1].weight.detach().numpy()
+        )
+    assert models.squeezenet1_1(pretrained=True).num_classes == 1000
+    assert enum.DEFAULT.get_state_dict(progress=False).keys() == theirs.state_dict().keys()
+    with pytest.raises(ValueError, match="'num_classes' expected value 1000 but got 3"):
+        models.squeezenet1_1(weights="DEFAULT", num_classes=3)
+    with pytest.raises(ValueError, match="'image_size' expected value 384 but got 224"):
+        models.vit_b_16(weights="IMAGENET1K_SWAG_E2E_V1", image_size=224)
+
+
+def test_all_that_is_published(torchvision: Any) -> None:
+    """Names, addresses, accuracies and transforms of each."""
+    count = 0
+    for name in NAMES:
+        theirs, ours = torchvision.models.get_model_weights(name), models.get_model_weights(name)
+        assert ours.__name__ == theirs.__name__
+        features = {"IMAGENET1K_FEATURES"}  # of VGG16: no classifier
+        assert {*ours.__members__} == {*theirs.__members__} - features
+        theirs_whole = [w for w in theirs if w.name not in features]
+        assert ours is getattr(models, ours.__name__)
+        for a, b in zip(ours, theirs_whole, strict=True):
+            count += 1
+            assert (a.url, repr(a)) == (b.url, repr(b))
+            assert a.meta["_metrics"] == b.meta["_metrics"]
+            assert a.meta.get("license") == b.meta.get("license")
+            assert repr(a.transforms()) == repr(b.transforms())
+            assert models.get_weight(str(a)) is a is pickle.loads(pickle.dumps(a))
+        assert ours.DEFAULT.name == theirs.DEFAULT.name
+    assert count == 63
     with pytest.raises(AttributeError, match="no attribute 'resnet19'"):
         models.resnet19
+    with pytest.raises(AttributeError, match="no attribute 'ResNet19_Weights'"):
+        models.ResNet19_Weights
+
+
+@pytest.mark.parametrize("name", ["ResNet50_Weights.IMAGENET1K_V2", "ViT_B_16_Weights.DEFAULT",
+                                  "EfficientNet_V2_L_Weights.DEFAULT"])  # fmt: skip
+def test_transforms_of_weights(name: str, torch: Any, torchvision: Any) -> None:
+    ours, theirs = (m.get_weight(name).transforms() for m in (models, torchvision.models))
+    image = np.random.default_rng(0).integers(0, 256, (3, 260, 300), np.uint8)
+    expected = theirs(torch.from_numpy(image)).numpy()
+    got = ours(pf.tensor(image)).numpy()
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_allclose(got, expected, atol=0.05)  # one step of 256, divided by std
+    pil = pytest.importorskip("PIL.Image").fromarray(image.transpose(1, 2, 0))
+    np.testing.assert_allclose(ours(pil).numpy(), theirs(pil).numpy(), atol=1e-5)
+    half = models.get_weight(name).transforms(crop_size=8)
+    assert half(pf.tensor(image)).shape == (3, 8, 8)
+
+
+def test_files_from_before_names_changed(
+    tmp_path: Path, undrawn: None, torch: Any, torchvision: Any
+) -> None:
+    """Old DenseNets and VisionTransformers, norms without counts, PyTorch's first format."""
+    densenet = {
+        re.sub(r"(denselayer\d+\.(norm|relu|conv))(\d)\.", r"\1.\3.", k): v
+        for k, v in torchvision.models.densenet121().state_dict().items()
+        if not k.endswith("num_batches_tracked")
+    }
+    assert any("norm.1.weight" in k for k in densenet)
+    vit = {
+        re.sub(r"mlp\.(0|3)\.", lambda m: f"mlp.linear_{1 + int(m[1]) // 3}.", k): v
+        for k, v in torchvision.models.vit_b_32().state_dict().items()
+    }
+    for name, state, last in (
+        ("densenet121", densenet, "denseblock4.denselayer16.conv2.weight"),
+        ("vit_b_32", vit, "layers.encoder_layer_11.mlp.3.weight"),
+    ):
+        torch.save(state, tmp_path / "old", _use_new_zipfile_serialization=False)
+        net = models.get_model(name, weights=tmp_path / "old")
+        (key,) = [k for k in net.state_dict() if k.endswith(last)]
+        assert net.state_dict()[key].abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("weights", "error", "match"),
+    [
+        ("resnet50", RuntimeError, r"resnet18: .*resnet50.* doesn't fit: \d+ of 122 names and"),
+        ("few", RuntimeError, r"size mismatch for fc.weight.*\[10, 512\].*\[1000, 512\]"),
+        ("less", RuntimeError, r"121 of 122 .*Missing key.*\"fc.bias\""),
+        ("numbers", ValueError, "has no state_dict"),
+        ("file.pth", ValueError, "'file.pth' is no file or folder, and no weights' name"),
+        ("IMAGENET1K_V9", ValueError, "no weights are called 'IMAGENET1K_V9'; there are"),
+        ("ResNet50_Weights.DEFAULT", ValueError, "are the weights of another model"),
+        (5, TypeError, "takes a file, a folder, a URL.*got int"),
+        ("https://localhost/resnet18.pth", ValueError, "has no digest"),
+        ("file:///nowhere/resnet18-12345678.pth", RuntimeError, "no address has a good resnet18-"),
+        ("wrong", RuntimeError, "checksum mismatch: SHA-256 .*, expected 12345678"),
+        ("folder", ValueError, "no one file of its weights.*: none"),
+        ("two", ValueError, "a.pth, b.pth; say which"),
+    ],
+)
+def test_weights_that_are_refused(
+    weights: Any, error: type[Exception], match: str, home: Path, tmp_path: Path, undrawn: None
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    path = folder / "weights.pth"
+    given: Any = path
+    state = models.resnet18().state_dict()
+    match weights:
+        case "resnet50":
+            given = folder / "resnet50.pth"
+            pf.save(models.resnet50().state_dict(), given)
+        case "few":
+            pf.save(models.resnet18(num_classes=10).state_dict(), path)
+        case "less":
+            del state["fc.bias"]
+            pf.save(state, path)
+        case "numbers":
+            pf.save({"epoch": 3}, path)
+        case "wrong":
+            pf.save(state, folder / "resnet18-12345678.pth")
+            given = (folder / "resnet18-12345678.pth").as_uri()
+        case "folder" | "two":
+            given = folder
+            for name in ("a.pth", "b.pth")[: 2 * (weights == "two")]:
+                pf.save(state, folder / name)
+        case _:
+            given = weights
+    with pytest.raises(error, match=f"(?s){match}"):
+        models.resnet18(weights=given, progress=False)
+    assert not [*home.iterdir()]
+
+
+def test_a_model_without_published_weights() -> None:
+    with pytest.raises(ValueError, match="'DEFAULT' is no file or folder"):
+        models.lenet(weights="DEFAULT")
+    with pytest.raises(ValueError, match="lenet: no weights are published"):
+        models.get_model_weights("lenet")
+    models.lenet(weights=None, progress=False)
+    models.lenet(pretrained=False)
 
 
 def test_options_that_are_fixed() -> None:

@@ -1,7 +1,7 @@
 """Models of images, with the names, options and state_dict keys of torchvision.models.
 
-No weights are hosted: a model is built with weights=None, and a state_dict of a file, that of
-torchvision too, is loaded with `model.load_state_dict(pf.load("FILE"))`. LeNet and UNet are added.
+`weights=` of a builder takes what torchvision publishes (`ResNet18_Weights.DEFAULT`, or its name),
+a URL with a digest, a file, or a folder with one. LeNet and UNet are added.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from pyframe.vision.models._api import (
-    Weights as _Weights,
     get_model as get_model,
     get_model_builder as get_model_builder,
     list_models as list_models,
@@ -29,7 +28,12 @@ from pyframe.vision.models.vision_transformer import *
 
 
 def __getattr__(name: str) -> Any:
-    """The enums of torchvision's weights, as names."""
-    if name.endswith("_Weights"):
-        return _Weights(name)
+    """The enums of published weights, which load when they are first used."""
+    if name.endswith("_Weights") or name in ("WeightsEnum", "get_weight", "get_model_weights"):
+        from pyframe.vision.models import _weights
+
+        if name in _weights.BY_NAME:
+            return _weights.BY_NAME[name]
+        if not name.endswith("_Weights"):
+            return getattr(_weights, name)
     raise AttributeError(f"module 'pyframe.vision.models' has no attribute {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import ModuleType
@@ -28,40 +29,62 @@ def builder(
     def build(
         weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any
     ) -> M:
-        if weights or pretrained:
-            given = f"weights={weights!r}" if weights else f"pretrained={pretrained!r}"
-            raise ValueError(
-                f"{name}: got {given}, but no weights are hosted; build it with weights=None and "
-                'load the state_dict of a file: model.load_state_dict(pf.load("FILE")), from '
-                "safetensors or as torchvision saves it"
-            )
-        for key, value in (fixed or {}).items():
+        source: Any = None
+        given = dict(fixed or {})
+        if weights is not None or pretrained:
+            from pyframe.vision.models import _weights
+
+            source = _weights.find(name, "IMAGENET1K_V1" if weights is None else weights)
+            if isinstance(source, _weights.WeightsEnum):
+                given["num_classes"] = 1000
+                if name.startswith("vit_"):
+                    given["image_size"] = source.transforms().crop_size[0]
+        for key, value in given.items():
             if options.setdefault(key, value) != value:
                 raise ValueError(
                     f"The parameter '{key}' expected value {value} but got {options[key]} instead."
                 )
-        return make(*args, **{**defaults, **options})
+        model = make(*args, **{**defaults, **options})
+        if source is not None:
+            _fill(model, name, *_weights.state_of(source, progress))
+        return model
 
     build.__name__ = build.__qualname__ = name
     build.__module__ = make.__module__
-    build.__doc__ = f"{name}: see the class, whose other options can be given; weights=None."
+    build.__doc__ = (
+        f"{name}: see the class, whose other options can be given. `weights` is a file, a folder "
+        "with one, a URL with a digest, or a published file's name such as 'DEFAULT'."
+    )
     BUILDERS[name] = build
     return build
 
 
-class Weights:
-    """What torchvision's enum of this name stands for here: names of weights, that none can load.
+# Names that files have from before layers were renamed.
+_OLD_NAMES = (
+    (re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)"), r"\1\2"),  # of DenseNet
+    (re.compile(r"(\.mlp)\.linear_1\."), r"\1.0."),  # of VisionTransformer
+    (re.compile(r"(\.mlp)\.linear_2\."), r"\1.3."),
+)
 
-    Programs that import it run; a builder refuses `ResNet18_Weights.DEFAULT` and says what to do.
-    """
 
-    def __init__(self, name: str) -> None:
-        self.__name__ = name
-
-    def __getattr__(self, which: str) -> str:
-        if which.startswith("_"):
-            raise AttributeError(which)
-        return f"{self.__name__}.{which}"
+def _fill(model: Any, name: str, state: Any, path: str) -> None:
+    """Load a file's state_dict. RuntimeError, with names and shapes, where it is another's."""
+    if not (isinstance(state, Mapping) and all(isinstance(x, Tensor) for x in state.values())):
+        raise ValueError(f"{name}: {path} has no state_dict: names and tensors")
+    named: dict[str, Tensor] = {}
+    for key, value in state.items():
+        for old, new in _OLD_NAMES:
+            key = old.sub(new, key)
+        named[key] = value
+    own = model.state_dict()
+    fitting = sum(k in named and named[k].shape == x.shape for k, x in own.items())
+    try:
+        model.load_state_dict(named)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"{name}: {path} doesn't fit: {fitting} of {len(own)} names and shapes are in "
+            f"it. {error}"
+        ) from None
 
 
 def list_models(
