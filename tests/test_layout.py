@@ -33,8 +33,8 @@ LAYERS = [
     random fft linalg special func
     distributed
      io utils hub nn optim data distributions metrics vision tools masked signal
-     amp gpu profiler plot multiprocessing array_api onnx
-     jit export
+     amp gpu profiler plot multiprocessing array_api
+     jit export onnx
     train
     web serve torch cli __main__""".splitlines()
 ]

@@ -44,6 +44,8 @@ from pyframe.jit.graph import (
     mapped,
     refs,
 )
+from pyframe.nn import functional
+from pyframe.nn.functional import attention, recurrent
 from pyframe.nn.modules.module import Module
 from pyframe.ops.api import autocast, public
 from pyframe.ops.math.promotion import Elementwise
@@ -111,6 +113,7 @@ class Recording(Capture):
         self.by_id: dict[int, Ref] = {}
         self.by_value: dict[int, tuple[Ref, Any]] = {}  # by a Value: its name, the tensor
         self.held: list[Any] = []  # whatever ids are of
+        self.origin: dict[int, str] = {}  # of a Value: the module that computes it
         self.grad = mode.grad
         self.modules: list[str] = [""]
         self.paths: dict[int, str] = {}  # of modules, by their ids
@@ -212,15 +215,18 @@ class Recording(Capture):
             x = new(v)
             self.add(
                 f"op.{v.op.name}", (*args, *map(self.plain, v.attrs)), {}, out,  # type: ignore[union-attr]
-                {out: self.spec(x)},
+                {out: self.spec(x)}, self.origin.get(id(v)),
             )  # fmt: skip
             self.held += [x, v]
             self.by_value[id(v)] = out, x
         return self.by_value[id(value)][0]
 
-    def add(self, name: str, args: Any, kwargs: Any, out: Any, specs: Any) -> None:
+    def add(
+        self, name: str, args: Any, kwargs: Any, out: Any, specs: Any, module: str | None = None
+    ) -> None:
         grad = mode.grad or not self.grad
-        self.graph.nodes.append(Node(name, args, kwargs, out, specs, self.modules[-1], grad))
+        module = self.modules[-1] if module is None else module
+        self.graph.nodes.append(Node(name, args, kwargs, out, specs, module, grad))
 
     def plain(self, x: Any) -> Any:
         """An argument as data."""
@@ -287,7 +293,7 @@ class Recording(Capture):
         return out
 
     def _called(self, name: str, run: Any, args: Any, kwargs: Any) -> Any:
-        if name.rpartition(".")[0] == "nn.functional.recurrent" and len(args) == 9:
+        if name.rpartition(".")[2] in recurrent.__all__ and len(args) == 9:
             x, dim = args[0], 1 if args[8] else 0
             length = x.shape[dim]
             if type(length) is SymbolicSize:  # its steps are as many: one shows all but that
@@ -302,7 +308,10 @@ class Recording(Capture):
         self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Value, ...],
         shape: tuple[int, ...], dtype: dt.dtype, device: Device,
     ) -> Tensor:  # fmt: skip
-        return recorded(op, inputs, attrs, nodes, shape, dtype, device)
+        out = recorded(op, inputs, attrs, nodes, shape, dtype, device)
+        self.held.append(out._node)
+        self.origin[id(out._node)] = self.modules[-1]
+        return out
 
     def write(self, x: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
         told = mode.tracer is self and not self.pure and id(x) in self.by_id
@@ -452,6 +461,7 @@ def _hook(name: str, fn: Any) -> Any:
 
 
 _plain = Elementwise.__call__
+_INNER = ("linear", "scaled_dot_product_attention")  # what attention of many heads is made of
 
 
 def _elementwise(self: Elementwise, *args: Any, **kwargs: Any) -> Any:
@@ -477,6 +487,9 @@ def _tracing(recording: Recording) -> Iterator[None]:
                         hook = property(hook, old.fset)
                     setattr(Tensor, name, hook)
             Elementwise.__call__ = _elementwise  # type: ignore[method-assign]
+            for name in _INNER:
+                _before[name] = vars(attention)[name]
+                setattr(attention, name, getattr(functional, name))
         public.TRACERS.append(recording)
     outer, mode.tracer = mode.tracer, recording
     try:
@@ -487,7 +500,7 @@ def _tracing(recording: Recording) -> Iterator[None]:
             public.TRACERS.remove(recording)
             if not public.TRACERS:
                 for name, old in _before.items():
-                    setattr(Tensor, name, old)
+                    setattr(attention if name in _INNER else Tensor, name, old)
                 Elementwise.__call__ = _plain  # type: ignore[method-assign]
 
 
@@ -518,7 +531,7 @@ def record(
     rec.size_names, rec.sizes = names, None
     symbols = dict(zip(names, sizes.symbols(), strict=True))
     count = iter(range(len(given)))
-    labels = _labels(fn, args, kwargs)
+    labels = labels_of(fn, args, kwargs)
 
     def fresh(x: Tensor) -> Tensor:
         i = next(count)
@@ -595,7 +608,7 @@ def parameters_of(fn: Any) -> list[str]:
     return [n for n, p in found.items() if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
 
 
-def _labels(fn: Any, args: Any, kwargs: Any) -> list[str]:
+def labels_of(fn: Any, args: Any, kwargs: Any) -> list[str]:
     """Names for the tensors among the arguments."""
     names = parameters_of(fn)
     names += [f"input_{i}" for i in range(len(names), len(args))]

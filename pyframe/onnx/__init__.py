@@ -2,19 +2,27 @@
 
     net = pf.onnx.load("model.onnx")
     y = net(x)
+    pf.onnx.export(net, (x,), "copy.onnx")
 
 `load` gives a Module that runs and trains as any other. Each operator is a row of the table in
 `operators/`, written in public ops; operators that ONNX itself defines by a function, and functions
-of the model's own, need none.
+of the model's own, need none. `export` writes the graph of a function or module, whose calls and
+ops are rows of `export_table`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from pyframe.onnx.export import (
+    OnnxExporterError as OnnxExporterError,
+    TrainingMode as TrainingMode,
+    UnsupportedOperatorError as UnsupportedOperatorError,
+    export as export,
+)
 from pyframe.onnx.module import OnnxModule
 
-__all__ = ["OnnxModule", "load"]
+__all__ = ["OnnxModule", "export", "load"]
 
 
 def load(source: Any) -> OnnxModule:

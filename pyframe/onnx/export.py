@@ -1,0 +1,485 @@
+"""torch.onnx.export: a model's graph as an ONNX file.
+
+The model runs once, with its ops only recorded (jit/record.py), in evaluation mode. Calls that have
+a row in table.py are nodes of the graph, all others are looked into, down to ops.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pyframe.core import dtypes as dt
+from pyframe.core.modes import no_grad
+from pyframe.export import ExportedProgram, named_dims, recorded
+from pyframe.io.files import replacing
+from pyframe.jit.graph import Const, Dim, Graph, Node, Ref, function, mapped, refs
+from pyframe.jit.modules import ScriptFunction
+from pyframe.jit.record import labels_of, parameters_of
+from pyframe.nn.modules.module import Evaluation, Module
+from pyframe.onnx import export_table as table
+from pyframe.tensor import Tensor
+from pyframe.tensor.tree import leaves
+
+LARGEST = 2**31 - 2**20  # bytes of a file of protobuf
+OPSETS = 13, 24  # of which this writes files
+IR = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12}
+
+
+class OnnxExporterError(RuntimeError):
+    """A model that can't be written as ONNX."""
+
+
+class UnsupportedOperatorError(OnnxExporterError):
+    """A model calls what has no row, and is made of what has none."""
+
+
+class TrainingMode(enum.Enum):
+    """For PyTorch's code: all is exported in evaluation mode."""
+
+    EVAL, PRESERVE, TRAINING = range(3)
+
+
+class _Writer:
+    """Writes the nodes of a graph."""
+
+    def __init__(self, onnx: Any, opset: int) -> None:
+        self.onnx, self.opset = onnx, opset
+        self.nodes: list[Any] = []
+        self.arrays: dict[str, np.ndarray] = {}  # initializers
+        self.names: dict[Ref, str] = {}
+        self.shapes: dict[str, tuple[Any, ...]] = {}
+        self.dtypes: dict[str, Any] = {}
+        self.counts: dict[str, int] = {}
+        self.known: dict[Any, str] = {}
+        self.sources: dict[str, tuple[str, int]] = {}  # which size of which input a name is
+        self.node: Node = None  # type: ignore[assignment]  # that is being written
+        self.results = 1
+        self.where = ""
+
+    # --- what rows ask
+
+    def shape(self, x: str) -> list[Any]:
+        """The shape of a value: ints and Dims."""
+        return list(self.shapes[x])
+
+    def dtype(self, x: str) -> Any:
+        return self.dtypes[x]
+
+    def kind(self, d: dt.dtype) -> int:
+        """ONNX's number of a dtype."""
+        kinds = self.onnx.TensorProto
+        name = {"float32": "FLOAT", "float64": "DOUBLE"}.get(d.name, d.name.upper())
+        if not hasattr(kinds, name):
+            raise self.no(f"ONNX has no {d.name} here")
+        return int(getattr(kinds, name))
+
+    def no(self, why: str) -> OnnxExporterError:
+        """The error for what this can't write."""
+        at = f" in {self.node.module}" if self.node is not None and self.node.module else ""
+        what = self.node.function if self.node is not None else "the model"
+        return UnsupportedOperatorError(f"onnx.export: {what}{at} can't be written: {why}")
+
+    def out_shape(self) -> list[Any]:
+        """The shape of the result that is being written."""
+        (ref,) = refs(self.node.out)
+        return list(self.node.specs[ref].shape)
+
+    def fresh(self, base: str) -> str:
+        n = self.counts.get(base, 0)
+        self.counts[base] = n + 1
+        return f"{base}_{n}" if n else base
+
+    def op(self, kind: str, *inputs: Any, outputs: int = 1, **attrs: Any) -> Any:
+        """Write a node; the names of its results."""
+        given = [x or "" for x in inputs]
+        while given and not given[-1]:
+            given.pop()
+        name = self.fresh(f"{self.where}/{kind}")
+        outs = [f"{name}_output_{i}" for i in range(outputs)]
+        attrs = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items()}
+        self.nodes.append(self.onnx.helper.make_node(kind, given, outs, name=name, **attrs))
+        first = next((x for x in given if x in self.dtypes), None)
+        for out in outs:
+            self.dtypes[out] = self.dtypes.get(first or "")
+        if kind == "Transpose" and given[0] in self.shapes:
+            self.shapes[outs[0]] = tuple([self.shapes[given[0]][d] for d in attrs["perm"]])
+        return outs[0] if outputs == 1 else tuple(outs)
+
+    def const(self, value: Any) -> str:
+        """An initializer."""
+        array = np.asarray(value)
+        key = array.dtype.str, array.shape, array.tobytes() if array.nbytes < 1 << 12 else id(value)
+        if key not in self.known:
+            name = self.known[key] = self.fresh("constant")
+            self.array(name, array)
+        return self.known[key]
+
+    def array(self, name: str, array: np.ndarray, d: Any = None) -> str:
+        self.arrays[name] = array
+        self.shapes[name] = array.shape
+        self.dtypes[name] = d or next(d for d in dt.ALL if d.name == array.dtype.name)
+        return name
+
+    def rows(self, x: str, rows: np.ndarray) -> str:
+        """Rows of a weight in another order."""
+        if x in self.arrays:
+            return self.array(self.fresh(f"{x}_ordered"), self.arrays[x][rows])
+        return str(self.op("Gather", x, self.const(rows), axis=0))
+
+    def turned(self, x: str, dims: tuple[int, ...]) -> str:
+        """`x` with its dims in this order."""
+        if x in self.arrays:
+            key = x, dims
+            if key not in self.known:
+                turned = np.ascontiguousarray(self.arrays[x].transpose(dims))
+                self.known[key] = self.array(self.fresh(f"{x}_transposed"), turned, self.dtypes[x])
+            return self.known[key]
+        return str(self.op("Transpose", x, perm=dims))
+
+    def joined(self, xs: list[str], dim: int) -> str:
+        if all(x in self.arrays for x in xs):
+            array = np.concatenate([self.arrays[x] for x in xs], dim)
+            return self.array(self.fresh(f"{xs[0]}_joined"), array, self.dtypes[xs[0]])
+        return str(self.op("Concat", *xs, axis=dim))
+
+    def stacked(self, xs: list[str]) -> str:
+        """Weights along a new first dim."""
+        if all(x in self.arrays for x in xs):
+            array = np.stack([self.arrays[x] for x in xs])
+            return self.array(self.fresh(f"{xs[0]}_stacked"), array, self.dtypes[xs[0]])
+        zero = self.sizes([0])
+        return str(self.op("Concat", *[self.op("Unsqueeze", x, zero) for x in xs], axis=0))
+
+    def repeated(self, x: str, n: int) -> str:
+        """Each head n times."""
+        _, heads, _, width = self.shapes[x]
+        more = self.op("Expand", self.op("Unsqueeze", x, self.sizes([2])),
+                       self.sizes([1, 1, n, 1, 1]))  # fmt: skip
+        return str(self.op("Reshape", more, self.sizes([0, heads * n, -1, width])))
+
+    # --- sizes
+
+    def sum(self, start: Any, size: Any, step: int) -> Any:
+        """start + size * step."""
+        parts = [f.formula if isinstance(f, Dim) else f for f in (start, size)]
+        if all(isinstance(p, int) for p in parts):
+            return parts[0] + parts[1] * step
+        return Dim(("+", parts[0], ("*", parts[1], step)))
+
+    def sizes(self, items: list[Any]) -> str:
+        """A shape as a value."""
+        if all(isinstance(i, int) for i in items):
+            return self.const(np.array(items, np.int64))
+        return str(self.op("Concat", *[self.size(i) for i in items], axis=0))
+
+    def target(self, x: str, shape: list[Any]) -> str:
+        """The shape that `x` gets: what it has there stays 0, and one size may be told by the
+        others."""
+        now = self.shapes.get(x, ())
+        if 0 not in shape:
+            shape = [0 if not isinstance(n, int) and d < len(now) and now[d] == n else n
+                     for d, n in enumerate(shape)]  # fmt: skip
+        unknown = [d for d, n in enumerate(shape) if not isinstance(n, int)]
+        if len(unknown) == 1:
+            shape[unknown[0]] = -1
+        return self.sizes(shape)
+
+    def size(self, x: Any) -> str:
+        """A size as a vector of one."""
+        f = x.formula if isinstance(x, Dim) else x
+        if isinstance(f, int):
+            return self.const(np.array([f], np.int64))
+        key = "size", f
+        if key not in self.known:
+            where, self.where = self.where, ""
+            if isinstance(f, str):
+                source, d = self.sources[f]
+                shape = self.op("Shape", source)
+                self.known[key] = self.op("Gather", shape, self.const(np.array([d])), axis=0)
+            else:
+                word, *args = f
+                kinds = {"+": "Add", "*": "Mul", "-": "Sub", "//": "Div", "%": "Mod", "max": "Max"}
+                if word not in kinds:
+                    raise self.no(f"a size is calculated by {word}")
+                self.known[key] = self.op(kinds[word], *map(self.size, args))
+            self.where = where
+        return self.known[key]
+
+    # --- a graph
+
+    def value(self, x: Any) -> Any:
+        """An argument: Refs as names of values, numbers of ops as initializers."""
+        if type(x) is Ref:
+            return self.names[x]
+        if type(x) is Const:
+            if isinstance(x.value, Dim):
+                return self.op(
+                    "Reshape", self.op("Cast", self.size(x.value), to=self.kind(x.dtype)),
+                    self.sizes([]),
+                )  # fmt: skip
+            return self.array(self.const(np.array(x.value, x.dtype.numpy)), np.array(
+                x.value, x.dtype.numpy), x.dtype)  # fmt: skip
+        return x
+
+    def write(self, node: Node) -> None:
+        """The nodes of a call."""
+        self.node, self.where = node, "".join(f"/{p}" for p in node.module.split(".") if p)
+        outs = refs(node.out)
+        self.results = len(outs)
+        args = mapped(node.args, self.value)
+        if node.function.startswith("op."):
+            row = table.row_of(node.function[3:])
+            if row is None:
+                raise self.no(f"no row of pyframe/onnx/export_table.py is for the op {node.function[3:]}")
+            found = row(self, *args)
+        else:
+            a = bound(node.function, args, mapped(node.kwargs, self.value))
+            found = table.CALLS[short(node.function)].write(self, a)
+        given = found if isinstance(found, tuple) else (found,)
+        for ref, name in zip(outs, given, strict=False):
+            self.names[ref] = name
+            spec = node.specs[ref]
+            if self.dtypes.get(name) is not None and self.dtypes[name] is not spec.dtype:
+                kept = name.endswith(("_output_0", "_output_1", "_output_2"))
+                if kept and self.needs_cast(name, spec.dtype):
+                    name = self.names[ref] = self.op("Cast", name, to=self.kind(spec.dtype))
+            self.shapes[name], self.dtypes[name] = spec.shape, spec.dtype
+
+    def needs_cast(self, name: str, d: Any) -> bool:
+        """Whether a result is of another dtype than the model's: ONNX's indices are int64."""
+        kind = self.nodes[-1].op_type
+        return kind in ("ArgMax", "ArgMin") and d.name != "int64"
+
+
+def short(name: str) -> str:
+    """The name of a function without its space; that in place is the same of values."""
+    last = name.rpartition(".")[2]
+    return last if last.startswith("__") else last.rstrip("_")
+
+
+_SIGNATURES: dict[str, inspect.Signature] = {}
+
+
+def bound(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by their names, with defaults; that of a tensor is `input`."""
+    known = _SIGNATURES.get(name)
+    if known is None:
+        known = _SIGNATURES[name] = inspect.signature(function(name))
+    found = known.bind(*args, **kwargs)
+    found.apply_defaults()
+    out = dict(found.arguments)
+    first = next(iter(out), "")
+    if first in ("self", "x"):
+        out = {"input": out.pop(first), **out}
+    return out
+
+
+def _keeps(opset: int) -> Callable[..., bool]:
+    def keep(name: str, args: Any, kwargs: Any) -> bool:
+        row = table.CALLS.get(short(name))
+        if row is None or row.since > opset:
+            return False
+        try:
+            return row.fits(bound(name, args, kwargs))
+        except (TypeError, KeyError, AttributeError, ValueError):
+            return False
+
+    return keep
+
+
+def export(
+    model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] | None = None,
+    export_params: bool = True, verbose: bool | None = None, input_names: Any = None,
+    output_names: Any = None, opset_version: int | None = None, dynamic_axes: Any = None,
+    dynamic_shapes: Any = None, external_data: bool | None = None, training: Any = None,
+    operator_export_type: Any = None, do_constant_folding: bool = True,
+    keep_initializers_as_inputs: bool = False, custom_opsets: Any = None, dynamo: bool = True,
+    report: bool = False, optimize: bool = True, verify: bool = False, fallback: bool = False,
+    export_modules_as_functions: Any = False, autograd_inlining: bool = True, **others: Any,
+) -> Any:  # fmt: skip
+    """Write a model's graph to the file `f` as ONNX; returns it as an `onnx.ModelProto`.
+
+    The model (a Module, a trace, an ExportedProgram or a function) runs once on `args`, in
+    evaluation mode. `dynamic_axes` says by the inputs' names which dims may have other sizes, by
+    `{"x": {0: "batch"}}` or `{"x": [0]}`; `dynamic_shapes` says it as for `pf.export.export`.
+    Weights over 2 GB go to a file beside it, as do all with `external_data`. Needs the package
+    onnx. UnsupportedOperatorError says the module and the op that ONNX has nothing for.
+    """
+    try:
+        import onnx
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "onnx.export needs the package onnx: pip install onnx", name="onnx"
+        ) from None
+    opset = 20 if opset_version is None else opset_version
+    if not OPSETS[0] <= opset <= OPSETS[1]:
+        raise ValueError(
+            f"onnx.export: expected an opset of {OPSETS[0]} to {OPSETS[1]}, got {opset}"
+        )
+    if isinstance(model, ExportedProgram):
+        if not args and not kwargs:
+            args, kwargs = model._example()
+        graph = model.graph
+        if dynamic_shapes is None and dynamic_axes is None:
+            dynamic_axes = {
+                str(r): {
+                    d: str(n) for d, n in enumerate(graph.specs[r].shape) if not isinstance(n, int)
+                }
+                for r in refs(graph.inputs)
+            }
+            input_names = input_names or [str(r) for r in refs(graph.inputs)]
+        model = model._holder
+    if not isinstance(model, Module):
+        model = getattr(model, "net", model)  # of a pf.Model
+    if isinstance(model, ScriptFunction):
+        model = model._module
+    args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    if args and isinstance(args[-1], dict) and kwargs is None and len(args) > 1:
+        *first, kwargs = args
+        args = tuple(first)
+    kwargs = kwargs or {}
+    graph, constants = _recorded(
+        model, args, kwargs, opset, input_names, dynamic_axes, dynamic_shapes
+    )
+    proto = _model(onnx, graph, model, constants, opset, input_names, output_names)
+    if f is not None:
+        write(onnx, proto, f, external_data)
+    return proto
+
+
+def _recorded(
+    model: Any, args: Any, kwargs: Any, opset: int, names: Any, axes: Any, shapes: Any
+) -> tuple[Graph, dict[str, Tensor]]:
+    module = model if isinstance(model, Module) else None
+    found, ranges, wished = named_dims(parameters_of(model), args, kwargs, shapes)
+    given = leaves((args, kwargs))
+    labels = list(names or [])
+    own = labels_of(model, args, kwargs)
+    for name, dims in (axes or {}).items():
+        at = labels.index(name) if name in labels else own.index(name) if name in own else None
+        if at is None or at >= len(given):
+            continue  # of an output: its sizes follow
+        pairs = dims.items() if isinstance(dims, dict) else [(d, f"{name}_dim_{d}") for d in dims]
+        for d, size in pairs:
+            if not -given[at].ndim <= d < given[at].ndim:
+                raise ValueError(f"onnx.export: dynamic_axes[{name!r}]: no dim {d}")
+            found[at, d % given[at].ndim] = size if isinstance(size, str) else str(size)
+
+    def run() -> Any:
+        with no_grad():
+            return recorded(
+                model, module, args, kwargs, found, ranges, wished, keep=_keeps(opset), pure=True
+            )
+
+    return Evaluation(module)(run) if module is not None else run()
+
+
+def _model(
+    onnx: Any, graph: Graph, model: Any, constants: dict[str, Tensor], opset: int, inputs: Any,
+    outputs: Any,
+) -> Any:  # fmt: skip
+    w = _Writer(onnx, opset)
+    state = dict(constants)
+    if isinstance(model, Module):
+        state |= {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    given = []
+    for i, ref in enumerate(refs(graph.inputs)):
+        name = w.fresh(inputs[i] if i < len(inputs or ()) else str(ref))
+        spec = graph.specs[ref]
+        w.names[ref], w.shapes[name], w.dtypes[name] = name, spec.shape, spec.dtype
+        shape = [n if isinstance(n, int) else str(n) for n in spec.shape]
+        given.append(onnx.helper.make_tensor_value_info(name, w.kind(spec.dtype), shape))
+    w.sources = {name: (w.names[ref], d) for name, (ref, d) in graph.sizes.items()}
+    for at, ref in graph.state.items():
+        name = w.names[ref] = w.fresh(at)
+        x = state[at].detach().cpu()
+        w.array(
+            name, (x.view(dt.int16) if x.dtype is dt.bfloat16 else x).contiguous().numpy(), x.dtype
+        )
+    for node in graph.nodes:
+        w.write(node)
+    w.where = ""
+    results, taken = [], set()
+    for i, ref in enumerate(refs(graph.outputs)):
+        source = w.names[ref]
+        name = outputs[i] if i < len(outputs or ()) else w.fresh(f"output_{i}" if i else "output")
+        spec = next((n.specs[ref] for n in graph.nodes if ref in n.specs), None) or graph.specs[ref]
+        w.nodes.append(onnx.helper.make_node("Identity", [source], [name], name=f"/{name}"))
+        shape = [n if isinstance(n, int) else str(n) for n in spec.shape]
+        kind = w.kind(spec.dtype)
+        results.append(onnx.helper.make_tensor_value_info(name, kind, shape))
+        taken.add(name)
+    nodes = _used(w.nodes, taken)
+    used = {x for n in nodes for x in n.input}
+    held = [
+        _tensor(onnx, name, array, w.kind(w.dtypes[name]))
+        for name, array in w.arrays.items() if name in used
+    ]  # fmt: skip
+    title = type(model).__name__ if isinstance(model, Module) else getattr(model, "__name__", "f")
+    title = getattr(model, "original_name", title)
+    body = onnx.helper.make_graph(nodes, title, given, results, held)
+    return onnx.helper.make_model(
+        body, producer_name="pyframe", ir_version=IR[opset],
+        opset_imports=[onnx.helper.make_opsetid("", opset)],
+    )  # fmt: skip
+
+
+def _used(nodes: list[Any], wanted: set[str]) -> list[Any]:
+    """The nodes that the outputs ask for."""
+    kept = []
+    for node in reversed(nodes):
+        if wanted & set(node.output):
+            wanted.update(node.input)
+            kept.append(node)
+    return kept[::-1]
+
+
+def _tensor(onnx: Any, name: str, array: np.ndarray, kind: int) -> Any:
+    proto = onnx.TensorProto(name=name, data_type=kind, dims=array.shape)
+    proto.raw_data = np.ascontiguousarray(array).tobytes()
+    return proto
+
+
+def write(onnx: Any, proto: Any, f: Any, external: bool | None) -> None:
+    """Write a model to a path or to what has `write`; its large tensors to a file beside it, where
+    they would not fit."""
+    held = proto.graph.initializer
+    if external is None:
+        external = sum(len(t.raw_data) for t in held) > LARGEST
+    if not external:
+        data = proto.SerializeToString()
+        if hasattr(f, "write"):
+            f.write(data)
+        else:
+            with replacing(f) as file:
+                file.write(data)
+        return
+    if hasattr(f, "write"):
+        raise ValueError("onnx.export: weights that lie beside the file need a path, got a file")
+    beside = os.fspath(f) + ".data"
+    kept = onnx.ModelProto()
+    kept.CopyFrom(proto)
+    at = 0
+    with replacing(beside) as file:
+        for tensor in kept.graph.initializer:
+            if len(tensor.raw_data) < 1024:
+                continue
+            space = -at % 4096
+            file.write(b"\0" * space)
+            at += space
+            file.write(tensor.raw_data)
+            size = len(tensor.raw_data)
+            tensor.ClearField("raw_data")
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in (("location", os.path.basename(beside)), ("offset", at),
+                               ("length", size)):  # fmt: skip
+                tensor.external_data.add(key=key, value=str(value))
+            at += size
+    with replacing(f) as file:
+        file.write(kept.SerializeToString())

@@ -1,0 +1,250 @@
+"""Models as ONNX files: what onnx's checker accepts, and onnxruntime computes alike."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.nn import functional as F
+from pyframe.tensor.tree import leaves
+from pyframe.vision import models
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def run(proto: Any, args: Any) -> list[np.ndarray]:
+    """What onnxruntime gives; `proto` may be a file."""
+    data = proto if isinstance(proto, str) else proto.SerializeToString()
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    given = {f"in{i}": x.numpy() for i, x in enumerate(args) if f"in{i}" in names}
+    return list(session.run(None, given))
+
+
+def exported(net: Any, args: Any, *others: Any, axes: Any = None, **more: Any) -> Any:
+    """The model, which computes as `net` does for these arguments, and for others."""
+    names = [f"in{i}" for i in range(len(args))]
+    axes = dict.fromkeys(names, axes) if axes is not None else None
+    proto = pf.onnx.export(net, args, input_names=names, dynamic_axes=axes, **more)
+    onnx.checker.check_model(proto, full_check=True)
+    for given in (args, *others):
+        with pf.no_grad():
+            expected = leaves(net(*given))
+        for x, y in zip(expected, run(proto, given), strict=True):
+            assert tuple(x.shape) == y.shape
+            assert x.numpy().dtype == y.dtype
+            largest = np.abs(y.astype(float)).max(initial=1e-30)
+            assert np.abs(x.numpy().astype(float) - y).max(initial=0) <= 1e-5 * max(largest, 1e-30)
+    return proto
+
+
+def kinds(proto: Any) -> set[str]:
+    return {n.op_type for n in proto.graph.node}
+
+
+def example(name: str) -> Any:
+    path = Path(__file__).parents[2] / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"of_{name}", path)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module.make_model().net.eval()
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet18", "mobilenet_v2", "mobilenet_v3_small", "squeezenet1_1"]
+)
+def test_vision_models(name: str) -> None:
+    net = getattr(models, name)(num_classes=3).eval()
+    x, y = pf.randn(1, 3, 32, 32), pf.randn(3, 3, 32, 32)
+    exported(net, (x,), (y,), axes={0: "batch"})
+
+
+def test_other_vision_models() -> None:
+    vit = models.VisionTransformer(32, 16, 2, 2, 16, 32).eval()
+    nn.init.normal_(vit.heads[0].weight)
+    proto = exported(vit, (pf.randn(1, 3, 32, 32),), (pf.randn(4, 3, 32, 32),), axes={0: "b"})
+    assert {"LayerNormalization", "Gelu", "Softmax"} <= kinds(proto)
+    for name in ("lenet", "unet"):
+        net = getattr(models, name)().eval()
+        size = 28 if name == "lenet" else 16
+        exported(net, (pf.randn(1, 1, size, size),), (pf.randn(2, 1, size, size),), axes={0: "b"})
+
+
+class Words(nn.Module):
+    """A classifier of sequences."""
+
+    def __init__(self, kind: Any, **more: Any) -> None:
+        super().__init__()
+        self.table, self.fc = nn.Embedding(10, 8), nn.Linear(12, 3)
+        self.net = kind(8, 6, 2, batch_first=True, bidirectional=True, **more)
+
+    def forward(self, i: Any) -> Any:
+        return self.fc(self.net(self.table(i))[0][:, -1])
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN, lambda *a, **k: nn.RNN(
+    *a, nonlinearity="relu", **k)])  # fmt: skip
+def test_recurrent(kind: Any) -> None:
+    i, j = pf.randint(0, 10, (2, 5)), pf.randint(0, 10, (3, 9))
+    exported(Words(kind), (i,), (j,), axes={0: "batch", 1: "length"})
+
+
+@pytest.mark.parametrize("opset", [13, 17, 20, 23, 24])
+def test_transformers(opset: int) -> None:
+    net = nn.Transformer(16, 2, 1, 1, 32, activation="gelu", batch_first=True).eval()
+    given = [(pf.randn(b, s, 16), pf.randn(b, t, 16)) for b, s, t in ((1, 5, 4), (3, 7, 6))]
+    names = ["in0", "in1"]
+    axes = {"in0": {0: "batch", 1: "source"}, "in1": {0: "batch", 1: "target"}}
+    proto = pf.onnx.export(net, given[0], input_names=names, dynamic_axes=axes, opset_version=opset)
+    onnx.checker.check_model(proto, full_check=True)
+    for args in given:
+        with pf.no_grad():
+            (found,) = run(proto, args)
+            assert np.abs(net(*args).numpy() - found).max() < 1e-5
+    for kind, since in (("LayerNormalization", 17), ("Gelu", 20), ("Attention", 23)):
+        assert (kind in kinds(proto)) == (opset >= since)
+
+
+def test_gpt_and_vae() -> None:
+    x, y = pf.randint(0, 60, (2, 8)), pf.randint(0, 60, (3, 12))
+    proto = exported(example("gpt"), (x,), (y,), axes={0: "batch", 1: "length"})
+    assert any(n.name.startswith("/blocks/0/norm1/LayerNorm") for n in proto.graph.node)
+    assert "blocks.0.qkv.bias" in {t.name for t in proto.graph.initializer}
+    vae = example("vae")
+    exported(vae.encoder, (pf.rand(1, 1, 28, 28),), (pf.rand(5, 1, 28, 28),), axes={0: "n"})
+    exported(vae.decoder, (pf.rand(1, 2),), (pf.rand(5, 2),), axes={0: "n"})
+    whole = pf.onnx.export(vae, (pf.rand(2, 1, 28, 28),), input_names=["in0"])
+    image = pf.rand(2, 1, 28, 28)
+    drawn, mean, _ = run(whole, (image,))
+    assert drawn.shape == (2, 1, 28, 28)
+    assert np.abs(vae(image)[1].detach().numpy() - mean).max() < 1e-5
+
+
+FUNCTIONS = {
+    "slices": lambda x: (x[:, 1:-1:2], x.flip(0), x[:, None, :, -1], x[..., 0], x.roll(1, 1)),
+    "shapes": lambda x: (
+        x.reshape(x.shape[0], -1), x.flatten(), x.transpose(1, 2).contiguous(), x.repeat(1, 2, 1),
+        x.unsqueeze(0).expand(2, -1, -1, -1), x.view(x.shape[0] * x.shape[1], -1),
+    ),
+    "math": lambda x: (
+        x.exp().log1p(), x.abs().pow(1.5), x.clamp(-1, 1), x.sigmoid() * x.tanh(), (x * 7) // 2,
+        x % 0.3, x.round(), x.erf(), x.square(), (x > 0).float(), x.abs().rsqrt(), x.expm1(),
+        pf.where(x > 0, x, -x), x.logsumexp(1), (x * 9).long() // 4, (x * 9).long() % 4, x != x,
+    ),
+    "sums": lambda x: (
+        x.sum(), x.mean(1), x.amax(2), x.max(1)[0], x.argmax(1), x.argmin(), x.var(1), x.std(),
+        x.norm(dim=1), x.prod(2), (x > 0).any(1), (x > 0).all(), x.cumsum(1),
+    ),
+    "joins": lambda x: (
+        pf.cat([x, x * 2], 1), pf.stack([x, x], 0), *x.chunk(2, 1), pf.zeros(x.shape[0], 2) + 1,
+        pf.arange(x.shape[0]) * 2, x.new_ones(x.shape),
+    ),
+    "indices": lambda x: (
+        x[:, [0, 2]], x.index_select(1, pf.tensor([1, 0])), x.gather(1, x.argsort(1)),
+        x.topk(2, 1)[0], x.sort(1)[0], x.tril(), x.masked_fill(x > 0, 0.0), x.unfold(1, 2, 1),
+        pf.einsum("btc,bdc->btd", x, x), F.pad(x, (1, 2)), F.one_hot(x.argmax(2), 4),
+    ),
+    "activations": lambda x: (
+        F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x), F.mish(x), F.hardswish(x),
+        F.leaky_relu(x, 0.2), F.elu(x), F.selu(x), F.celu(x), F.softplus(x), F.relu6(x), F.glu(x),
+        F.hardsigmoid(x), F.logsigmoid(x), F.normalize(x), F.log_softmax(x, 1), F.softsign(x),
+        F.layer_norm(x, (4,)), F.rms_norm(x, (4,), eps=1e-6), F.threshold(x, 0.1, 0.2),
+        F.scaled_dot_product_attention(x, x, x, attn_mask=pf.ones(4, 4).tril().bool()),
+    ),
+}  # fmt: skip
+OF_IMAGES = {
+    "pools": lambda x: (
+        F.max_pool2d(x, 3, 2, 1), F.max_pool2d(x, 2, ceil_mode=True), F.avg_pool2d(x, 3, 2, 1),
+        F.avg_pool2d(x, 2, count_include_pad=False), F.adaptive_avg_pool2d(x, 1),
+        F.adaptive_avg_pool2d(x, (2, 4)), F.adaptive_max_pool2d(x, 2), F.adaptive_avg_pool2d(x, 3),
+    ),
+    "sizes": lambda x: (
+        F.interpolate(x, scale_factor=2), F.interpolate(x, size=(5, 7), mode="bilinear"),
+        F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True),
+        F.interpolate(x, size=(16, 12), mode="bicubic"), F.pixel_shuffle(x, 2),
+    ),
+    "norms": lambda x: (
+        F.instance_norm(x), F.group_norm(x, 2), F.local_response_norm(x, 2),
+        F.pad(x, (1, 1, 1, 1), mode="reflect"), F.pad(x, (1, 1, 2, 2), mode="replicate"),
+    ),
+    "convolutions": lambda x: (
+        F.conv2d(x, pf.ones(4, 4, 3, 3), padding="same"),
+        F.conv2d(x, pf.ones(4, 1, 3, 3), groups=4, stride=2, dilation=2),
+        F.conv_transpose2d(x, pf.ones(4, 2, 3, 3), stride=2, padding=1, output_padding=1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("opset", [18, 24])
+@pytest.mark.parametrize("name", [*FUNCTIONS, *OF_IMAGES])
+def test_functions_of_any_batch(name: str, opset: int) -> None:
+    fn = {**FUNCTIONS, **OF_IMAGES}[name]
+    more = (4, 4) if name in FUNCTIONS else (4, 8, 8)
+    x, y = pf.randn(2, *more), pf.randn(3, *more)
+    exported(fn, (x,), (y,), axes={0: "batch"}, opset_version=opset)
+
+
+def test_writes_in_place() -> None:
+    def fn(x: Any) -> Any:
+        y = x.clone()
+        y[:, 0] = 1
+        y[:, 1].mul_(2)
+        y += 1
+        return y, F.relu(y, inplace=True), y
+
+    exported(fn, (pf.randn(2, 4),))
+
+
+def test_what_is_exported_may_be_a_trace_or_a_program() -> None:
+    net = nn.Sequential(nn.Linear(4, 3), nn.ReLU()).eval()
+    x, y = pf.randn(2, 4), pf.randn(5, 4)
+    exported(pf.jit.trace(net, x), (x,), (y,), axes={0: "b"})
+    program = pf.export.export(net, (x,), dynamic_shapes={"input": {0: pf.export.Dim("b")}})
+    proto = pf.onnx.export(program, input_names=["in0"])
+    assert np.abs(run(proto, (y,))[0] - net(y).detach().numpy()).max() < 1e-6
+    assert proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "b"
+
+
+def test_training_mode_is_left_alone() -> None:
+    net = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5))
+    before = net[0].running_mean.clone()
+    proto = pf.onnx.export(net, (pf.randn(3, 4),))
+    assert net.training
+    assert (net[0].running_mean == before).all()
+    assert kinds(proto) == {"BatchNormalization", "Identity"}
+
+
+def test_files(tmp_path: Path) -> None:
+    net, x = nn.Linear(64, 32), pf.randn(2, 64)
+    path = str(tmp_path / "net.onnx")
+    pf.onnx.export(net, x, path, input_names=["in0"], output_names=["scores"])
+    assert onnx.load(path).graph.output[0].name == "scores"
+    whole = run(path, (x,))
+    file = io.BytesIO()
+    pf.onnx.export(net, x, file, input_names=["in0"], output_names=["scores"])
+    assert file.getvalue() == Path(path).read_bytes()
+    pf.onnx.export(net, x, path, input_names=["in0"], external_data=True)
+    assert Path(f"{path}.data").stat().st_size == 4 * 64 * 32
+    onnx.checker.check_model(path, full_check=True)
+    assert (run(path, (x,))[0] == whole[0]).all()
+
+
+def test_what_there_is_no_row_for_is_named() -> None:
+    class Bessel(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return pf.special.i0e(x)
+
+    net = nn.Sequential(nn.Linear(2, 2), Bessel())
+    with pytest.raises(pf.onnx.UnsupportedOperatorError, match=r"op.i0e in 1 can't be written"):
+        pf.onnx.export(net, pf.randn(1, 2))
+    with pytest.raises(ValueError, match="an opset of 13 to 24, got 7"):
+        pf.onnx.export(net, pf.randn(1, 2), opset_version=7)
