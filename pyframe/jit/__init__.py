@@ -19,5 +19,14 @@ from pyframe.jit.modules import (
     trace_module as trace_module,
 )
 from pyframe.jit.record import TracerWarning as TracerWarning
+from pyframe.jit.script import (
+    NotSupportedError as NotSupportedError,
+    annotate as annotate,
+    export as export,
+    ignore as ignore,
+    is_scripting as is_scripting,
+    script as script,
+    unused as unused,
+)
 
 RecursiveScriptModule = TopLevelTracedModule = TracedModule = ScriptModule

@@ -23,6 +23,7 @@ from pyframe.core.modes import no_grad
 from pyframe.core.node import Node as Value, Size
 from pyframe.core.op import ELEMENTWISE, REDUCTION, REGISTRY, Op, const
 from pyframe.core.sizes import SymbolicSize
+from pyframe.nn.modules.module import Module
 from pyframe.ops.math.operators import OPERATORS, PROPERTIES
 from pyframe.ops.shape import conversion
 from pyframe.tensor import Tensor
@@ -200,7 +201,7 @@ def functions() -> dict[str, Callable[..., Any]]:
     for name in methods:
         found[f"Tensor.{name}"] = getattr(Tensor, name)
     found |= {f"Tensor.{name}": fn for name, fn in hooked().items()}
-    return found
+    return found | {"tensor": pf.tensor, "as_tensor": pf.as_tensor}
 
 
 @functools.cache
@@ -219,6 +220,11 @@ def function(name: str) -> Callable[..., Any]:
     op = REGISTRY.get(name[3:]) if name.startswith("op.") else None
     if op is not None:
         return functools.partial(_applied, op, len(op.inputs))
+    space, _, last = name.partition(".")
+    if space == "method" and has_method(last):
+        return functools.partial(_called, last)
+    if space == "attr" and last in ATTRIBUTES:
+        return functools.partial(_attribute, last)
     found = functions().get(name) or CODE.get(name)
     if found is None:
         raise GraphError(f"a node calls {name!r}, which this version of pyframe does not have")
@@ -234,7 +240,9 @@ def _applied(op: Op, n: int, *args: Any) -> Tensor:
 
 
 def may_call(name: str) -> bool:
-    """Whether a file may name an op: not those that read memory wherever they are told to."""
+    """Whether a file may name a function: not ops that read memory wherever they are told to."""
+    if name == "code.python_":
+        return False
     op = REGISTRY.get(name[3:])
     return op is None or op.kind in (ELEMENTWISE, REDUCTION) or op.name in _PLAIN
 
@@ -242,32 +250,68 @@ def may_call(name: str) -> bool:
 _PLAIN = set("reshape permute expand matmul softmax log_softmax".split())
 
 
-def _item(x: Any) -> Any:
-    return x.item() if isinstance(x, Tensor) else x
+def _module(f: Any, *args: Any, **kwargs: Any) -> Any:
+    if not isinstance(f, Module):
+        raise TypeError(f"a graph calls a {type(f).__name__}, which is no module")
+    return f(*args, **kwargs)
 
 
+def _python(f: Any, *args: Any, **kwargs: Any) -> Any:
+    return f(*args, **kwargs)  # of jit.ignore: no file can hold it
+
+
+MATH = "sqrt exp log sin cos tan tanh floor ceil pow isnan isinf"
 # what scripted functions do besides calling the public API
 CODE: dict[str, Callable[..., Any]] = {
-    f"code.{name}": fn
-    for name, fn in {
-        **{n: getattr(operator, n) for n in """add sub mul truediv floordiv mod pow and_ or_ xor
-            lshift rshift matmul neg pos invert not_ eq ne lt le gt ge is_ is_not getitem setitem
-            delitem contains""".split()},
-        **{fn.__name__: fn for fn in (len, int, float, bool, abs, min, max, sum, round, range, list,
-            tuple, sorted, str, print, enumerate, zip, any, all, divmod, slice)},
-        **{n: getattr(math, n) for n in "sqrt exp log sin cos tan floor ceil pow tanh".split()},
-        "list_": lambda *xs: list(xs), "tuple_": lambda *xs: tuple(xs),
-        "dict_": lambda keys, values: dict(zip(keys, values, strict=True)),
-        "value": lambda x: x, "format": lambda *parts: "".join(map(str, parts)),
-        "item": _item, "shape": lambda x: x.shape, "dtype": lambda x: x.dtype,
-        "device": lambda x: x.device, "ndim": lambda x: x.ndim,
-        "size": lambda x, *dim: x.size(*dim), "dim": lambda x: x.dim(),
-        "numel": lambda x: x.numel(), "tolist": lambda x: x.tolist(),
-        "is_floating_point": lambda x: x.is_floating_point(),
-        "append": list.append, "extend": list.extend, "pop": list.pop, "insert": list.insert,
-        "keys": dict.keys, "values": dict.values, "items": dict.items, "get": dict.get,
-    }.items()
+    f"code.{fn.__name__}": fn
+    for fn in (len, int, float, bool, abs, min, max, sum, round, range, list, tuple, sorted, str,
+               print, enumerate, zip, any, all, divmod)
 }  # fmt: skip
+CODE |= {
+    f"code.{name}": getattr(operator, name)
+    for name in """add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift matmul neg pos
+        invert not_ eq ne lt le gt ge is_ is_not getitem setitem delitem contains iadd isub imul
+        itruediv ifloordiv imod ipow iand ior ixor ilshift irshift imatmul""".split()
+}
+CODE |= {f"code.math_{name}": getattr(math, name) for name in MATH.split()}
+CODE |= {
+    "code.list_": lambda *xs: list(xs), "code.tuple_": lambda *xs: tuple(xs),
+    "code.dict_": lambda keys, values: dict(zip(keys, values, strict=True)),
+    "code.value": lambda x: x, "code.format": lambda *parts: "".join(map(str, parts)),
+    "code.is_tensor": lambda x: isinstance(x, Tensor), "code.module_": _module,
+    "code.python_": _python,
+}  # fmt: skip
+_METHODS: dict[type, set[str]] = {
+    Tensor: set("size dim numel item tolist is_floating_point is_complex stride is_contiguous "
+                "element_size nelement ndimension backward".split()),
+    list: set("append extend pop insert clear copy index count reverse".split()),
+    dict: set("keys values items get pop copy update".split()),
+    str: set("format join split upper lower startswith endswith strip".split()),
+    tuple: {"index", "count", "numel"},
+}  # fmt: skip
+ATTRIBUTES = set(
+    """shape dtype device ndim T mT H mH real imag requires_grad is_cuda is_leaf data grad values
+    indices sign logabsdet eigenvalues eigenvectors Q R""".split()
+)
+
+
+def has_method(name: str) -> bool:
+    """Whether graphs call such a method of a value."""
+    return f"Tensor.{name}" in functions() or any(name in known for known in _METHODS.values())
+
+
+def _called(name: str, x: Any, *args: Any, **kwargs: Any) -> Any:
+    kind = next((k for k in _METHODS if isinstance(x, k)), None)
+    known = kind is not None and name in _METHODS[kind]
+    if not known and not (kind is Tensor and f"Tensor.{name}" in functions()):
+        raise AttributeError(f"a graph calls {name!r} of a {type(x).__name__}")
+    return getattr(x, name)(*args, **kwargs)
+
+
+def _attribute(name: str, x: Any) -> Any:
+    if not isinstance(x, Tensor) and name not in getattr(x, "_fields", ()):
+        raise AttributeError(f"a graph asks for {name!r} of a {type(x).__name__}")
+    return getattr(x, name)
 
 
 # --- graphs
@@ -315,6 +359,7 @@ class Graph:
         self.inputs: Any = ((), {})
         self.outputs: Any = None
         self.names: list[str] = []  # of positional parameters
+        self.defaults: dict[str, Any] = {}  # of those that a call need not give
         self.nodes: list[Node] = []
         self.state: dict[str, Ref] = {}
         self.specs: dict[Ref, Spec] = {}  # of inputs and state
@@ -344,6 +389,8 @@ class Graph:
                 args.append(kwargs.pop(name))
             elif not refs(default):
                 args.append(default)
+            elif name in self.defaults:
+                args.append(self.defaults[name])
             else:
                 raise TypeError(f"missing a required argument: {name!r}")
         while len(args) > len(positional) and self.names[len(args) - 1 : len(args)]:
@@ -467,7 +514,7 @@ class _Run:
 
     def fail(self, node: Node) -> None:
         """What a `raise` or an `assert` of a scripted function does."""
-        raise _ERRORS[node.args[0]](*self.value(node.args[1]))
+        raise ERRORS[node.args[0]](*self.value(node.args[1]))
 
     def call(self, node: Node) -> None:
         """A block as a function: what its `return` gives."""
@@ -481,7 +528,7 @@ class _Run:
             bind(node.out, None, self.values)
 
 
-_ERRORS: dict[str, type[Exception]] = {
+ERRORS: dict[str, type[Exception]] = {
     e.__name__: e
     for e in (ValueError, RuntimeError, TypeError, AssertionError, IndexError, KeyError,
               NotImplementedError, Exception)
@@ -603,7 +650,8 @@ def encoded(graph: Graph) -> dict[str, Any]:
     """A graph as what JSON can say."""
     return {
         "version": VERSION,
-        "names": graph.names, "inputs": _encode(graph.inputs), "outputs": _encode(graph.outputs),
+        "names": graph.names, "defaults": encode(graph.defaults),
+        "inputs": encode(graph.inputs), "outputs": encode(graph.outputs),
         "state": dict(graph.state), "ranges": graph.ranges,
         "sizes": {k: list(at) for k, at in graph.sizes.items()},
         "guards": [[f, kind, answer] for f, kind, answer in graph.guards],
@@ -618,9 +666,9 @@ def _encode_spec(spec: Spec) -> Any:
 
 def _encode_node(node: Node) -> dict[str, Any]:
     try:
-        out = {"call": node.function, "args": _encode(list(node.args)), "out": _encode(node.out)}
+        out = {"call": node.function, "args": encode(list(node.args)), "out": encode(node.out)}
         if node.kwargs:
-            out["kwargs"] = {k: _encode(v) for k, v in node.kwargs.items()}
+            out["kwargs"] = {k: encode(v) for k, v in node.kwargs.items()}
     except GraphError as error:
         raise GraphError(f"{node.function} in {node.module or 'the function'}: {error}") from None
     if node.module:
@@ -631,13 +679,14 @@ def _encode_node(node: Node) -> dict[str, Any]:
         out["grad"] = False
     if node.blocks:
         out["blocks"] = [
-            [list(b.inputs), list(map(_encode_node, b.nodes)), _encode(b.outputs)]
+            [list(b.inputs), list(map(_encode_node, b.nodes)), encode(b.outputs)]
             for b in node.blocks
         ]
     return out
 
 
-def _encode(x: Any) -> Any:
+def encode(x: Any) -> Any:
+    """An argument as what JSON can say; GraphError for what is no plain value."""
     if isinstance(x, Ref):
         return {"ref": str(x)}
     if x is None or type(x) in (bool, int, str):
@@ -647,7 +696,7 @@ def _encode(x: Any) -> Any:
     if isinstance(x, complex):
         return {"complex": [str(x.real), str(x.imag)]}
     if type(x) is Const:
-        return {"const": [_encode(x.value), x.dtype.name]}
+        return {"const": [encode(x.value), x.dtype.name]}
     if isinstance(x, Dim):
         return {"size": x.formula}
     if isinstance(x, Here):
@@ -661,13 +710,13 @@ def _encode(x: Any) -> Any:
     if x is Ellipsis:
         return {"ellipsis": None}
     if isinstance(x, slice):
-        return {"slice": [_encode(v) for v in (x.start, x.stop, x.step)]}
+        return {"slice": [encode(v) for v in (x.start, x.stop, x.step)]}
     if isinstance(x, tuple):
-        return {"tuple": [_encode(v) for v in x]}
+        return {"tuple": [encode(v) for v in x]}
     if isinstance(x, list):
-        return [_encode(v) for v in x]
+        return [encode(v) for v in x]
     if isinstance(x, dict):
-        return {"dict": [[_encode(k), _encode(v)] for k, v in x.items()]}
+        return {"dict": [[encode(k), encode(v)] for k, v in x.items()]}
     raise GraphError(f"an argument is a {type(x).__name__}, which a file can't hold")
 
 
@@ -760,7 +809,7 @@ class _Reader:
         if name not in CONTROL:
             function(name)
             if not may_call(name):
-                raise GraphError(f"a node calls the op {name[3:]!r}, which a file may not call")
+                raise GraphError(f"a node calls {name!r}, which a file may not call")
         if deep > DEEPEST:
             self.fail(f"no more than {DEEPEST} nested blocks", "more")
         blocks = []
@@ -775,13 +824,18 @@ class _Reader:
         counts = {"control.branch": 2, "control.call": 1}
         if (name in counts and len(blocks) != counts[name]) or (
             name == "control.loop" and not 1 <= len(blocks) <= 2
-        ) or (name == "control.fail" and (len(args) != 2 or args[0] not in _ERRORS)):  # fmt: skip
+        ) or (name == "control.fail" and (len(args) != 2 or args[0] not in ERRORS)):  # fmt: skip
             self.fail("the blocks of a node", x)
         return Node(
             name, tuple(args), {k: self.value(v) for k, v in kwargs}, self.value(x.get("out")),
             self.specs(x.get("specs", {})), self.the(str, x.get("module", ""), "a module's name"),
             x.get("grad", True) is not False, tuple(blocks),
         )  # fmt: skip
+
+
+def decode(x: Any) -> Any:
+    """The argument that `encode` has written."""
+    return _Reader().value(x)
 
 
 def decoded(x: Any, device: Any = None) -> Graph:
@@ -799,6 +853,7 @@ def decoded(x: Any, device: Any = None) -> Graph:
         if type(graph.inputs) is not tuple or len(graph.inputs) != 2:
             read.fail("the inputs", x.get("inputs"))
         graph.names = list(map(read.name, read.the(list, x.get("names"), "names")))
+        graph.defaults = read.the(dict, read.value(x.get("defaults")), "defaults")
         graph.state = {k: read.name(v) for k, v in read.the(dict, x["state"], "names").items()}
         graph.specs = read.specs(x["specs"])
         for name, at in read.the(dict, x["sizes"], "sizes").items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import warnings
@@ -10,10 +11,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pyframe as pf
+from pyframe import nn
 from pyframe.core.modes import mode, no_grad
 from pyframe.io import safetensors
 from pyframe.io.files import replacing
-from pyframe.jit.graph import Graph, GraphError, code_of, decoded, encoded, shown
+from pyframe.jit.graph import (
+    Graph,
+    GraphError,
+    Node,
+    code_of,
+    decode,
+    decoded,
+    encode,
+    encoded,
+    shown,
+)
 from pyframe.jit.record import TracerWarning, record, warn
 from pyframe.nn.modules.module import Module
 from pyframe.nn.parameter import Parameter
@@ -30,6 +42,7 @@ class ScriptModule(Module):
         super().__init__()
         self.original_name = original_name
         self._graphs: dict[str, Graph] = {}
+        self.__dict__["_layer"] = None  # of pyframe.nn, that it is
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the graph of `forward` gives."""
@@ -44,10 +57,13 @@ class ScriptModule(Module):
     def _state(self, name: str) -> Any:
         """A parameter or a buffer, or whether a module is in training mode."""
         owner: Any = self
+        if not name and self._layer is not None:
+            self._layer.__dict__["training"] = self.training
+            return self._layer
         *path, last = name.split(".")
         for part in path:
             owner = owner._modules[part]
-        for fields in (owner._parameters, owner._buffers):
+        for fields in (owner._parameters, owner._buffers, owner._modules):
             if last in fields:
                 return fields[last]
         return owner.training if last == "training" else getattr(owner, last)
@@ -97,6 +113,8 @@ class Script:
 class ScriptFunction:
     """A function as a graph."""
 
+    _function: Any = None  # what it was translated from
+
     def __init__(self, module: ScriptModule, doc: str | None = None) -> None:
         self._module = module
         self.__name__ = self.name = module.original_name
@@ -122,20 +140,41 @@ class ScriptFunction:
         save(self, f, _extra_files)
 
 
-def shell(module: Module | None, name: str) -> ScriptModule:
-    """A ScriptModule with the parameters, buffers and modules of another, which it shares."""
-    if module is None:
-        return ScriptModule(name)
-    out = ScriptModule(getattr(module, "original_name", type(module).__name__))
-    out.__dict__["training"] = module.training
-    for key, value in module._parameters.items():
-        out.register_parameter(key, value)
-    for key, buffer in module._buffers.items():
-        kept = key not in module._non_persistent_buffers_set
-        out.register_buffer(key, buffer, persistent=kept)
+def is_layer(module: Any) -> bool:
+    """Whether a module is one of pyframe.nn's own, which files may name."""
+    kind = type(module)
+    return getattr(nn, kind.__name__, None) is kind
+
+
+def shell(module: Module | None, name: str, script: bool = False) -> Any:
+    """A ScriptModule with the parameters, buffers and modules of another, which it shares. In a
+    `script` the layers of pyframe.nn stay what they are."""
+    if module is None or isinstance(module, ScriptModule):
+        return ScriptModule(name) if module is None else module
+    if script and is_layer(module):
+        out: Any = type(module).__new__(type(module))
+        out.__dict__.update({
+            k: copy.copy(v) if k in _DICTS else v for k, v in module.__dict__.items()
+        })  # fmt: skip
+    else:
+        out = ScriptModule(type(module).__name__)
+        out.__dict__["training"] = module.training
+        for key in ("_parameters", "_buffers", "_non_persistent_buffers_set"):
+            out.__dict__[key] = copy.copy(module.__dict__[key])
     for key, child in module._modules.items():
-        out._modules[key] = None if child is None else shell(child, key)
+        out._modules[key] = None if child is None else shell(child, key, script)
     return out
+
+
+def as_script(layer: Module) -> ScriptModule:
+    """A layer of pyframe.nn, as the whole of a ScriptModule, whose graph may call it."""
+    out = ScriptModule(type(layer).__name__)
+    out.__dict__.update({k: layer.__dict__[k] for k in _DICTS})
+    out.__dict__.update(_layer=layer, training=layer.training)
+    return out
+
+
+_DICTS = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 
 
 def with_constants(out: ScriptModule, graph: Graph, method: str, found: dict[str, Tensor]) -> None:
@@ -307,9 +346,14 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
                     tensors[known] = x.detach().contiguous().cpu()
                 else:
                     same[prefix + key] = known
+        about: dict[str, Any] = {"name": getattr(part, "original_name", ""), "graphs": {}}
+        if isinstance(part, ScriptModule):
+            about["graphs"] = {k: encoded(g) for k, g in part._graphs.items()}
+        layer = part._layer if isinstance(part, ScriptModule) else part
+        if layer is not None:
+            about = {"class": type(layer).__name__, "attributes": _attributes(layer), **about}
         modules[path] = {
-            "name": part.original_name, "training": part.training, **fields,
-            "graphs": {k: encoded(g) for k, g in part._graphs.items()},
+            **about, "training": part.training, **fields,
             "children": [k for k, v in part._modules.items() if v is not None],
         }  # fmt: skip
     text = {"format": FORMAT, "version": 1, "function": m is not module, "modules": modules,
@@ -325,6 +369,31 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
             _write(file, parts)
     else:
         _write(f, parts)
+
+
+def _attributes(layer: Module) -> dict[str, Any]:
+    """What a layer of pyframe.nn has besides tensors and modules."""
+    plain = Module()
+    try:
+        return {k: encode(v) for k, v in vars(layer).items() if k not in plain.__dict__}
+    except GraphError as error:
+        raise GraphError(f"jit.save: {type(layer).__name__}: {error}") from None
+
+
+def _layer(about: dict[str, Any]) -> Module:
+    """A layer of pyframe.nn from a file."""
+    kind = getattr(nn, str(about["class"]), None)
+    if not (isinstance(kind, type) and issubclass(kind, Module)):
+        raise GraphError(
+            f"the file has a layer {str(about['class'])[:40]!r}, which pyframe.nn has not"
+        )
+    out = kind.__new__(kind)
+    Module.__init__(out)
+    for key, value in about["attributes"].items():
+        if key in out.__dict__ or key.startswith("__") or callable(getattr(kind, key, None)):
+            raise GraphError(f"a {kind.__name__} in the file has an attribute {str(key)[:40]!r}")
+        out.__dict__[key] = decode(value)
+    return out
 
 
 def _write(file: Any, parts: dict[str, bytes]) -> None:
@@ -375,7 +444,8 @@ def _module_of(text: Any, weights: dict[str, Tensor], device: Any) -> Any:
             f"the file is a {str(text['format'])[:40]} of version {str(text['version'])[:20]}; "
             f"this pyframe reads {FORMAT} of version 1"
         )
-    modules, made = text["modules"], {}
+    modules = text["modules"]
+    made: dict[str, Any] = {}
     placed: dict[str, Tensor] = {}
 
     def tensor(key: str, trains: Any) -> Tensor:
@@ -386,7 +456,7 @@ def _module_of(text: Any, weights: dict[str, Tensor], device: Any) -> Any:
         return placed[key]
 
     for path, about in modules.items():
-        part = made[path] = ScriptModule(str(about["name"]))
+        part = made[path] = _layer(about) if "class" in about else ScriptModule(str(about["name"]))
         part.__dict__["training"] = bool(about["training"])
         prefix = f"{path}." if path else ""
         for key, trains in about["parameters"].items():
@@ -395,15 +465,18 @@ def _module_of(text: Any, weights: dict[str, Tensor], device: Any) -> Any:
         for key, trains in about["buffers"].items():
             x: Any = None if trains is None else tensor(prefix + key, "")
             part.register_buffer(key, x, persistent=trains != "")
-        part._graphs = {k: decoded(g, device) for k, g in about["graphs"].items()}
+        if about["graphs"] and not isinstance(part, ScriptModule):
+            part = made[path] = as_script(part)
+        if isinstance(part, ScriptModule):
+            part._graphs = {k: decoded(g, device) for k, g in about["graphs"].items()}
     for path, about in modules.items():
         for key in about["children"]:
             made[path]._modules[key] = made[f"{path}.{key}" if path else key]
-    root = made[""]
-    for graph in root._graphs.values():
-        for key in graph.state:
-            root._state(key)
-    return ScriptFunction(root) if text["function"] else root
+    for part in made.values():
+        for graph in getattr(part, "_graphs", {}).values():
+            for key in graph.state:
+                part._state(key)
+    return ScriptFunction(made[""]) if text["function"] else made[""]
 
 
 def freeze(
@@ -431,13 +504,16 @@ def freeze(
         again = decoded(encoded(graph))
         for name in list(again.state):
             value = mod._state(name)
-            flat = name.replace(".", "_")
+            flat = name.replace(".", "_") or "layer"
             again.state[flat] = again.state.pop(name)
             if isinstance(value, Tensor):
                 if flat not in out._buffers:
                     out.register_buffer(flat, value.detach(), persistent=False)
+            elif isinstance(value, Module):
+                out._modules[flat] = copy.deepcopy(value).requires_grad_(False)
             else:
-                out.__dict__[flat] = value
+                ref = again.state.pop(flat)
+                again.nodes.insert(0, Node("code.value", (value,), {}, ref))
         out._graphs[method] = again
     return out
 

@@ -1,0 +1,764 @@
+"""jit.script: a subset of Python as a graph, translated from its syntax tree.
+
+A variable is a Ref that nodes give a value to, again and again; `if`, `for` and `while` are nodes
+with blocks, which the host runs. What is known beforehand (constants, a module's plain attributes,
+functions, submodules) is a Known while it is translated: a branch on it is no branch, and a loop
+over modules is unrolled. Layers of pyframe.nn stay what they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import math
+import operator
+import textwrap
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import pyframe as pf
+from pyframe.core.modes import no_grad
+from pyframe.jit import graph as _graph
+from pyframe.jit.graph import Block, Graph, Node, Ref, functions
+from pyframe.jit.modules import ScriptFunction, ScriptModule, as_script, is_layer, shell
+from pyframe.jit.record import names_of
+from pyframe.nn.modules.module import Module
+from pyframe.tensor import Tensor
+
+DEEPEST = 50  # functions that call each other
+
+
+class NotSupportedError(RuntimeError):
+    """What a scripted function says is not in the subset; the message has the file and the line."""
+
+
+class Known:
+    """A value that is known while a function is translated; of a module with its path."""
+
+    __slots__ = ("path", "value")
+
+    def __init__(self, value: Any, path: str | None = None) -> None:
+        self.value, self.path = value, path
+
+
+_BINARY = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv",
+    ast.Mod: "mod", ast.Pow: "pow", ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor",
+    ast.LShift: "lshift", ast.RShift: "rshift", ast.MatMult: "matmul", ast.USub: "neg",
+    ast.UAdd: "pos", ast.Invert: "invert", ast.Not: "not_", ast.Eq: "eq", ast.NotEq: "ne",
+    ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "is_", ast.IsNot: "is_not",
+}  # fmt: skip
+_BUILTIN: dict[Any, str] = {
+    getattr(builtins, name): f"code.{name}"
+    for name in """len int float bool abs min max sum round range list tuple sorted str print
+        enumerate zip any all divmod""".split()
+}
+_BUILTIN |= {getattr(math, n): f"code.math_{n}" for n in _graph.MATH.split()}
+
+
+class Translator:
+    """Translates one function, with those that it calls, to nodes."""
+
+    def __init__(self, module: Module | None) -> None:
+        self.module = module
+        self.constants: dict[str, Tensor] = {}
+        self.graph = Graph()
+        self.nodes: list[Node] = self.graph.nodes
+        self.count = 0
+        self.grad = True
+        self.frames: list[_Frame] = []
+
+    @property
+    def frame(self) -> _Frame:
+        return self.frames[-1]
+
+    def fail(self, at: Any, why: str) -> NoReturn:
+        frame = self.frame
+        line = frame.first + getattr(at, "lineno", 1) - 1
+        text = frame.lines[getattr(at, "lineno", 1) - 1].strip() if frame.lines else ""
+        raise NotSupportedError(f"{frame.file}:{line}: {why}\n    {text}")
+
+    def fresh(self, base: str = "t") -> Ref:
+        self.count += 1
+        return Ref(f"{base}_{self.count}")
+
+    def emit(self, name: str, *args: Any, out: Any = "", **kwargs: Any) -> Any:
+        """A node; the name of its result, which is Known where its operands are."""
+        given, named = list(map(self.arg, args)), {k: self.arg(v) for k, v in kwargs.items()}
+        out = self.fresh(name.rpartition(".")[2].strip("_")) if out == "" else out
+        where = self.frame.path if self.frames else ""
+        self.nodes.append(Node(name, tuple(given), named, out, {}, where, self.grad))
+        return out
+
+    def arg(self, x: Any) -> Any:
+        """A value as an argument of a node."""
+        if isinstance(x, Known):
+            if isinstance(x.value, Module):
+                return self.state(x.path or "")
+            return self.arg(x.value)
+        if isinstance(x, (list, tuple)) and type(x) in (list, tuple):
+            return type(x)([self.arg(v) for v in x])
+        if isinstance(x, Tensor):
+            return self.constant(x)
+        return x
+
+    def state(self, name: str) -> Ref:
+        """A parameter, a buffer, a submodule or the mode of a module."""
+        if name not in self.graph.state:
+            self.graph.state[name] = Ref(f"self.{name}")
+        return self.graph.state[name]
+
+    def constant(self, x: Tensor) -> Ref:
+        for name, held in self.constants.items():
+            if held is x:
+                return self.state(name)
+        name = f"_constant{len(self.constants)}"
+        self.constants[name] = x
+        return self.state(name)
+
+    def block(self, body: Callable[[], Any]) -> Block:
+        """What `body` translates, as a block; what it gives is the block's."""
+        outer, self.nodes = self.nodes, []
+        try:
+            out = self.arg(body())
+            return Block((), self.nodes, out)
+        finally:
+            self.nodes = outer
+
+    def control(self, kind: str, args: tuple[Any, ...], out: Any, *blocks: Block) -> None:
+        args = tuple(map(self.arg, args))
+        self.nodes.append(Node(f"control.{kind}", args, {}, out, {}, "", True, blocks))
+
+    # --- functions
+
+    def function(self, fn: Any, args: list[Any], kwargs: dict[str, Any], path: str, at: Any) -> Any:
+        """The call of a Python function, which becomes part of the graph."""
+        if len(self.frames) >= DEEPEST:
+            self.fail(at, f"calls are nested more than {DEEPEST} deep, or a function calls itself")
+        frame = _Frame(fn, path, self.module)
+        self.count += bool(self.frames)
+        prefix = f"{fn.__name__}_{self.count}." if self.frames else ""
+        try:
+            bound = inspect.signature(fn).bind(*args, **kwargs)
+        except TypeError as error:
+            self.fail(at, f"{fn.__name__}: {error}")
+        bound.apply_defaults()
+        frame.prefix = prefix
+        for name, value in bound.arguments.items():
+            known = isinstance(value, Known) or not isinstance(value, Ref)
+            value = value if isinstance(value, (Known, Ref)) else Known(value)
+            if known and name not in frame.assigned:
+                frame.names[name] = value
+            else:
+                frame.names[name] = ref = Ref(prefix + name)
+                if ref != value:
+                    self.nodes.append(Node("code.value", (self.arg(value),), {}, ref))
+        self.frames.append(frame)
+        try:
+            return self.body(frame)
+        finally:
+            self.frames.pop()
+
+    def body(self, frame: _Frame) -> Any:
+        *first, last = frame.tree.body
+        returns = [n for n in ast.walk(frame.tree) if isinstance(n, ast.Return)]
+        if not returns or (len(returns) == 1 and returns[0] is last):
+            self.statements(first if returns else frame.tree.body)
+            value = returns[0].value if returns else None
+            return Known(None) if value is None else self.expr(value)
+        out = self.fresh(frame.tree.name)
+        self.control("call", (), out, self.block(lambda: self.statements(frame.tree.body)))
+        return out
+
+    def statements(self, body: list[ast.stmt]) -> None:
+        for s in body:
+            method = getattr(self, f"do_{type(s).__name__.lower()}", None)
+            if method is None:
+                self.fail(s, f"{type(s).__name__} statements are not in the subset")
+            if method(s) == "ends":
+                return
+
+    # --- statements
+
+    def do_expr(self, s: ast.Expr) -> None:
+        if not isinstance(s.value, ast.Constant):
+            self.expr(s.value)
+
+    def do_pass(self, s: ast.Pass) -> None:
+        pass
+
+    def do_assign(self, s: ast.Assign) -> None:
+        value = self.expr(s.value)
+        for target in s.targets:
+            self.assign(target, value)
+
+    def do_annassign(self, s: ast.AnnAssign) -> None:
+        if s.value is not None:
+            self.assign(s.target, self.expr(s.value))
+
+    def do_augassign(self, s: ast.AugAssign) -> None:
+        target: Any = s.target
+        value = self.expr(ast.copy_location(_loaded(target), target))
+        out = self.emit(f"code.i{_BINARY[type(s.op)].rstrip('_')}", value, self.expr(s.value))
+        if not isinstance(target, ast.Attribute):  # a buffer is written in place
+            self.assign(target, out)
+
+    def assign(self, target: Any, value: Any) -> None:
+        if isinstance(target, ast.Name):
+            ref = Ref(self.frame.prefix + target.id)
+            self.frame.names[target.id] = ref
+            self.nodes.append(Node("code.value", (self.arg(value),), {}, ref))
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            if any(isinstance(t, ast.Starred) for t in target.elts):
+                self.fail(target, "a starred target is not in the subset")
+            parts = [self.fresh("part") for _ in target.elts]
+            self.nodes.append(Node("code.value", (self.arg(value),), {}, tuple(parts)))
+            for t, part in zip(target.elts, parts, strict=True):
+                self.assign(t, part)
+        elif isinstance(target, ast.Subscript):
+            self.emit(
+                "code.setitem", self.expr(target.value), self.index(target.slice), value, out=None
+            )
+        else:
+            self.fail(target, "attributes are not assigned: write to a buffer in place")
+
+    def do_delete(self, s: ast.Delete) -> None:
+        for t in s.targets:
+            if isinstance(t, ast.Subscript):
+                self.emit("code.delitem", self.expr(t.value), self.index(t.slice), out=None)
+
+    def do_if(self, s: ast.If) -> str | None:
+        test = self.expr(s.test)
+        if isinstance(test, Known):
+            body = s.body if test.value else s.orelse
+            self.statements(body)
+            ends = body and isinstance(body[-1], (ast.Return, ast.Raise, ast.Break, ast.Continue))
+            return "ends" if ends else None
+        before = dict(self.frame.names)
+        yes = self.block(lambda: self.statements(s.body))
+        then, self.frame.names = self.frame.names, dict(before)
+        no = self.block(lambda: self.statements(s.orelse))
+        self.frame.names = {**then, **self.frame.names}
+        self.control("branch", (test,), None, yes, no)
+        return None
+
+    def do_for(self, s: ast.For) -> None:
+        over = self.expr(s.iter)
+        if s.orelse:
+            self.fail(s, "else of a loop is not in the subset")
+        items = over.value if isinstance(over, Known) else over if type(over) is list else None
+        if isinstance(items, Module):
+            items = self.children(over, s)
+        if items is not None and any(_has_module(i) for i in items):
+            if any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(s)):
+                self.fail(s, "break and continue in a loop over modules are not in the subset")
+            for item in items:
+                self.unrolled(s.target, item)
+                self.statements(s.body)
+            return
+        item = self.fresh("item")
+
+        def body() -> None:
+            self.assign(s.target, item)
+            self.statements(s.body)
+
+        self.control("loop", (over,), item, self.block(body))
+
+    def unrolled(self, target: Any, item: Any) -> None:
+        """A loop's variable in one of its rounds."""
+        if isinstance(target, ast.Tuple):
+            for t, part in zip(target.elts, item, strict=True):
+                self.unrolled(t, part)
+        elif _has_module(item):
+            self.frame.names[target.id] = item
+        else:
+            self.assign(target, item)
+
+    def do_while(self, s: ast.While) -> None:
+        if s.orelse:
+            self.fail(s, "else of a loop is not in the subset")
+        test = self.block(lambda: self.expr(s.test))
+        body = self.block(lambda: self.statements(s.body))
+        self.control("loop", (), None, test, body)
+
+    def do_break(self, s: ast.Break) -> str:
+        self.control("stop", ("break",), None)
+        return "ends"
+
+    def do_continue(self, s: ast.Continue) -> str:
+        self.control("stop", ("continue",), None)
+        return "ends"
+
+    def do_return(self, s: ast.Return) -> str:
+        value = Known(None) if s.value is None else self.expr(s.value)
+        self.control("stop", ("return", value), None)
+        return "ends"
+
+    def do_raise(self, s: ast.Raise) -> str:
+        call = s.exc
+        kind = call.func if isinstance(call, ast.Call) else call
+        name = getattr(kind, "id", "")
+        if name not in _graph.ERRORS:
+            self.fail(s, f"expected one of {', '.join(_graph.ERRORS)} to be raised")
+        given = [self.expr(a) for a in call.args] if isinstance(call, ast.Call) else []
+        self.control("fail", (name, tuple(given)), None)
+        return "ends"
+
+    def do_assert(self, s: ast.Assert) -> None:
+        def raises() -> None:
+            given = () if s.msg is None else (self.expr(s.msg),)
+            self.control("fail", ("AssertionError", given), None)
+
+        test = self.expr(s.test)
+        if not (isinstance(test, Known) and test.value):
+            self.control("branch", (test,), None, Block((), [], None), self.block(raises))
+
+    def do_with(self, s: ast.With) -> None:
+        for item in s.items:
+            made = item.context_expr
+            found = self.expr(made.func) if isinstance(made, ast.Call) else None
+            if not isinstance(found, Known) or found.value is not no_grad or item.optional_vars:
+                self.fail(s, "expected `with torch.no_grad():`; others are not in the subset")
+        before, self.grad = self.grad, False
+        self.statements(s.body)
+        self.grad = before
+
+    # --- expressions
+
+    def expr(self, e: Any) -> Any:
+        method = getattr(self, f"of_{type(e).__name__.lower()}", None)
+        if method is None:
+            self.fail(e, f"{type(e).__name__} expressions are not in the subset")
+        return method(e)
+
+    def of_constant(self, e: ast.Constant) -> Any:
+        return Known(e.value)
+
+    def of_name(self, e: ast.Name) -> Any:
+        frame = self.frame
+        if e.id in frame.names:
+            return frame.names[e.id]
+        if e.id in frame.assigned:
+            self.fail(e, f"{e.id} has no value here")
+        if e.id in frame.outside:
+            return Known(frame.outside[e.id])
+        return self.fail(e, f"the name {e.id} is not defined")
+
+    def of_attribute(self, e: ast.Attribute) -> Any:
+        x = self.expr(e.value)
+        if not isinstance(x, Known):
+            if e.attr not in _graph.ATTRIBUTES:
+                self.fail(e, f"the attribute {e.attr} of a value is not in the subset")
+            return self.emit(f"attr.{e.attr}", x)
+        if x.path is None:
+            try:
+                return Known(getattr(x.value, e.attr))
+            except AttributeError as error:
+                self.fail(e, str(error))
+        module = x.value
+        name = f"{x.path}.{e.attr}" if x.path else e.attr
+        if e.attr == "training":
+            return self.state(name)
+        for held in (module._parameters, module._buffers):
+            if e.attr in held:
+                return Known(None) if held[e.attr] is None else self.state(name)
+        if e.attr in module._modules:
+            child = module._modules[e.attr]
+            return Known(child, None if child is None else name)
+        try:
+            return Known(getattr(module, e.attr))
+        except AttributeError as error:
+            self.fail(e, str(error))
+
+    def of_tuple(self, e: ast.Tuple) -> Any:
+        items = tuple([self.expr(v) for v in e.elts])
+        if all(isinstance(i, Known) and i.path is None for i in items):
+            return Known(tuple([i.value for i in items]))
+        return items if any(map(_has_module, items)) else self.emit("code.tuple_", *items)
+
+    def of_list(self, e: ast.List) -> Any:
+        return self.emit("code.list_", *[self.expr(v) for v in e.elts])
+
+    def of_dict(self, e: ast.Dict) -> Any:
+        if None in e.keys:
+            self.fail(e, "** in a dict is not in the subset")
+        keys = [self.expr(k) for k in e.keys]
+        return self.emit("code.dict_", keys, [self.expr(v) for v in e.values])
+
+    def of_listcomp(self, e: ast.ListComp) -> Any:
+        if len(e.generators) != 1:
+            self.fail(e, "a comprehension has one `for` in the subset")
+        (g,) = e.generators
+        out, hidden = self.emit("code.list_"), f"_list{self.count}"
+        self.frame.names[hidden] = out
+        call = ast.Call(ast.Attribute(ast.Name(hidden, ast.Load()), "append", ast.Load()),
+                        [e.elt], [])  # fmt: skip
+        body: list[ast.stmt] = [ast.Expr(call)]
+        for test in reversed(g.ifs):
+            body = [ast.If(test, body, [])]
+        loop = ast.copy_location(ast.For(g.target, g.iter, body, []), e)
+        ast.fix_missing_locations(loop)
+        before = dict(self.frame.names)
+        self.do_for(loop)
+        self.frame.names = before
+        return out
+
+    def of_joinedstr(self, e: ast.JoinedStr) -> Any:
+        parts = []
+        for v in e.values:
+            if isinstance(v, ast.FormattedValue) and (v.format_spec or v.conversion != -1):
+                self.fail(e, "a format in an f-string is not in the subset")
+            parts.append(self.expr(v.value if isinstance(v, ast.FormattedValue) else v))
+        return self.emit("code.format", *parts)
+
+    def of_binop(self, e: ast.BinOp) -> Any:
+        return self.operator(e, self.expr(e.left), self.expr(e.right), e.op)
+
+    def of_unaryop(self, e: ast.UnaryOp) -> Any:
+        return self.operator(e, self.expr(e.operand), None, e.op)
+
+    def operator(self, e: Any, a: Any, b: Any, op: Any) -> Any:
+        name = _BINARY[type(op)]
+        given = [a] if b is None else [a, b]
+        plain = [x.value for x in given if isinstance(x, Known)]
+        if len(plain) == len(given) and not any(isinstance(x, Tensor) for x in plain):
+            try:
+                return Known(getattr(operator, name)(*plain))
+            except Exception as error:
+                self.fail(e, f"{type(error).__name__}: {error}")
+        return self.emit(f"code.{name}", *given)
+
+    def of_compare(self, e: ast.Compare) -> Any:
+        if len(e.ops) > 1:
+            pairs = zip([e.left, *e.comparators], e.ops, e.comparators, strict=False)
+            parts: list[ast.expr] = [ast.Compare(a, [op], [b]) for a, op, b in pairs]
+            both = ast.copy_location(ast.BoolOp(ast.And(), parts), e)
+            return self.expr(ast.fix_missing_locations(both))
+        (op,), left, right = e.ops, self.expr(e.left), self.expr(e.comparators[0])
+        if isinstance(op, (ast.In, ast.NotIn)):
+            found = self.emit("code.contains", right, left)
+            return found if isinstance(op, ast.In) else self.emit("code.not_", found)
+        if isinstance(op, (ast.Is, ast.IsNot)) and isinstance(left, tuple):
+            return Known(isinstance(op, ast.IsNot))
+        return self.operator(e, left, right, op)
+
+    def of_boolop(self, e: ast.BoolOp) -> Any:
+        stops = isinstance(e.op, ast.Or)  # at the first true one, or the first false one
+        first, *rest = e.values
+        value = self.expr(first)
+        if isinstance(value, Known):
+            if bool(value.value) is stops or not rest:
+                return value
+            return self.expr(rest[0] if len(rest) == 1 else ast.copy_location(
+                ast.BoolOp(e.op, rest), e))  # fmt: skip
+        if not rest:
+            return value
+        more = rest[0] if len(rest) == 1 else ast.copy_location(ast.BoolOp(e.op, rest), e)
+        return self.chosen(value, value if stops else more, more if stops else value)
+
+    def of_ifexp(self, e: ast.IfExp) -> Any:
+        test = self.expr(e.test)
+        if isinstance(test, Known):
+            return self.expr(e.body if test.value else e.orelse)
+        return self.chosen(test, e.body, e.orelse)
+
+    def chosen(self, test: Any, yes: Any, no: Any) -> Ref:
+        out = self.fresh("chosen")
+
+        def of(x: Any) -> Block:
+            return self.block(lambda: self.expr(x) if isinstance(x, ast.AST) else x)
+
+        self.control("branch", (test,), out, of(yes), of(no))
+        return out
+
+    def of_subscript(self, e: ast.Subscript) -> Any:
+        x = self.expr(e.value)
+        if isinstance(x, Known) and isinstance(x.value, Module):
+            at = self.expr(e.slice)
+            if not isinstance(at, Known):
+                self.fail(e, "a module is found by a constant in the subset")
+            key = range(len(x.value._modules))[at.value] if type(at.value) is int else at.value
+            child = x.value._modules[str(key)]
+            return Known(child, f"{x.path}.{key}" if x.path else str(key))
+        if isinstance(x, tuple):
+            return x[self.expr(e.slice).value]
+        return self.emit("code.getitem", x, self.index(e.slice))
+
+    def index(self, e: Any) -> Any:
+        if isinstance(e, ast.Tuple):
+            return tuple([self.index(v) for v in e.elts])
+        if isinstance(e, ast.Slice):
+            ends = [None if v is None else self.expr(v) for v in (e.lower, e.upper, e.step)]
+            return slice(*map(self.arg, ends))
+        return self.expr(e)
+
+    # --- calls
+
+    def children(self, x: Known, at: Any) -> list[Known]:
+        """The modules in a container, in order."""
+        if not hasattr(x.value, "__iter__"):
+            self.fail(at, f"a {type(x.value).__name__} is not iterated over in the subset")
+        prefix = f"{x.path}." if x.path else ""
+        return [Known(m, prefix + k) for k, m in x.value._modules.items()]
+
+    def of_call(self, e: ast.Call) -> Any:
+        if any(isinstance(a, ast.Starred) for a in e.args) or any(
+            k.arg is None for k in e.keywords
+        ):
+            self.fail(e, "* and ** in a call are not in the subset")
+        owner = self.expr(e.func.value) if isinstance(e.func, ast.Attribute) else None
+        if owner is not None and not isinstance(owner, Known):
+            name = e.func.attr  # type: ignore[attr-defined]
+            args, kwargs = self.arguments(e)
+            if not _graph.has_method(name):
+                self.fail(e, f"the method {name} of a value is not in the subset")
+            return self.emit(f"method.{name}", owner, *args, **kwargs)
+        fn = self.expr(e.func)
+        if not isinstance(fn, Known):
+            self.fail(e, "what is called has to be known beforehand")
+        return self.called(fn, owner, *self.arguments(e), e)
+
+    def arguments(self, e: ast.Call) -> tuple[list[Any], dict[str, Any]]:
+        named = {str(k.arg): self.expr(k.value) for k in e.keywords}
+        return [self.expr(a) for a in e.args], named
+
+    def called(self, fn: Known, owner: Any, args: Any, kwargs: Any, e: Any) -> Any:
+        f = fn.value
+        if isinstance(f, Module):
+            return self.emit("code.module_", fn, *args, **kwargs)
+        if f in (enumerate, zip, reversed) and any(_has_module(a) for a in args):
+            lists = [self.children(a, e) if isinstance(a, Known) and isinstance(a.value, Module)
+                     else list(a.value) for a in args]  # fmt: skip
+            if f is enumerate:
+                return [(Known(i), m) for i, m in enumerate(lists[0])]
+            return lists[0][::-1] if f is reversed else list(zip(*lists, strict=False))
+        if isinstance(owner, Known) and isinstance(owner.value, Module) and owner.path is not None:
+            if f.__name__ in ("items", "values", "keys", "named_children", "children"):
+                found = self.children(owner, e)
+                if f.__name__ in ("values", "children"):
+                    return found
+                named = [(Known(str(m.path).rpartition(".")[2]), m) for m in found]
+                return [k for k, _ in named] if f.__name__ == "keys" else named
+            inner = getattr(f, "__func__", None)
+            if inner is not None and not is_layer(owner.value):
+                if getattr(inner, "_jit_unused", False):
+                    self.control("fail", ("RuntimeError", (f"{f.__name__} is unused",)), None)
+                    return Known(None)
+                if getattr(inner, "_jit_ignored", False):
+                    return self.emit("code.python_", Known(f), *args, **kwargs)
+                return self.function(inner, [owner, *args], kwargs, owner.path, e)
+        if f is isinstance and len(args) == 2 and args[1].value is Tensor:
+            return self.emit("code.is_tensor", args[0])
+        special = getattr(f, "_jit_special", None)
+        if special is not None:
+            return special(*args)
+        if f is len and isinstance(args[0], Known) and args[0].path is not None:
+            return Known(len(args[0].value))
+        if isinstance(f, ScriptFunction):
+            f = getattr(f, "_function", None) or self.fail(e, "a loaded function is not called")
+        name = _NAMES.get(f) if _hashable(f) else None
+        if name is not None:
+            plain = [a.value for a in [*args, *kwargs.values()] if isinstance(a, Known)]
+            if name.startswith("code.") and len(plain) == len(args) and f is not print:
+                return Known(f(*plain))
+            return self.emit(name, *args, **kwargs)
+        if not inspect.isfunction(f) or str(f.__module__).split(".")[0] in ("pyframe", "builtins"):
+            called = getattr(f, "__qualname__", repr(f))
+            self.fail(e, f"{called} is not in the subset: no graph may call it")
+        if getattr(f, "_jit_ignored", False):
+            return self.emit("code.python_", Known(f), *args, **kwargs)
+        return self.function(f, args, kwargs, self.frame.path, e)
+
+
+class _Names(dict[Any, str]):
+    """The names of functions, made when the first one is asked for."""
+
+    def get(self, fn: Any, default: Any = None) -> Any:
+        if not self:
+            self.update({fn: name for name, fn in functions().items() if _hashable(fn)})
+            self.update(names_of())
+            self.update(_BUILTIN)
+            self.update({pf.tensor: "tensor", pf.as_tensor: "as_tensor"})
+        return super().get(fn, default)
+
+
+_NAMES = _Names()
+
+
+def _hashable(x: Any) -> bool:
+    return getattr(type(x), "__hash__", None) is not None
+
+
+def _has_module(x: Any) -> bool:
+    if isinstance(x, (tuple, list)):
+        return any(map(_has_module, x))
+    return isinstance(x, Known) and isinstance(x.value, Module)
+
+
+def _loaded(target: Any) -> Any:
+    """What an augmented assignment reads."""
+    again = ast.parse(ast.unparse(target), mode="eval").body
+    for node in ast.walk(again):
+        ast.copy_location(node, target)
+    return again
+
+
+class _Frame:
+    """A function that is being translated."""
+
+    def __init__(self, fn: Any, path: str, module: Module | None) -> None:
+        self.path, self.prefix = path, ""
+        self.file, self.lines, self.first = "", [], 1
+        try:
+            lines, self.first = inspect.getsourcelines(fn)
+        except (OSError, TypeError):
+            raise NotSupportedError(f"{fn}: there is no source to translate") from None
+        self.file = inspect.getsourcefile(fn) or "?"
+        text = textwrap.dedent("".join(lines))
+        self.lines = text.splitlines()
+        try:
+            tree = ast.parse(text).body[0]
+        except SyntaxError:
+            tree = ast.Pass()
+        if not isinstance(tree, ast.FunctionDef):
+            raise NotSupportedError(f"{self.file}:{self.first}: expected a function, got {fn}")
+        self.tree = tree
+        a = tree.args
+        if a.vararg or a.kwarg:
+            raise NotSupportedError(
+                f"{self.file}:{self.first}: {tree.name} takes * or **, which is not in the subset"
+            )
+        self.names: dict[str, Any] = {}
+        self.assigned = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)
+                         and isinstance(n.ctx, ast.Store)}  # fmt: skip
+        space = inspect.getclosurevars(fn)
+        self.outside = {**vars(builtins), **fn.__globals__, **space.nonlocals}
+
+
+def translated(fn: Any, module: Module | None) -> tuple[Graph, dict[str, Tensor]]:
+    """The graph of a function, or of a module's method, and the tensors that it names."""
+    t = Translator(module)
+    parameters = list(inspect.signature(fn).parameters.values())
+    given: list[Any] = []
+    if module is not None:
+        given.append(Known(module, ""))
+        parameters = parameters[1:]
+    graph = t.graph
+    refs = _interface(graph, parameters)
+    out = t.function(fn, [*given, *refs], {}, "", None)
+    graph.outputs = t.arg(out)
+    return graph, t.constants
+
+
+def _interface(graph: Graph, parameters: list[inspect.Parameter]) -> tuple[Ref, ...]:
+    """Give a graph the parameters of a function."""
+    refs = tuple([Ref(p.name) for p in parameters])
+    graph.inputs, graph.names = (refs, {}), [p.name for p in parameters]
+    graph.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    return refs
+
+
+def _of_one_call(fn: Any, name: str, layer: Any = None) -> Graph:
+    """The graph of a public function, or of a layer."""
+    graph = Graph()
+    kinds = inspect.Parameter
+    places = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    given = _interface(graph, [p for p in inspect.signature(fn).parameters.values()
+                               if p.kind in places])  # fmt: skip
+    graph.outputs = Ref("out")
+    if layer is not None:
+        graph.state[""] = Ref("self")
+        given = (Ref("self"), *given)
+    graph.nodes.append(Node(name, given, {}, graph.outputs))
+    return graph
+
+
+def script(
+    obj: Any = None, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None,
+    example_inputs: Any = None,
+) -> Any:  # fmt: skip
+    """A function or a Module as a graph with its branches and loops, from its source.
+
+    The subset: assignments, `if`, `for`, `while`, `break`, `continue`, `return`, `assert`, `raise`,
+    `with torch.no_grad()`, list comprehensions, numbers, strings, lists, tuples and dicts, and
+    calls of the public API, of Python's and math's functions of numbers, of modules, and of other
+    functions in the subset. NotSupportedError says the file, the line and why.
+    """
+    if isinstance(obj, (ScriptModule, ScriptFunction)) or inspect.isclass(obj):
+        return obj
+    if isinstance(obj, Module):
+        out = shell(obj, "", script=True)
+        _fill(out, obj)
+        if not isinstance(out, ScriptModule):
+            out = as_script(out)
+            out._graphs["forward"] = _of_one_call(obj.forward, "code.module_", out)
+        return out
+    if not callable(obj):
+        raise TypeError(f"jit.script: expected a Module or a function, got {type(obj).__name__}")
+    name = _NAMES.get(obj) if _hashable(obj) else None
+    graph, constants = translated(obj, None) if name is None else (_of_one_call(obj, name), {})
+    made = ScriptModule(obj.__name__)
+    _give(made, "forward", graph, constants)
+    found = ScriptFunction(made, obj.__doc__)
+    found._function = obj
+    return found
+
+
+def _fill(out: Any, module: Module) -> None:
+    """Translate the methods of a module, and of those in it."""
+    for key, child in module._modules.items():
+        if child is not None:
+            _fill(out._modules[key], child)
+    if is_layer(module) or isinstance(module, ScriptModule):
+        return
+    exported = [n for n, f in inspect.getmembers(type(module)) if getattr(f, "_jit_export", False)]
+    for name in dict.fromkeys(["forward", *exported]):
+        fn = inspect.unwrap(getattr(type(module), name))
+        if fn is not Module.forward and not getattr(fn, "_jit_unused", False):
+            graph, constants = translated(fn, module)
+            _give(out, name, graph, constants)
+
+
+def _give(out: ScriptModule, method: str, graph: Graph, constants: dict[str, Tensor]) -> None:
+    taken = len([k for k in out._buffers if k.startswith("_constant")])
+    for i, (name, x) in enumerate(constants.items(), taken):
+        graph.state[f"_constant_{i}"] = graph.state.pop(name)
+        out.register_buffer(f"_constant_{i}", x.detach(), persistent=False)
+    out._graphs[method] = graph
+
+
+def _mark(name: str) -> Callable[[Any], Any]:
+    def mark(fn: Any) -> Any:
+        setattr(fn, name, True)
+        return fn
+
+    return mark
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """Leave a function to Python: it is called as it is, and can't be saved; with drop=True, it
+    raises an error in a graph."""
+    if callable(drop):
+        return _mark("_jit_ignored")(drop)
+    return _mark("_jit_unused" if drop else "_jit_ignored")
+
+
+unused = _mark("_jit_unused")
+export = _mark("_jit_export")
+unused.__doc__ = "A function that no graph calls: there it raises an error."
+export.__doc__ = "A method that is translated besides `forward`."
+
+
+def is_scripting() -> bool:
+    """False; in a scripted function True."""
+    return False
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value; its type is for readers."""
+    return the_value
+
+
+is_scripting._jit_special = lambda: Known(True)  # type: ignore[attr-defined]
+annotate._jit_special = lambda the_type, the_value: the_value  # type: ignore[attr-defined]

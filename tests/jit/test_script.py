@@ -1,0 +1,288 @@
+"""jit.script: a subset of Python as graphs with branches and loops."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.jit import NotSupportedError
+from pyframe.jit.graph import GraphError
+from pyframe.nn import functional as F
+
+SCALE = 3
+
+
+def saved(module: Any) -> Any:
+    """What comes back of a file."""
+    file = io.BytesIO()
+    pf.jit.save(module, file)
+    file.seek(0)
+    return pf.jit.load(file)
+
+
+def helper(x: Any, i: int) -> Any:
+    if i % 2 == 0:
+        return x.max(dim=0).values
+    return x.relu() + i
+
+
+def branches(x: Any, n: int = 3, flag: bool = False) -> Any:
+    """Its doc."""
+    total = pf.zeros_like(x)
+    if x.sum() > 0:
+        total = total + x * SCALE
+    elif flag:
+        return -x
+    else:
+        total -= x
+    return total, (x if flag and n > 2 else x + 1), 0 < n <= 3, flag or n, x is None
+
+
+def loops(x: Any, n: int = 3) -> Any:
+    total, i = x.clone(), 0
+    while i < n:
+        i += 1
+        if i == 2:
+            continue
+        total = total * 2 + helper(x, i)
+    for k in range(n):
+        total[0, 1:] = float(k)
+        if k > 1:
+            break
+    rows = [row * j for j, row in enumerate(total) if j != 1]
+    found = {"n": n, "s": total.shape[0]}
+    for name, value in found.items():
+        rows.append(pf.tensor(value) + len(name))
+    with pf.no_grad():
+        y = x.exp()
+    return rows, found, y, f"{n} of {total.dim()}", min(n, 2) ** 2 // 3
+
+
+def inner(x: Any) -> Any:
+    def act(y: Any) -> Any:
+        return F.gelu(y)
+
+    assert x.ndim > 1, "of more dims"
+    return act(x)
+
+
+@pytest.mark.parametrize("fn", [branches, loops])
+def test_functions(fn: Any) -> None:
+    scripted = pf.jit.script(fn)
+    assert scripted.__doc__ == fn.__doc__
+    for f in (scripted, saved(scripted)):
+        for x in (pf.ones(3, 3), -pf.ones(3, 3)):
+            for more in ({}, {"n": 2}, {"n": 0}):
+                assert repr(f(x, **more)) == repr(fn(x, **more))
+    x = pf.randn(3, 3, requires_grad=True)
+    (expected,) = pf.autograd.grad(fn(x)[0][0].sum(), x)
+    (found,) = pf.autograd.grad(scripted(x)[0][0].sum(), x)
+    assert (expected == found).all()
+
+
+def test_a_flag_and_a_return_within() -> None:
+    scripted = saved(pf.jit.script(branches))
+    x = -pf.ones(2, 2)
+    assert (scripted(x, 3, True) == 1).all()
+    assert scripted(x, 4)[2] is False
+
+
+class Block(nn.Module):
+    def __init__(self, down: bool) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.down = nn.Linear(4, 4) if down else None
+        self.k = 2
+        self.register_buffer("count", pf.zeros(()))
+
+    def forward(self, x: Any) -> Any:
+        y = self.fc(x)
+        if self.down is not None:
+            x = self.down(x)
+        if self.training:
+            self.count += 1
+        return self.act(y) + x * self.k
+
+    def act(self, y: Any) -> Any:
+        return F.gelu(y)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(i % 2 == 0) for i in range(3)])
+        self.seq = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), Block(False))
+        self.lstm, self.drop = nn.LSTM(4, 4, batch_first=True), nn.Dropout(0.5)
+        self.p = nn.Parameter(pf.randn(4))
+
+    def forward(self, x: Any) -> Any:
+        for i, block in enumerate(self.blocks):
+            x = block(x)
+            if i == 1:
+                x = x * self.p
+        if x.mean() > 0:
+            x = self.seq(x)
+        else:
+            x = pf.tanh(self.seq(x))
+        if pf.jit.is_scripting():
+            x = x + 0
+        y, _ = self.lstm(x.unsqueeze(0))
+        return self.drop(y.squeeze(0)), self.blocks[0].count
+
+    @pf.jit.export
+    def other(self, x: Any) -> Any:
+        return self.p * x
+
+    @pf.jit.unused
+    def never(self, x: Any) -> Any:
+        return open(x)
+
+
+def test_modules() -> None:
+    net = Net()
+    scripted = pf.jit.script(net)
+    assert list(scripted.state_dict()) == list(net.state_dict())
+    again = saved(scripted)
+    x = pf.randn(5, 4)
+    for training in (True, False):
+        expected = None
+        for f in (net, scripted, again):
+            f.train(training)
+            if f is scripted:  # which shares the statistics
+                f = pf.jit.script(saved(scripted))
+            before = {k: v.clone() for k, v in f.state_dict().items()}
+            pf.manual_seed(0)
+            out, _ = f(x)
+            grads = pf.autograd.grad(out.sum(), f.p)
+            f.load_state_dict(before)
+            if expected is None:
+                expected = out, grads
+            assert (out == expected[0]).all() or f is not net
+            assert (out - expected[0]).abs().max() < 1e-5
+            assert (grads[0] - expected[1][0]).abs().max() < 1e-5
+    assert (again.other(x) == net.other(x)).all()
+    assert isinstance(again.seq[2], pf.jit.ScriptModule)
+    assert isinstance(again.lstm, nn.LSTM)
+    assert "prim::branch(%gt_" in str(scripted.graph)
+    assert "branch gt_" in scripted.code
+
+
+def test_a_frozen_script() -> None:
+    net = Block(True).eval()
+    frozen = saved(pf.jit.freeze(pf.jit.script(net)))
+    assert not any(p.requires_grad for p in frozen.parameters())
+    x = pf.randn(3, 4)
+    assert (frozen(x) == net(x)).all()
+    assert not frozen(x).requires_grad
+
+
+def test_a_scripted_module_is_traced_and_exported() -> None:
+    net = Block(True).eval()
+    scripted = pf.jit.script(net)
+    x, y = pf.randn(2, 4), pf.randn(5, 4)
+    traced = pf.jit.trace(scripted, x)
+    assert (traced(y) == net(y)).all()
+    dims = {"x": {0: pf.export.Dim("b")}}
+    assert (pf.export.export(scripted, (x,), dynamic_shapes=dims).module()(y) == net(y)).all()
+
+
+def test_public_functions_and_nested_ones() -> None:
+    assert (saved(pf.jit.script(F.relu))(pf.ones(2) * -1) == 0).all()
+    assert pf.jit.script(pf.jit.script(helper))(pf.ones(2), 1).tolist() == [2.0, 2.0]
+    nested = pf.jit.script(use_of_a_scripted_one)
+    assert nested(pf.ones(2)).tolist() == [2.0, 2.0]
+
+
+scripted_helper = pf.jit.script(helper)
+
+
+def use_of_a_scripted_one(x: Any) -> Any:
+    return scripted_helper(x, 1)
+
+
+@pf.jit.ignore
+def left_to_python(x: Any) -> Any:
+    return sum(v for v in x.tolist())
+
+
+def uses_python(x: Any) -> Any:
+    return pf.jit.annotate(float, left_to_python(x)) + 1
+
+
+def test_what_is_left_to_python_is_not_saved() -> None:
+    scripted = pf.jit.script(uses_python)
+    assert scripted(pf.ones(3)) == 4
+    with pytest.raises(GraphError, match="an argument is a function, which a file can't hold"):
+        saved(scripted)
+
+
+def raises(x: Any) -> Any:
+    if x.sum() > 2:
+        raise ValueError("too much", 2)
+    assert x.sum() > 1, "too little"
+    return x
+
+
+def test_errors_of_the_code() -> None:
+    scripted = saved(pf.jit.script(raises))
+    assert scripted(pf.ones(2)).tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="too much"):
+        scripted(pf.ones(3))
+    with pytest.raises(AssertionError, match="too little"):
+        scripted(pf.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("return [*x]", "Starred expressions are not in the subset"),
+        ("return undefined(x)", "the name undefined is not defined"),
+        ("return open(x)", "open is not in the subset: no graph may call it"),
+        ("return f(x)", "a function calls itself"),
+        ("return (lambda y: y)(x)", "Lambda expressions are not in the subset"),
+        ("return x.__class__", "the attribute __class__ of a value is not in the subset"),
+        ("return x.no_such()", "the method no_such of a value is not in the subset"),
+        ("x.foo = 1", "attributes are not assigned"),
+        ("return f'{x:.2f}'", "a format in an f-string is not in the subset"),
+        ("import os", "Import statements are not in the subset"),
+        ("return x.sum(*x)", r"\* and \*\* in a call"),
+        ("raise SystemExit", "expected one of ValueError"),
+    ],
+)
+def test_what_is_not_in_the_subset(tmp_path: Path, line: str, why: str) -> None:
+    path = tmp_path / "code_of_user.py"
+    path.write_text(f"def f(x):\n    y = x + 1\n    {line}\n")
+    spec = importlib.util.spec_from_file_location("code_of_user", path)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    with pytest.raises(NotSupportedError, match=rf"code_of_user.py:3: .*{why}") as error:
+        pf.jit.script(module.f)
+    assert line in str(error.value)
+
+
+def test_hostile_files() -> None:
+    """A graph calls modules and what is listed, and nothing else that it finds."""
+    for call in (
+        "method.__class__", "attr.__dict__", "code.eval", "code.__import__", "code.getattr",
+        "method.data_ptr", "control.nothing", "attr.grad_fn",
+    ):  # fmt: skip
+        scripted = pf.jit.script(helper)
+        scripted._module._graphs["forward"].nodes[0].function = call
+        with pytest.raises(GraphError, match=call):
+            saved(scripted)
+    scripted = pf.jit.script(helper)
+    scripted._module._graphs["forward"].nodes[0].function = "code.python_"
+    with pytest.raises(GraphError, match="code.python_"):
+        saved(scripted)
+    layer = pf.jit.script(nn.Sequential(nn.Linear(2, 2)))
+    assert saved(layer)(pf.ones(1, 2)).tolist() == layer(pf.ones(1, 2)).tolist()
+    assert list(saved(layer).state_dict()) == ["0.weight", "0.bias"]
+    layer._layer[0].__dict__["forward"] = 3
+    with pytest.raises(GraphError, match="attribute 'forward'"):
+        saved(layer)
