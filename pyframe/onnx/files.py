@@ -46,6 +46,13 @@ class Reader:
                 raise ValueError(f"no ONNX model: damaged, or nested too deep ({error})") from None
         if not self.model.HasField("graph") or not self.model.ir_version:
             raise ValueError("no ONNX model: it has no graph or no version")
+        known = onnx.defs.onnx_opset_version()
+        for one in self.model.opset_import:
+            if one.domain in ("", "ai.onnx") and not 0 < one.version <= known:
+                raise ValueError(
+                    f"operator set ai.onnx {one.version}: the onnx package here knows it up to "
+                    f"{known}"
+                )
 
     def array(self, proto: Any) -> np.ndarray:
         """The array of a TensorProto. ValueError where its data do not fit its shape."""

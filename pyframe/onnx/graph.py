@@ -53,12 +53,8 @@ class Build:
         self.read = read  # an array of a TensorProto
         self.constants = constants  # None: they stay on the host
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-        self.depth = self.steps = 0
-
-    def count(self, n: int) -> None:
-        self.steps += n
-        if self.steps > STEPS:
-            raise ValueError(f"the model has more than {STEPS} nodes, its functions written out")
+        self.plans: dict[Any, Plan] = {}  # of functions
+        self.depth = 0
 
 
 class Constant:
@@ -133,7 +129,6 @@ class Plan:
         build.depth += 1
         if build.depth > DEPTH:
             raise ValueError(f"graphs and functions lie in each other more than {DEPTH} deep")
-        build.count(len(graph.node))
         is_graph = attributes is None
         given = {t.name: t for t in graph.initializer} if is_graph else {}
         inputs = [v.name for v in graph.input] if is_graph else list(graph.input)
@@ -160,6 +155,9 @@ class Plan:
         self.captured = scope.captured
         self.size = scope.size
         self._release()
+        self.total = len(self.steps) + sum(step.total() for step in self.steps)
+        if self.total > STEPS:
+            raise ValueError(f"the model has more than {STEPS} nodes, its functions written out")
         build.depth -= 1
 
     def _of(self, name: str, reader: str) -> int:
@@ -379,13 +377,20 @@ class Step:
         local = build.functions.get((node.domain, node.op_type, node.overload))
         if local is not None:
             said = {a.name: a for a in local.attribute_proto} | attributes
-            self.plan = Plan(build, local, opsets | opsets_of(local), None, said)
+            name = (*key, node.overload, *(said[n].SerializeToString() for n in sorted(said)))
+            if name not in build.plans:
+                build.plans[name] = Plan(build, local, opsets | opsets_of(local), None, said)
+            self.plan = build.plans[name]
             return
         version = opsets.get(domain)
         if version is None and domain != table.CONTRIB:
             raise ValueError(f"the model imports no operator set {domain or 'ai.onnx'!r}")
         schema = _schema(domain, node.op_type, version)
         self.row = table.ROWS.get(key)
+        if schema is not None and not schema.min_input <= len(ins) <= schema.max_input:
+            few, many = schema.min_input, schema.max_input
+            expected = "1 input" if few == many == 1 else f"{few} to {many} inputs"
+            raise ValueError(f"expected {expected}, got {len(ins)}")
         if self.row is None:
             if schema is None or not (
                 schema.has_function or schema.has_context_dependent_function
@@ -467,6 +472,11 @@ class Step:
             return plans[key]
 
         self.typed = plan
+
+    def total(self) -> int:
+        """The nodes within it."""
+        plans = [*self.graphs.values(), *([self.plan] if self.plan else [])]
+        return sum(plan.total for plan in plans)
 
     def on_host(self, args: list[Any]) -> Any:
         """The results as arrays, or NotImplemented."""

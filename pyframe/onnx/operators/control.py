@@ -13,6 +13,8 @@ from pyframe.onnx.table import host, op
 from pyframe.onnx.values import Host, whole
 from pyframe.tensor import Tensor
 
+ROUNDS = 1_000_000  # of a loop, after which it is taken for endless
+
 
 @op("If")
 def if_(condition: Host, *, then_branch: Any, else_branch: Any) -> Any:
@@ -42,6 +44,8 @@ def loop(
             made.append(value)
         on = bool(values.array(go).item()) if go is not None else True
         i += 1
+        if i >= ROUNDS:
+            raise RuntimeError(f"Loop: not over after {ROUNDS} rounds")
     rest = [_stacked(s, run) if s else pf.zeros(0, device=run.device) for s in scanned]
     return (*state, *rest)
 
