@@ -236,7 +236,7 @@ class _Writer:
         if node.function.startswith("op."):
             row = table.row_of(node.function[3:])
             if row is None:
-                raise self.no(f"no row of pyframe/onnx/export_table.py is for the op {node.function[3:]}")
+                raise self.no(f"no row of onnx/export_table.py is for the op {node.function[3:]}")
             found = row(self, *args)
         else:
             a = bound(node.function, args, mapped(node.kwargs, self.value))
