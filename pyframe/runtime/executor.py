@@ -183,7 +183,7 @@ class Executor(BufferPool):
     def _is_fresh(self, n: Node) -> bool:
         """Whether a node is zeros, and has become a new buffer, which holds such."""
         x = n
-        while x.op is not None and x.op.name in ("copy", "expand"):
+        while x.data is None and x.op is not None and x.op.name in ("copy", "expand"):
             x = x.inputs[0]
         value = x.attrs[0] if x.op is CONST and x is not n else None
         if str(value) not in ("0", "0.0", "False"):
