@@ -593,6 +593,12 @@ class Grouping:
         near = {g.number: g for some in latest for g in some[::-1]
                 if g not in makers and self.groups[g.number] is g}  # fmt: skip
         others = list(near.values())
+        if kind == REDUCTION:  # what ends two sums that one kernel has begun
+            twins = [r for g in makers for b in g.fusion.members for r in self.readers_of(b)]
+            others += [
+                r for r in twins
+                if r.fusion.kept and sizes.same(r.fusion.space, n.inputs[0].shape)
+            ]  # fmt: skip
         if sizes.same(math.prod(n.shape), 1) and kind == ELEMENTWISE:  # scalars share a kernel
             others += [g for g in self.groups if g is not None and sizes.same(g.fusion.size, 1)][
                 -1:

@@ -15,16 +15,16 @@ from pyframe.tools.cost import totals
 
 # dispatches, MB moved, GFLOPs, MB at once, texts, thousands of letters
 BOUNDS = {
-    "ResNet-18, 32 images, trained": (195, 5600, 360, 800, 98, 415),
+    "ResNet-18, 32 images, trained": (184, 5500, 354, 785, 99, 408),
     "ResNet-18, 32 images, called": (23, 856, 120, 224, 20, 112),
-    "MobileNet v2, 32 images, trained": (389, 11660, 67.7, 1800, 161, 650),
+    "MobileNet v2, 32 images, trained": (378, 11460, 66.5, 1760, 162, 642),
     "MobileNet v2, 32 images, called": (54, 1810, 25.4, 287, 30, 217),
     "autoencoder, 64 digits, trained": (39, 29.4, 0.28, 7.0, 30, 99.5),
     "autoencoder, 400 digits, called": (8, 29.9, 0.64, 9.82, 8, 31.7),
-    "UNet, 8 images of 128 x 128, trained": (201, 6250, 592, 1170, 93, 374),
+    "UNet, 8 images of 128 x 128, trained": (193, 6140, 580, 1140, 94, 370),
     "convolution 512 -> 512 of 7 x 7, batch 64, trained": (7, 105, 30.2, 48.6, 7, 17.9),
     "LSTM, 2 layers of 512, 32 x 64": (552, 3260, 120, 429, 46, 177),
-    "GPT-2 small, 2 layers, 4 x 1024": (82, 10150, 1450, 2340, 45, 165.2),
+    "GPT-2 small, 2 layers, 4 x 1024": (77, 10150, 1450, 2340, 45, 165.2),
 }
 
 
