@@ -526,6 +526,15 @@ def test_bad_calls(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_page_is_asked_for_subgroups(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(4, 300), nn.Softmax(-1))
+    pf.web.export(net, pf.ones(2, 4), to=tmp_path, limits=pf.web.Limits(subgroups=True))
+    texts = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    made = [text for text in texts if b"workgroupBarrier()" in text]
+    assert made
+    assert not any(b"subgroupShuffle" in text for text in texts)
+
+
 class Named(nn.Module):
     """Gives its results by names."""
 

@@ -3,6 +3,7 @@ adapter and driver; and which ones its driver refuses."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
 from dataclasses import replace
@@ -48,9 +49,14 @@ def kept(backend: Any) -> dict[str, Times]:
     return out
 
 
-def keep(backend: Any, found: dict[str, Times]) -> None:
-    """Keep what was measured for other processes."""
-    backend.remember(json.dumps({"format": FORMAT, "kernels": found}))
+def keep(backend: Any, found: dict[str, Times]) -> str:
+    """Keep what was measured for other processes: where it lies now, "" where it can't."""
+    text = json.dumps({"format": FORMAT, "kernels": found})
+    backend.remember(text)
+    with contextlib.suppress(ValueError):
+        if backend.recall() == text:
+            return str(backend.kept_in)
+    return ""
 
 
 def take(backend: Any, found: dict[str, Times]) -> None:

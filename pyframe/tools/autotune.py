@@ -86,11 +86,11 @@ def autotune(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Tuning:
             if k not in found:
                 found[k] = _timed(executor, program, s, k)
             rows[k] = found[k]
-        tuned.keep(backend, found)
+        kept_in = tuned.keep(backend, found)
         tuned.take(backend, found)
         executor.forget_programs()
         compiling._forget(device)
-    return Tuning(backend.adapter, backend.kept_in, list(rows.values()))
+    return Tuning(backend.adapter, kept_in, list(rows.values()))
 
 
 def _tunable(planned: Any, limits: Any) -> Iterator[tuple[str, Program, Step]]:

@@ -499,7 +499,8 @@ def offline(
 ) -> Iterator[Callable[[Callable[[Exporter], Any]], Any]]:  # fmt: skip
     """Within it modules (by the start of their tensors' names) and optimizers can be captured by
     what it gives, which calls a function with an Exporter. Afterwards all is as it was."""
-    with offline_device(replace(limits or Limits(), portable=cpu)) as device:
+    limits = replace(limits or Limits(), portable=cpu, subgroups=False)  # no page is asked for them
+    with offline_device(limits) as device:
 
         def run(fn: Callable[[Exporter], Any]) -> Any:
             for _ in range(TRIES):

@@ -128,6 +128,17 @@ def test_what_was_measured_is_there_for_another_process(backend: Any) -> None:
     assert tuned.kept(another.backend).popitem()[1] == row
 
 
+def test_where_nothing_can_be_kept(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The winners are this process's, which the table says."""
+    monkeypatch.setattr(backend, "_cache", Cache(None))
+    x = pf.randn(6, 30).to("gpu")
+    found = pf.autotune(lambda: x @ x.T)
+    assert found.kept_in == ""
+    assert "kept in this process alone" in str(found)
+    assert {name for _, name in backend.limits.tuned} == {found[0].winner}
+    assert tuned.kept(backend) == {}
+
+
 def test_it_comes_before_the_table(backend: Any) -> None:
     """A product has the variant that was the fastest, one of other sizes the table's; a name that
     no variant has is as if it were not there."""
