@@ -37,7 +37,8 @@ export async function createRuntimeFor({ reading = "auto", ...options } = {}) {
     const remote = shared && asked ? await Link.open(options) : null;
     const runtime = remote ?? await createRuntime(options);
     if (!runtime) self.pyframeNoGPU = missing();
-    self.pyframeTuned = await kept;
+    const never = new Promise((done) => setTimeout(done, 1000, null)); // some browsers' database hangs
+    self.pyframeTuned = await Promise.race([kept, never]);
     return runtime;
   } catch (error) {
     self.pyframeNoGPU = `the browser refuses its GPU (${error.message}); ` +

@@ -139,6 +139,15 @@ def test_where_nothing_can_be_kept(backend: Any, monkeypatch: pytest.MonkeyPatch
     assert tuned.kept(backend) == {}
 
 
+def test_without_a_clock(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several runs in a row are timed from outside."""
+    monkeypatch.setattr(backend, "_timestamps", False)
+    x = pf.randn(6, 30).to("gpu")
+    (row,) = pf.autotune(lambda: pf.relu(x @ x.T) * 2.0)
+    assert all(ms is not None and ms > 0 for ms in row.times.values())
+    assert row.winner in row.times
+
+
 def test_it_comes_before_the_table(backend: Any) -> None:
     """A product has the variant that was the fastest, one of other sizes the table's; a name that
     no variant has is as if it were not there."""

@@ -29,6 +29,7 @@ reveal_type(x.dtype)  # dtype
 reveal_type(x.grad)  # Tensor | None
 reveal_type(x.detach().numpy())  # ndarray[tuple[Any, ...], dtype[Any]]
 reveal_type(pf.is_complex(x))  # bool
+reveal_type(pf.autotune(lambda: x @ y.T)[0].winner)  # str
 reveal_type(pf.bool)  # dtype
 reveal_type(pf.FloatTensor([1, 2]))  # FloatTensor
 
