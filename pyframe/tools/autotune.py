@@ -47,7 +47,7 @@ class Tuning(list[Times]):
             for i, (name, ms) in enumerate(row.times.items()):
                 shown = "refused" if ms is None else f"{ms:.4g}"
                 first = "" if i else row.kernel
-                lines.append((first, name, shown, "fastest" if name == row.winner else ""))
+                lines.append((first, name, shown, "taken" if name == row.winner else ""))
         return f"{head}\n{columns(lines, rules=(1,), left=2)}"
 
     __str__ = __repr__

@@ -111,7 +111,7 @@ def test_a_step_is_tuned(backend: Any, slowest: list[str], kind: str) -> None:
     assert now != before
     assert all(1 <= len(row.times) <= 6 for row in found)
     text, many = str(found), len(slowest)
-    assert text.count("fastest") == len(found)
+    assert text.count("taken") == len(found)
     assert backend.adapter in text
     assert backend.kept_in in text
     assert str(pf.autotune(step, *args)) == text  # the second time nothing is timed
@@ -122,10 +122,23 @@ def test_what_was_measured_is_there_for_another_process(backend: Any) -> None:
     """It is in the cache's folder, from which a GPU takes it as it is opened."""
     x, y, w = [pf.randn(*shape).to("gpu") for shape in ((6, 30), (6, 30), (30, 30))]
     (row,) = pf.autotune(lambda x, y: (x @ w, pf.relu(y @ w)), x, y)  # one kind of product
-    assert row.winner == min(row.times, key=lambda name: row.times[name] or 0.0)
+    assert (row.times[row.winner] or 0.0) * tuned.NEAR <= min(map(float, row.times.values()))  # type: ignore[arg-type]
     another = devices._openers["gpu"].open(pf.device("gpu"))
     assert another.backend.limits.tuned == backend.limits.tuned != frozenset()
     assert tuned.kept(another.backend).popitem()[1] == row
+
+
+@pytest.mark.parametrize(
+    ("times", "winner"),
+    [
+        ({}, ""), ({"a": None}, ""), ({"a": None, "b": 2.0}, "b"), ({"a": 2.0, "b": None}, "a"),
+        ({"a": 1.0, "b": 0.96}, "a"), ({"a": 1.0, "b": 0.94}, "b"), ({"a": 0.0, "b": 0.0}, "a"),
+        ({"a": 9.0, "b": 2.0, "c": 1.99}, "c"),
+    ],
+)  # fmt: skip
+def test_winners(times: dict[str, float | None], winner: str) -> None:
+    """The cost model's choice stays where no other one is clearly faster."""
+    assert tuned.Times("k", times).winner == winner
 
 
 def test_where_nothing_can_be_kept(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
