@@ -637,3 +637,5 @@ def test_zeros_are_a_new_buffer_or_computed(gpu: str) -> None:
     for value in (-0.0, 1.0):
         x = pf.full((3,), value, device=gpu)
         assert math.copysign(1, x[0].item()) == (1 if value else -1)
+    x = pf.zeros(3, device=gpu)
+    assert x.tolist() == x.clone().tolist() == x.expand(2, 3).clone()[1].tolist() == [0, 0, 0]
