@@ -186,7 +186,7 @@ class Executor(BufferPool):
         while x.data is None and x.op is not None and x.op.name in ("copy", "expand"):
             x = x.inputs[0]
         value = x.attrs[0] if x.op is CONST and x is not n else None
-        if str(value) not in ("0", "0.0", "False"):
+        if type(value) not in (int, float, bool) or str(value) not in ("0", "0.0", "False"):
             return False
         n.data = self.zeros(math.prod(n.shape) * n.dtype.device_itemsize)
         if n.data is not None:

@@ -322,6 +322,41 @@ def test_a_place_that_moves_is_an_int(device: str, name: str) -> None:
         step(12, rows)
 
 
+TENSOR_WRITES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "an index": lambda c, i, r: operator.setitem(c, (slice(None), i), r),
+    "more dims": lambda c, i, r: operator.setitem(c, (slice(None), i), r[None, None]),
+    "two": lambda c, i, r: operator.setitem(c, (i * 0 - 1, i), r[0]),
+    "a number": lambda c, i, r: operator.setitem(c, (0, i), 2),
+    "index_copy_": lambda c, i, r: c.index_copy_(1, i, r[:, None]),
+}
+
+
+@pytest.mark.parametrize("name", TENSOR_WRITES)
+def test_a_place_that_a_tensor_says(gpu: str, name: str) -> None:
+    """A kernel writes there in place, another one checks the place."""
+    write, stats = TENSOR_WRITES[name], pf.device(gpu).executor.stats
+    found = []
+    for device in ("cpu", gpu):
+        cache = pf.zeros(2, 12, 4, device=device)
+        step = pf.compile(lambda i, r, cache=cache: write(cache, i, r))
+        places = [pf.tensor(i, device=device) for i in (0, 3, 5, 11, 7)]
+        rows = [pf.arange(8.0, device=device).reshape(2, 4) + k for k in range(5)]
+        pf.flush()
+        for k in range(5):
+            if k == 2:
+                stats.reset()
+                stats.reset_peaks()
+            step(places[k], rows[k])
+        pf.flush()
+        found.append(cache.tolist())
+    assert found[0] == found[1]
+    assert (step.captured, stats.pipelines, stats.dispatches) == (1, 0, 3 * 2)
+    assert stats.peak_live - stats.bytes_live < 2 * 12 * 4 * 4  # the cache is not copied
+    with pytest.raises(IndexError, match="12"):  # noqa: PT012  it is found when a value is read
+        write(cache, pf.tensor(12, device=gpu), rows[0])
+        cache.tolist()
+
+
 def test_a_cache_of_its_whole_length_stays_compiled(device: str) -> None:
     """As the warning about one that grows says."""
 

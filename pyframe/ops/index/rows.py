@@ -10,6 +10,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, values_known
+from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
 from pyframe.core.sizes import number
 from pyframe.ops.api import check
@@ -229,6 +230,22 @@ add_segments = Op(  # bounds (rows + 1,), order (n,), source (n, B) -> (rows, B)
     fallback=_add_segments_by_mask, kernel=KernelFile("segments.wgsl", _plan, moves=True),
     routine="index.add_segments",
 )  # fmt: skip
+
+
+def put_at(x: Tensor, places: dict[int, Any], value: Tensor) -> Tensor:
+    """`x` with a value, of size 1 along these dims, at one place along each: an int or a tensor of
+    one. It reads what it is written over element by element, so that it is written there."""
+    mask: Any = None
+    for d, i in places.items():
+        here = el.eq(el.dim_indices(x.shape[d], x.ndim - d - 1, x.device), i)
+        mask = here if mask is None else el.logical_and(mask, here)
+    return el.where(mask, value, x)
+
+
+def goes_over(x: Tensor, value: Tensor) -> bool:
+    """Whether `put_at` is the way to put a value into `x` where tensors say: on a GPU, where there
+    is no gradient, which would go over all of `x`."""
+    return x.device.always_lazy and not (mode.grad and (x.requires_grad or value.requires_grad))
 
 
 def checked_index(

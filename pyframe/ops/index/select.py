@@ -11,7 +11,15 @@ from pyframe.ops.api import check
 from pyframe.ops.api.public import public
 from pyframe.ops.index.along import reduced_into
 from pyframe.ops.index.masks import masked_fill
-from pyframe.ops.index.rows import add_rows, added, checked_index, put_rows, take_rows
+from pyframe.ops.index.rows import (
+    add_rows,
+    added,
+    checked_index,
+    goes_over,
+    put_at,
+    put_rows,
+    take_rows,
+)
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, normalize_dim
@@ -83,6 +91,9 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     """`input` with source's slices at the places that `index` names; the last of equals wins."""
     x, d, index = _vector("index_copy", input, dim, index)
     rows = _slices("index_copy", x, d, index, source)
+    if index.numel() == 1 and goes_over(x, source):
+        value = mv.reshape(source, (*x.shape[:d], 1, *x.shape[d + 1 :]))
+        return put_at(x, {d: index.reshape(())}, value).reshape(input.shape)
     out = apply(put_rows, (_first(x, d), index, rows))
     return _back(out, x, d).reshape(input.shape)
 

@@ -19,7 +19,7 @@ from pyframe.ops.api import check, view_writes
 from pyframe.ops.api.layouts import lying
 from pyframe.ops.api.public import public
 from pyframe.ops.index.masks import bool_mask, nonzero
-from pyframe.ops.index.rows import added, checked_index, put_rows, take_rows
+from pyframe.ops.index.rows import added, checked_index, goes_over, put_at, put_rows, take_rows
 from pyframe.ops.math import elementwise as el, promotion
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, normalize_dim, tensor, upload
@@ -237,7 +237,11 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         return
     moving: dict[int, Any] = {}
     part, tensors = _parse(x, key, moving)
-    if tensors and moving:
+    of = value if isinstance(value, Tensor) else x
+    if of.dtype is x.dtype and goes_over(x, of) and all(not i.ndim for i in tensors.values()):
+        moving |= {d: checked_index("index", i, part.shape[d]) for d, i in tensors.items()}
+        tensors = {}
+    elif tensors and moving:
         part, tensors = _parse(x, key)
         moving.clear()
     if isinstance(value, (bool, int, float, complex)):
@@ -246,10 +250,11 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         value = tensor(value, dtype=x.dtype, device=x.device)
     value = value.to(x.device)
     if not tensors:
-        if value.ndim > part.ndim:  # leading dims of size 1 don't count
+        ndim = part.ndim - len(moving)
+        if value.ndim > ndim:  # leading dims of size 1 don't count
             shape = value.shape
             ones = next((d for d, n in enumerate(shape) if n != 1), len(shape))
-            value = mv.reshape(value, shape[min(ones, len(shape) - part.ndim) :])
+            value = mv.reshape(value, shape[min(ones, len(shape) - ndim) :])
         check.no_overlap("setitem", part, value)
         part._overwrite(_at_moving(part, moving, value) if moving else value.to(x.dtype))
         return
@@ -266,13 +271,21 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
 def _at_moving(part: Tensor, moving: dict[int, Any], value: Tensor) -> Tensor:
     """`part` with the value at ints that change, by dim: one kernel for all of them."""
     rest = tuple([n for d, n in enumerate(part.shape) if d not in moving])
-    value = mv.expand(value.to(part.dtype), rest)
-    mask: Any = None
-    for d, i in sorted(moving.items()):
+    value = _filling(value.to(part.dtype), rest)
+    for d in sorted(moving):
         value = mv.unsqueeze(value, d)
-        here = el.eq(el.dim_indices(part.shape[d], part.ndim - d - 1, part.device), i)
-        mask = here if mask is None else el.logical_and(mask, here)
-    return el.where(mask, value, part)
+    return put_at(part, moving, value)
+
+
+def _filling(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The value as what is written, of the shape that is indexed."""
+    try:
+        return mv.expand(value, shape)
+    except RuntimeError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
+            f"indexing result of shape {list(shape)}"
+        ) from None
 
 
 def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumulate: bool) -> Tensor:
@@ -281,13 +294,7 @@ def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumula
     whole = (*rest[:dim], *shape, *rest[dim:])
     while value.ndim > len(whole) and value.shape[0] == 1:
         value = mv.squeeze(value, 0)
-    try:
-        value = mv.expand(value, whole)
-    except RuntimeError:
-        raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
-            f"indexing result of shape {list(whole)}"
-        ) from None
+    value = _filling(value, whole)
     if dim:
         value = mv.movedim(value, list(range(dim, dim + len(shape))), list(range(len(shape))))
     source = value.reshape(math.prod(shape), math.prod(rest))
