@@ -137,13 +137,15 @@ def _bindings(kernel: Kernel, words: int, fours: Collection[int]) -> str:
 def _fours(kernel: Kernel, nest: Nest, limits: Limits) -> set[int]:
     """The bindings of a map that a thread reads and writes four elements of at once, as vectors:
     those whose neighbours lie side by side, begin at such places and are used in no other way.
-    None where some are neither that nor the same for all four."""
+    None where some are neither that nor the same for all four, and of maps that are small, unless
+    four are then drawn at once, or words written whole."""
     space = nest.space
     if len(nest.levels) > 1 or not space or is_symbolic(space) or space[-1] % 4:
         return set()
     numbered = [i for i in kernel.code if isinstance(i, Apply) and i.index is not None]
     many = nest.size(0) >= FOURS and not limits.alone
-    if not (many or any(_four_of(i) for i in numbered)) or len(kernel.code) > MAX_FOURS:
+    better = any(_four_of(i) for i in numbered) or any(s.dtype.packed > 1 for s in kernel.stores)
+    if not (many or better) or len(kernel.code) > MAX_FOURS:
         return set()
     apart: set[int] = set()
     together: set[int] = set()
