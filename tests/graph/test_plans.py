@@ -85,3 +85,15 @@ def test_gradients_of_windows_that_step(name: str) -> None:
         f(pf.zeros(4, 16, 64, 64, device=device))
         found = totals(f.programs, LARGE)
     assert found.flops / (4 * 16 * 64 * 64) <= most
+
+
+@pytest.mark.parametrize(("n", "passes"), [(64, 1), (256, 3), (4096, 3), (65536, 5)])
+def test_passes_of_a_fourier_transform(n: int, passes: int) -> None:
+    """A product for each factor of the length, which writes to where its results belong, and what
+    they are multiplied with in between."""
+    with offline_device(LARGE) as device:
+        f = pf.compile(lambda x: pf.fft.fft(x))
+        f(pf.zeros((1 << 20) // n, n, dtype=pf.complex64, device=device))
+        found = totals(f.programs, LARGE)
+    assert found.dispatches == passes
+    assert found.bytes_moved <= passes * 1.03 * (1 << 24)

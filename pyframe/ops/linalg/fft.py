@@ -9,6 +9,7 @@ products with matrices of roots of unity, one for each factor of the length (Bai
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -56,15 +57,23 @@ def _roots(rows: int, columns: int, n: int, sign: int) -> np.ndarray:
     return np.exp(turns * (sign * 2j * np.pi / n))
 
 
-def _times(x: Tensor, matrix: np.ndarray) -> Tensor:
-    """x @ matrix, of a real or complex x (…, n), as a product of real numbers."""
+def _times(x: Tensor, matrix: np.ndarray, turned: int = 0) -> Tensor:
+    """x @ matrix, of a real or complex x (…, n), as a product of real numbers, which writes its
+    last `turned` dims in the opposite order."""
     table = np.stack([matrix.real, matrix.imag], -1)
     if x.dtype.category == dt.COMPLEX:
         table = np.stack([table, np.stack([-matrix.imag, matrix.real], -1)], 1)
         x = cx.view_as_real(x).reshape((*x.shape[:-1], 2 * x.shape[-1]))
     n = matrix.shape[1]
-    out = matmul(x, _constant(table.reshape(-1, 2 * n), x))
-    return cx.view_as_complex(out.reshape((*x.shape[:-1], n, 2)))
+    out = matmul(x, _constant(table.reshape(-1, 2 * n), x)).reshape((*x.shape[:-1], n, 2))
+    return cx.view_as_complex(el.copy(_turned(out, turned, 1)) if turned else out)
+
+
+def _turned(x: Tensor, dims: int, behind: int = 0) -> Tensor:
+    """The last dims, but for those `behind` them, in the opposite order."""
+    end = x.ndim - behind
+    order = (*range(end - dims), *range(end - 1, end - dims - 1, -1), *range(end, x.ndim))
+    return mv.permute(x, order)
 
 
 def _constant(array: np.ndarray, x: Tensor) -> Tensor:
@@ -77,19 +86,25 @@ def _along_last(x: Tensor, sign: int, scale: float, kept: int | None = None) -> 
     """scale * the transform along the last dim, of which the first `kept` are given."""
     n, lead = int(x.shape[-1]), x.shape[:-1]
     kept = n if kept is None else kept
-    first = min((k for k in range(1, SMALL + 1) if n % k == 0), key=lambda k: max(k, n // k))
-    if n <= SMALL or (first == 1 and n <= LARGE):
-        return _times(x, scale * _roots(n, kept, n, sign))
-    if first == 1:
-        out = _by_convolution(x, sign, scale)
-    else:
-        rest = n // first
-        x = mv.transpose(x.reshape((*lead, first, rest)), -1, -2)
+    rest, factors = n, 0  # what is to be transformed, and into how many others it is cut
+    while True:
+        first = min(
+            (k for k in range(1, SMALL + 1) if rest % k == 0), key=lambda k: max(k, rest // k)
+        )
+        if rest <= SMALL or first == 1:
+            break
+        rest //= first
+        x = mv.transpose(x.reshape((*x.shape[:-1], first, rest)), -1, -2)
         x = _times(x, scale * _roots(first, first, first, sign))
-        x = x * _constant(_roots(rest, first, n, sign), x)
-        out = _along_last(mv.transpose(x, -1, -2), sign, 1.0)
-        out = mv.transpose(out, -1, -2).reshape((*lead, n))
-    return out if kept == n else out[..., :kept]
+        x = mv.transpose(x * _constant(_roots(rest, first, rest * first, sign), x), -1, -2)
+        factors, scale = factors + 1, 1.0
+    turned = factors + 1 if factors else 0
+    if rest <= LARGE:
+        out = _times(x, scale * _roots(rest, rest if factors else kept, rest, sign), turned)
+    else:
+        out = _turned(_by_convolution(x, sign, scale), turned)
+    out = out.reshape((*lead, math.prod(out.shape[len(lead) :])))
+    return out if out.shape[-1] == kept else out[..., :kept]
 
 
 def _by_convolution(x: Tensor, sign: int, scale: float) -> Tensor:
