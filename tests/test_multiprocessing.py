@@ -58,7 +58,7 @@ def through_a_pipe(x: Any) -> Any:
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
     yield
-    assert not mp.active_children()
+    assert not pf.multiprocessing.active_children()
 
 
 N = 300  # rows and columns of what eager ops record

@@ -415,15 +415,8 @@ def broadcast(
 ) -> Async:  # fmt: skip
     """Let the tensor be that of the process `src`."""
     check("broadcast", tensor)
-    return _collective(
-        "broadcast",
-        tensor,
-        [tensor],
-        group,
-        async_op,
-        root=root_of(group, src, group_src),
-        joined=True,
-    )
+    root = root_of(group, src, group_src)
+    return _collective("broadcast", tensor, [tensor], group, async_op, root=root, joined=True)
 
 
 @for_members
@@ -489,10 +482,7 @@ def scatter(
     root = root_of(group, src, group_src)
     parts = _listed("scatter_list", scatter_list, group.rank == root, tensor, group)
     x, text = stacked(parts or [tensor]), _text("scatter", tensor, root=root)
-    return _collective(
-        "scatter", x, [tensor], group, async_op, root=root, text=text,
-        joined=True,
-    )  # fmt: skip
+    return _collective("scatter", x, [tensor], group, async_op, root=root, text=text, joined=True)
 
 
 @for_members

@@ -17,7 +17,6 @@ from pyframe.distributed.collectives import (
     check,
     fill,
     for_members,
-    group_of,
     host,
     nothing,
     raw,
@@ -87,11 +86,8 @@ def _posted(
     send: bool, x: Tensor, rank: int | None, group: Any, tag: int, group_rank: int | None,
     async_op: bool,
 ) -> Work | None:  # fmt: skip
-    name = "send" if send else "recv"
+    name, g = "send" if send else "recv", group
     check(name, x)
-    g = group_of(group)
-    if g is None:
-        return None
     if g.comm is None:
         raise ValueError(f"distributed.{name}: there is no other process")
     if send or rank is not None or group_rank is not None:
@@ -134,11 +130,7 @@ def recv(
     group_src: int | None = None,
 ) -> int:  # fmt: skip
     """Receive a tensor of this shape and dtype from `src`, or from anyone; gives from whom."""
-    if (
-        _posted(False, tensor, src, group, tag, group_src, False) is None
-        and group_of(group) is None
-    ):
-        return -1
+    _posted(False, tensor, src, group, tag, group_src, False)
     return int(tensor.__dict__.pop("_sender"))
 
 
@@ -172,11 +164,8 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
 # --- objects, and waiting for each other
 
 
-def _objects(name: str, given: Any, group: Any) -> list[Any] | None:
+def _objects(name: str, given: Any, g: ProcessGroup) -> list[Any]:
     """What all processes give. They agree on `name` before."""
-    g = group_of(group)
-    if g is None:
-        return None
     if g.comm is None:
         return [pickle.loads(pickle.dumps(given))]
 
@@ -192,9 +181,7 @@ def _objects(name: str, given: Any, group: Any) -> list[Any] | None:
 @for_members
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Fill the list with the objects of all processes."""
-    found = _objects("all_gather_object", obj, group)
-    if found is not None:
-        object_list[:] = found
+    object_list[:] = _objects("all_gather_object", obj, group)
 
 
 @for_members
@@ -205,7 +192,7 @@ def gather_object(
     """As all_gather_object, on the process `dst` alone."""
     found = _objects("gather_object", obj, group)
     if group.rank == root_of(group, dst, group_dst) and object_gather_list is not None:
-        object_gather_list[:] = found or []
+        object_gather_list[:] = found
 
 
 @for_members
@@ -216,7 +203,7 @@ def broadcast_object_list(
     """Fill the list with that of the process `src`."""
     root = root_of(group, src, group_src)
     found = _objects("broadcast_object_list", object_list if group.rank == root else None, group)
-    object_list[:] = found[root]  # type: ignore[index]
+    object_list[:] = found[root]
 
 
 @for_members
@@ -228,7 +215,7 @@ def scatter_object_list(
     root = root_of(group, src, group_src)
     given = scatter_object_input_list if group.rank == root else None
     found = _objects("scatter_object_list", given, group)
-    scatter_object_output_list[0] = found[root][group.rank]  # type: ignore[index]
+    scatter_object_output_list[0] = found[root][group.rank]
 
 
 @for_members
