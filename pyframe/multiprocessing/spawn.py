@@ -158,13 +158,16 @@ def spawn(
     In a program that has imported pyframe.distributed an mpiexec starts them, if there is one, so
     that they can call init_process_group; but not for arguments that only a process's own children
     may have, such as queues."""
+    work: list[bytes] = []
     if join and nprocs > 1 and start_method == "spawn" and (found := _mpiexec()):
         with contextlib.suppress(pickle.PicklingError, RuntimeError, TypeError, AttributeError):
             # once for each: an open file that is handed on can be taken once
             work = [bytes(ForkingPickler.dumps((fn, args))) for _ in range(nprocs)]
-            _by_mpi(found, work)
-            return None
-    return start_processes(fn, args, nprocs, join, daemon, start_method)
+    if not work:
+        return start_processes(fn, args, nprocs, join, daemon, start_method)
+    assert found is not None
+    _by_mpi(found, work)
+    return None
 
 
 def _mpiexec() -> str | None:

@@ -34,7 +34,7 @@ def job(n: int, program: str | Path, *args: str, env: dict[str, str] | None = No
         command = [mpiexec(), "-n", str(n), *command]
     more = {"PYTHONPATH": str(ROOT), "PYFRAME_THREADS": "1", **(env or {})}
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=30, env=os.environ | more, check=False
+        command, capture_output=True, text=True, timeout=120, env=os.environ | more, check=False
     )
 
 
