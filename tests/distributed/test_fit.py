@@ -51,6 +51,10 @@ def test_all_stop_when_one_wants_to_and_begin_alike() -> None:
     epochs, all_ = told(2, "", "5", "compiled", "here")
     assert epochs == 2
     assert [len(one["history"]["loss"]) for one in all_] == [2, 2]
+    _, all_ = told(2, "", "5", "compiled", "interrupted")  # one of them, by Ctrl-C
+    first, second = (one["history"]["loss"] for one in all_)
+    assert first == second
+    assert 2 <= len(first) < 5
     _, all_ = told(2, "", "2", "compiled", "unseeded")
     assert all_[0]["bits"] == all_[1]["bits"]
 
