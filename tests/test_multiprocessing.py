@@ -214,6 +214,23 @@ def test_a_modules_tensors_share_one_file() -> None:
     assert len(segments) == 1
 
 
+def share_many() -> None:
+    import resource  # which Windows lacks
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (60, limits[1]))
+    kept = [pf.ones(1) for _ in range(60)]
+    with pytest.raises(OSError, match="Too many open files") as caught:
+        [x.share_memory_() for x in kept]
+    assert "set_sharing_strategy('file_system')" in caught.value.__notes__[0]
+    mp.set_sharing_strategy("file_system")
+    assert all(x.share_memory_().is_shared() for x in kept)
+
+
+def test_many_shared_tensors_need_many_open_files() -> None:
+    in_another(share_many)
+
+
 def files() -> int:
     """How many shared files this process has open or mapped."""
     mapped = Path("/proc/self/maps").read_text().count("pyframe-shared")

@@ -33,8 +33,8 @@ __all__ = [
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """PyTorch's names. Memory is handed on by file descriptors with each of them, and many tensors
-    of a module have one."""
+    """PyTorch's names. With each of them memory is handed on as an open file, of which a module has
+    one; "file_system" lets this process have as many as the system allows."""
     return {*_STRATEGIES}
 
 
@@ -51,6 +51,11 @@ def set_sharing_strategy(new_strategy: str) -> None:
             f"invalid sharing strategy {new_strategy!r}, expected one of {_STRATEGIES}"
         )
     _strategy = new_strategy
+    if new_strategy == "file_system" and sys.platform not in ("win32", "emscripten"):
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _refuse(process: Any) -> Any:

@@ -6,6 +6,7 @@ On Linux the file is memory; on macOS it lies in the folder for temporary files.
 
 from __future__ import annotations
 
+import errno
 import gc
 import mmap
 import os
@@ -36,7 +37,11 @@ class Segment(mmap.mmap):
             os.close(file)
             return found
         more: Any = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-        self = super().__new__(cls, file, info.st_size, **more)
+        try:
+            self = super().__new__(cls, file, info.st_size, **more)
+        except BaseException:
+            os.close(file)
+            raise
         self.file, self.address = file, np.frombuffer(self, np.uint8).ctypes.data
         return _mapped.setdefault(key, self)
 
@@ -56,13 +61,22 @@ def _segment(nbytes: int) -> Segment:
             f"share_memory_: tensors can't share memory between processes on {sys.platform}; send "
             "them through a queue or a pipe, which copies them"
         )
-    if hasattr(os, "memfd_create"):
-        file = os.memfd_create("pyframe-shared")
-    else:
-        with tempfile.TemporaryFile() as named:
-            file = os.dup(named.fileno())
-    os.truncate(file, max(nbytes, 1))
-    return Segment(file)
+    try:
+        if hasattr(os, "memfd_create"):
+            file = os.memfd_create("pyframe-shared")
+        else:
+            with tempfile.TemporaryFile() as named:
+                file = os.dup(named.fileno())
+        os.truncate(file, max(nbytes, 1))
+        return Segment(file)
+    except OSError as error:
+        if error.errno == errno.EMFILE:
+            error.add_note(
+                "share_memory_: each tensor that is shared by itself is an open file; share a "
+                "module at once, or call multiprocessing.set_sharing_strategy('file_system'), "
+                "which allows as many as the system does"
+            )
+        raise
 
 
 def segment_of(array: Any) -> Segment | None:
