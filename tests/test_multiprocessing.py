@@ -210,6 +210,8 @@ def test_a_modules_tensors_share_one_file() -> None:
     before = len(os.listdir("/proc/self/fd"))
     net = nn.Sequential(*[nn.Linear(3, 3) for _ in range(50)]).share_memory()
     assert len(os.listdir("/proc/self/fd")) - before <= 2
+    with pytest.raises(RuntimeError, match="Call `forward` to initialize the parameters before"):
+        nn.LazyLinear(2).share_memory()
     segments = {id(segment_of(p._storage.node.data)) for p in net.parameters()}
     assert len(segments) == 1
 

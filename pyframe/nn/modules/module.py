@@ -1089,6 +1089,8 @@ class Module:
         from pyframe.tensor.sharing import share
 
         own = [*self.parameters(), *self.buffers()]
+        for x in filter(is_lazy, own):
+            x.share_memory_()  # says that it can't
         share([y for x in own for y in (x, x.grad) if y is not None])
         return self
 
