@@ -16,9 +16,11 @@ from typing import Any
 
 from pyframe.onnx.export import (
     OnnxExporterError as OnnxExporterError,
+    ONNXProgram as ONNXProgram,
     TrainingMode as TrainingMode,
     UnsupportedOperatorError as UnsupportedOperatorError,
     export as export,
+    is_in_onnx_export as is_in_onnx_export,
 )
 from pyframe.onnx.module import OnnxModule
 

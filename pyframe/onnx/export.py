@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.modes import no_grad
+from pyframe.core.modes import mode, no_grad
 from pyframe.export import ExportedProgram, named_dims, recorded
 from pyframe.io.files import replacing
 from pyframe.jit.graph import Const, Dim, Graph, Node, Ref, function, mapped, refs
@@ -43,6 +43,25 @@ class TrainingMode(enum.Enum):
     """For PyTorch's code: all is exported in evaluation mode."""
 
     EVAL, PRESERVE, TRAINING = range(3)
+
+
+def is_in_onnx_export() -> bool:
+    """Whether a model runs to be exported."""
+    return bool(getattr(mode.tracer, "pure", False))
+
+
+class ONNXProgram:
+    """An exported model: `model_proto` is the `onnx.ModelProto`."""
+
+    def __init__(self, proto: Any) -> None:
+        self.model_proto = proto
+
+    def save(self, destination: Any, *, external_data: bool | None = None, **others: Any) -> None:
+        """Write it to a file; its weights to one beside it, with `external_data`, or where they
+        would not fit."""
+        import onnx
+
+        write(onnx, self.model_proto, destination, external_data)
 
 
 class _Writer:
@@ -302,8 +321,8 @@ def export(
     keep_initializers_as_inputs: bool = False, custom_opsets: Any = None, dynamo: bool = True,
     report: bool = False, optimize: bool = True, verify: bool = False, fallback: bool = False,
     export_modules_as_functions: Any = False, autograd_inlining: bool = True, **others: Any,
-) -> Any:  # fmt: skip
-    """Write a model's graph to the file `f` as ONNX; returns it as an `onnx.ModelProto`.
+) -> ONNXProgram:  # fmt: skip
+    """Write a model's graph to the file `f` as ONNX; returns it as an ONNXProgram.
 
     The model (a Module, a trace, an ExportedProgram or a function) runs once on `args`, in
     evaluation mode. `dynamic_axes` says by the inputs' names which dims may have other sizes, by
@@ -348,9 +367,10 @@ def export(
         model, args, kwargs, opset, input_names, dynamic_axes, dynamic_shapes
     )
     proto = _model(onnx, graph, model, constants, opset, input_names, output_names)
+    program = ONNXProgram(proto)
     if f is not None:
-        write(onnx, proto, f, external_data)
-    return proto
+        program.save(f, external_data=external_data)
+    return program
 
 
 def _recorded(

@@ -1,74 +1,47 @@
-"""torch.jit: functions and modules are Python here, and are given back as they are."""
+"""torch.jit: what is only accepted, besides what pyframe.jit has."""
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
 from typing import Any, Final as Final
 
-_SAID = (
-    "pyframe makes no TorchScript, and gives back the function or module itself, which runs as "
-    "Python; torch.compile makes it fast, torch.save(module.state_dict(), path) keeps its weights"
-)
-_said: set[str] = set()  # of which function
+from pyframe.jit import export
 
 
-class ScriptModule:
-    """What no module is: programs ask isinstance."""
+class ScriptWarning(Warning):
+    """None is given."""
 
 
-ScriptFunction = RecursiveScriptModule = ScriptModule
+class Error(RuntimeError):
+    """None is raised."""
 
 
-def _say(name: str) -> None:
-    if name not in _said:
-        _said.add(name)
-        warnings.warn(f"torch.jit.{name}: {_SAID}", stacklevel=3)
+def interface(cls: Any) -> Any:
+    """`cls` itself: which methods a submodule has is seen when it is called."""
+    return cls
 
 
-def script(obj: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """`obj` itself; the first time a warning says so."""
-    _say("script")
-    return obj
+script_method = export
 
 
-def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """`func` itself; the first time a warning says so."""
-    _say("trace")
-    return func
-
-
-def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """A function itself; with a flag, a decorator."""
-    return drop if callable(drop) else lambda fn: fn
-
-
-def export(fn: Any) -> Any:
-    """`fn` itself."""
+def script_if_tracing(fn: Any) -> Any:
+    """`fn` itself: a trace of it is of its calls."""
     return fn
 
 
-interface = unused = script_method = export
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What the function gives; it runs at once."""
+    return func(*args, **kwargs)
 
 
-def save(m: Any, f: Any, _extra_files: Any = None) -> None:
-    """RuntimeError: there is no TorchScript to save."""
-    raise RuntimeError(
-        "torch.jit.save: pyframe makes no TorchScript; save the weights with "
-        "torch.save(module.state_dict(), path)"
-    )
+def wait(future: Any) -> Any:
+    """What `fork` gave."""
+    return future
 
 
-def load(f: Any, *args: Any, **kwargs: Any) -> None:
-    """RuntimeError: TorchScript is not read."""
-    raise RuntimeError(
-        "torch.jit.load: pyframe runs no TorchScript; save the module's state_dict with PyTorch, "
-        "and load it into the module's class"
-    )
+def set_fusion_strategy(strategy: Any) -> None:
+    """For PyTorch's code: what is computed together is decided by the device."""
 
 
-def is_scripting() -> bool:
-    """False."""
-    return False
-
-
-is_tracing = is_scripting
+def enable_onednn_fusion(enabled: bool) -> None:
+    """The same."""

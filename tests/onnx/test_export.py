@@ -34,7 +34,8 @@ def exported(net: Any, args: Any, *others: Any, axes: Any = None, **more: Any) -
     """The model, which computes as `net` does for these arguments, and for others."""
     names = [f"in{i}" for i in range(len(args))]
     axes = dict.fromkeys(names, axes) if axes is not None else None
-    proto = pf.onnx.export(net, args, input_names=names, dynamic_axes=axes, **more)
+    program = pf.onnx.export(net, args, input_names=names, dynamic_axes=axes, **more)
+    proto = program.model_proto
     onnx.checker.check_model(proto, full_check=True)
     for given in (args, *others):
         with pf.no_grad():
@@ -104,7 +105,8 @@ def test_transformers(opset: int) -> None:
     given = [(pf.randn(b, s, 16), pf.randn(b, t, 16)) for b, s, t in ((1, 5, 4), (3, 7, 6))]
     names = ["in0", "in1"]
     axes = {"in0": {0: "batch", 1: "source"}, "in1": {0: "batch", 1: "target"}}
-    proto = pf.onnx.export(net, given[0], input_names=names, dynamic_axes=axes, opset_version=opset)
+    more = {"dynamic_axes": axes, "opset_version": opset}
+    proto = pf.onnx.export(net, given[0], input_names=names, **more).model_proto
     onnx.checker.check_model(proto, full_check=True)
     for args in given:
         with pf.no_grad():
@@ -122,7 +124,7 @@ def test_gpt_and_vae() -> None:
     vae = example("vae")
     exported(vae.encoder, (pf.rand(1, 1, 28, 28),), (pf.rand(5, 1, 28, 28),), axes={0: "n"})
     exported(vae.decoder, (pf.rand(1, 2),), (pf.rand(5, 2),), axes={0: "n"})
-    whole = pf.onnx.export(vae, (pf.rand(2, 1, 28, 28),), input_names=["in0"])
+    whole = pf.onnx.export(vae, (pf.rand(2, 1, 28, 28),), input_names=["in0"]).model_proto
     image = pf.rand(2, 1, 28, 28)
     drawn, mean, _ = run(whole, (image,))
     assert drawn.shape == (2, 1, 28, 28)
@@ -209,7 +211,7 @@ def test_what_is_exported_may_be_a_trace_or_a_program() -> None:
     x, y = pf.randn(2, 4), pf.randn(5, 4)
     exported(pf.jit.trace(net, x), (x,), (y,), axes={0: "b"})
     program = pf.export.export(net, (x,), dynamic_shapes={"input": {0: pf.export.Dim("b")}})
-    proto = pf.onnx.export(program, input_names=["in0"])
+    proto = pf.onnx.export(program, input_names=["in0"]).model_proto
     assert np.abs(run(proto, (y,))[0] - net(y).detach().numpy()).max() < 1e-6
     assert proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "b"
 
@@ -217,7 +219,7 @@ def test_what_is_exported_may_be_a_trace_or_a_program() -> None:
 def test_training_mode_is_left_alone() -> None:
     net = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5))
     before = net[0].running_mean.clone()
-    proto = pf.onnx.export(net, (pf.randn(3, 4),))
+    proto = pf.onnx.export(net, (pf.randn(3, 4),)).model_proto
     assert net.training
     assert (net[0].running_mean == before).all()
     assert kinds(proto) == {"BatchNormalization", "Identity"}
