@@ -211,7 +211,7 @@ def hooked() -> dict[str, Callable[..., Any]]:
     found: dict[str, Any] = dict(OPERATORS)
     found |= {name: p.fget for name, p in PROPERTIES.items()}
     found |= conversion.TO_DTYPES
-    names = "to type_as cpu gpu cuda detach new_tensor requires_grad_"
+    names = "to type_as cpu gpu cuda detach new_tensor"
     return found | {name: getattr(Tensor, name) for name in names.split()}
 
 

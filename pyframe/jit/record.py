@@ -26,7 +26,7 @@ from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import new, recorded
 from pyframe.core.modes import mode
 from pyframe.core.node import Node as Value, Size
-from pyframe.core.op import CONST, Op
+from pyframe.core.op import CONST, REGISTRY, Op
 from pyframe.core.sizes import Guards, Sizes, SymbolicSize, asking, number, numbers
 from pyframe.jit.graph import (
     HERE,
@@ -200,6 +200,8 @@ class Recording(Capture):
                 todo += more
                 continue
             todo.pop()
+            if REGISTRY.get(v.op.name) is not v.op:  # type: ignore[union-attr]
+                raise GraphError(f"{v.op.name} is no op that a graph can name")  # type: ignore[union-attr]
             args: list[Any] = []
             for i in v.inputs:
                 if i.op is CONST and id(i) not in self.by_value:
@@ -257,7 +259,7 @@ class Recording(Capture):
                     return self.call(run, cast[0], cast[1], inner)
                 finally:
                     mode.autocast = casting
-        name = names_of().get(run)
+        name = names_of().get(run) if mode.capture is self else None  # else within a vmap
         if name is None or not self.keep(name, args, kwargs):
             return (inner or run.__wrapped__)(*args, **kwargs)
         given, named = self.plain(args), self.plain(kwargs)
@@ -322,6 +324,17 @@ class Recording(Capture):
             self.add("Tensor.copy_", (self.by_id[id(x)], source), {}, ref, {ref: self.spec(x)})
             self.give(x, ref)
 
+    def follow(self, call: Callable[..., Any], args: Any, kwargs: dict[str, Any], out: Any) -> None:
+        """What a Function of the user's has computed has the gradients of its ops in a graph."""
+        for node in reversed(self.graph.nodes):
+            if node.grad:
+                break
+            node.grad = True
+
+    def accumulate(self, leaf: Tensor) -> None:
+        """GraphError: nothing in a graph adds to `.grad`."""
+        raise GraphError(f"{user_line()} calls backward(), which a graph can't say")
+
     def check(self, *args: Any, **kwargs: Any) -> None:
         """The functions check again when the graph runs."""
 
@@ -338,7 +351,8 @@ class Recording(Capture):
                 f"{line} asks for the value of a tensor{f' for {op}' if op else ''}: what the code "
                 "does then depends on data, and a graph would not say it"
             )
-        warn(
+        if mode.tracer is not None:  # else a public function asks, which asks again in each run
+            warn(
             line, "converting a tensor to a Python value might cause the trace to be incorrect. "
             "We can't record the data flow of Python values, so this value will be treated as a "
             "constant in the future. This means that the trace might not generalize to other "
@@ -516,6 +530,9 @@ def record(
     """The graph of `fn(*args, **kwargs)`, its constants, and what was asked of sizes. `module` has
     the parameters; `dims` names the sizes that may be others, `hints` what they are taken for."""
     kwargs = kwargs or {}
+    if module is not None and any(hasattr(p, "cls_to_become") for p in module.parameters()):
+        with pf.no_grad():
+            module(*args, **kwargs)  # lazy parameters get their shapes
     given = leaves((args, kwargs))
     tensors = [*given, *(module.parameters() if module is not None else ())]
     home = tensors[0].device if tensors else pf.get_default_device()

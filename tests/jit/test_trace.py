@@ -113,6 +113,37 @@ def test_a_trace_that_differs_is_told() -> None:
         pf.jit.trace(f, pf.ones(3))
 
 
+def test_what_runs_within_a_trace() -> None:
+    """Functions with gradients of their own have those of their ops; what reads values within a
+    public function reads them again; lazy layers get their shapes."""
+
+    class Twice(pf.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2
+
+    net = nn.utils.parametrizations.weight_norm(nn.Linear(3, 3))
+    x = pf.randn(4, 3)
+    for fn in (
+        lambda x: Twice.apply(x) + 1, lambda x: pf.vmap(lambda row: row * row.sum())(x),
+        lambda x: pf.func.grad(lambda y: y.pow(3).sum())(x), lambda x: x[x > 0].sum(),
+        lambda x: x + pf.arange(x.shape[0])[:, None], lambda x: pf.fft.rfft(x).abs(),
+        lambda x: pf.add(x, x, out=pf.zeros(x.shape)) if not x.requires_grad else x + x, net,
+        nn.LazyLinear(2), lambda x: x.half().float(),
+    ):  # fmt: skip
+        traced = pf.jit.trace(fn, pf.randn(2, 3))
+        alike(traced(x), fn(x), 1e-6)
+    y = x.clone().requires_grad_()
+    pf.jit.trace(lambda x: Twice.apply(x), x)(y).sum().backward()
+    assert (y.grad == 2).all()
+    with pytest.raises(GraphError, match=r"test_trace.py:\d+ calls backward\(\)"):
+        pf.jit.trace(lambda x: (net(x).sum().backward(), x)[1], x)
+
+
 def test_nothing_is_left_behind() -> None:
     """Neither hooks on Tensor nor random numbers, statistics or gradients."""
     net, x = Net(), pf.randn(2, 3, 8, 8)
