@@ -260,6 +260,7 @@ def _python(f: Any, *args: Any, **kwargs: Any) -> Any:
     return f(*args, **kwargs)  # of jit.ignore: no file can hold it
 
 
+KINDS = {k.__name__: k for k in (Tensor, int, float, bool, str, list, tuple, dict)}
 MATH = "sqrt exp log sin cos tan tanh floor ceil pow isnan isinf"
 # what scripted functions do besides calling the public API
 CODE: dict[str, Callable[..., Any]] = {
@@ -278,7 +279,8 @@ CODE |= {
     "code.list_": lambda *xs: list(xs), "code.tuple_": lambda *xs: tuple(xs),
     "code.dict_": lambda keys, values: dict(zip(keys, values, strict=True)),
     "code.value": lambda x: x, "code.format": lambda *parts: "".join(map(str, parts)),
-    "code.is_tensor": lambda x: isinstance(x, Tensor), "code.module_": _module,
+    "code.isinstance_": lambda x, names: isinstance(x, tuple([KINDS[n] for n in names])),
+    "code.module_": _module,
     "code.python_": _python,
 }  # fmt: skip
 _METHODS: dict[type, set[str]] = {

@@ -481,9 +481,15 @@ class Translator:
             key = range(len(x.value._modules))[at.value] if type(at.value) is int else at.value
             child = x.value._modules[str(key)]
             return Known(child, f"{x.path}.{key}" if x.path else str(key))
+        at = self.index(e.slice)
         if isinstance(x, tuple):
-            return x[self.expr(e.slice).value]
-        return self.emit("code.getitem", x, self.index(e.slice))
+            return x[at.value]
+        if isinstance(x, Known) and isinstance(at, Known) and not isinstance(x.value, Tensor):
+            try:
+                return Known(x.value[at.value])
+            except (LookupError, TypeError) as error:
+                self.fail(e, f"{type(error).__name__}: {error}")
+        return self.emit("code.getitem", x, at)
 
     def index(self, e: Any) -> Any:
         if isinstance(e, ast.Tuple):
@@ -548,8 +554,13 @@ class Translator:
                 if getattr(inner, "_jit_ignored", False):
                     return self.emit("code.python_", Known(f), *args, **kwargs)
                 return self.function(inner, [owner, *args], kwargs, owner.path, e)
-        if f is isinstance and len(args) == 2 and args[1].value is Tensor:
-            return self.emit("code.is_tensor", args[0])
+        if f is isinstance and len(args) == 2 and isinstance(args[1], Known):
+            asked = args[1].value if isinstance(args[1].value, tuple) else (args[1].value,)
+            if not set(asked) <= set(_graph.KINDS.values()):
+                self.fail(e, f"isinstance asks for {', '.join(_graph.KINDS)} in the subset")
+            return self.emit("code.isinstance_", args[0], [k.__name__ for k in asked])
+        if isinstance(owner, Known) and isinstance(owner.value, (str, list, tuple, dict)):
+            return self.emit(f"method.{f.__name__}", owner, *args, **kwargs)
         special = getattr(f, "_jit_special", None)
         if special is not None:
             return special(*args)

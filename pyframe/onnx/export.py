@@ -320,7 +320,7 @@ def export(
     operator_export_type: Any = None, do_constant_folding: bool = True,
     keep_initializers_as_inputs: bool = False, custom_opsets: Any = None, dynamo: bool = True,
     report: bool = False, optimize: bool = True, verify: bool = False, fallback: bool = False,
-    export_modules_as_functions: Any = False, autograd_inlining: bool = True, **others: Any,
+    export_modules_as_functions: Any = False, autograd_inlining: bool = True,
 ) -> ONNXProgram:  # fmt: skip
     """Write a model's graph to the file `f` as ONNX; returns it as an ONNXProgram.
 
@@ -483,23 +483,30 @@ def write(onnx: Any, proto: Any, f: Any, external: bool | None) -> None:
     if hasattr(f, "write"):
         raise ValueError("onnx.export: weights that lie beside the file need a path, got a file")
     beside = os.fspath(f) + ".data"
-    kept = onnx.ModelProto()
-    kept.CopyFrom(proto)
+    graph = onnx.GraphProto(name=proto.graph.name)
+    for field in ("node", "input", "output"):
+        getattr(graph, field).extend(getattr(proto.graph, field))
     at = 0
     with replacing(beside) as file:
-        for tensor in kept.graph.initializer:
-            if len(tensor.raw_data) < 1024:
+        for tensor in held:
+            one = graph.initializer.add(
+                name=tensor.name, data_type=tensor.data_type, dims=tensor.dims
+            )
+            size = len(tensor.raw_data)
+            if size < 1024:
+                one.raw_data = tensor.raw_data
                 continue
             space = -at % 4096
             file.write(b"\0" * space)
-            at += space
             file.write(tensor.raw_data)
-            size = len(tensor.raw_data)
-            tensor.ClearField("raw_data")
-            tensor.data_location = onnx.TensorProto.EXTERNAL
-            for key, value in (("location", os.path.basename(beside)), ("offset", at),
-                               ("length", size)):  # fmt: skip
-                tensor.external_data.add(key=key, value=str(value))
-            at += size
+            one.data_location = onnx.TensorProto.EXTERNAL
+            where = {"location": os.path.basename(beside), "offset": at + space, "length": size}
+            for key, value in where.items():
+                one.external_data.add(key=key, value=str(value))
+            at += space + size
+    kept = onnx.ModelProto(
+        graph=graph, ir_version=proto.ir_version, opset_import=proto.opset_import,
+        producer_name=proto.producer_name,
+    )  # fmt: skip
     with replacing(f) as file:
         file.write(kept.SerializeToString())

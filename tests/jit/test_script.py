@@ -64,15 +64,17 @@ def loops(x: Any, n: int = 3) -> Any:
     return rows, found, y, f"{n} of {total.dim()}", min(n, 2) ** 2 // 3
 
 
-def inner(x: Any) -> Any:
-    def act(y: Any) -> Any:
-        return F.gelu(y)
+def kinds(x: Any, n: int = 3) -> Any:
+    found = pf.jit.annotate(list[int], [])
+    for v in (x, n, [n], "text", None):
+        if isinstance(v, (int, list)):
+            found.append(len("a-b".split("-")))
+        elif isinstance(v, pf.Tensor):
+            found.append((1, 2, 3)[1])
+    return [x + float("inf")], found, "-".join(["a", "b"]), x.shape[0] in (3, n), max(found)
 
-    assert x.ndim > 1, "of more dims"
-    return act(x)
 
-
-@pytest.mark.parametrize("fn", [branches, loops])
+@pytest.mark.parametrize("fn", [branches, loops, kinds])
 def test_functions(fn: Any) -> None:
     scripted = pf.jit.script(fn)
     assert scripted.__doc__ == fn.__doc__

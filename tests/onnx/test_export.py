@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -225,8 +226,8 @@ def test_training_mode_is_left_alone() -> None:
     assert kinds(proto) == {"BatchNormalization", "Identity"}
 
 
-def test_files(tmp_path: Path) -> None:
-    net, x = nn.Linear(64, 32), pf.randn(2, 64)
+def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    net, x = nn.Linear(64, 32), pf.randn(64)
     path = str(tmp_path / "net.onnx")
     pf.onnx.export(net, x, path, input_names=["in0"], output_names=["scores"])
     assert onnx.load(path).graph.output[0].name == "scores"
@@ -238,6 +239,11 @@ def test_files(tmp_path: Path) -> None:
     assert Path(f"{path}.data").stat().st_size == 4 * 64 * 32
     onnx.checker.check_model(path, full_check=True)
     assert (run(path, (x,))[0] == whole[0]).all()
+    large = str(tmp_path / "large.onnx")
+    monkeypatch.setattr(sys.modules["pyframe.onnx.export"], "LARGEST", 4 * 64 * 32)
+    pf.onnx.export(nn.Sequential(net, nn.Linear(32, 64)), x, large, input_names=["in0"])
+    assert Path(f"{large}.data").exists()
+    assert run(large, (x,))[0].shape == (64,)
 
 
 def test_what_there_is_no_row_for_is_named() -> None:
