@@ -485,7 +485,7 @@ class Step:
             found = self.host(*args)
         if found is NotImplemented:
             return found
-        return [np.asarray(a) for a in (found if isinstance(found, tuple | list) else (found,))]
+        return [values.boxed(a) for a in (found if isinstance(found, tuple | list) else (found,))]
 
     def call(self, run: Run, env: list[Any]) -> Any:
         """The values of the outputs."""

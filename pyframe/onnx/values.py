@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import pyframe as pf
+from pyframe.core.sizes import changes
 from pyframe.tensor import Tensor
 
 Host: TypeAlias = np.ndarray  # a parameter of an operator that is read on the host
@@ -94,7 +95,17 @@ def sizes(shape: Iterable[Any]) -> np.ndarray:
     shape = list(shape)
     known = all(type(n) is int for n in shape)
     made = np.empty(len(shape), np.int64 if known else object)
-    made[:] = shape
+    for i, n in enumerate(shape):  # one by one: NumPy would ask symbols for their numbers
+        made[i] = n
+    return made
+
+
+def boxed(value: Any) -> np.ndarray:
+    """What a NumPy function gave as an array; of arrays of symbols it may be a symbol itself."""
+    if isinstance(value, np.ndarray | np.generic | int | float) and not changes(value):
+        return np.asarray(value)
+    made = np.empty((), object)
+    made[()] = value
     return made
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.onnx import values
 from pyframe.onnx.operators.elementwise import cast_array, identity
 from pyframe.onnx.operators.movement import bounds, shape, size, target
 from pyframe.onnx.table import host
@@ -32,7 +33,7 @@ def _elementwise(name: str, function: Any) -> None:
     def computed(*xs: Host) -> Any:
         if any(x.dtype.kind in "UV" for x in xs) and name != "Equal":
             return NotImplemented
-        found = np.asarray(function(*xs))
+        found = values.boxed(function(*xs))
         if found.dtype == object:
             return found.astype(bool) if name in _COMPARED else found
         return found if name in _COMPARED else found.astype(xs[0].dtype)
@@ -165,7 +166,7 @@ def _reduction(name: str, function: Any) -> None:
         dims = tuple(ints(axes)) if axes is not None else ()
         if (not dims and noop_with_empty_axes) or x.dtype.kind not in "iuO" or not x.size:
             return NotImplemented
-        found = np.asarray(function(x, axis=dims or None, keepdims=bool(keepdims)))
+        found = values.boxed(function(x, axis=dims or None, keepdims=bool(keepdims)))
         return found if x.dtype == object else found.astype(x.dtype)
 
 
