@@ -1,0 +1,100 @@
+"""Operators of onnxruntime's own give what they give there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.onnx import values
+
+helper = pytest.importorskip("onnx.helper", reason="the package onnx is not installed")
+runtime = pytest.importorskip("onnxruntime")
+
+rng = np.random.default_rng(3)
+
+
+def f(*shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def packed(*shape: int) -> np.ndarray:
+    return rng.integers(0, 256, shape).astype(np.uint8)
+
+
+ANGLES = np.arange(16)[:, None] / 100 ** (np.arange(4) / 4)
+COS, SIN = np.cos(ANGLES).astype(np.float32), np.sin(ANGLES).astype(np.float32)
+WIDE_COS, WIDE_SIN = (np.concatenate([v, v / 2], 1) for v in (COS, SIN))
+FIRST, NEXT = np.array([4], np.int32), np.array([5], np.int32)  # lengths of keys, less one
+GROUPED = {"num_heads": 4, "kv_num_heads": 2}
+
+# operator, inputs, attributes, how many outputs
+CASES: list[tuple[str, list[Any], dict[str, Any], int]] = [
+    ("MatMulNBits", [f(3, 64), packed(8, 2, 16), f(16)], {"K": 64, "N": 8, "block_size": 32}, 1),
+    (
+        "MatMulNBits", [f(2, 3, 48), packed(8, 3, 8), f(24), packed(16)],
+        {"K": 48, "N": 8, "block_size": 16}, 1,
+    ),
+    (
+        "MatMulNBits", [f(3, 32), packed(8, 2, 16), f(16)],
+        {"K": 32, "N": 8, "block_size": 16, "bits": 8}, 1,
+    ),
+    ("FusedMatMul", [f(2, 4, 3), f(2, 5, 4)], {"transA": 1, "transB": 1, "alpha": 0.5}, 1),
+    ("Gelu", [f(3, 4)], {}, 1),
+    ("BiasGelu", [f(3, 4), f(4)], {}, 1),
+    ("FastGelu", [f(3, 4), f(4)], {}, 1),
+    ("QuickGelu", [f(3, 4)], {"alpha": 1.5}, 1),
+    ("SkipSimplifiedLayerNormalization", [f(2, 3, 8), f(2, 3, 8), f(8)], {"epsilon": 1e-3}, 1),
+    ("SkipLayerNormalization", [f(2, 3, 8), f(2, 3, 8), f(8), f(8), f(8)], {}, 1),
+    ("RotaryEmbedding", [f(2, 3, 16), np.array([2]), COS, SIN], {}, 1),
+    (
+        "RotaryEmbedding", [f(2, 2, 3, 8), np.array([[0, 1, 2], [4, 5, 6]]), COS, SIN],
+        {"interleaved": 1}, 1,
+    ),
+    (
+        "GroupQueryAttention",
+        [f(1, 5, 32), f(1, 5, 16), f(1, 5, 16), None, None, FIRST, np.array(5, np.int32)],
+        GROUPED, 3,
+    ),
+    (
+        "GroupQueryAttention",
+        [f(1, 1, 128), None, None, f(1, 2, 5, 16), f(1, 2, 5, 16), NEXT, np.array(6, np.int32),
+         WIDE_COS, WIDE_SIN],
+        {**GROUPED, "do_rotary": 1}, 3,
+    ),
+    (
+        "GroupQueryAttention",
+        [f(1, 5, 32), f(1, 5, 16), f(1, 5, 16), None, None, FIRST, np.array(5, np.int32)],
+        {**GROUPED, "local_window_size": 2, "scale": 0.3}, 3,
+    ),
+    ("MultiHeadAttention", [f(2, 3, 8), f(2, 5, 8), f(2, 5, 8), f(24)], {"num_heads": 2}, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "inputs", "attributes", "outputs"), CASES)
+def test_contrib(
+    name: str, inputs: list[Any], attributes: dict[str, Any], outputs: int, device: str
+) -> None:
+    names = ["" if v is None else f"i{i}" for i, v in enumerate(inputs)]
+    given = {n: v for n, v in zip(names, inputs, strict=True) if n}
+    made = [f"o{i}" for i in range(outputs)]
+    graph = helper.make_graph(
+        [helper.make_node(name, names, made, domain="com.microsoft", **attributes)], "g",
+        [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+            for n, v in given.items()
+        ],
+        [helper.make_tensor_value_info(n, 1, None) for n in made],
+    )  # fmt: skip
+    sets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=sets, ir_version=10)
+    session = runtime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    want = session.run(None, given)
+    found = pf.onnx.load(model)(*(values.tensor(v, device) for v in given.values()))
+    for one, other in zip(found if outputs > 1 else [found], want, strict=True):
+        assert one.device.type == device
+        np.testing.assert_allclose(one.cpu().numpy(), other, rtol=1e-4, atol=2e-5)
