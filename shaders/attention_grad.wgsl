@@ -1,8 +1,9 @@
 // The gradients of attention.wgsl from what it gave, without the scores in memory: p = exp(s - lse),
-// ds = p (g . v - delta), delta being sum over e of g y minus the gradient of lse. With KEYS false x
-// is q, u is g, and they walk z, k, and w, v: the gradient of q, sum over j of ds k, times scale.
-// With KEYS true x is k, u is v, they walk z, q, and w, g: the gradient of k, sum over i of ds q
-// times scale, then that of v, sum over i of p g. Queries are scaled as they are loaded.
+// ds = p (g . v - delta), delta being sum over e of g y minus the gradient of lse. The first
+// workgroups have rows x of q and u of g, and walk z, k, and w, v: the gradient of q, sum over j of
+// ds k, times scale. The others, `keys`, have rows x of k and u of v, and walk z, q, and w, g: the
+// gradient of k, sum over i of ds q times scale, and that of v, sum over i of p g. Queries are
+// scaled as they are loaded. With JOINT results lie as (BATCH, T, 3, H, D), else one after another.
 //
 // L threads side by side have two rows of x and u, each of them 16 numbers: vectors L apart.
 const BATCH = 1;
@@ -15,7 +16,7 @@ const E = 64;
 const L = 4;
 const PAIRS = 16;
 const EACH = 8;
-const KEYS = false;
+const JOINT = false;
 const CAUSAL = false;
 const MASKED = false;
 const DROPS = false;
@@ -29,27 +30,32 @@ var<workgroup> zs: array<Vec, EACH * 4 * L>;
 var<workgroup> ws: array<Vec, EACH * 4 * L>;
 var<workgroup> part: array<Vec, EACH * THREADS>;
 
-fn z_at(b: i32, h: i32, n: i32, d: i32, end: i32) -> Acc {
-  if ((d < D) & (n < end)) { return load_z(b, h, n, d) * select(1.0, load_scale(), KEYS); }
-  return Acc(0);
+fn q_at(b: i32, h: i32, i: i32, d: i32) -> Acc { return load_q(b, h, i, d) * load_scale(); }
+fn z_at(keys: bool, b: i32, h: i32, n: i32, d: i32, end: i32) -> Acc {
+  if ((d >= D) | (n >= end)) { return Acc(0); }
+  if (keys) { return q_at(b, h, n, d); }
+  return load_k(b, h, n, d);
 }
-fn w_at(b: i32, h: i32, n: i32, e: i32, end: i32) -> Acc {
-  if ((e < E) & (n < end)) { return load_w(b, h, n, e); }
-  return Acc(0);
+fn w_at(keys: bool, b: i32, h: i32, n: i32, e: i32, end: i32) -> Acc {
+  if ((e >= E) | (n >= end)) { return Acc(0); }
+  if (keys) { return load_g(b, h, n, e); }
+  return load_v(b, h, n, e);
 }
-fn row_x(b: i32, h: i32, i: i32, lane: i32) -> Mat {
+fn row_x(keys: bool, b: i32, h: i32, i: i32, lane: i32) -> Mat {
   var m = Mat();
   for (var n = 0; n < 16; n++) {
     let d = 4 * (n / 4 * L + lane) + n % 4;
-    if (d < D) { m[n / 4][n % 4] = load_x(b, h, i, d) * select(load_scale(), 1.0, KEYS); }
+    if (d >= D) { continue; }
+    if (keys) { m[n / 4][n % 4] = load_k(b, h, i, d); } else { m[n / 4][n % 4] = q_at(b, h, i, d); }
   }
   return m;
 }
-fn row_u(b: i32, h: i32, i: i32, lane: i32) -> Mat {
+fn row_u(keys: bool, b: i32, h: i32, i: i32, lane: i32) -> Mat {
   var m = Mat();
   for (var n = 0; n < 16; n++) {
     let e = 4 * (n / 4 * L + lane) + n % 4;
-    if (e < E) { m[n / 4][n % 4] = load_u(b, h, i, e); }
+    if (e >= E) { continue; }
+    if (keys) { m[n / 4][n % 4] = load_v(b, h, i, e); } else { m[n / 4][n % 4] = load_g(b, h, i, e); }
   }
   return m;
 }
@@ -72,21 +78,28 @@ fn weight(s: Acc, along: Acc, b: i32, h: i32, i: i32, j: i32) -> vec2<Acc> {
   }
   return vec2<Acc>(p * (along * keep - load_delta(b, h, i)), p * keep);
 }
-fn put(begin: i32, row: i32, lane: i32, y: Mat, width: i32) {
+// Row i of the gradient of q, k or v: number `third`, with `heads` of so many rows, from `begin` on.
+fn put(third: i32, begin: i32, heads: i32, rows: i32, b: i32, h: i32, i: i32, lane: i32, y: Mat, width: i32) {
+  if (i >= rows) { return; }
+  var at = begin + ((b * heads + h) * rows + i) * width;
+  if (JOINT) { at = (((b * rows + i) * 3 + third) * heads + h) * width; }
   var m = y;
   for (var n = 0; n < 16; n++) {
     let d = 4 * (n / 4 * L + lane) + n % 4;
-    if (d < width) { store(begin + row * width + d, m[n / 4][n % 4]); }
+    if (d < width) { store(at + d, m[n / 4][n % 4]); }
   }
 }
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) local: u32) {
-  let id = i32(group.x + group.y * groups.x);
-  let rows = select(T, S, KEYS);
-  let others = select(S, T, KEYS);
-  let heads = select(H, H / REP, KEYS);
+  var id = i32(group.x + group.y * groups.x);
+  let before = BATCH * H * ((T + ROWS - 1) / ROWS);
+  let keys = id >= before;
+  id -= select(0, before, keys);
+  let rows = select(T, S, keys);
+  let others = select(S, T, keys);
+  let heads = select(H, H / REP, keys);
   let tiles = (rows + ROWS - 1) / ROWS;
   if (id >= BATCH * heads * tiles) { return; }
   let b = id / (heads * tiles);
@@ -96,27 +109,27 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let lane = t % L;
   let home = t - lane;
   let i = first + t / L * 2;
-  let x0 = row_x(b, h, min(i, rows - 1), lane);
-  let x1 = row_x(b, h, min(i + 1, rows - 1), lane);
-  let u0 = row_u(b, h, min(i, rows - 1), lane);
-  let u1 = row_u(b, h, min(i + 1, rows - 1), lane);
+  let x0 = row_x(keys, b, h, min(i, rows - 1), lane);
+  let x1 = row_x(keys, b, h, min(i + 1, rows - 1), lane);
+  let u0 = row_u(keys, b, h, min(i, rows - 1), lane);
+  let u1 = row_u(keys, b, h, min(i + 1, rows - 1), lane);
   var dx0 = Mat();
   var dx1 = Mat();
   var du0 = Mat();
   var du1 = Mat();
-  let begin = select(0, first / EACH * EACH, CAUSAL & KEYS);
-  let end = select(others, min(others, first + ROWS), CAUSAL & !KEYS);
-  for (var rep = 0; rep < select(1, REP, KEYS); rep++) {
-    let head = select(h / REP, h * REP + rep, KEYS); // of what is walked
+  let begin = select(0, first / EACH * EACH, CAUSAL & keys);
+  let end = select(others, min(others, first + ROWS), CAUSAL & !keys);
+  for (var rep = 0; rep < select(1, REP, keys); rep++) {
+    let head = select(h / REP, h * REP + rep, keys); // of what is walked
     for (var j = begin; j < end; j += EACH) {
       workgroupBarrier();
       for (var n = t; n < EACH * 4 * L; n += THREADS) {
         let d = n % (4 * L) * 4;
         let at = j + n / (4 * L);
-        zs[n] = Vec(z_at(b, head, at, d, others), z_at(b, head, at, d + 1, others),
-                    z_at(b, head, at, d + 2, others), z_at(b, head, at, d + 3, others));
-        ws[n] = Vec(w_at(b, head, at, d, others), w_at(b, head, at, d + 1, others),
-                    w_at(b, head, at, d + 2, others), w_at(b, head, at, d + 3, others));
+        zs[n] = Vec(z_at(keys, b, head, at, d, others), z_at(keys, b, head, at, d + 1, others),
+                    z_at(keys, b, head, at, d + 2, others), z_at(keys, b, head, at, d + 3, others));
+        ws[n] = Vec(w_at(keys, b, head, at, d, others), w_at(keys, b, head, at, d + 1, others),
+                    w_at(keys, b, head, at, d + 2, others), w_at(keys, b, head, at, d + 3, others));
       }
       workgroupBarrier();
       for (var n = 0; n < EACH; n++) {
@@ -133,7 +146,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         let o = j + n;
         var one = vec2<Acc>();
         var two = vec2<Acc>();
-        if (KEYS) {
+        if (keys) {
           one = weight(s.x, s.z, b, head, o, i);
           two = weight(s.y, s.w, b, head, o, i + 1);
         } else {
@@ -149,7 +162,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         let z = Mat(zs[at], zs[at + L], zs[at + 2 * L], zs[at + 3 * L]);
         dx0 += p.x * z;
         dx1 += p.z * z;
-        if (KEYS) {
+        if (keys) {
           let w = Mat(ws[at], ws[at + L], ws[at + 2 * L], ws[at + 3 * L]);
           du0 += p.y * w;
           du1 += p.w * w;
@@ -157,12 +170,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       }
     }
   }
-  dx0 *= select(load_scale(), 1.0, KEYS);
-  dx1 *= select(load_scale(), 1.0, KEYS);
-  let row = (b * heads + h) * rows + i;
-  let second = BATCH * heads * rows * D;
-  if (i < rows) { put(0, row, lane, dx0, D); }
-  if (i + 1 < rows) { put(0, row + 1, lane, dx1, D); }
-  if (KEYS & (i < rows)) { put(second, row, lane, du0, E); }
-  if (KEYS & (i + 1 < rows)) { put(second, row + 1, lane, du1, E); }
+  if (keys) {
+    let begin_k = BATCH * H * T * D;
+    let begin_v = begin_k + BATCH * heads * S * D;
+    put(1, begin_k, heads, S, b, h, i, lane, dx0, D);
+    put(1, begin_k, heads, S, b, h, i + 1, lane, dx1, D);
+    put(2, begin_v, heads, S, b, h, i, lane, du0, E);
+    put(2, begin_v, heads, S, b, h, i + 1, lane, du1, E);
+  } else {
+    put(0, 0, H, T, b, h, i, lane, dx0 * load_scale(), D);
+    put(0, 0, H, T, b, h, i + 1, lane, dx1 * load_scale(), D);
+  }
 }

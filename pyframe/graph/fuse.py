@@ -97,14 +97,14 @@ def row_sums(order: Sequence[Node]) -> dict[int, Node]:
         if n.data is not None or op is None or n.dtype is not float32 or is_symbolic(n.shape):
             continue
         if op.kernel == "product":
-            (batch, m, k), base, at = n.inputs[0].shape, *_shown(n.inputs[0])
+            (batch, m, k), base, at = n.inputs[0].shape, *shown(n.inputs[0])
             if batch == 1 and min(n.shape[1:]) > TILE and m * k > LARGE and _is_turned(at, m, k):
                 products[id(base)] = n
         elif op.name == "sum" and n.attrs[0] == tuple(range(len(n.inputs[0].shape) - 1)):
             sums.append(n)
     out: dict[int, Node] = {}
     for n in sums:
-        x, (base, at) = n.inputs[0], _shown(n.inputs[0])
+        x, (base, at) = n.inputs[0], shown(n.inputs[0])
         product = products.get(id(base))
         if product is not None and product.inputs[0].dtype is x.dtype and views.is_contiguous(at):
             _, m, k = product.inputs[0].shape
@@ -113,7 +113,7 @@ def row_sums(order: Sequence[Node]) -> dict[int, Node]:
     return out
 
 
-def _shown(n: Node) -> tuple[Node, views.IndexMap]:
+def shown(n: Node) -> tuple[Node, views.IndexMap]:
     """What movement shows as `n`, and where it lies there."""
     chain: Chain = None
     while n.data is None and n.op is not None and n.op.kind == MOVEMENT:

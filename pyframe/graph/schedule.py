@@ -26,6 +26,7 @@ from pyframe.graph.fuse import (
     Order,
     row_sums,
     same_positions,
+    shown,
     structure as structure,
 )
 from pyframe.graph.program import (
@@ -324,7 +325,7 @@ def schedule(
     if not limits.calls:
         order = _split_reductions(order, roots, limits)
     if not limits.host:
-        order = _once(order, roots)
+        order = _put_together(_once(order, roots), roots)
     nodes = Order(order, roots)
     given = [nodes.number[id(n)] for n in inputs]
     wanted = [nodes.number[id(n)] for n in outputs]
@@ -477,6 +478,46 @@ _KINDS = (INPUT, OUTPUT, TEMP)
 def _nbytes(n: Node, host: bool) -> int:
     size = n.dtype.numpy.itemsize if host else n.dtype.device_itemsize
     return greatest(-(-math.prod(n.shape) * size // 4) * 4, max(size, 4))
+
+
+def _put_together(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
+    """What adds parts of a value, each in its place, up to all of it shows that value, so that it
+    is computed nowhere: so are the gradients of parts that one op has made."""
+    asked = {id(n) for n in roots}
+    parts: dict[int, tuple[Node, views.View]] = {}  # what is part of a value, and 0 elsewhere
+    changed = False
+    for n in order:
+        if n.data is not None or n.op is None or is_symbolic(n.shape):
+            continue
+        if n.op.name == "pad" and n.attrs[1] == 0:
+            base, at = shown(n)
+            if len(at) == 1 and at[0].mask is not None:
+                parts[id(n)] = base, at[0]
+        elif n.op.name == "add" and all(id(i) in parts for i in n.inputs):
+            (base, a), (other, b) = [parts[id(i)] for i in n.inputs]
+            mask = _joined(a, b) if base is other else None
+            if mask is None:
+                continue
+            parts[id(n)] = base, a._replace(mask=mask)
+            whole = a._replace(mask=None)
+            full = mask == tuple([(0, m) for m in n.shape])
+            if full and id(n) not in asked and views.is_contiguous((whole,)):
+                n.op, n.attrs, n.inputs, changed = REGISTRY["reshape"], (n.shape,), (base,), True
+    return toposort(roots) if changed else order
+
+
+def _joined(a: views.View, b: views.View) -> Any:
+    """The mask of two views that are one view but for their masks, which lie side by side."""
+    if a._replace(mask=None) != b._replace(mask=None):
+        return None
+    assert a.mask is not None
+    assert b.mask is not None
+    apart = [d for d, (x, y) in enumerate(zip(a.mask, b.mask, strict=True)) if x != y]
+    if len(apart) != 1:
+        return None
+    (lo, end), (start, hi) = sorted((a.mask[apart[0]], b.mask[apart[0]]))
+    whole = (*a.mask[: apart[0]], (lo, hi), *a.mask[apart[0] + 1 :])
+    return whole if end == start else None
 
 
 def _once(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:

@@ -31,6 +31,9 @@ class Recorder:
     def flush(self) -> None:
         self.pending.clear()
 
+    def replaces(self, storage: Any, old: Node) -> None:
+        """Nothing is written over: it computes nothing."""
+
     def check(self, bad: Tensor, message: str, error: type[Exception], values: Any = None) -> None:
         """Of the checks: no index is bad."""
 

@@ -19,7 +19,7 @@ from pyframe.nn import functional as F
 from pyframe.ops.linalg import matmul as mm
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.reduce import reductions as rd
-from pyframe.ops.shape import movement as mv
+from pyframe.ops.shape import join, movement as mv
 
 
 def near(got: Any, want: Any, tol: float = 1e-5) -> None:
@@ -228,6 +228,24 @@ def test_a_product_stores_what_follows_in_another_order(lazy: Any) -> None:
     assert bodies(program) == ["matmul"]
     program = fused(lazy, lambda a, b: el.copy((a @ b).t()[:5]), (24, 7), (7, 40))
     assert bodies(program) == ["matmul", "map"]
+
+
+def test_what_is_put_together_as_it_was_is_not_copied(lazy: Any) -> None:
+    """As the gradients of parts are; in another order they are copied, and a gap is of zeros."""
+
+    def parts(m: Any, *places: int) -> Any:
+        some = [m[:, i : i + 8] for i in (0, 8, 16)]
+        return join.cat([some[i] for i in places], 1) * 2
+
+    for places, kernels in (((0, 1, 2), 1), ((1, 0, 2), 2), ((0, 0, 2), 2)):
+        program = fused(lazy, lambda a, b, p=places: parts(a @ b, *p), (6, 7), (7, 24))
+        assert len(program.steps) == kernels, bodies(program)
+
+    def with_a_gap(a: Any, b: Any) -> Any:
+        m = a @ b
+        return mv.pad(m[:, 8:16], ((0, 0), (8, 8))) + mv.pad(m[:, 16:], ((0, 0), (16, 0)))
+
+    fused(lazy, with_a_gap, (6, 7), (7, 24))
 
 
 def test_siblings_of_one_size_share_a_kernel(lazy: Any) -> None:

@@ -153,8 +153,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "sort_runs": ((_ints(3, 8, high=5),), ()),
     "merge_runs": ((KEYS, RUNS), ()),
     "attention": ((*QKV, *GIVEN), (True, True, True)),
-    "attention_grad_q": ((QKV[0], G, *QKV[1:], *STATS, *GIVEN), (True, True, True)),
-    "attention_grad_kv": ((*QKV[1:], QKV[0], G, *STATS, *GIVEN), (True, True, True)),
+    "attention_grad": ((*QKV, G, *STATS, *GIVEN), (True, True, True)),
     "searchsorted": ((np.sort(_ints(3, 8, high=9)), _ints(3, 5, high=9)), ()),
 }
 

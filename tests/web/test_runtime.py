@@ -479,7 +479,7 @@ def test_variants_of_a_product(js: Snippets, monkeypatch: pytest.MonkeyPatch) ->
 def test_texts_of_variants(js: Snippets) -> None:
     """Tint takes those of attention, forward and backward, and of reductions by subgroups."""
     codes: set[str] = set()
-    ops = "attention", "attention_grad_q", "attention_grad_kv"
+    ops = "attention", "attention_grad"
     for name in NAMES:
         refused = frozenset((op, other) for op in ops for other in NAMES if other != name)
         with offline_device(Limits(refused=refused, subgroups=True)) as device:
@@ -493,7 +493,7 @@ def test_texts_of_variants(js: Snippets) -> None:
             step(q)
             limits = device.backend.limits
             codes |= {generate(k, limits).code for p in step.programs for k in p.kernels}
-    assert len(codes) >= 3 * 4
+    assert len(codes) >= 2 * 4
     assert any("subgroup" in code for code in codes)
     found = js(
         f"const codes = {json.dumps(sorted(codes))};"

@@ -14,7 +14,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, results_of, runs_kernel
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
-from pyframe.core.sizes import number, usual
+from pyframe.core.sizes import alike, number, usual
 from pyframe.ops.api.batching_rules import BatchedCall, each
 from pyframe.ops.api.vmap import Batch
 from pyframe.ops.index import masks
@@ -91,41 +91,31 @@ def _by_scores(
     return matmul(weights, v), lse
 
 
-def _score_grads(
+def joint(q: Any, k: Any, v: Any) -> bool:
+    """Whether all are of one shape: then the gradients lie beside each other, (B, T, 3, H, D), as
+    what one projection makes of each token does."""
+    return alike(q, k) and alike(k, v)
+
+
+def _grads_by_scores(
     q: Tensor, k: Tensor, v: Tensor, g: Tensor, lse: Tensor, delta: Tensor, mask: Tensor,
-    seed: Tensor, p: Tensor, causal: bool, masked: bool, drops: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The gradients of the scores, and the weights, of (B, H, ...) operands and scaled queries."""
+    seed: Tensor, p: Tensor, scale: Tensor, causal: bool, masked: bool, drops: bool,
+) -> Any:  # fmt: skip
+    heads, groups, of_one = q.shape[1], k.shape[1], joint(q.shape, k.shape, v.shape)
+    q, k, v, g, mask = _floats(q * scale, _heads(k, heads), _heads(v, heads), g, mask)
     scores = _scores(q, k, mask, causal, masked)
-    weights = _weights(scores, lse)
+    weights = kept = _weights(scores, lse)
     along = matmul(g, mv.transpose(v, -1, -2))
-    kept = weights
     if drops:
         keep = _kept(scores.shape, seed, p)
         along, kept = along * keep, weights * keep
-    return weights * (along - mv.unsqueeze(delta, -1)), kept
-
-
-def _q_by_scores(
-    x: Tensor, u: Tensor, z: Tensor, w: Tensor, lse: Tensor, delta: Tensor, mask: Tensor,
-    seed: Tensor, p: Tensor, scale: Tensor, *flags: bool,
-) -> Tensor:  # fmt: skip
-    heads = x.shape[1]
-    x, u, z, w, mask = _floats(x, u, _heads(z, heads), _heads(w, heads), mask)
-    ds, _ = _score_grads(x * scale, z, w, u, lse, delta, mask, seed, p, *flags)
-    return matmul(ds, z) * scale
-
-
-def _kv_by_scores(
-    x: Tensor, u: Tensor, z: Tensor, w: Tensor, lse: Tensor, delta: Tensor, mask: Tensor,
-    seed: Tensor, p: Tensor, scale: Tensor, *flags: bool,
-) -> Any:  # fmt: skip
-    (b, g, s, _), heads = x.shape, z.shape[1]
-    x, u, z, w, mask = _floats(_heads(x, heads), _heads(u, heads), z, w, mask)
-    z = z * scale
-    weights = _score_grads(z, x, u, w, lse, delta, mask, seed, p, *flags)
-    out = [matmul(mv.transpose(a, -1, -2), c) for a, c in zip(weights, (z, w), strict=True)]
-    return [rd.sum(o.reshape(b, g, heads // g, s, o.shape[3]), 2) for o in out]
+    ds = weights * (along - mv.unsqueeze(delta, -1))
+    out = [matmul(ds, k) * scale]
+    for a, c in ((ds, q), (kept, g)):
+        x = matmul(mv.transpose(a, -1, -2), c)
+        b, _, s, d = x.shape
+        out.append(rd.sum(x.reshape(b, groups, heads // groups, s, d), 2))
+    return [mv.permute(join.stack(out), (1, 3, 0, 2, 4))] if of_one else out
 
 
 # --- the kernels
@@ -166,21 +156,17 @@ def _plan(call: KernelCall) -> tuple[Constants, Grid]:
 
 
 def _grad_plan(call: KernelCall) -> tuple[Constants, Grid]:
-    of_keys = len(call.results) > 1
-    (b, heads, rows, d), (*_, e), (_, others, m, _) = call.operands[:3]
-    if of_keys:
-        h, t, g, s = others, m, heads, rows
-    else:
-        h, t, g, s = heads, rows, others, m
+    (b, h, t, d), (_, g, s, _), (*_, e) = call.operands[:3]
     n, (threads, most) = lanes(d, e), call.variant or (THREADS, 8)
-    pairs = min(max(threads // n, 1), -(-usual(rows, 2 * THREADS) // 2))
+    rows = max(usual(t, 2 * THREADS), usual(s, 2 * THREADS))
+    pairs = min(max(threads // n, 1), -(-rows // 2))
     room = min(call.limits.workgroup_bytes // (16 * n * (8 + pairs)), most)
     constants: Constants = {
         "BATCH": b, "H": h, "REP": h // g, "T": t, "S": s, "D": d, "E": e, "L": n,
-        "PAIRS": pairs, "EACH": next(k for k in (8, 4, 2, 1) if k <= room), "KEYS": of_keys,
-        **_flags(call),
+        "PAIRS": pairs, "EACH": next(k for k in (8, 4, 2, 1) if k <= room),
+        "JOINT": joint(*call.operands[:3]), **_flags(call),
     }  # fmt: skip
-    return constants, in_a_line(b * heads * -(-rows // (2 * pairs)))
+    return constants, in_a_line(b * (h * -(-t // (2 * pairs)) + g * -(-s // (2 * pairs))))
 
 
 def _flags(call: KernelCall) -> Constants:
@@ -192,8 +178,6 @@ def _batched(c: BatchedCall) -> Tensor:
     if c.attrs[-1]:  # random bits are drawn for a place
         return each(c)
     inputs = [*[mv.flatten(x, 0, 1) for x in c.all()[:-3]], *c.xs[-3:]]
-    if c.op.results is None:
-        return apply(c.op, tuple(inputs), c.attrs).reshape(c.size, *c.shape)
     parts = results_of(c.op, tuple(inputs), c.attrs)
     return join.cat([x.reshape(c.size, -1) for x in parts], 1)
 
@@ -207,39 +191,39 @@ def _vector(results: Any) -> Any:
 
 
 def _flops(shapes: Any, out: Any) -> int:
-    """Of each query and key the products, and a softmax or what becomes of it: largest, difference,
-    exp, sum, quotient; or two differences, exp and product."""
-    x, u, *_ = shapes
-    pairs = math.prod(shapes[-4])
-    if len(shapes) == 7:
-        return int(pairs * (2 * (x[-1] + shapes[2][-1]) + 5))
-    return int(pairs * (2 * (x[-1] + u[-1] + math.prod(out) // math.prod(x[:-1])) + 4))
+    """Of each query and key the products, and a softmax or, twice, what becomes of it: largest,
+    difference, exp, sum, quotient; or two differences, exp and product."""
+    d, e, pairs = shapes[0][-1], shapes[2][-1], math.prod(shapes[-4])
+    return int(pairs * (2 * (d + e) + 5 if len(shapes) == 7 else 2 * (4 * d + 3 * e) + 8))
 
 
 GIVEN, FLAGS = "mask seed p scale", "causal masked drops"
 
-grad_q_op = Op(
-    "attention_grad_q", ROUTINE, f"x u z w lse delta {GIVEN}", FLAGS,
-    infer=lambda x, *a: (x.shape, sums_in(x.dtype)),
-    kernel=KernelFile("attention_grad.wgsl", _grad_plan, variants=_variants), fallback=_q_by_scores,
-    batch=_batched, flops=_flops,
-)  # fmt: skip
-grad_kv_op = Op(
-    "attention_grad_kv", ROUTINE, f"x u z w lse delta {GIVEN}", FLAGS,
+
+def _grad_shapes(q: Any, k: Any, v: Any, *given: Any) -> Any:
+    b, h, t, d = q
+    return ((b, t, 3, h, d),) if joint(q, k, v) else (q, k, v)
+
+
+grad_op = Op(
+    "attention_grad", ROUTINE, f"q k v g lse delta {GIVEN}", FLAGS,
     kernel=KernelFile("attention_grad.wgsl", _grad_plan, variants=_variants),
-    fallback=_kv_by_scores,
-    batch=_batched, flops=_flops, **_vector(lambda x, u, *a: (x, u)),
+    fallback=_grads_by_scores,
+    batch=_batched, flops=_flops, **_vector(_grad_shapes),
 )  # fmt: skip
 
 
-def _grads(op: Op, x: Any, u: Any, z: Any, w: Any, g: Any, y: Any, *given: Any) -> Any:
-    """What one of both ops gives; all three gradients ask for the same sums."""
+def _grads(q: Any, k: Any, v: Any, g: Any, y: Any, *given: Any) -> Any:
+    """Those of queries, keys and values."""
     stats = y[1], rd.sum(g[0] * y[0], -1) - g[1]
-    if all(given[5:]) and x.device.backend.limits.storage_buffers < 9:  # one for both
+    if all(given[5:]) and q.device.backend.limits.storage_buffers < 9:  # one for both
         both = join.stack(stats)
         stats = mv.select(both, 0, 0), mv.select(both, 0, 1)
-    call = results_of if op.results else apply
-    return call(op, (x, u, z, w, *stats, *given[:4]), given[4:])
+    out = results_of(grad_op, (q, k, v, g[0], *stats, *given[:4]), given[4:])
+    if len(out) > 1:
+        return out
+    beside = mv.permute(out[0], (2, 0, 3, 1, 4))
+    return [mv.select(beside, 0, i) for i in range(3)]
 
 
 attention_op = Op(
@@ -248,11 +232,11 @@ attention_op = Op(
     batch=_batched, flops=_flops,
     **_vector(lambda q, k, v, *a: ((*q[:3], v[3]), q[:3])),
     q=lambda g, y, q, k, v, mask, seed, p, scale, causal, masked, drops: _grads(
-        grad_q_op, q, g[0], k, v, g, y, mask, seed, p, scale, causal, masked, drops),
+        q, k, v, g, y, mask, seed, p, scale, causal, masked, drops)[0],
     k=lambda g, y, q, k, v, mask, seed, p, scale, causal, masked, drops: _grads(
-        grad_kv_op, k, v, q, g[0], g, y, mask, seed, p, scale, causal, masked, drops)[0],
+        q, k, v, g, y, mask, seed, p, scale, causal, masked, drops)[1],
     v=lambda g, y, q, k, v, mask, seed, p, scale, causal, masked, drops: _grads(
-        grad_kv_op, k, v, q, g[0], g, y, mask, seed, p, scale, causal, masked, drops)[1],
+        q, k, v, g, y, mask, seed, p, scale, causal, masked, drops)[2],
     mask=None, seed=None, p=None, scale=None,
 )  # fmt: skip
 
