@@ -116,6 +116,7 @@ _ELSEWHERE = {
         "amp": """GradScaler autocast clear_autocast_cache get_autocast_dtype
             is_autocast_cache_enabled is_autocast_enabled set_autocast_dtype""",
         "func": "vmap",
+        "nn.quantized": "quantize_",
         "capture.compile": "compile",
         "capture.lengths": "mark_dynamic",
     }.items()

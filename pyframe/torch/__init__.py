@@ -43,14 +43,14 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
 # Modules that programs import at their top and may never use. What a program imports from them says
 # that it is missing when it is called.
 _MISSING = {
-    "torch.ao": "there is no quantization",
+    "torch.ao": "pf.quantize_ packs weights for inference",
     "torch.distributions.constraints": "validate_args=True checks what a distribution is given",
     "torch.distributed": "pf.distributed has collectives, and nn.parallel DistributedDataParallel",
     "torch.fx": "pf.graph.show draws what a function does",
     "torch.hub": "load weights from a file, with torch.load",
     "torch.nn.attention.flex_attention": "use F.scaled_dot_product_attention with a mask",
     "torch.package": "save the state_dict, with torch.save",
-    "torch.quantization": "there is no quantization",
+    "torch.quantization": "pf.quantize_ packs weights for inference",
     "torch.sparse": "tensors are dense",
     "torch.utils.cpp_extension": "kernels are WGSL",
 }

@@ -24,7 +24,7 @@ MODULES = (
     "pyframe.gpu", "pyframe.graph.interpret", "pyframe.hub",
     "pyframe.io.npz", "pyframe.io.pt", "pyframe.io.unpickler", "pyframe.jit",
     "pyframe.masked", "pyframe.multiprocessing",
-    "pyframe.nn.distributed", "pyframe.nn.utils.prune",
+    "pyframe.nn.distributed", "pyframe.nn.quantized", "pyframe.nn.utils.prune",
     "pyframe.nn.utils.stateless", "pyframe.onnx", "pyframe.optim.zero", "pyframe.plot",
     "pyframe.profiler",
     "pyframe.ops.api.vmap", "pyframe.ops.linalg.attention", "pyframe.runtime.offline",

@@ -1,0 +1,194 @@
+"""Weights of 8 or 4 bits: what is held, how far it is off, and that every way of reading it gives
+the same."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from played import Played
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.nn.quantized import BITS, QuantizedLinear, quantize_
+
+MODES = [(mode, group, symmetric) for mode in ("int8", "int4") for group in (32, 64)
+         for symmetric in (True, False)]  # fmt: skip
+# A layer, and what it is called with: a tuple is a shape of random numbers.
+LAYERS: dict[str, tuple[Callable[[], nn.Module], Any]] = {
+    "Linear": (lambda: nn.Linear(96, 10), (2, 96)),
+    "Linear, many rows": (lambda: nn.Linear(96, 10, bias=False), (2, 5, 96)),
+    "Linear, one vector": (lambda: nn.Linear(70, 10), (70,)),
+    "Linear, a width that groups don't divide": (lambda: nn.Linear(37, 5), (3, 37)),
+    "Conv1d": (lambda: nn.Conv1d(4, 6, 3), (2, 4, 9)),
+    "Conv2d": (lambda: nn.Conv2d(6, 8, 3, padding=1, groups=2, bias=False), (2, 6, 7, 5)),
+    "Conv3d": (lambda: nn.Conv3d(2, 3, 2), (1, 2, 4, 3, 5)),
+    "ConvTranspose2d": (lambda: nn.ConvTranspose2d(4, 3, 3, stride=2), (1, 4, 3, 3)),
+    "Embedding": (lambda: nn.Embedding(11, 50), pf.tensor([[0, 10, 3], [3, 7, 1]])),
+    "Embedding, padded": (lambda: nn.Embedding(5, 8, padding_idx=1), pf.tensor(1)),
+}
+
+
+def given(x: Any, device: str) -> pf.Tensor:
+    return x.to(device) if isinstance(x, pf.Tensor) else pf.randn(x, device=device)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name: str, device: str) -> None:
+    """The layer computes what one with the unpacked weight does, eagerly and compiled."""
+    make, x = LAYERS[name]
+    for mode, group, symmetric in MODES if device == "cpu" else MODES[1::5]:
+        layer = make().to(device)
+        plain, inputs = copy.deepcopy(layer), given(x, device)
+        assert quantize_(layer, mode, group, symmetric) is layer
+        assert isinstance(layer, type(plain))
+        with pf.no_grad():
+            plain.weight.copy_(layer.weight)  # type: ignore[arg-type]
+            expected = plain(inputs).cpu().numpy()
+            np.testing.assert_allclose(layer(inputs).cpu().numpy(), expected, 1e-5, 1e-5)
+        compiled = pf.compile(lambda x, layer=layer: layer(x))
+        for _ in range(2):
+            np.testing.assert_allclose(
+                compiled(inputs).detach().cpu().numpy(), expected, 1e-5, 1e-5
+            )
+
+
+@pytest.mark.parametrize(("mode", "group", "symmetric"), MODES)
+def test_each_weight_is_half_a_step_off_at_most(mode: str, group: int, symmetric: bool) -> None:
+    layer = nn.Linear(200, 16, bias=False)
+    with pf.no_grad():
+        layer.weight[0] = 0
+        layer.weight[1] = 0.5
+        layer.weight[2] *= 1e6
+    before = layer.weight.detach().numpy().copy()
+    quantize_(layer, mode, group, symmetric)
+    scale = layer.scale.flatten(1).repeat_interleave(layer.packed.shape[2], 1)[:, :200].numpy()
+    off = np.abs(layer.weight.numpy() - before)
+    assert (off <= scale * 0.5001 + np.abs(before) * 1e-6).all()
+    assert (layer.weight[0] == 0).all()
+    assert layer.offset is None if symmetric else (layer.weight[1] == 0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("mode", "symmetric", "error"),
+    [("int8", True, 0.007), ("int8", False, 0.006), ("int4", True, 0.12), ("int4", False, 0.10)],
+)
+def test_errors_of_a_network(mode: str, symmetric: bool, error: float) -> None:
+    """Of normal weights, in groups of 64; the README has the measured numbers."""
+    layers = [nn.Linear(256, 256, bias=False) for _ in range(2)]
+    for layer in layers:
+        nn.init.normal_(layer.weight, std=1 / 16)
+    net, x = nn.Sequential(layers[0], nn.ReLU(), layers[1]), pf.randn(64, 256)
+    before = net(x).detach()
+    after = quantize_(net, mode, symmetric=symmetric)(x).detach()
+    found = ((after - before).norm() / before.norm()).item()
+    assert error / 3 < found < error * 1.42  # of two layers
+
+
+@pytest.mark.parametrize(("mode", "share"), [("int8", 4), ("int4", 8)])
+def test_memory(mode: str, share: int, device: str) -> None:
+    layer = nn.Linear(1024, 64, bias=False).to(device)
+    floats = layer.weight.numel() * 4
+    quantize_(layer, mode, group=128)
+    assert layer.packed.dtype is pf.int32  # which has four bytes on every device
+    assert layer.packed.numel() * 4 * share == floats
+    assert layer.scale.numel() * 128 * 4 == floats
+    assert [*layer.parameters()] == []
+
+
+def net() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 16, 12), nn.Linear(12, 4)
+    )
+
+
+@pytest.mark.parametrize("suffix", ["pt", "safetensors"])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_files(suffix: str, symmetric: bool, tmp_path: Path) -> None:
+    first, second = (quantize_(net(), "int4", 32, symmetric) for _ in range(2))
+    x = pf.randn(2, 3, 6, 6)
+    assert not first(x).equal(second(x))
+    pf.save(first.state_dict(), tmp_path / f"weights.{suffix}")
+    second.load_state_dict(pf.load(tmp_path / f"weights.{suffix}"))
+    assert first(x).equal(second(x))
+    with pytest.raises(RuntimeError, match=r'Missing key.*"0\.weight"'):
+        net().load_state_dict(first.state_dict())
+    with pytest.raises(RuntimeError, match="size mismatch for 3.packed"):
+        quantize_(net(), "int8", 32, symmetric).load_state_dict(first.state_dict())
+    for again in (copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
+        assert again(x).equal(first(x))
+    assert "QuantizedLinear(in_features=12, out_features=4, bias=True, int4, group=8" in str(first)
+
+
+def test_what_is_quantized() -> None:
+    model = nn.ModuleDict({"table": nn.Embedding(10, 16), "head": nn.Linear(16, 10, bias=False),
+                           "norm": nn.LayerNorm(16), "short": nn.Embedding(4, 8, max_norm=1.0),
+                           "other": nn.Linear(16, 2)})  # fmt: skip
+    model["head"].weight = model["table"].weight
+    quantize_(model, only=lambda name, layer: name != "other")
+    assert model["head"].packed is model["table"].packed, "shared weights stay shared"
+    assert type(model["short"]) is nn.Embedding, "it writes to its table"
+    assert type(model["other"]) is nn.Linear
+    quantize_(model)
+    assert type(model["other"]) is QuantizedLinear
+    with pytest.raises(IndexError):
+        model["table"](pf.tensor([10]))
+    x = pf.randn(2, 16, requires_grad=True)
+    model["other"](x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy()[0], model["other"].weight.sum(0).numpy(), 1e-5, 1e-6)
+    half = quantize_(nn.Linear(16, 4).bfloat16())
+    assert half.scale.dtype is half(pf.ones(1, 16).bfloat16()).dtype is pf.bfloat16
+
+
+def test_an_encoder_still_runs() -> None:
+    encoder = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval()
+    x = pf.randn(2, 5, 32)
+    before = encoder(x)
+    quantize_(encoder, "int8")
+    assert type(encoder.linear1) is QuantizedLinear
+    assert (encoder(x) - before).abs().max() < 0.05
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("device", ["wasm", "gpu"])
+def test_exported(mode: str, device: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """For a page without Python: its file has the packed words, which its kernels read."""
+    if device == "gpu":
+        request.getfixturevalue("gpu")
+    else:
+        pytest.importorskip("wasmtime")
+    model, x = nn.Sequential(nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, 4)), pf.randn(2, 256)
+    quantize_(model, mode, 32)
+    pf.web.export({"ask": model}, {"ask": (x,)}, to=tmp_path, state=[model], element=False)
+    (found,) = Played(tmp_path, device).run("ask", x.numpy())
+    np.testing.assert_allclose(found, model(x).detach().numpy(), 1e-4, 1e-5)
+    floats = (256 * 64 + 64 * 4) * 4
+    held = (tmp_path / "state.safetensors").stat().st_size
+    assert held < floats * (1 / 32 + BITS[mode] / 32) + 2000
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: quantize_(nn.Linear(8, 8), "int2"), "'int8' or 'int4', got 'int2'"),
+        (lambda: quantize_(nn.Linear(8, 8), group=12), "multiple of 8.*got 12"),
+        (lambda: quantize_(nn.ReLU()), "no layer to quantize; it takes Linear, Embedding"),
+        (lambda: quantize_(nn.LSTM(3, 4)), "no layer to quantize"),
+        (lambda: quantize_(infinite()), "the weight of 0 is not finite"),
+    ],
+)
+def test_refused(call: Callable[[], Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        call()
+
+
+def infinite() -> nn.Module:
+    model = nn.Sequential(nn.Linear(8, 8))
+    with pf.no_grad():
+        model[0].weight[0, 0] = float("inf")
+    return model
