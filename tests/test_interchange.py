@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe.tensor.interchange import described
+from pyframe.tensor.dlpack import described
 
 DTYPES = """float32 float64 float16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool
 complex64 complex128""".split()
