@@ -281,14 +281,14 @@ CODE |= {
     "code.value": lambda x: x, "code.format": lambda *parts: "".join(map(str, parts)),
     "code.isinstance_": lambda x, names: isinstance(x, tuple([KINDS[n] for n in names])),
     "code.module_": _module,
-    "code.python_": _python,
+    "code.python_": _python, "code.repr": repr, "code.formatted": format,
 }  # fmt: skip
 _METHODS: dict[type, set[str]] = {
     Tensor: set("size dim numel item tolist is_floating_point is_complex stride is_contiguous "
                 "element_size nelement ndimension backward".split()),
     list: set("append extend pop insert clear copy index count reverse".split()),
     dict: set("keys values items get pop copy update".split()),
-    str: set("format join split upper lower startswith endswith strip".split()),
+    str: set("join split upper lower startswith endswith strip".split()),
     tuple: {"index", "count", "numel"},
 }  # fmt: skip
 ATTRIBUTES = set(

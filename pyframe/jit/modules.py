@@ -52,6 +52,11 @@ class ScriptModule(Module):
         graph = self._graphs.get(method)
         if graph is None:
             raise NotImplementedError(f"{self.original_name} has no graph of {method!r}")
+        tracer = mode.tracer
+        traced = tracer is not None and not tracer.pure and method == "forward"
+        if traced and any(node.blocks for node in graph.nodes):
+            run = lambda: graph.run(args, kwargs, self._state)  # noqa: E731
+            return tracer.script(self, run, args, kwargs)
         return graph.run(args, kwargs, self._state)
 
     def _state(self, name: str) -> Any:
@@ -177,7 +182,7 @@ def as_script(layer: Module) -> ScriptModule:
 _DICTS = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 
 
-def with_constants(out: ScriptModule, graph: Graph, method: str, found: dict[str, Tensor]) -> None:
+def with_constants(out: ScriptModule, graph: Graph, method: str, found: dict[str, Any]) -> None:
     """Give a module a graph, and the tensors of other places that it reads."""
     for name, x in found.items():
         key = name
@@ -185,7 +190,10 @@ def with_constants(out: ScriptModule, graph: Graph, method: str, found: dict[str
             key = f"{key}_"
         if name in graph.state:
             graph.state[key] = graph.state.pop(name)
-            out.register_buffer(key, x.detach(), persistent=False)
+            if isinstance(x, Module):
+                out._modules[key] = x
+            else:
+                out.register_buffer(key, x.detach(), persistent=False)
     out._graphs[method] = graph
 
 

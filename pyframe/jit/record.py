@@ -118,7 +118,7 @@ class Recording(Capture):
         self.modules: list[str] = [""]
         self.paths: dict[int, str] = {}  # of modules, by their ids
         self.known: dict[int, str] = {}  # tensors of the module, by their names there
-        self.constants_of: dict[str, Tensor] = {}
+        self.constants_of: dict[str, Any] = {}  # tensors, and scripted modules
         self.size_names: list[str] = []
 
     # --- names
@@ -278,6 +278,13 @@ class Recording(Capture):
             and (not self.pure and self.by_id.get(id(out)) is not None)
         ):
             return out  # it is what it was
+        if not (leaves(out) or _acts(name)):
+            return out  # what it says is a number that the code goes on with
+        self.results(name, given, named, out)
+        return out
+
+    def results(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
+        """Note a call, whose results have names from now on."""
         specs: dict[Ref, Spec] = {}
 
         def result(x: Any) -> Any:
@@ -288,10 +295,24 @@ class Recording(Capture):
             self.give(x, ref)
             return ref
 
-        tree = mapped(out, result) if isinstance(out, Tensor) or leaves(out) else None
-        if tree is None and not _acts(name):
-            return out  # what it says is a number that the code goes on with
-        self.add(name, given, named, _bare(tree), specs)
+        self.add(name, args, kwargs, _bare(mapped(out, result)), specs)
+
+    def script(self, module: Module, run: Callable[[], Any], args: Any, kwargs: Any) -> Any:
+        """A scripted module with branches is called: a node, in which they stay."""
+        if not self.values:
+            return run()  # whose branches may be on what is no value of a tensor
+        path = self.paths.get(id(module))
+        if path is None:
+            path = f"_script{len(self.constants_of)}"
+            self.constants_of[path], self.paths[id(module)] = module, path
+        ref = self.graph.state.setdefault(path, Ref(f"self.{path}"))
+        given, named = self.plain(args), self.plain(kwargs)
+        mode.tracer = None
+        try:
+            out = run()
+        finally:
+            mode.tracer = self
+        self.results("code.module_", (ref, *given), named, out)
         return out
 
     def _called(self, name: str, run: Any, args: Any, kwargs: Any) -> Any:
@@ -526,7 +547,7 @@ def record(
     dims: dict[Place, str] | None = None, hints: dict[str, int] | None = None,
     ranges: dict[str, tuple[int, int | None]] | None = None,
     keep: Callable[..., bool] = lambda *args: True, pure: bool = False, values: bool = False,
-) -> tuple[Graph, dict[str, Tensor], _Asked]:  # fmt: skip
+) -> tuple[Graph, dict[str, Any], _Asked]:  # fmt: skip
     """The graph of `fn(*args, **kwargs)`, its constants, and what was asked of sizes. `module` has
     the parameters; `dims` names the sizes that may be others, `hints` what they are taken for."""
     kwargs = kwargs or {}

@@ -407,9 +407,12 @@ class Translator:
     def of_joinedstr(self, e: ast.JoinedStr) -> Any:
         parts = []
         for v in e.values:
-            if isinstance(v, ast.FormattedValue) and (v.format_spec or v.conversion != -1):
-                self.fail(e, "a format in an f-string is not in the subset")
-            parts.append(self.expr(v.value if isinstance(v, ast.FormattedValue) else v))
+            part = self.expr(v.value if isinstance(v, ast.FormattedValue) else v)
+            if isinstance(v, ast.FormattedValue) and v.conversion != -1:
+                part = self.emit("code.repr", part)
+            if isinstance(v, ast.FormattedValue) and v.format_spec is not None:
+                part = self.emit("code.formatted", part, self.expr(v.format_spec))
+            parts.append(part)
         return self.emit("code.format", *parts)
 
     def of_binop(self, e: ast.BinOp) -> Any:
@@ -574,7 +577,9 @@ class Translator:
             if name.startswith("code.") and len(plain) == len(args) and f is not print:
                 return Known(f(*plain))
             return self.emit(name, *args, **kwargs)
-        if not inspect.isfunction(f) or str(f.__module__).split(".")[0] in ("pyframe", "builtins"):
+        inner = f"{getattr(f, '__module__', '')}.".startswith("pyframe.")
+        inner = inner and not f.__module__.startswith("pyframe.vision.")  # programs themselves
+        if not inspect.isfunction(f) or inner:
             called = getattr(f, "__qualname__", repr(f))
             self.fail(e, f"{called} is not in the subset: no graph may call it")
         if getattr(f, "_jit_ignored", False):
