@@ -215,6 +215,7 @@ def hooked() -> dict[str, Callable[..., Any]]:
     return found | {name: getattr(Tensor, name) for name in names.split()}
 
 
+@functools.lru_cache(4096)
 def function(name: str) -> Callable[..., Any]:
     """What a node calls; GraphError for a name that there is not."""
     op = REGISTRY.get(name[3:]) if name.startswith("op.") else None
@@ -346,7 +347,6 @@ class Node:
 class Block(NamedTuple):
     """Nodes that run in a branch or a loop, and what they give."""
 
-    inputs: tuple[Ref, ...]
     nodes: list[Node]
     outputs: Any
 
@@ -680,10 +680,7 @@ def _encode_node(node: Node) -> dict[str, Any]:
     if not node.grad:
         out["grad"] = False
     if node.blocks:
-        out["blocks"] = [
-            [list(b.inputs), list(map(_encode_node, b.nodes)), encode(b.outputs)]
-            for b in node.blocks
-        ]
+        out["blocks"] = [[list(map(_encode_node, b.nodes)), encode(b.outputs)] for b in node.blocks]
     return out
 
 
@@ -816,11 +813,10 @@ class _Reader:
             self.fail(f"no more than {DEEPEST} nested blocks", "more")
         blocks = []
         for b in self.the(list, x.get("blocks", []), "blocks"):
-            if type(b) is not list or len(b) != 3:
+            if type(b) is not list or len(b) != 2:
                 self.fail("a block", b)
-            names = tuple(map(self.name, self.the(list, b[0], "names")))
-            nodes = [self.node(n, deep + 1) for n in self.the(list, b[1], "nodes")]
-            blocks.append(Block(names, nodes, self.value(b[2])))
+            nodes = [self.node(n, deep + 1) for n in self.the(list, b[0], "nodes")]
+            blocks.append(Block(nodes, self.value(b[1])))
         args = self.value(self.the(list, x.get("args"), "arguments"))
         kwargs = self.the(dict, x.get("kwargs", {}), "arguments").items()
         counts = {"control.branch": 2, "control.call": 1}

@@ -122,7 +122,7 @@ class Translator:
         outer, self.nodes = self.nodes, []
         try:
             out = self.arg(body())
-            return Block((), self.nodes, out)
+            return Block(self.nodes, out)
         finally:
             self.nodes = outer
 
@@ -312,7 +312,7 @@ class Translator:
 
         test = self.expr(s.test)
         if not (isinstance(test, Known) and test.value):
-            self.control("branch", (test,), None, Block((), [], None), self.block(raises))
+            self.control("branch", (test,), None, Block([], None), self.block(raises))
 
     def do_with(self, s: ast.With) -> None:
         for item in s.items:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import random
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +295,30 @@ def test_what_is_not_in_the_subset(tmp_path: Path, line: str, why: str) -> None:
     with pytest.raises(NotSupportedError, match=rf"code_of_user.py:3: .*{why}") as error:
         pf.jit.script(module.f)
     assert line in str(error.value)
+
+
+def test_damaged_files() -> None:
+    file = io.BytesIO()
+    pf.jit.save(pf.jit.script(Net()), file)
+    with zipfile.ZipFile(file) as archive:
+        text = archive.read("model.json").decode()
+        weights = archive.read("weights.safetensors")
+    rng, refused = random.Random(1), 0
+    for _ in range(300):
+        at, of, n = rng.randrange(len(text)), rng.randrange(len(text)), rng.randrange(60)
+        junk = "".join(rng.choice('0123456789[]{}",:.truefalsnx-') for _ in range(n % 6))
+        changed = rng.choice((
+            text[:at] + junk + text[at + n :], text[:at] + text[of : of + n] + text[at:],
+        ))  # fmt: skip
+        damaged = io.BytesIO()
+        with zipfile.ZipFile(damaged, "w") as archive:
+            archive.writestr("model.json", changed)
+            archive.writestr("weights.safetensors", weights)
+        try:
+            pf.jit.load(damaged)
+        except GraphError:
+            refused += 1
+    assert refused > 200
 
 
 def test_hostile_files() -> None:
