@@ -80,6 +80,7 @@ class _Writer:
         self.node: Node = None  # type: ignore[assignment]  # that is being written
         self.results = 1
         self.where = ""
+        self.cast: dict[int, Any] = {}  # dtypes by ONNX's numbers
 
     # --- what rows ask
 
@@ -96,7 +97,9 @@ class _Writer:
         name = {"float32": "FLOAT", "float64": "DOUBLE"}.get(d.name, d.name.upper())
         if not hasattr(kinds, name):
             raise self.no(f"ONNX has no {d.name} here")
-        return int(getattr(kinds, name))
+        number = int(getattr(kinds, name))
+        self.cast[number] = d
+        return number
 
     def no(self, why: str) -> OnnxExporterError:
         """The error for what this can't write."""
@@ -124,8 +127,10 @@ class _Writer:
         attrs = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items()}
         self.nodes.append(self.onnx.helper.make_node(kind, given, outs, name=name, **attrs))
         first = next((x for x in given if x in self.dtypes), None)
-        for out in outs:
-            self.dtypes[out] = self.dtypes.get(first or "")
+        of = self.dtypes.get(first or "")
+        if kind == "Cast":
+            of = self.cast[attrs["to"]]
+        self.dtypes.update(dict.fromkeys(outs, of))
         if kind == "Transpose" and given[0] in self.shapes:
             self.shapes[outs[0]] = tuple([self.shapes[given[0]][d] for d in attrs["perm"]])
         return outs[0] if outputs == 1 else tuple(outs)
@@ -271,8 +276,10 @@ class _Writer:
             self.shapes[name], self.dtypes[name] = spec.shape, spec.dtype
 
     def needs_cast(self, name: str, d: Any) -> bool:
-        """Whether a result is of another dtype than the model's: ONNX's indices are int64."""
+        """Whether a result is of another dtype than the model's: indices and ordered bools."""
         kind = self.nodes[-1].op_type
+        if kind in ("Max", "Min"):
+            return d is dt.bool_
         return kind in ("ArgMax", "ArgMin") and d.name != "int64"
 
 

@@ -252,6 +252,8 @@ def _attention(w: Any, a: Any) -> Any:
     n = len(w.shape(q))
     if w.opset >= 23 and n == 4:
         more = {} if scale is None else {"scale": float(scale)}
+        if mask is not None and w.shape(mask)[-2] == 1:  # onnxruntime wants each query's
+            mask = w.op("Expand", mask, w.sizes([1, 1, w.shape(q)[2], 1]))
         return w.op("Attention", q, k, v, mask, is_causal=int(a["is_causal"]), **more)
     if a["enable_gqa"]:
         k, v = (w.repeated(x, w.shape(q)[1] // w.shape(x)[1]) for x in (k, v))
@@ -413,11 +415,15 @@ for _name, _kind in {
 }.items():  # fmt: skip
     op(_name)(lambda w, x, kind=_kind: w.op(kind, x))
 for _name, _kind in {
-    "div": "Div", "sub": "Sub", "pow": "Pow", "eq": "Equal", "gt": "Greater", "lt": "Less",
-    "ge": "GreaterOrEqual", "le": "LessOrEqual", "logical_and": "And", "logical_or": "Or",
-    "maximum": "Max", "minimum": "Min", "clamp_min": "Max", "clamp_max": "Min",
+    "div": "Div", "sub": "Sub", "pow": "Pow", "eq": "Equal", "logical_and": "And",
+    "logical_or": "Or", "clamp_min": "Max", "clamp_max": "Min",
 }.items():  # fmt: skip
     op(_name)(lambda w, a, b, kind=_kind: w.op(kind, a, b))
+for _name, _kind in {
+    "gt": "Greater", "lt": "Less", "ge": "GreaterOrEqual", "le": "LessOrEqual", "maximum": "Max",
+    "minimum": "Min",
+}.items():  # fmt: skip
+    op(_name)(lambda w, a, b, kind=_kind: w.op(kind, *[_countable(w, x) for x in (a, b)]))
 for _name, _kind, _of_bool in (
     ("add", "Add", "Or"), ("mul", "Mul", "And"), ("bitwise_and", "BitwiseAnd", "And"),
     ("bitwise_or", "BitwiseOr", "Or"), ("bitwise_xor", "BitwiseXor", "Xor"),
@@ -428,6 +434,11 @@ for _name, _kind, _of_bool in (
 def _like(w: Any, x: Any, value: float) -> Any:
     """A number of the dtype of `x`."""
     return w.const(np.array(value, w.dtype(x).numpy))
+
+
+def _countable(w: Any, x: Any) -> Any:
+    """Bools as ints, which ONNX can order."""
+    return w.op("Cast", x, to=w.kind(dt.int32)) if w.dtype(x) is dt.bool_ else x
 
 
 def _not_zero(w: Any, x: Any) -> Any:

@@ -117,6 +117,35 @@ def test_transformers(opset: int) -> None:
         assert (kind in kinds(proto)) == (opset >= since)
 
 
+class Masked(nn.Module):
+    """A transformer with a mask of what is padded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(10, 16)
+        self.net = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 1)
+
+    def forward(self, i: Any) -> Any:
+        return self.net(self.table(i), src_key_padding_mask=i == 0).mean(1)
+
+
+@pytest.mark.parametrize("opset", [17, 23])
+def test_masks_of_padding(opset: int) -> None:
+    i, j = pf.randint(0, 10, (2, 5)), pf.randint(0, 10, (3, 8))
+    i[:, 0] = j[:, 0] = 1
+    axes = {0: "batch", 1: "length"}
+    exported(Masked().eval(), (i,), (j,), axes=axes, opset_version=opset)
+
+
+def test_images_of_any_size() -> None:
+    net = nn.Sequential(
+        nn.Conv2d(3, 4, 3, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 5, 1),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(5, 2),
+    ).eval()  # fmt: skip
+    axes = {0: "batch", 2: "height", 3: "width"}
+    exported(net, (pf.randn(1, 3, 32, 32),), (pf.randn(2, 3, 24, 40),), axes=axes)
+
+
 def test_gpt_and_vae() -> None:
     x, y = pf.randint(0, 60, (2, 8)), pf.randint(0, 60, (3, 12))
     proto = exported(example("gpt"), (x,), (y,), axes={0: "batch", 1: "length"})
@@ -146,6 +175,7 @@ FUNCTIONS = {
     "sums": lambda x: (
         x.sum(), x.mean(1), x.amax(2), x.max(1)[0], x.argmax(1), x.argmin(), x.var(1), x.std(),
         x.norm(dim=1), x.prod(2), (x > 0).any(1), (x > 0).all(), x.cumsum(1),
+        (x > 0) >= (x > 1), pf.maximum(x > 0, x < 1),
     ),
     "joins": lambda x: (
         pf.cat([x, x * 2], 1), pf.stack([x, x], 0), *x.chunk(2, 1), pf.zeros(x.shape[0], 2) + 1,
