@@ -177,6 +177,23 @@ def test_modules() -> None:
     assert "branch gt_" in scripted.code
 
 
+def test_a_scripted_net_trains_in_a_compiled_step() -> None:
+    net = pf.jit.script(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1)))
+    optimizer = pf.optim.Adam(net.parameters(), 3e-2)
+
+    @pf.compile
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (net(x) - y).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = pf.randn(32, 3)
+    losses = [float(step(x, x.sum(1, keepdim=True))) for _ in range(60)]
+    assert losses[-1] < losses[0] / 5
+
+
 def test_a_frozen_script() -> None:
     net = Block(True).eval()
     frozen = saved(pf.jit.freeze(pf.jit.script(net)))

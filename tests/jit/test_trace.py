@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import random
+import threading
 import warnings
 import zipfile
 from typing import Any
@@ -165,6 +166,23 @@ def test_nothing_is_left_behind() -> None:
     assert not pf.jit.is_tracing()
 
 
+def test_other_threads_are_not_recorded() -> None:
+    found: list[Any] = []
+
+    def work(at: int) -> None:
+        for _ in range(10):
+            traced = pf.jit.trace(lambda x: (x + at) * 2, pf.ones(2))
+            found.append((len(traced.graph.nodes()), traced(pf.zeros(2)).tolist() == [2 * at] * 2))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+    for t in threads:
+        t.start()
+    while any(t.is_alive() for t in threads):
+        assert (pf.ones(2) + 1).tolist() == [2.0, 2.0]
+    assert found == [(2, True)] * 30
+    assert pf.Tensor.__add__.__module__ == "pyframe.ops.math.operators"
+
+
 def test_functions_constants_and_ties() -> None:
     table = pf.arange(5.0)
 
@@ -262,6 +280,10 @@ def test_exports_and_their_sizes() -> None:
             run(x)
     assert "%x : float32[b, h, 2] [num_users=1] = placeholder[target=x]" in str(ep.graph)
     assert ep.graph_signature.user_inputs == ("x", "y")
+    assert ep.graph_signature.user_outputs == (ep.graph.outputs,)
+    of_net = export(nn.BatchNorm1d(2).eval(), (pf.ones(3, 2),)).graph_module.graph_signature
+    assert of_net.inputs_to_parameters == {"weight": "weight", "bias": "bias"}
+    assert set(of_net.inputs_to_buffers.values()) == {"running_mean", "running_var"}
     assert ep.range_constraints == {"b": (0, None), "h": (3, 64)}
 
 
