@@ -129,11 +129,6 @@ def hard_sigmoid(x: Tensor, *, alpha: float, beta: float) -> Tensor:
     return pf.clamp(alpha * x + beta, 0, 1)
 
 
-@op("ThresholdedRelu")
-def thresholded_relu(x: Tensor, *, alpha: float) -> Tensor:
-    return pf.where(x > alpha, x, 0)
-
-
 @op("Swish")
 def swish(x: Tensor, *, alpha: float) -> Tensor:
     return x * pf.sigmoid(alpha * x)

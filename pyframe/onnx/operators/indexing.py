@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 import pyframe as pf
 from pyframe.nn import functional as F
+from pyframe.onnx import values
 from pyframe.onnx.table import op
 from pyframe.onnx.values import Host, ints, whole
 from pyframe.tensor import Tensor
@@ -21,10 +24,17 @@ def wrapped(index: Tensor, n: Any) -> Tensor:
 
 
 @op("Gather")
-def gather(x: Tensor, index: Tensor, *, axis: int) -> Tensor:
+def gather(x: Tensor, index: Any, *, axis: int) -> Tensor:
     axis = axis % x.ndim
-    flat = wrapped(index, x.shape[axis]).reshape(-1)
-    found = x.index_select(axis, flat)
+    if isinstance(index, Tensor):
+        index = wrapped(index, x.shape[axis])
+    elif index.ndim == 0:
+        return x.select(axis, index.item())
+    else:
+        below = index < 0
+        index = np.where(below, index + x.shape[axis], index) if below.any() else index
+        index = values.tensor(index, x.device)
+    found = x.index_select(axis, index.reshape(-1))
     return found.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
 

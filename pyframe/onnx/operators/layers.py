@@ -96,13 +96,6 @@ def rms_normalization(
     return F.rms_norm(x, shape, None, epsilon) * scale
 
 
-@op("MeanVarianceNormalization")
-def mean_variance_normalization(x: Tensor, *, axes: list[int]) -> Tensor:
-    dims = [a for a in axes if a < x.ndim]
-    middle = x - x.mean(dims, keepdim=True)
-    return middle / (pf.sqrt((middle * middle).mean(dims, keepdim=True)) + 1e-9)
-
-
 @op("LRN")
 def lrn(x: Tensor, *, alpha: float, beta: float, bias: float, size: int) -> Tensor:
     squares = (x * x).movedim(1, -1)
@@ -127,8 +120,3 @@ def softmax_cross_entropy(
     logs = F.log_softmax(x, 1)
     found = F.nll_loss(logs, target.long(), weight, ignore_index=ignore_index, reduction=reduction)
     return (found, logs)[:outputs]
-
-
-@op("AffineGrid")
-def affine_grid(theta: Tensor, size: Any, *, align_corners: int) -> Tensor:
-    return F.affine_grid(theta, values.ints(values.array(size)), bool(align_corners))

@@ -144,10 +144,18 @@ def padded(x: Tensor, before: Any, after: Any, mode: str = "constant", value: An
         if x.dtype is pf.bool:
             return F.pad(x.to(pf.uint8), sizes, value=value).bool()
         return F.pad(x, sizes, value=value)
-    numpy_mode = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}[mode]
+    torchs = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
+    used = [i for i, pair in enumerate(zip(before, after, strict=True)) if any(pair)]
+    few = len(before) - used[0]  # of the last dims
+    reach = [max(before[i], after[i]) < x.shape[k + i] for i in used]
+    if few <= 3 and all(reach):  # views: no index is read
+        sizes = [n for i in range(few) for n in (before[-1 - i], after[-1 - i])]
+        spread = x.reshape(1, -1, *x.shape[x.ndim - few :])
+        sums = [n + a + b for n, a, b in zip(x.shape[k:], before, after, strict=True)]
+        return F.pad(spread, sizes, torchs).reshape([*x.shape[:k], *sums])
     for i, (a, b) in enumerate(zip(before, after, strict=True)):
         if a or b:
-            places = np.pad(np.arange(x.shape[k + i]), (a, b), mode=numpy_mode)
+            places = np.pad(np.arange(x.shape[k + i]), (a, b), mode=mode)
             x = x.index_select(k + i, values.tensor(places, x.device))
     return x
 
@@ -226,16 +234,6 @@ def range_(start: Host, limit: Host, delta: Host, *, run: Run) -> Tensor:
     if dtype is None or dtype.is_floating_point:
         return (a + pf.arange(int(n), device=run.device) * step).to(dtype or pf.float32)
     return pf.arange(a, b, step, dtype=dtype, device=run.device)
-
-
-@op("CenterCropPad")
-def center_crop_pad(x: Tensor, shape: Host, *, axes: list[int] | None = None) -> Tensor:
-    before, after = [0] * x.ndim, [0] * x.ndim
-    for axis, n in zip(range(x.ndim) if axes is None else axes, ints(shape), strict=True):
-        more = n - x.shape[axis]
-        before[axis] = more // 2 if more > 0 else -(-more // 2)
-        after[axis] = more - before[axis]
-    return padded(x, before, after)
 
 
 def _kind(dtype: int | None, like: Any) -> pf.dtype:

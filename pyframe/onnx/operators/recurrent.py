@@ -123,9 +123,9 @@ def _cut(x: Tensor, clip: float | None) -> Tensor:
     return x.clamp(-clip, clip) if clip else x
 
 
-def _joined(b: Tensor | None) -> Tensor | None:
-    """The biases of input and state together, where they are only added."""
-    return None if b is None else b.unflatten(0, (2, -1)).sum(0)
+def _halves(b: Tensor | None) -> Any:
+    """The biases of the input and of the state."""
+    return (None, None) if b is None else b.chunk(2)
 
 
 def _usual(names: Any, usual: list[str], clip: Any) -> bool:
@@ -145,11 +145,11 @@ def lstm(
     def cell(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, at: int, p: Any) -> Any:
         f, g, k = _functions(activations, usual, activation_alpha, activation_beta, at)
         pi, po, pf_ = (None, None, None) if p is None else p[at].chunk(3)
-        bias = _joined(b)
+        wb, rb = _halves(b)
 
         def step(x: Tensor, state: State) -> State:
             h, c = state
-            i, o, forget, new = (x + F.linear(h, r)).chunk(4, -1)
+            i, o, forget, new = (x + F.linear(h, r, rb)).chunk(4, -1)
             i, o, forget, new = (_cut(v, clip) for v in (i, o, forget, new))
             i = f(i if pi is None else i + pi * c)
             forget = 1 - i if input_forget else f(forget if pf_ is None else forget + pf_ * c)
@@ -157,7 +157,7 @@ def lstm(
             o = f(o if po is None else o + po * c)
             return o * k(c), c
 
-        return step, F.linear(x, w, bias)
+        return step, F.linear(x, w, wb)
 
     plain = p is None and not input_forget and _usual(activations, usual, clip)
     fused = _fused(pf.lstm, [0, 2, 3, 1]) if plain else None
@@ -177,7 +177,7 @@ def gru(
     def cell(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, at: int, p: Any) -> Any:
         f, g = _functions(activations, usual, activation_alpha, activation_beta, at)
         n = r.shape[1]
-        wb, rb = (None, None) if b is None else b.chunk(2)
+        wb, rb = _halves(b)
 
         def step(x: Tensor, state: State) -> State:
             (h,) = state
@@ -207,13 +207,13 @@ def rnn(
 ) -> Any:  # fmt: skip
     def cell(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, at: int, p: Any) -> Any:
         (f,) = _functions(activations, ["Tanh"], activation_alpha, activation_beta, at)
-        bias = _joined(b)
+        wb, rb = _halves(b)
 
         def step(x: Tensor, state: State) -> State:
-            total = x + F.linear(state[0], r)
+            total = x + F.linear(state[0], r, rb)
             return (f(_cut(total, clip)),)
 
-        return step, F.linear(x, w, bias)
+        return step, F.linear(x, w, wb)
 
     plain = _usual(activations, ["Tanh"], clip)
     return _recurrent(

@@ -67,27 +67,3 @@ def mel_weight_matrix(
         if right > middle:
             made[middle:right, i] = (right - np.arange(middle, right)) / (right - middle)
     return made.astype(values.numpy_dtype(output_datatype))
-
-
-def hann(n: int, periodic: int, terms: list[float], number: int, device: Any) -> Tensor:
-    """A window as a sum of cosines."""
-    t = np.arange(n) * (2 * np.pi / (n if periodic else max(n - 1, 1)))
-    made = sum(a * np.cos(i * t) for i, a in enumerate(terms))
-    return values.tensor(np.asarray(made, values.numpy_dtype(number)), device)
-
-
-_WINDOWS = {
-    "HannWindow": [0.5, -0.5],
-    "HammingWindow": [25 / 46, -21 / 46],
-    "BlackmanWindow": [0.42, -0.5, 0.08],
-}
-
-
-def _window(name: str, terms: list[float]) -> None:
-    @op(name)
-    def window(size: Host, *, output_datatype: int, periodic: int, run: Any) -> Tensor:
-        return hann(whole(size), periodic, terms, output_datatype, run.device)
-
-
-for _name, _terms in _WINDOWS.items():
-    _window(_name, _terms)

@@ -83,9 +83,7 @@ def conv_transpose(
         total = [n + m - a for n, m, a in zip(whole, more, asked[-k:], strict=True)]
         half = [t // 2 if t > 0 else 0 for t in total]
         rest = [t - h for t, h in zip(total, half, strict=True)]
-        before, after = (
-            (half, rest) if auto_pad == "SAME_UPPER" or t_odd(auto_pad) else (rest, half)
-        )
+        before, after = (rest, half) if auto_pad == "SAME_LOWER" else (half, rest)
     function = _known(_TRANSPOSED, k)
     fits = before == after and min(before, default=0) >= 0
     if fits and all(m < max(s, d) for m, s, d in zip(more, strides, dilations, strict=True)):
@@ -93,11 +91,6 @@ def conv_transpose(
     y = function(x, w, None, strides, [0] * k, [0] * k, group, dilations)
     y = padded(y, [-n for n in before], [m - n for n, m in zip(after, more, strict=True)])
     return y if b is None else y + b.reshape(-1, *[1] * k)
-
-
-def t_odd(auto_pad: str) -> bool:
-    """Whether an odd pixel of padding comes at the end, as it does but for SAME_LOWER."""
-    return auto_pad != "SAME_LOWER"
 
 
 @op("DeformConv")
