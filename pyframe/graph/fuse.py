@@ -39,6 +39,7 @@ RECOMPUTE = 4  # instructions that it is cheaper to run again than to store a va
 AGAIN = 16  # the same on a GPU, whose memory is slower than it computes,
 PRIMITIVES = 80  # and the primitives that these may be,
 LARGE = 1 << 16  # of values of more elements
+KEPT = 1 << 22  # elements from which on a value is not kept for long where it can be made again
 MAX_REDUCTION = 100  # instructions and views in a kernel that reduces: long loops compile slowly
 SMALL = 1 << 12  # elements of which it does not matter how they are walked
 TILE = 64  # rows and columns of a product that read an operand's element once
@@ -570,9 +571,11 @@ class Grouping:
         for k in todo:
             for buffer in self.stored.reads(k):
                 self.users.setdefault(buffer, set()).add(k)
+        self.waiting: dict[int, list[int]] = {}  # for each product: the sums that it is to make
         for k in todo:
-            if k not in self.home:
-                self.place(k)
+            self.place(k)
+            for of_rows in self.waiting.pop(k, ()):
+                self.place(of_rows)
 
     def place(self, k: int) -> None:
         """Put node `k` into the first group that suits; then unite those that make what it reads,
@@ -580,9 +583,9 @@ class Grouping:
         n, kind = self.order.nodes[k], self.order.kinds[k]
         if k in self.product_of:
             product = self.product_of[k]
-            read = [b for b in self.stored.reads(product) if self.order.computed(b)]
-            if product not in self.home and self.home.keys() >= {*read}:
-                self.place(product)
+            if product not in self.home and min(self.users.get(k, ()), default=product) >= product:
+                self.waiting.setdefault(product, []).append(k)
+                return
             if product in self.home and self.try_add(self.home[product], k):
                 return
         buffers = sorted(self.stored.reads(k))
@@ -737,6 +740,9 @@ class Grouping:
             self.check(fusion, 1 << g.number)
         except _UnfitError:
             return False
+        large = not self.limits.host and number(fusion.size) >= KEPT and k not in self.roots
+        if large and sum(fusion.values[j] == fusion.values[k] for j in fusion.members) > 1:
+            return False  # it is made again so that it needn't be kept since then
         g.fusion = fusion
         self.settle(g)
         return True

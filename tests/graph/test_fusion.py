@@ -14,6 +14,7 @@ from pyframe.codegen.wgsl import generate
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import new
 from pyframe.core.node import Node
+from pyframe.graph import fuse, schedule
 from pyframe.graph.program import TEMP, Apply, Load, Reduce
 from pyframe.nn import functional as F
 from pyframe.ops.linalg import matmul as mm
@@ -246,6 +247,18 @@ def test_what_is_put_together_as_it_was_is_not_copied(lazy: Any) -> None:
         return mv.pad(m[:, 8:16], ((0, 0), (8, 8))) + mv.pad(m[:, 16:], ((0, 0), (16, 0)))
 
     fused(lazy, with_a_gap, (6, 7), (7, 24))
+
+
+def test_a_large_activation_is_made_again(lazy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a map before the product for a weight's gradient, which reads what is kept anyway."""
+    call = with_gradients(lambda x, w, v: mm.matmul(F.gelu(mm.matmul(x, w)), v).square())
+    shapes = (90, 8), (8, 80), (80, 70)
+    once = fused(lazy, call, *shapes, tol=1e-3)
+    for module in (fuse, schedule):
+        monkeypatch.setattr(module, "KEPT", 90 * 80)
+    again = fused(lazy, call, *shapes, tol=1e-3)
+    assert len(again.steps) == len(once.steps) + 1
+    assert bodies(again).count("map") == bodies(once).count("map") + 1
 
 
 def test_siblings_of_one_size_share_a_kernel(lazy: Any) -> None:
