@@ -19,7 +19,7 @@ import pyframe as pf
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, new
-from pyframe.core.modes import no_grad
+from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import Node as Value, Size
 from pyframe.core.op import ELEMENTWISE, REDUCTION, REGISTRY, Op, const
 from pyframe.core.sizes import SymbolicSize
@@ -262,6 +262,7 @@ def _python(f: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 KINDS = {k.__name__: k for k in (Tensor, int, float, bool, str, list, tuple, dict)}
+HOOKS: dict[Any, Callable[..., Any]] = {}  # what a recording hears of, by what it calls
 MATH = "sqrt exp log sin cos tan tanh floor ceil pow isnan isinf"
 # what scripted functions do besides calling the public API
 CODE: dict[str, Callable[..., Any]] = {
@@ -475,11 +476,14 @@ class _Run:
                 getattr(self, node.function[8:])(node)
                 continue
             args, kwargs = self.value(node.args), self.value(node.kwargs)
+            fn = function(node.function)
+            if mode.tracer is not None:  # it is recorded as a part of another graph
+                fn = HOOKS.get(fn, fn)
             if node.grad:
-                out = function(node.function)(*args, **kwargs)
+                out = fn(*args, **kwargs)
             else:
                 with no_grad():
-                    out = function(node.function)(*args, **kwargs)
+                    out = fn(*args, **kwargs)
             bind(node.out, out, self.values)
 
     def branch(self, node: Node) -> None:

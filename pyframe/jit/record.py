@@ -30,6 +30,7 @@ from pyframe.core.op import CONST, REGISTRY, Op
 from pyframe.core.sizes import Guards, Sizes, SymbolicSize, asking, number, numbers
 from pyframe.jit.graph import (
     HERE,
+    HOOKS,
     Const,
     Dim,
     Graph,
@@ -492,6 +493,7 @@ def _hook(name: str, fn: Any) -> Any:
     run.__name__ = getattr(fn, "__name__", name)
     run.__wrapped__ = fn  # type: ignore[attr-defined]
     names_of()[run] = f"Tensor.{name}"
+    HOOKS[fn] = run
     return run
 
 

@@ -166,6 +166,23 @@ def test_nothing_is_left_behind() -> None:
     assert not pf.jit.is_tracing()
 
 
+def test_a_trace_within_a_trace() -> None:
+    net = Net()
+    inner = pf.jit.trace(net, pf.randn(1, 3, 8, 8))
+    outer = pf.jit.trace(lambda x: inner(x)[0][:, 1:] * 2, pf.randn(2, 3, 8, 8))
+    calls = [n.function for n in outer.graph.nodes()]
+    assert "Tensor.__setitem__" in calls
+    assert "Tensor.mul_" in calls
+    assert not {"op.slice", "op.put", "Tensor.copy_"} & {*calls}
+    again, x = saved(outer), pf.randn(3, 3, 8, 8)
+    found = []
+    for f in (lambda x: net(x)[0][:, 1:] * 2, outer, again):
+        pf.manual_seed(0)
+        found.append(f(x).detach())
+    alike(found[0], found[1])
+    alike(found[0], found[2], 1e-6)
+
+
 def test_other_threads_are_not_recorded() -> None:
     found: list[Any] = []
 
