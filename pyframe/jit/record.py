@@ -165,6 +165,11 @@ class Recording(Capture):
         """A parameter, a buffer, or a tensor of another place, which is a constant."""
         name = self.known.get(id(x._value() if self.pure else x))
         if name is None:
+            if x.requires_grad and self.grad and not self.pure:
+                raise RuntimeError(
+                    "Cannot insert a Tensor that requires grad as a constant. Consider making it a "
+                    f"parameter or input, or detaching the gradient; its shape is {list(x.shape)}"
+                )
             name = f"_constant{len(self.constants_of)}"
             if x._value().op is CONST and x._value().data is None:
                 mode.capture, before = None, mode.capture
