@@ -95,12 +95,16 @@ def row_sums(order: Sequence[Node]) -> dict[int, Node]:
     sums = []
     for n in order:
         op = n.op
-        if n.data is not None or op is None or n.dtype is not float32 or is_symbolic(n.shape):
+        if n.data is not None or op is None or n.dtype is not float32 or not n.inputs:
+            continue
+        if is_symbolic((n.shape, n.inputs[0].shape)):
             continue
         if op.kernel == "product":
-            (batch, m, k), base, at = n.inputs[0].shape, *shown(n.inputs[0])
-            if batch == 1 and min(n.shape[1:]) > TILE and m * k > LARGE and _is_turned(at, m, k):
-                products[id(base)] = n
+            batch, m, k = n.inputs[0].shape
+            if batch == 1 and min(n.shape[1:]) > TILE and m * k > LARGE:
+                base, at = shown(n.inputs[0])
+                if _is_turned(at, m, k):
+                    products[id(base)] = n
         elif op.name == "sum" and n.attrs[0] == tuple(range(len(n.inputs[0].shape) - 1)):
             sums.append(n)
     out: dict[int, Node] = {}

@@ -273,8 +273,10 @@ class _Product:
         """The lines of the kernel."""
         if self.v.form == "tiles":
             return self.tiles()
-        some = self.dots() if self.long.along_k else self.sums()
-        lines = some if self.v.form == "vectors" else self.registers()
+        if self.v.form == "vectors":
+            lines = self.dots() if self.long.along_k else self.sums()
+        else:
+            lines = self.registers()
         return [*lines, *self.rows()] if self.row_sums else lines
 
     def rows(self) -> list[str]:
