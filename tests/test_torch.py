@@ -78,6 +78,8 @@ import sys
 import torch, torchvision
 import torch.nn as nn, torch.nn.functional as F, torch.backends.cudnn as cudnn, torch.onnx
 import torch.multiprocessing as mp
+from torch.multiprocessing.reductions import reduce_tensor
+from torch.multiprocessing.spawn import ProcessContext
 from torch.autograd import Variable
 from torch.cuda.amp import GradScaler, autocast
 from torch.optim.lr_scheduler import StepLR
@@ -94,7 +96,8 @@ assert torch.device("cuda", 0).type == torch.device("mps").type == "gpu"
 assert not torch.distributed.is_initialized()
 assert isinstance(Variable(torch.ones(2), requires_grad=True), Variable)
 cudnn.benchmark = True
-assert cudnn.benchmark and mp.cpu_count()
+assert cudnn.benchmark and mp.cpu_count() and mp.reductions.reduce_tensor is reduce_tensor
+assert callable(mp.spawn) and mp.ProcessContext is ProcessContext
 assert isinstance(torch.jit.script(F.relu), torch.jit.ScriptFunction)
 assert not isinstance(nn.ReLU(), torch.jit.ScriptModule) and torch.fx.wrap(F.relu) is F.relu
 from torch.jit.annotations import List

@@ -31,7 +31,7 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch.amp": ("pyframe.amp",),
     "torch.autograd": ("pyframe.torch.autograd", "pyframe.autograd"),
     "torch.cuda.amp": ("pyframe.torch.amp",),
-    "torch.multiprocessing": ("pyframe.multiprocessing", "multiprocessing"),
+    "torch.multiprocessing": ("pyframe.multiprocessing",),
     "torch.distributed.optim": ("pyframe.optim.zero",),
     "torch.jit.annotations": ("typing",),
     "torch.serialization": ("pyframe.io.pt",),
@@ -86,6 +86,12 @@ class Alias(ModuleType):
     def __init__(self, name: str, sources: Sequence[ModuleType]) -> None:
         super().__init__(name, sources[-1].__doc__ if sources else None)
         self.__dict__["_sources"] = sources
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # what is imported below does not hide a function of its name, as multiprocessing.spawn
+        found = [getattr(source, name, value) for source in self.__dict__.get("_sources", ())]
+        if not isinstance(value, Alias) or all(isinstance(one, ModuleType) for one in found):
+            super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
         for source in self.__dict__["_sources"]:
