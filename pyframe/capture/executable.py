@@ -21,7 +21,7 @@ from pyframe.graph.program import INPUT, OUTPUT, TEMP, Program
 from pyframe.graph.schedule import schedule
 from pyframe.ops.api import deferred
 from pyframe.runtime import cpu, debug
-from pyframe.runtime.code import encode_params, sized
+from pyframe.runtime.code import encode_params
 
 LARGE = 1 << 18  # bytes of an argument from which a copy is worth avoiding
 
@@ -382,8 +382,8 @@ class DeviceExecutable(Executable):
         super().__init__(capture, *args)
         self.backend = self.device.backend
         self.first: Any = None  # which has loaded the Program, if another one did for other sizes
-        about = self.program, self.backend.language, self.backend.limits
-        self.program, read, grids = sized(*about)
+        self.program, read, grids = self.executor.fitted(self.program)
+        self.loaded = self.executor.loaded(self.program)
         self.numbers += read
         self.values += map(_present, read)
         if capture.sizes is not None:
@@ -393,7 +393,6 @@ class DeviceExecutable(Executable):
         self.most = [0] * len(program.slots)  # bytes of the temporaries, for all sizes so far
         kept = self._copies_of_shared(capture)
         self._make_buffers()
-        self.loaded = self.executor.loaded(program)
         self._prepare()
         self._name_homes()
         for n, data in kept:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,6 +23,7 @@ from pyframe.capture.capture import Capture, user_line
 from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import new, recorded
+from pyframe.core.locks import lock
 from pyframe.core.modes import mode
 from pyframe.core.node import Node as Value, Size
 from pyframe.core.op import CONST, REGISTRY, Op
@@ -486,7 +486,7 @@ _CODE = public.as_public("code", lambda: None).__code__
 
 # --- hooks on what is not called through `as_public`
 
-_lock = threading.Lock()
+_lock = lock()
 _before: dict[str, Any] = {}
 
 

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.backend.base import ProgramCode, RefusedError
+from pyframe.backend.base import ProgramCode
 from pyframe.core import dtypes as dt
 from pyframe.core.limits import Limits
 from pyframe.core.sizes import alike, number
 from pyframe.graph.program import Kernel, Program
 from pyframe.graph.schedule import PARAM_ALIGN
-from pyframe.runtime import debug, tuned
 
 
 class _Scheduled(NamedTuple):
@@ -60,18 +59,6 @@ def program_code(program: Program, language: str, limits: Limits) -> ProgramCode
         steps.extend((step.kernel, *grid, at, size, len(step.slots), *step.slots))
     codes, labels = [m.code for m in made], [m.label for m in made]
     return ProgramCode(codes, labels, steps, len(program.slots), program.param_bytes)
-
-
-def load(program: Program, backend: Any) -> Any:
-    """What `run` of a backend takes for a Program. Where the driver refuses a kernel, other
-    variants of it are tried."""
-    while True:
-        code = program_code(program, backend.language, backend.limits)
-        debug.code(code)
-        try:
-            return backend.load(code)
-        except RefusedError as error:
-            tuned.refuse(backend, program.kernels[code.codes.index(error.code)], error)
 
 
 def sized(program: Program, language: str, limits: Limits) -> tuple[Program, list[Any], list[Any]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pyframe.backend.base import Backend
+from pyframe.backend.base import Backend, RefusedError
 from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.devices import DeviceLostError, by_hand
 from pyframe.core.dtypes import from_storage, storage_dtype
@@ -25,9 +25,9 @@ from pyframe.graph.program import OUTPUT, TEMP, Program
 from pyframe.graph.schedule import schedule, structure
 from pyframe.ops.api.deferred import Checks
 from pyframe.ops.shape.strided import elements
-from pyframe.runtime import debug
+from pyframe.runtime import debug, tuned
 from pyframe.runtime.buffers import Buffer, BufferPool
-from pyframe.runtime.code import encode_params, load, sized
+from pyframe.runtime.code import encode_params, program_code, sized
 from pyframe.runtime.kinds import Kinds
 from pyframe.runtime.slices import Slices
 
@@ -103,9 +103,28 @@ class Executor(BufferPool):
             while self.dead:
                 self.backend.unload(self.dead.pop())
             debug.kernels(program)
-            loaded = program.loaded[self.backend.name] = load(program, self.backend)
+            code = program_code(program, self.backend.language, self.backend.limits)
+            debug.code(code)
+            loaded = program.loaded[self.backend.name] = self.backend.load(code)
             self.programs[id(loaded)] = program
         return loaded
+
+    def fitted(
+        self, program: Program, check: Callable[[], None] = lambda: None
+    ) -> tuple[Program, list[Any], list[Any]]:
+        """What `sized` makes of a Program, loaded. Where the driver refuses a kernel, another
+        variant takes its place. `check` may refuse what was made, before it is loaded."""
+        while True:
+            limits = self.backend.limits
+            found = sized(program, self.backend.language, limits)
+            check()
+            try:
+                self.loaded(found[0])
+            except RefusedError as error:
+                texts = [s.code for s in found[0].texts[self.backend.language]]
+                tuned.refuse(self.backend, program.kernels[texts.index(error.code)], error)
+            else:
+                return found
 
     def unload(self, program: Program) -> None:
         """Forget what was prepared to run `program`."""
@@ -251,7 +270,7 @@ class Executor(BufferPool):
         over = {id(order[old]): order[new] for new, old in in_place}
         limits = self.backend.limits
         program, inputs, constants = schedule(order, roots, limits, over)
-        program, numbers, _ = sized(program, self.backend.language, limits)
+        program, numbers, _ = self.fitted(program)
         debug.graph(roots, limits)
         at = {id(n): i for i, n in enumerate(order)}
         return _Cached(
@@ -269,7 +288,7 @@ class Executor(BufferPool):
         """A Program for many graphs that differ from this one in sizes, if there is one."""
         if self.backend.language != "wgsl":
             return None
-        found = self._kinds.planned(order, roots, self.loaded, self.unload, self.backend.limits)
+        found = self._kinds.planned(order, roots, self.fitted, self.unload, self.backend.limits)
         if found is None:
             return None
         program, inputs, constants, numbers, grids = found

@@ -22,7 +22,6 @@ from pyframe.core.sizes import LEAST, Sizes, SymbolicSize, Template, UnfitSizesE
 from pyframe.graph.program import Program
 from pyframe.graph.schedule import schedule
 from pyframe.runtime import debug
-from pyframe.runtime.code import sized
 
 SEEN = 2  # graphs of a kind that are planned as they are
 MAX_PATTERNS = 3  # of a kind
@@ -79,7 +78,7 @@ class Pattern:
     """A Program for many graphs of a kind."""
 
     def __init__(
-        self, order: Sequence[Node], roots: Sequence[Node], seen: list[list[int]], load: Any,
+        self, order: Sequence[Node], roots: Sequence[Node], seen: list[list[int]], fit: Any,
         limits: Limits,
     ) -> None:  # fmt: skip
         """`seen` are the ints of graphs of the kind, those of the present one last."""
@@ -95,10 +94,7 @@ class Pattern:
                     made = _Made(self.sizes, symbols, columns, order)
                     nodes = [made.nodes[id(n)] for n in roots]
                     program, inputs, constants = schedule(made.order, nodes, limits)
-                    self.general, read, grids = sized(program, "wgsl", limits)
-                    if self.sizes.guards.wanted():
-                        raise UnfitSizesError("a number is asked for")
-                    load(self.general)
+                    self.general, read, grids = fit(program, self._look)
                 break
             except _UnfitError as error:
                 symbols.append(error.column)
@@ -116,6 +112,10 @@ class Pattern:
         self.constants = [
             at.get(id(c), Node(CONST, (), c.attrs, (), c.dtype, c.device)) for c in constants
         ]
+
+    def _look(self) -> None:
+        if self.sizes.guards.wanted():
+            raise UnfitSizesError("a number is asked for")
 
     def planned(self, numbers: list[int]) -> Planned | None:
         """The Program for a graph of the kind with these ints; None if it is not for such."""
@@ -236,7 +236,7 @@ class Kinds:
         return [p.general for kind in self.known.values() for p in kind.patterns]
 
     def planned(
-        self, order: Sequence[Node], roots: Sequence[Node], load: Any, unload: Any, limits: Limits
+        self, order: Sequence[Node], roots: Sequence[Node], fit: Any, unload: Any, limits: Limits
     ) -> Planned | None:
         """A Program for a graph that is recorded for the first time, where one for many fits."""
         key, numbers = numbers_of(order, roots)
@@ -256,7 +256,7 @@ class Kinds:
         if len(kind.seen) <= SEEN or enough:
             return None
         try:
-            made = Pattern(order, roots, kind.seen, load, limits)
+            made = Pattern(order, roots, kind.seen, fit, limits)
         except (Exception, UnfitSizesError) as error:  # planned as they are, all of them can be
             debug.unsized(error)
             kind.seen.clear()

@@ -72,7 +72,7 @@ def take(backend: Any, found: dict[str, Times]) -> None:
 def refuse(backend: Any, kernel: Any, error: Any) -> None:
     """Let another variant take the place of one that the driver refuses, wherever an op would have
     it, and warn. Raises `error` where there is no other one."""
-    from pyframe.codegen.wgsl.printer import generate, label, variants
+    from pyframe.codegen.wgsl.printer import label, variants
 
     limits, found = backend.limits, variants(kernel, backend.limits)
     used, other = "subgroups", "workgroup memory"
@@ -92,7 +92,3 @@ def refuse(backend: Any, kernel: Any, error: Any) -> None:
         RuntimeWarning,
         stacklevel=2,
     )
-    if generate(kernel, backend.limits).sizes and generate(kernel, limits).grid != (
-        generate(kernel, backend.limits).grid
-    ):
-        raise error  # its workgroups were counted for the other one; the next call counts again

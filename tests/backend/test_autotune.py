@@ -295,8 +295,8 @@ def test_a_variant_that_is_refused_while_it_is_timed(backend: Any, refusing: set
 
 
 def test_a_variant_that_is_refused_for_sizes_that_change(backend: Any, refusing: set[str]) -> None:
-    """Its workgroups were counted for it, so that this size is captured by itself, and the next
-    capture for all sizes has another variant: what is computed is right all along."""
+    """Its workgroups and sizes were counted for it: they are counted again for the one that takes
+    its place, and what is computed is right all along."""
     refusing.add("params")  # which the sizes are read from
     run = pf.compile(lambda x: (x @ x.T).sum())
     with warnings.catch_warnings(record=True) as told:

@@ -14,7 +14,7 @@ from pyframe.codegen.numpy import blocks, instructions, routines
 from pyframe.codegen.numpy.plan import Plan
 from pyframe.core import dispatch as _dispatch, dtypes as dt, view as views
 from pyframe.core.devices import device
-from pyframe.core.dtypes import storage_dtype
+from pyframe.core.dtypes import from_storage, storage_dtype, to_storage
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import REGISTRY
 from pyframe.core.view import View, contiguous
@@ -78,10 +78,14 @@ def check(
     step = Step(0, tuple(range(len(arrays))), 0 if params else -1)
     packed = [(4 * i, d) for i, d in enumerate(params)]
     program = Program([kernel], [step], slots, [], [], packed, 4 * len(params))
-    stored = [storage_dtype(dt.dtype.from_numpy(a.dtype)) for a in arrays]
+    operands = kernel.routine.operands if kernel.routine else ()
+    codes = [kernel.code, *[e.code for e in operands]]
+    known = {i.binding: i.dtype for code in codes for i in code if isinstance(i, Load)}
+    known |= {s.binding: s.dtype for s in kernel.stores}
+    dtypes = [known.get(i, dt.dtype.from_numpy(a.dtype)) for i, a in enumerate(arrays)]
     buffers = [
-        np.ascontiguousarray(a, s).reshape(-1).view(np.uint8).copy()
-        for a, s in zip(arrays, stored, strict=True)
+        np.ascontiguousarray(to_storage(a, d)).reshape(-1).view(np.uint8).copy()
+        for a, d in zip(arrays, dtypes, strict=True)
     ]
     run_kernel(kernel, buffers, encode_params(packed, values, 4 * len(params)))
     plan = Plan(program, threads)
@@ -93,9 +97,9 @@ def check(
             b[...] = a
         plan.run(list(values))
         seen.append([np.array(b) for b in bound])
-    for a, b, want, s in zip(*seen, buffers, stored, strict=True):
+    for a, b, want, d in zip(*seen, buffers, dtypes, strict=True):
         np.testing.assert_array_equal(a, b)  # the same bits in every run
-        want = want.view(s).reshape(a.shape)
+        want = from_storage(want.view(storage_dtype(d)), d).reshape(a.shape)
         np.testing.assert_allclose(a, want.astype(a.dtype), tolerance, tolerance)
     return plan
 
@@ -203,6 +207,7 @@ def test_every_dtype(dtype: dt.dtype, threads: int) -> None:
     x = np.abs(random(30, 20, dtype=dtype)) if dtype.numpy.kind == "u" else random(
         30, 20, dtype=dtype
     )  # fmt: skip
+    x = x if dtype.narrow is None else dtype.narrow(x)
     code = (
         Load(0, t, dtype), Load(1, t, dtype), Apply("mul", (0, 1), (), dtype),
         Reduce(total, 2, (1,), dtype), Apply("cast", (2,), (F,), F),

@@ -20,11 +20,11 @@ def test_a_flush_waits_for_what_another_thread_runs(
     executor = pf.device(gpu).executor
     execute, order, other = executor._execute, [], []
 
-    def slow(roots: Any) -> None:
+    def slow(*roots: Any) -> None:
         if not other:
             other.append(Thread(lambda: (executor.flush(), order.append("flushed"))))
             other[0].thread.join(0.2)  # time to go on, if it does not wait
-        execute(roots)
+        execute(*roots)
         order.append("ran")
 
     monkeypatch.setattr(executor, "_execute", slow)

@@ -94,4 +94,5 @@ def _with_room(code: str, bindings: int, params: int, sizes: int) -> str:
     kind = f"array<vec4<u32>, {-(-(params + sizes) // 4)}>;\n"
     head = f"@group(0) @binding({bindings}) var<uniform> params: "
     code = re.sub(re.escape(head) + ".*\n", "", code)
-    return head + kind + scalars.reads(params, sizes) + code
+    directives = "".join(re.findall(r"^enable .*\n", code, re.M))  # which come first
+    return directives + head + kind + scalars.reads(params, sizes) + code.replace(directives, "", 1)
