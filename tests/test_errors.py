@@ -68,7 +68,7 @@ def test_a_module_whose_forward_has_another_name(name: str) -> None:
 
 def test_files_of_other_programs(tmp_path: Path) -> None:
     for name, said in (
-        ("net.onnx", "is ONNX, a whole network; of its weights tensors are made by"),
+        ("net.onnx", "is ONNX, a whole network; pf.onnx.load makes a Module of it"),
         ("net.h5", "is HDF5, of Keras; give the arrays of model.get_weights"),
         ("net.keras", "is HDF5, of Keras"),
         ("net.gguf", "is GGUF, of llama.cpp; load the model's .safetensors files"),

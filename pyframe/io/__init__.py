@@ -91,9 +91,7 @@ else:
 
 
 _OTHERS = {
-    ".onnx": "ONNX, a whole network; of its weights tensors are made by {i.name: "
-    "pf.tensor(onnx.numpy_helper.to_array(i)) for i in onnx.load(path).graph.initializer}, for "
-    "load_state_dict",
+    ".onnx": "ONNX, a whole network; pf.onnx.load makes a Module of it",
     ".h5": "HDF5, of Keras; give the arrays of model.get_weights(), as pf.tensor(array), to "
     "load_state_dict",
     ".gguf": "GGUF, of llama.cpp; load the model's .safetensors files",

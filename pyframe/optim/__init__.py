@@ -1,6 +1,10 @@
 """Optimizers and learning rate schedulers, as torch.optim."""
 
-from pyframe.optim import lr_scheduler as lr_scheduler, swa_utils as swa_utils
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyframe.optim import lr_scheduler as lr_scheduler
 from pyframe.optim._adafactor import Adafactor as Adafactor
 from pyframe.optim._muon import Muon as Muon
 from pyframe.optim.adadelta import Adadelta as Adadelta
@@ -17,3 +21,14 @@ from pyframe.optim.rmsprop import RMSprop as RMSprop
 from pyframe.optim.rprop import Rprop as Rprop
 from pyframe.optim.sgd import SGD as SGD
 from pyframe.optim.sparse_adam import SparseAdam as SparseAdam
+
+if TYPE_CHECKING:
+    from pyframe.optim import swa_utils as swa_utils
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name == "swa_utils":  # few programs need it
+            import importlib
+
+            return importlib.import_module("pyframe.optim.swa_utils")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

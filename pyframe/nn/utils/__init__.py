@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyframe.nn.utils import (
-    parametrizations as parametrizations,
-    parametrize as parametrize,
-    rnn as rnn,
-)
+from pyframe.nn.utils import parametrize as parametrize, rnn as rnn
 from pyframe.nn.utils.clip_grad import *
 from pyframe.nn.utils.convert_parameters import *
 from pyframe.nn.utils.fusion import *
@@ -24,12 +20,16 @@ from pyframe.nn.utils.weight_norm import (
 )
 
 if TYPE_CHECKING:
-    from pyframe.nn.utils import prune as prune, stateless as stateless
+    from pyframe.nn.utils import (
+        parametrizations as parametrizations,
+        prune as prune,
+        stateless as stateless,
+    )
 else:
 
     def __getattr__(name: str) -> Any:
         """Load what few networks need when it is first used."""
-        if name in ("prune", "stateless"):
+        if name in ("parametrizations", "prune", "stateless"):
             import importlib
 
             return importlib.import_module(f"pyframe.nn.utils.{name}")

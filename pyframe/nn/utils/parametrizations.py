@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import pyframe as pf
 from pyframe.core.modes import no_grad
 from pyframe.nn import functional as F
-from pyframe.nn.modules import conv
 from pyframe.nn.modules.module import Module
 from pyframe.nn.utils.parametrize import register_parametrization
+from pyframe.nn.utils.spectral_norm import matrix_of, output_dim
 from pyframe.tensor import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
@@ -179,11 +179,6 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     return module
 
 
-def matrix_of(weight: Tensor, dim: int) -> Tensor:
-    """(rows along `dim`, all else)."""
-    return weight.movedim(dim, 0).flatten(1)
-
-
 class _SpectralNorm(Module):
     _u: Tensor
     _v: Tensor
@@ -232,12 +227,6 @@ class _SpectralNorm(Module):
     def right_inverse(self, value: Tensor) -> Tensor:
         """The value: it may be assumed to have norm 1."""
         return value
-
-
-def output_dim(module: Module) -> int:
-    """Along which dim of a layer's weight its outputs lie."""
-    kinds = (conv.ConvTranspose1d, conv.ConvTranspose2d, conv.ConvTranspose3d)
-    return 1 if isinstance(module, kinds) else 0
 
 
 def spectral_norm(

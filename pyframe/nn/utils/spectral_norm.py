@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import pyframe as pf
 from pyframe.core.modes import no_grad
 from pyframe.nn import functional as F
+from pyframe.nn.modules import conv
 from pyframe.nn.modules.module import Module
 from pyframe.nn.parameter import Parameter
-from pyframe.nn.utils.parametrizations import matrix_of, output_dim
 from pyframe.nn.utils.weight_norm import refuse_lazy, refuse_second, take_off
 from pyframe.tensor import Tensor
 
@@ -19,6 +19,17 @@ __all__ = [
 ]  # fmt: skip
 
 M = TypeVar("M", bound=Module)
+
+
+def matrix_of(weight: Tensor, dim: int) -> Tensor:
+    """(rows along `dim`, all else)."""
+    return weight.movedim(dim, 0).flatten(1)
+
+
+def output_dim(module: Module) -> int:
+    """Along which dim of a layer's weight its outputs lie."""
+    kinds = (conv.ConvTranspose1d, conv.ConvTranspose2d, conv.ConvTranspose3d)
+    return 1 if isinstance(module, kinds) else 0
 
 
 class SpectralNorm:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyframe.vision.datasets import utils as utils
 from pyframe.vision.datasets.mnist import EMNIST, KMNIST, MNIST, FashionMNIST
 from pyframe.vision.datasets.vision import StandardTransform, VisionDataset
 
@@ -23,6 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
+    from pyframe.vision.datasets import utils as utils
     from pyframe.vision.datasets.cifar import CIFAR10, CIFAR100
     from pyframe.vision.datasets.fakedata import FakeData
     from pyframe.vision.datasets.folder import DatasetFolder, ImageFolder
@@ -39,6 +39,6 @@ else:
         if name in _LATE:
             module = importlib.import_module(f"pyframe.vision.datasets.{_LATE[name]}")
             return module.__dict__[name]
-        if name in _LATE.values():
+        if name == "utils" or name in _LATE.values():
             return importlib.import_module(f"pyframe.vision.datasets.{name}")
         raise AttributeError(f"module 'pyframe.vision.datasets' has no attribute {name!r}")

@@ -14,7 +14,6 @@ import numpy as np
 from pyframe.io.download import download as fetch
 from pyframe.io.idx import read_idx
 from pyframe.tensor import Tensor, from_numpy
-from pyframe.vision.datasets.utils import download_and_extract_archive, verify_str_arg
 from pyframe.vision.datasets.vision import ImagesInMemory, scaled
 
 
@@ -185,6 +184,8 @@ class EMNIST(MNIST):
     }
 
     def __init__(self, root: str | os.PathLike[str], split: str, **kwargs: Any) -> None:
+        from pyframe.vision.datasets.utils import verify_str_arg
+
         self.split = verify_str_arg(split, "split", self.splits)
         super().__init__(root, **kwargs)
         self.classes = self.classes_split_dict[self.split]
@@ -196,6 +197,8 @@ class EMNIST(MNIST):
 
     def _fetch(self, names: list[str]) -> None:
         raw = self.raw_folder
+        from pyframe.vision.datasets.utils import download_and_extract_archive
+
         download_and_extract_archive(self.url, raw, md5=self.archive_md5)
         for path in (raw / "gzip").glob("*.gz"):
             path.replace(raw / path.name)
