@@ -98,3 +98,25 @@ def test_contrib(
     for one, other in zip(found if outputs > 1 else [found], want, strict=True):
         assert one.device.type == device
         np.testing.assert_allclose(one.cpu().numpy(), other, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
+def test_counts_of_grams_are_weighted(mode: str) -> None:
+    """No case of the ONNX project's has weights."""
+    attributes = {
+        "mode": mode, "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1,
+        "ngram_counts": [0, 3], "ngram_indexes": [3, 0, 1, 2, 4],
+        "pool_int64s": [2, 3, 5, 2, 3, 5, 2], "weights": [0.5, 2.0, 3.0, 4.0, 0.25],
+    }  # fmt: skip
+    x = np.array([[2, 3, 2, 3, 5], [5, 2, 2, 3, 7]], np.int64)
+    graph = helper.make_graph(
+        [helper.make_node("TfIdfVectorizer", ["x"], ["y"], **attributes)], "g",
+        [helper.make_tensor_value_info("x", 7, x.shape)],
+        [helper.make_tensor_value_info("y", 1, None)],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    session = runtime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (want,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(pf.onnx.load(model)(pf.tensor(x)).numpy(), want)

@@ -74,11 +74,10 @@ def tf_idf(
     scale = np.ones(width, np.float32)
     if weights:
         scale[ngram_indexes] = weights
+    if mode == "IDF":
+        made = np.minimum(made, 1)
     if mode != "TF":
-        made = (made > 0) * (scale if mode == "TFIDF" or weights else 1)
-        made = made.astype(np.float32) if mode == "IDF" else made
-    if mode == "TFIDF":
-        made = made * 0
+        made *= scale
     return made.reshape(*x.shape[:-1], width) if x.ndim > 1 else made[0]
 
 
