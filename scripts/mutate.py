@@ -200,7 +200,7 @@ def checks(mutant: Mutant, torch: Any) -> Iterator[Callable[[], Any]]:
         yield functools.partial(test_ops.test_a_gradient_goes_back_to_the_device, "gpu")
     if op.name == "attention" and on_gpus():
         yield _attention
-    if op.name in ("view_as_complex", "view_as_real") and part == "view" and on_gpus():
+    if op.name in ("real", "view_as_complex", "view_as_real") and part == "view" and on_gpus():
         yield functools.partial(test_complex.test_writes_through_parts, "gpu")
     for row in rows_of(op):
         if part == "numpy" or (part.startswith(GRADIENT) and row.grad):

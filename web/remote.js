@@ -57,17 +57,26 @@ async function keptOfGPUs() {
     request.onerror = () => reject(request.error);
   });
   try {
-    const opening = indexedDB.open("pyframe", 1);
-    opening.onupgradeneeded = () => opening.result.createObjectStore("tuned");
-    const db = await done(opening);
+    const open = () => {
+      const opening = indexedDB.open("pyframe", 1);
+      opening.onupgradeneeded = () => opening.result.createObjectStore("tuned");
+      return done(opening);
+    };
+    let db = await open();
     const store = (mode) => db.transaction("tuned", mode).objectStore("tuned");
     const [names, texts] = await Promise.all([done(store("readonly").getAllKeys()), done(store("readonly").getAll())]);
     const kept = new Map(names.map((name, i) => [name, texts[i]]));
+    const put = async (name, text) => done(store("readwrite").put(text, name));
     return {
       recall: (name) => kept.get(name) ?? "",
-      remember: (name, text) => {
+      remember: async (name, text) => {
         kept.set(name, text);
-        return done(store("readwrite").put(text, name)).catch(() => null); // the disk is full
+        try {
+          await put(name, text).catch(async () => { // the browser closes it where a visitor clears its data
+            db = await open();
+            await put(name, text);
+          });
+        } catch {} // the disk is full
       },
     };
   } catch {

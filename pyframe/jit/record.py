@@ -520,7 +520,9 @@ def _tracing(recording: Recording) -> Iterator[None]:
             for name, fn in functions().items():
                 name = name.removeprefix("Tensor.")
                 old = vars(Tensor).get(name)
-                if old is None or _is_public(old) or isinstance(old, Elementwise):
+                if name in _before or old is None:
+                    continue
+                if _is_public(old) or isinstance(old, Elementwise):
                     continue
                 if fn is old or name in hooked():
                     _before[name] = old
@@ -543,6 +545,7 @@ def _tracing(recording: Recording) -> Iterator[None]:
             if not public.TRACERS:
                 for name, old in _before.items():
                     setattr(attention if name in _INNER else Tensor, name, old)
+                _before.clear()
                 Elementwise.__call__ = _plain  # type: ignore[method-assign]
 
 

@@ -413,3 +413,9 @@ def test_bad_arguments() -> None:
             pf.jit.trace(
                 lambda x: pf.rand(2, generator=pf.Generator()) + x, pf.ones(2), check_trace=False
             ).save(io.BytesIO())
+
+
+def test_a_trace_leaves_the_class_of_tensors_as_it_was() -> None:
+    before = dict(vars(pf.Tensor))
+    pf.jit.trace(lambda x: x.T.real + 1, pf.ones(2, 3))
+    assert dict(vars(pf.Tensor)) == before

@@ -23,14 +23,19 @@ FLAGS = (
 ).split()
 LONG = 240_000  # ms; a busy machine takes its time
 SIZE = {"width": 1200, "height": 1000}
-# From `fill()` on the browser has no memory for the buffer that is made next.
+# From `fill()` on the browser has no memory for the next buffer of values.
 FULL = """
 self.fill = () => {
-  const { popErrorScope } = GPUDevice.prototype;
-  GPUDevice.prototype.popErrorScope = async function () {
-    GPUDevice.prototype.popErrorScope = popErrorScope;
-    await popErrorScope.call(this);
-    return new GPUOutOfMemoryError("full");
+  const { createBuffer, popErrorScope } = GPUDevice.prototype;
+  GPUDevice.prototype.createBuffer = function (descriptor) {
+    if (descriptor.usage & GPUBufferUsage.UNIFORM) return createBuffer.call(this, descriptor);
+    GPUDevice.prototype.createBuffer = createBuffer;
+    GPUDevice.prototype.popErrorScope = async function () {
+      GPUDevice.prototype.popErrorScope = popErrorScope;
+      await popErrorScope.call(this);
+      return new GPUOutOfMemoryError("full");
+    };
+    return createBuffer.call(this, descriptor);
   };
 };
 """
