@@ -88,9 +88,12 @@ class Order:
         return k if self.computed(k) else None
 
 
-def row_sums(order: Sequence[Node]) -> dict[int, Node]:
+def row_sums(order: Sequence[Node], limits: Limits) -> dict[int, Node]:
     """By the id of each sum of columns, as the gradient of a bias is, the product that reads the
-    same: a weight's gradient, whose kernel makes the sum of what it has at hand."""
+    same: a weight's gradient, whose kernel makes the sum of what it has at hand. Not on a CPU,
+    where memory is near and a product is busy."""
+    if limits.host or limits.alone:
+        return {}
     products: dict[int, Node] = {}  # by what has the columns of a large product as its rows
     sums = []
     for n in order:
@@ -567,10 +570,9 @@ class Grouping:
         self.readers: dict[int, dict[int, Group]] = {}  # of each buffer, by number, latest last
         self.users: dict[int, set[int]] = {}  # of each buffer: the stored nodes that read it
         self.waited = 0  # bits of the groups that others wait for
-        self.product_of: dict[int, int] = {}  # of each sum of columns: what makes it
-        if not limits.host:
-            found = row_sums(order.nodes)
-            self.product_of = {order.number[k]: order.number[id(n)] for k, n in found.items()}
+        # of each sum of columns: what makes it
+        sums = row_sums(order.nodes, limits)
+        self.product_of = {order.number[k]: order.number[id(n)] for k, n in sums.items()}
         todo = sorted(self.stored.nodes)
         for k in todo:
             for buffer in self.stored.reads(k):

@@ -635,7 +635,7 @@ def _split_reductions(
     workgroups would do all of the work."""
     reshape = REGISTRY["reshape"]
     changed = False
-    made = {} if limits.host else row_sums(order)  # by the products that read the same
+    made = row_sums(order, limits)  # by the products that read the same
     for n in order:
         if n.data is not None or n.op is None or n.op.kind != REDUCTION or id(n) in made:
             continue
