@@ -13,6 +13,7 @@ from typing import Any
 import pyframe as pf
 from pyframe import nn
 from pyframe.core.modes import mode, no_grad
+from pyframe.core.sizes import UnfitSizesError
 from pyframe.io import safetensors
 from pyframe.io.files import replacing
 from pyframe.jit.graph import (
@@ -272,7 +273,7 @@ def _trace(out: ScriptModule, method: str, fn: Any, module: Any, args: Any, kwar
         graph, constants, guards = record(
             fn, args, kwargs, module=module, dims=dims, hints=hints
         )  # fmt: skip
-    except Exception:  # it looks at values, or can't do with other sizes
+    except (Exception, UnfitSizesError):  # it looks at values, or can't do with other sizes
         graph, constants, _ = record(fn, args, kwargs, module=module, values=True)
     else:
         for line in dict.fromkeys(line for _, line in guards.pinned):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import math
 import sys
 import zlib
@@ -52,6 +53,8 @@ class Backend(NamedTuple):
             args = (replace(a, dtype=new if a.dtype == old else a.dtype) for a in program.args)
             body = (line.replace(f"T.{old}", f"T.{new}") for line in program.body)
             program = replace(program, args=tuple(args), body=tuple(body))
+        if self.wrap is Traced and program.mode != "none":  # a graph takes no gradients itself
+            program = replace(program, mode="outside")
         return _exports().suited(program) if self.exports else program
 
 
@@ -135,6 +138,23 @@ def _forms(alone: bool) -> None:
     put(replace(backend.limits, kind=kind), usual if alone else [least for *_, least in LARGE])
 
 
+class Traced:
+    """In the place of a compiled function: its first call traces it; the graph is written down,
+    read again, and run. PyTorch's traces are of the same shapes and kinds of arguments, too."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.graph = function, None
+
+    def __call__(self, *args: Any) -> Any:
+        if self.graph is None:
+            made = pf.jit.trace(self.function, args, check_trace=False)
+            file = io.BytesIO()
+            pf.jit.save(made, file)
+            file.seek(0)
+            self.graph = pf.jit.load(file)
+        return self.graph(*args)
+
+
 @functools.cache
 def _page() -> Any:
     from .page import Page
@@ -159,6 +179,7 @@ BACKENDS = {
         Backend("eager", "cpu", wrap=lambda f: f),
         Backend("recorded", "cpu", _llvm, wrap=lambda f: f, records=True),
         Backend("lazy", "gpu", lambda: _forms(True), wrap=lambda f: f, others=WIDE),
+        Backend("traced", "cpu", wrap=Traced),
         Backend("page", "cpu"),
         Backend("page-gpu", "gpu", others=WIDE),
         Backend("export", "cpu", wrap=lambda f: _exports().Exported(f), others=WIDE, exports=True),

@@ -28,6 +28,7 @@ ALLOWED = [
 # What pyframe refuses on purpose
 DOCUMENTED = [
     r"(device 'gpu'|the page's GPU).* has no (complex128|float64|float16)",
+    "Cannot insert a Tensor that requires grad as a constant",  # a trace, as PyTorch's
     r"can't run on the CPU: .* has no (form (but in WGSL|in registers)|routine in WebAssembly)",
     r"can't be exported: .* (reads the value of|writes to|changes .* of) a tensor",
     r"program 'step' computes (on the CPU as well|nothing)",  # of its inputs
