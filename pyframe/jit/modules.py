@@ -17,6 +17,7 @@ from pyframe.core.sizes import UnfitSizesError
 from pyframe.io import safetensors
 from pyframe.io.files import replacing
 from pyframe.jit.graph import (
+    Dim,
     Graph,
     GraphError,
     Node,
@@ -26,6 +27,7 @@ from pyframe.jit.graph import (
     encode,
     encoded,
     shown,
+    value_of,
 )
 from pyframe.jit.record import TracerWarning, record, warn
 from pyframe.nn.modules.module import Module
@@ -273,6 +275,12 @@ def _trace(out: ScriptModule, method: str, fn: Any, module: Any, args: Any, kwar
         graph, constants, guards = record(
             fn, args, kwargs, module=module, dims=dims, hints=hints
         )  # fmt: skip
+        if hints:  # is it what the code does with a size of 1, too?
+            others = {place: name for place, name in dims.items() if name not in hints}
+            as_given = record(fn, args, kwargs, module=module, dims=others)
+            now = {name: given[i].shape[d] for (i, d), name in dims.items()}
+            if not _alike(_said(graph), _said(as_given[0]), now):
+                graph, constants, guards = as_given
     except (Exception, UnfitSizesError):  # it looks at values, or can't do with other sizes
         graph, constants, _ = record(fn, args, kwargs, module=module, values=True)
     else:
@@ -280,6 +288,20 @@ def _trace(out: ScriptModule, method: str, fn: Any, module: Any, args: Any, kwar
             warn(line, "converting a size to a Python integer might cause the trace to be "
                      "incorrect: it is treated as a constant in the future")  # fmt: skip
     with_constants(out, graph, method, constants)
+
+
+def _said(graph: Graph) -> Any:
+    return [graph.outputs, *[(n.function, n.args, n.kwargs, n.out) for n in graph.nodes]]
+
+
+def _alike(a: Any, b: Any, sizes: dict[str, int]) -> bool:
+    """Whether two parts of graphs say the same for these sizes."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        a, b = list(a.items()), list(b.items())
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(_alike(x, y, sizes) for x, y in zip(a, b, strict=True))
+    a, b = (value_of(x.formula, sizes) if isinstance(x, Dim) else x for x in (a, b))
+    return type(a) is type(b) and bool(a == b)
 
 
 def _check(fn: Any, ours: Any, module: Any, args: Any, kwargs: Any, tolerance: float) -> None:

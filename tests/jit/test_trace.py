@@ -419,3 +419,24 @@ def test_a_trace_leaves_the_class_of_tensors_as_it_was() -> None:
     before = dict(vars(pf.Tensor))
     pf.jit.trace(lambda x: x.T.real + 1, pf.ones(2, 3))
     assert dict(vars(pf.Tensor)) == before
+
+
+def test_what_no_file_may_call_is_not_written() -> None:
+    """The gradient of padding reads a part of memory that its attributes name."""
+
+    def step(x: pf.Tensor) -> pf.Tensor:
+        (g,) = pf.autograd.grad((x[1:] ** 2).sum(), [x])
+        return g
+
+    traced = pf.jit.trace(step, (pf.ones(3, requires_grad=True),), check_trace=False)
+    assert traced(pf.ones(4, requires_grad=True)).tolist() == [0, 2, 2, 2]
+    with pytest.raises(GraphError, match="take them outside"):
+        pf.jit.save(traced, io.BytesIO())
+
+
+def test_a_batch_of_one_is_traced_for_what_the_code_does_with_one() -> None:
+    """Where it does the same with more, any batch may follow."""
+    one = pf.ones(1, 2, 3)
+    assert pf.jit.trace(lambda x: x * 2 if x.shape[0] > 1 else x * 3, one)(one).sum() == 18
+    assert len(pf.jit.trace(lambda x: x.chunk(2, 0), one)(one)) == 1
+    assert pf.jit.trace(lambda x: x.flatten(1), one)(pf.ones(4, 2, 3)).shape == (4, 6)
