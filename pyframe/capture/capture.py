@@ -58,6 +58,8 @@ class Capture:
         # the last work of several processes on each device: all are done, in their order
         self.collectives: dict[Device, Node] = {}
         self.pinned: set[Node] = set()  # values that one Program computes and another one reads
+        # arguments that are all of their memory, and the only ones of it: they are written over
+        self.apart: set[Storage] = set()
         self.unseen: dict[Node, Storage] = {}  # of those that nobody else holds
         self.locks: list[Any] = []  # held until what the run has written is settled
         self.watching = contextlib.ExitStack()  # what the run is observed by

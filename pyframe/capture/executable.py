@@ -75,7 +75,9 @@ class Executable:
         nodes = list({s.node: None for s in roots})
         flag = self._flag_before(before)
         in_place = {
-            id(before[s]): s.node for s in roots if s in before and before[s] not in argument_of
+            id(before[s]): s.node
+            for s in roots
+            if s in before and (before[s] not in argument_of or s in capture.apart)
         }
         inputs, constants = self._plan(nodes, in_place, argument_of, flag)
         self.numbers = [n.attrs[0] for n in constants]
@@ -142,6 +144,9 @@ class Executable:
         puts it, over the value that it replaces, or in its own slot, to be copied there."""
         slot_of = dict(zip(nodes, self.program.outputs, strict=True))
         self.fresh = [(s, slot_of[s.node]) for s in roots if s in fresh]
+        # the slots of arguments that are written over
+        inputs = {a.slot for a in self.arguments}
+        self.over = {slot for _, slot in self.fresh if slot in inputs}
         self.fixed = [(s, slot_of[s.node]) for s in roots if s not in fresh]
         self.back = [
             Replaced(before[s].data, slot, s.node)
@@ -314,9 +319,16 @@ class HostExecutable(Executable):
             (slot, self.shown("out", slot, s.node), self._is_handed_out(slot, read, slots))
             for s, slot in self.fresh
         ]
+        self.theirs = {
+            a.slot: same
+            for a, same in zip(self.arguments, self.same, strict=True)
+            if a.slot in self.over and same is not None
+        }
 
     def _is_handed_out(self, slot: int, read: set[int], slots: list[int]) -> bool:
         """Whether a large result is computed where it is handed out, so that no run copies it."""
+        if slot in self.over:
+            return False
         large = self.program.slots[slot].nbytes >= host_memory.LEAST
         return large and self.plan.moves(slot) and slot not in read and slots.count(slot) == 1
 
@@ -340,12 +352,15 @@ class HostExecutable(Executable):
             if same is None:
                 np.copyto(array, args[index][whole].data)
         held = []  # until it has been read
+        over = self.theirs.copy()
         for slot, index, whole in self.moved:
             data = args[index][whole].data
             if not (data.flags.c_contiguous and data.flags.aligned):
                 data = data.copy()
                 held.append(data)
             plan.move(slot, data)
+            if slot in self.over:
+                over[slot] = data
         for array, data in self.copied_in:
             np.copyto(array, data)
         if self.changed():
@@ -360,8 +375,8 @@ class HostExecutable(Executable):
         for data, array in self.copied_out:
             np.copyto(data, array)
         return [
-            array if handed_out else host_memory.copy(array)
-            for array, (_, _, handed_out) in zip(out, self.results, strict=True)
+            over[slot] if slot in over else array if handed_out else host_memory.copy(array)
+            for array, (slot, _, handed_out) in zip(out, self.results, strict=True)
         ]
 
     def assign(self, state: StateInput, array: np.ndarray) -> None:
@@ -528,15 +543,22 @@ class DeviceExecutable(Executable):
     def run_alone(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
         """`run` for who has the lock."""
         executor, handles, slots = self.executor, self.handles, self.program.slots
+        over = {}
         for slot, index, whole, _ in self.arguments:
-            handles[slot] = args[index][whole].data.handle
+            data = args[index][whole].data
+            if slot in self.over:
+                if args[index][whole].shared:  # others hold this value: they keep it
+                    old, data = data, executor.alloc(slots[slot].nbytes)
+                    executor.copy(data, old, slots[slot].nbytes)
+                over[slot] = data
+            handles[slot] = data.handle
         flag = None
         if self.flag >= 0 and self.settled:
             flag = self.own_flag()
             handles[self.flag] = flag.handle
         out = []
         for _, slot in self.fresh:
-            buffer = self.buffers[slot]
+            buffer = over.get(slot, self.buffers[slot])
             if buffer is None:
                 buffer = executor.alloc(slots[slot].nbytes)
                 handles[slot] = buffer.handle

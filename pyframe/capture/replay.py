@@ -4,6 +4,7 @@ on. `Replay` runs it again; `replay_of` makes it of a run that was recorded."""
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import call, is_, sub
@@ -35,7 +36,7 @@ from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import UNCOUNTED, Node, Storage, toposort
 from pyframe.core.op import CONST
-from pyframe.core.sizes import Sizes, numbers
+from pyframe.core.sizes import Sizes, is_symbolic, numbers
 from pyframe.ops.api.deferred import Checks
 from pyframe.tensor import Tensor
 
@@ -235,7 +236,7 @@ class Replay:
 
 def _put_into(storage: Storage, old: Node, data: Any) -> None:
     """Let an argument's storage hold what was written to it, on the CPU in the same array."""
-    if old.device.type == "cpu":
+    if old.device.type == "cpu" and data is not old.data:
         np.copyto(old.data, data)
         data = old.data
     storage.node = Node(None, (), (), old.shape, old.dtype, old.device, data)
@@ -477,11 +478,19 @@ def _first_run(run: CapturedRun, roles: Roles) -> tuple[list[Executable], ValueC
         if own.data is not None:
             argument_of[own] = i, False
         argument_of[whole] = i, True
+    of = Counter([x._storage for x in run.args])
+    capture.apart = {
+        x._storage
+        for x, (own, whole) in zip(run.args, run.before, strict=True)
+        if own is whole and of[x._storage] == 1 and not is_symbolic(whole.shape)
+    }
     flag = None if capture.checks is None else capture.checks.flag._storage
     groups: dict[Any, list[Storage]] = {}  # what is computed together
     for s in roles.roots:
         early = s is flag and _is_small(s.node)
         groups.setdefault("checks" if early else s.node.device, []).append(s)
+    if len(groups.keys() - {"checks"}) > 1:  # one may read what another has written over
+        capture.apart = set()
     checked = capture.checks if any(s is flag for s in roles.roots) else None
     checks = ValueChecks(checked, "checks" in groups)
     executables: list[Executable] = []
@@ -503,6 +512,7 @@ def _executables(
     before the next is asked for."""
     works = hosted([s.node for s in roots])
     if works:
+        capture.apart = set()
         from pyframe.capture.stages import staged  # what only several processes need
 
         yield from staged(capture, roots, works, argument_of, fresh)

@@ -100,6 +100,8 @@ class Op:
     keeps_order = False  # the dims of the result lie in memory as those of the operands
     reorders = False  # of a view: it may change the order of the dims in memory
     as_nodes: Callable[[Node], Node] | None = None  # of a view that kernels know as other ops
+    # a routine that does the same over the memory of operand 0, which it isn't given
+    over: Op | None = None
 
     def __init__(
         self, name: str, kind: str, inputs: str, attrs: str = "", *,
@@ -114,6 +116,7 @@ class Op:
         results: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
         batch: Callable[[Any], Tensor] | None = None,
         flops: Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None,
+        in_part: Callable[..., Any] | None = None,
         reads: Callable[..., tuple[int, ...]] | None = None, **vjps: Callable[..., Tensor] | None,
     ) -> None:  # fmt: skip
         if name in REGISTRY:
@@ -140,6 +143,8 @@ class Op:
         self.batch = batch  # how it runs over a batch, see ops/api/batching_rules.py
         self.flops = flops  # (shapes of the operands, shape of the result): its FLOPs
         self.reads = reads  # from the same: how many elements of each operand; without it, all
+        # (array, *operands, *attrs): writes a part of the result there, the rest of which stays
+        self.in_part = in_part
         # for compiled plans on the CPU: bound NumPy calls, see elementwise.py and routines.py
         # of codegen/numpy/
         self.lower, self.lower_routine = lower, lower_routine

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -66,13 +66,19 @@ def structure(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, ...]:
 class Order:
     """The nodes of a graph, operands first. Where kernels are planned, a node is its number."""
 
-    def __init__(self, nodes: Sequence[Node], roots: Sequence[Node]) -> None:
-        self.nodes = nodes
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        roots: Sequence[Node],
+        instead: Mapping[int, Node] | None = None,
+    ) -> None:
+        """`instead` gives by id what is computed for a node."""
+        self.nodes = [instead.get(id(n), n) for n in nodes] if instead else nodes
         self.number = {id(n): k for k, n in enumerate(nodes)}
         self.roots = [self.number[id(n)] for n in roots]
         self.inputs: list[tuple[int, ...]] = []
         self.kinds: list[str | None] = []  # of the ops that are still to be computed
-        for n in nodes:
+        for n in self.nodes:
             op = n.op if n.data is None else None
             self.kinds.append(None if op is None else op.kind)
             self.inputs.append(() if op is None else tuple(self.number[id(i)] for i in n.inputs))
@@ -636,6 +642,8 @@ class Grouping:
         ):  # an empty space, over which nothing may be computed
             return False
         if kind == ROUTINE:  # begins a kernel
+            return False
+        if fusion.routine is not None and fusion.routine.op.in_part is not None:  # type: ignore[union-attr]
             return False
         drawn = self.stored.drawn
         if (

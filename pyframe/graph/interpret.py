@@ -31,7 +31,13 @@ def run_kernel(kernel: Kernel, arrays: list[np.ndarray], params: bytes, begin: i
             np.broadcast_to(_evaluate(e.code, arrays, params, begin, e.shape)[-1], e.shape)
             for e in operands
         ]
-        made = on_arrays(REGISTRY[name], values, [e.dtype for e in operands], attrs)
+        op = REGISTRY[name]
+        if op.in_part is not None:
+            (store,) = kernel.stores
+            made = from_storage(arrays[store.binding].view(storage_dtype(dtype)), dtype)
+            made = op.in_part(np.array(made[: math.prod(kernel.space)]), *values, *attrs)
+        else:
+            made = on_arrays(op, values, [e.dtype for e in operands], attrs)
         result = _rounded(made, dtype).reshape(kernel.space)
         if any(isinstance(i, RowSum) for i in kernel.code):
             rows = values[0].sum(-1, keepdims=True)

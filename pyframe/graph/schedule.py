@@ -7,6 +7,7 @@ a value may be written over the one that it replaces, and temporaries take turns
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -104,6 +105,37 @@ def _writes_in_place(grouping: Grouping, donor: int, k: int) -> bool:
     ):
         return False
     return all(grouping.after(g, home) for g in grouping.readers_of(donor) if g is not home)
+
+
+def _written_in_part(
+    in_place: Mapping[int, Node], without: set[int], roots: Sequence[Node]
+) -> dict[int, list[Node]]:
+    """By the id of an input what is written to parts of it, one after the other (see `Op.over`);
+    of those in `without` nothing is."""
+    out: dict[int, list[Node]] = {}
+    results = set(map(id, roots))
+    for donor, n in in_place.items():
+        chain: list[Node] = []
+        while n.data is None and n.op is not None and n.op.over is not None:
+            chain.insert(0, n)
+            n, at = shown(n.inputs[0])
+            whole = views.is_contiguous(at) and math.prod(at[0].shape) == math.prod(n.shape)
+            if id(n) == donor and whole and donor not in without:
+                out[donor] = chain
+            if not whole or id(n) in results:
+                break
+    return out
+
+
+def _takes_turns(grouping: Grouping, donor: int, chain: list[int]) -> bool:
+    """Whether each of the nodes may be written over the one before: nothing reads that later, nor
+    in the same kernel. Makes the readers run first."""
+    for old, k in itertools.pairwise([donor, *chain]):
+        home = grouping.home[k]
+        first = [*grouping.readers_of(old), *([grouping.home[old]] if old != donor else [])]
+        if old in home.fusion.buffers or not all(grouping.after(g, home) for g in first):
+            return False
+    return True
 
 
 def _over_temporaries(
@@ -328,24 +360,41 @@ def schedule(
         order = _split_reductions(order, roots, limits)
     if not limits.host:
         order = _made_again(_put_together(_once(order, roots), roots), roots)
-    nodes = Order(order, roots)
-    given = [nodes.number[id(n)] for n in inputs]
-    wanted = [nodes.number[id(n)] for n in outputs]
-    at = nodes.number
-    over = {at[id(n)]: at[i] for i, n in (in_place or {}).items() if i in at}
-    # where equal maps become one, what replaces a value is left to them
-    apart = limits.host or movable is not None
-    grouping = Grouping(nodes, limits, over if apart else ())
+    refused: set[int] = set()
+    while True:
+        parts = _written_in_part(in_place or {}, refused, roots)
+        instead = {
+            id(n): Node(n.op.over, n.inputs[1:], n.attrs, n.shape, n.dtype, n.device)  # type: ignore[union-attr]
+            for chain in parts.values()
+            for n in chain
+        }
+        nodes = Order(order, roots, instead)
+        at = nodes.number
+        given = [at[id(n)] for n in inputs]
+        wanted = [at[id(n)] for n in outputs]
+        over = {at[id(n)]: at[i] for i, n in (in_place or {}).items() if i in at}
+        # where equal maps become one, what replaces a value is left to them
+        apart = limits.host or movable is not None
+        grouping = Grouping(nodes, limits, over if apart else ())
+        in_parts = {at[i]: [at[id(n)] for n in chain] for i, chain in parts.items()}
+        fits = {i: _takes_turns(grouping, donor, chain)
+                for i, (donor, chain) in zip(parts, in_parts.items(), strict=True)}  # fmt: skip
+        if all(fits.values()):
+            break
+        refused |= {i for i, fit in fits.items() if not fit}
     kept = set(wanted).union(*[g.fusion.buffers for g in grouping.groups if g is not None])
-    donors = {
+    donors = {k: donor for donor, chain in in_parts.items() for k in chain}
+    kept |= donors.keys()
+    donors |= {
         k: donor
         for k, donor in over.items()
-        if donor in given and k in grouping.home and _writes_in_place(grouping, donor, k)
-    }
+        if k not in donors
+        and donor in given and k in grouping.home and _writes_in_place(grouping, donor, k)
+    }  # fmt: skip
     works = {g.number: _Work(g, kept, donors) for g in grouping.groups if g is not None}
     merged = []
     if movable is not None:
-        numbers = {nodes.number[i] for i in movable if i in nodes.number}
+        numbers = {at[i] for i in movable if i in at}
         some = [*works.values()]
         horizontal = _Horizontal(nodes, some, numbers, donors, set(changing), limits)
         merged = horizontal.found(grouping)
@@ -356,7 +405,8 @@ def schedule(
             [w.group for w in heads[g.number].works] if g.number in heads else [g] for g in ordered
         ]
         columns = {k for m in merged for w in m.works for k in w.nodes}
-        over_temps = _over_temporaries(nodes, together, kept, {*given, *wanted, *columns})
+        fixed = {*given, *wanted, *columns, *donors}
+        over_temps = _over_temporaries(nodes, together, kept, fixed)
         donors |= over_temps
         for g in {grouping.home[k].number: grouping.home[k] for k in over_temps}.values():
             works[g.number] = _Work(g, kept, donors)

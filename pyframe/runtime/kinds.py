@@ -250,6 +250,8 @@ class Kinds:
             found = p.planned(numbers)
             if found is not None:
                 return found
+        if numbers in kind.seen:  # it differs in what may be written over
+            return None
         kind.seen.append(numbers)
         del kind.seen[: -SEEN - 2]
         enough = len(kind.patterns) >= MAX_PATTERNS or kind.failures >= MAX_FAILURES

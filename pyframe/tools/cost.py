@@ -166,6 +166,8 @@ def traffic(program: Program) -> Iterator[tuple[dict[int, int], dict[int, int]]]
             _add(program, read, step.slots[binding], n)
         for s in kernel.stores:
             n = distinct(s.index_map) * _size(program, s.dtype)
+            if routine is not None and REGISTRY[routine.name].in_part is not None:
+                n = math.prod(routine.operands[-1].shape) * _size(program, s.dtype)
             _add(program, written, step.slots[s.binding], n)
         yield read, written
 

@@ -18,6 +18,7 @@ from together import together
 import pyframe as pf
 from pyframe import nn, optim
 from pyframe.nn import functional as F
+from pyframe.tools import cost
 
 Pair = namedtuple("Pair", "first second")
 
@@ -355,6 +356,80 @@ def test_a_place_that_a_tensor_says(gpu: str, name: str) -> None:
     with pytest.raises(IndexError, match="12"):  # noqa: PT012  it is found when a value is read
         write(cache, pf.tensor(12, device=gpu), rows[0])
         cache.tolist()
+
+
+ROWS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "an int": lambda c, i, r: operator.setitem(c, (slice(None), slice(None), i), r[:, :, 0]),
+    "a slice": lambda c, i, r: operator.setitem(c, (slice(None), slice(None), slice(i, i + 1)), r),
+    "of one layer": lambda c, i, r: operator.setitem(c, (1, slice(None), i), r[1, :, 0]),
+    "a tensor": lambda c, i, r: operator.setitem(c, (slice(None), slice(None), i), r[:, :, 0]),
+    "index_copy_": lambda c, i, r: c.index_copy_(2, i, r),
+}
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_of_a_cache_is_written_alone(device: str, name: str, given: bool) -> None:
+    """Over the cache, which lies outside or is an argument, and what is read before it is old."""
+
+    def step(i: Any, r: Any, cache: Any) -> Any:
+        old = cache.select(2, 0).sum()
+        ROWS[name](cache, i, r * 2)
+        new = cache[:, :, :2].sum()
+        ROWS[name](cache, i, r * 3)
+        return old, new, cache.mean()
+
+    found = []
+    for compiled in (False, True):
+        cache = pf.zeros(2, 3, 64, 4, device=device)
+        held = cache.clone()
+        run: Any = functools.partial(step, cache=cache)
+        if compiled:
+            run = pf.compile(step if given else lambda i, r, cache=cache: step(i, r, cache))
+            compiled_step = run
+            run = functools.partial(run, cache=cache) if given else run
+        out = []
+        for k in (0, 1, 3, 2, 9, 63, 0, 1):
+            i = pf.tensor([k] if "_" in name else k, device=device)
+            rows = pf.arange(24.0, device=device).reshape(2, 3, 1, 4) + k
+            out += [x.tolist() for x in run(i if "tensor" in name or "_" in name else k, rows)]
+            before = cache[0, 0].tolist()
+            view = cache[0, 0]
+        assert view.tolist() == before
+        assert held.sum().item() == 0
+        found.append([*out, cache.tolist()])
+    assert found[0][-1] == found[1][-1]
+    np.testing.assert_allclose(found[0][:-1], found[1][:-1], 1e-6)
+    assert compiled_step.captured <= 3
+    (*_, program) = compiled_step.programs
+    if device == "cpu":
+        for (_, written), s in zip(cost.traffic(program), program.steps, strict=True):
+            routine = program.kernels[s.kernel].routine
+            assert routine is None or routine.name == "put_row_over"
+            assert max(written.values()) <= 24 * 4  # the cache has 64 times that
+
+
+def test_an_argument_that_is_written_over(device: str) -> None:
+    """In its own memory, as eagerly; not where others hold its value or two arguments share it."""
+
+    def add(x: Any, y: Any) -> Any:
+        x += y
+        return x[7] * 1
+
+    f = pf.compile(add)
+    x, y = pf.zeros(70_000, device=device), pf.ones(70_000, device=device)
+    for k in range(4):
+        assert f(x, y).item() == k + 1
+    copy, seen = x.clone(), x.detach()
+    x.copy_(y)  # they hold one value
+    assert f(x, pf.ones(70_000, device=device)).item() == 2
+    assert (seen.sum().item(), y.sum().item()) == (140_000, 70_000)
+    assert copy.sum().item() == 280_000
+    assert f(x, x).item() == 4
+    assert f(x[::2], y[1::2]).item() == 5
+    assert x.sum().item() == 35_000 * 9
+    program = f.programs[0]
+    assert "input" in {program.slots[s].kind for s in program.outputs}
 
 
 def test_a_cache_of_its_whole_length_stays_compiled(device: str) -> None:

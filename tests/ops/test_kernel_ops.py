@@ -149,6 +149,8 @@ CALLS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "take_rows": ((_floats(6, 3), _ints(9, high=6)), ()),
     "add_few_rows": ((_ints(9, high=6), _floats(9, 3)), (6,)),
     "put_few_rows": ((_floats(6, 3), _ints(9, high=6), _floats(9, 3)), ()),
+    "put_row": ((_floats(50), np.array(2), _floats(3, 4)), ((5, 10), 2, 4)),
+    "put_row_over": ((np.array(0), _floats(3, 4)), ((3, 1, 4), 0, 1)),
     "add_segments": ((np.array([0, 2, 2, 7], np.int32), _ints(7, high=7), _floats(7, 3)), ()),
     "sort_runs": ((_ints(3, 8, high=5),), ()),
     "merge_runs": ((KEYS, RUNS), ()),

@@ -222,6 +222,40 @@ def put_rows(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine
     return Routine((_copied(out), put))
 
 
+def put_row(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `put_row`, of a contiguous base."""
+    base, place, value = inputs
+    call = _row(3, (1, 2), place, value, attrs, out)
+    if call is None or not base.flags.c_contiguous:
+        return None
+    return Routine((_copied(out), call))
+
+
+def put_row_over(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `put_row_over`."""
+    place, value = inputs
+    call = _row(2, (0, 1), place, value, attrs, out)
+    return call and Routine((call,))
+
+
+def _row(
+    to: int, operands: tuple[int, int], place: np.ndarray, value: np.ndarray, attrs: Any,
+    out: np.ndarray,
+) -> Call | None:  # fmt: skip
+    """A call that puts rows of a value, which lie in line each, at one place of each part."""
+    _, offset, rows = attrs
+    (outer, inner), size = value.shape, value.itemsize
+    if not _is_index(place) or not _has_whole_rows(value) or out.itemsize != size:
+        return None
+    nbytes = inner * size
+    words = (
+        At(to, offset * size), *map(At, operands), outer, 1, 1, rows,
+        int(place.dtype.itemsize == 8), nbytes, rows * nbytes, nbytes, 0, 0, 0, 0,
+        value.strides[0], 0, 0,
+    )  # fmt: skip
+    return Call("put", words, parts(outer, value.size))
+
+
 def _copied(out: np.ndarray) -> Call:
     """Operand 0 where the result, number 3, is to lie."""
     return Call("copy", (At(3), At(0), out.nbytes), parts(out.nbytes // 64, out.size))

@@ -244,7 +244,10 @@ class Lowering:
             ]
         else:
             made = op.lower_routine and op.lower_routine(inputs, attrs, out, self.plan.threads)
-            self.stages += made or [Stage([[(copy_result, (op.numpy, out, *inputs, *attrs))]])]
+            call = (copy_result, (op.numpy, out, *inputs, *attrs))
+            if op.in_part is not None:
+                call = (op.in_part, (out, *inputs, *attrs))
+            self.stages += made or [Stage([[call]])]
         if dtype.narrow is not None:
             self.stages.append(Stage([[(narrow, (dtype.narrow, result))]]))
         if target is None or target.value != 0 or len(kernel.stores) > 1:

@@ -11,13 +11,22 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, values_known
 from pyframe.core.modes import mode
-from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
+from pyframe.core.op import (
+    ROUTINE,
+    Constants,
+    Grid,
+    KernelCall,
+    KernelFile,
+    Op,
+    const,
+    in_a_line,
+)
 from pyframe.core.sizes import number
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall, into_dim, out_of_dim
 from pyframe.ops.index.order import order_of, search_op
 from pyframe.ops.math import elementwise as el
-from pyframe.ops.shape import movement as mv
+from pyframe.ops.shape import join, movement as mv
 from pyframe.tensor import Tensor
 
 Shape = tuple[int, ...]
@@ -234,7 +243,11 @@ add_segments = Op(  # bounds (rows + 1,), order (n,), source (n, B) -> (rows, B)
 
 def put_at(x: Tensor, places: dict[int, Any], value: Tensor) -> Tensor:
     """`x` with a value, of size 1 along these dims, at one place along each: an int or a tensor of
-    one. It reads what it is written over element by element, so that it is written there."""
+    one. Over `x`, where nothing reads that any more, it is written alone if there is one place;
+    else all of `x` is, and of a view what it is seen in: element by element, in one kernel."""
+    if len(places) == 1 and goes_over(x, value) and not x._view_chain:
+        ((d, i),) = places.items()
+        return put_in_block(x, 0, x.shape, d, i, value)
     mask: Any = None
     for d, i in places.items():
         here = el.eq(el.dim_indices(x.shape[d], x.ndim - d - 1, x.device), i)
@@ -242,10 +255,76 @@ def put_at(x: Tensor, places: dict[int, Any], value: Tensor) -> Tensor:
     return el.where(mask, value, x)
 
 
+def put_in_block(x: Tensor, offset: int, block: Shape, d: int, i: Any, value: Tensor) -> Tensor:
+    """`x` with a value at place `i` along dim `d` of the block of this shape that begins at element
+    `offset` of it."""
+    outer, inner = math.prod(block[:d]), math.prod(block[d + 1 :])
+    value = mv.expand(value, (*block[:d], 1, *block[d + 1 :]))
+    place = mv.reshape(i, ()) if isinstance(i, Tensor) else const(i, dt.int32, x.device)
+    base = mv.reshape(x, (math.prod(x.shape),))
+    return apply(
+        put_row, (base, place, mv.reshape(value, (outer, inner))), (x.shape, offset, block[d])
+    )
+
+
+def _over_numpy(
+    out: np.ndarray, place: Any, value: np.ndarray, shape: Shape, offset: int, rows: int
+) -> np.ndarray:
+    (outer, inner), (i,) = value.shape, np_checked(np.reshape(place, 1), rows)
+    size = outer * rows * inner
+    out.reshape(-1)[offset : offset + size].reshape(outer, rows, inner)[:, i] = value
+    return out.reshape(shape)
+
+
+def _plan_row(call: KernelCall) -> tuple[Constants, Grid]:
+    """One thread for each element of the base, or of the value."""
+    _, offset, rows = call.attrs.values()
+    outer, inner = call.operands[-1]
+    size = call.operands[0][0] if len(call.operands) == 3 else outer * inner
+    consts: Constants = {"D": rows, "B": inner, "OFFSET": offset, "END": outer, "SIZE": size}
+    return consts, in_a_line(-(-size // 256))
+
+
+def _put_row_by_mask(
+    base: Tensor, place: Any, value: Tensor, shape: Shape, offset: int, rows: int
+) -> Tensor:
+    outer, inner = value.shape
+    size = outer * rows * inner
+    block = mv.reshape(base[offset : offset + size], (outer, rows, inner))
+    hit = mv.unsqueeze(el.eq(el.iota((rows,), base.device), place), 1)
+    new = mv.reshape(el.where(hit, mv.unsqueeze(value, 1), block), (size,))
+    parts = [base[:offset], new, base[offset + size :]]
+    whole = new if size == base.shape[0] else join.cat([p for p in parts if p.shape[0]])
+    return mv.reshape(whole, shape)
+
+
+# The base, in line, with a value (outer, inner) in one row of each of `outer` parts of so many rows
+# that lie in line from `offset` on.
+put_row = Op(
+    "put_row", ROUTINE, "base place value", "shape offset rows",
+    numpy=lambda base, *rest: _over_numpy(np.array(base), *rest),
+    infer=lambda base, place, value, shape, offset, rows: (shape, base.dtype),
+    fallback=_put_row_by_mask, routine="index.put_row",
+    kernel=KernelFile("put_row.wgsl", _plan_row, moves=True),
+)  # fmt: skip
+put_row_over = Op(  # over the base: elsewhere the memory of the result stays as it is
+    "put_row_over", ROUTINE, "place value", "shape offset rows",
+    infer=lambda place, value, shape, offset, rows: (shape, value.dtype), in_part=_over_numpy,
+    numpy=lambda place, value, shape, offset, rows: _over_numpy(
+        np.zeros(math.prod(shape), value.dtype), place, value, shape, offset, rows
+    ),
+    fallback=lambda place, value, shape, offset, rows: _put_row_by_mask(
+        value.new_zeros(math.prod(shape)), place, value, shape, offset, rows
+    ),
+    kernel=KernelFile("put_row_over.wgsl", _plan_row, moves=True), routine="index.put_row_over",
+)  # fmt: skip
+put_row.over = put_row_over
+
+
 def goes_over(x: Tensor, value: Tensor) -> bool:
-    """Whether `put_at` is the way to put a value into `x` where tensors say: on a GPU, where there
-    is no gradient, which would go over all of `x`."""
-    return x.device.always_lazy and not (mode.grad and (x.requires_grad or value.requires_grad))
+    """Whether a value may be put over `x` in part: where there is no gradient, which would go over
+    all of `x`."""
+    return not (mode.grad and (x.requires_grad or value.requires_grad))
 
 
 def checked_index(

@@ -93,7 +93,8 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     rows = _slices("index_copy", x, d, index, source)
     if index.numel() == 1 and goes_over(x, source):
         value = mv.reshape(source, (*x.shape[:d], 1, *x.shape[d + 1 :]))
-        return put_at(x, {d: index.reshape(())}, value).reshape(input.shape)
+        out = put_at(x, {d: index}, value)
+        return out if input.ndim else out.reshape(())
     out = apply(put_rows, (_first(x, d), index, rows))
     return _back(out, x, d).reshape(input.shape)
 

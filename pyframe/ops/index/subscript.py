@@ -11,6 +11,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, values_known
+from pyframe.core.modes import mode
 from pyframe.core.op import Turned
 from pyframe.core.sizes import indices
 from pyframe.core.symbolic import SymbolicScalar
@@ -19,7 +20,15 @@ from pyframe.ops.api import check, view_writes
 from pyframe.ops.api.layouts import lying
 from pyframe.ops.api.public import public
 from pyframe.ops.index.masks import bool_mask, nonzero
-from pyframe.ops.index.rows import added, checked_index, goes_over, put_at, put_rows, take_rows
+from pyframe.ops.index.rows import (
+    added,
+    checked_index,
+    goes_over,
+    put_at,
+    put_in_block,
+    put_rows,
+    take_rows,
+)
 from pyframe.ops.math import elementwise as el, promotion
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, normalize_dim, tensor, upload
@@ -33,14 +42,22 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def _parse(
-    x: Tensor, key: Any, moving: dict[int, Any] | None = None
+    x: Tensor, key: Any, moving: dict[int, tuple[Any, bool]] | None = None
 ) -> tuple[Tensor, dict[int, Tensor]]:
     """Apply the basic part of an index as views; return it and the tensors left, by dim. Ints that
-    change from call to call go into `moving`, by dim, where it is given."""
+    change from call to call go into `moving`, by dim, where it is given, and whether the dim stays:
+    where a slice of one element begins."""
     cuts: list[tuple[int, int, int]] = []  # start, size and step for each dim of x
     shape: list[int] = []  # of the view
     tensors: dict[int, Tensor] = {}
-    for i in _masks_as_indices(x, _items(x, key, moving is not None)):
+    items = _masks_as_indices(x, _items(x, key, moving is not None))
+    ints = [at for at, i in enumerate(items) if type(i) is int]
+    # a GPU's Program for a place that is written is that for all places
+    by_place = (
+        moving is not None and x.device.always_lazy and mode.capture is None and not mode.grad
+    )
+    last = ints[-1] if ints and by_place and not any(isinstance(i, Tensor) for i in items) else -1
+    for at, i in enumerate(items):
         if i is None or isinstance(i, np.ndarray):
             if i is not None:
                 tensors[len(shape)] = upload(i, x.device)
@@ -48,17 +65,20 @@ def _parse(
             continue
         d = len(cuts)
         n = x.shape[d]
-        if isinstance(i, slice):
+        if isinstance(i, slice) and moving is not None and _moves(i, n):
+            moving[len(shape)] = i.start, True
+            cuts.append((0, n, 1))
+        elif isinstance(i, slice):
             a, b, k = _slice(i, n)
             cuts.append((a, max(-((a - b) // k), 0), k))
         elif isinstance(i, Tensor):
             tensors[len(shape)] = i
             cuts.append((0, n, 1))
         elif -n <= i < n:
-            if moving is None or type(i) is not SymbolicScalar:
+            if moving is None or (type(i) is not SymbolicScalar and at != last):
                 cuts.append((i + n if i < 0 else i, 1, 1))
                 continue
-            moving[len(shape)] = operator.mod(i, n)
+            moving[len(shape)] = operator.mod(i, n), False
             cuts.append((0, n, 1))
         else:
             raise IndexError(
@@ -74,6 +94,12 @@ def _parse(
     return x, tensors
 
 
+def _moves(s: slice, n: int) -> bool:
+    """Whether it is a slice of one element of n, at a place that changes from call to call."""
+    moves = SymbolicScalar is type(s.start) is type(s.stop) and s.step is None
+    return moves and 0 <= s.start < s.stop <= n and s.stop - s.start == 1
+
+
 _PARTS = (Tensor, slice, list, tuple, EllipsisType, type(None))
 
 
@@ -82,7 +108,9 @@ def _items(x: Tensor, key: Any, moving: bool = False) -> list[Any]:
     if isinstance(key, list) and len(key) < 32 and any(isinstance(i, _PARTS) for i in key):
         key = tuple(key)  # PyTorch reads x[[[0, 1], [1, 2]]] as x[[0, 1], [1, 2]]
     items = [
-        i if moving and type(i) is SymbolicScalar else _normalize(i, x)
+        i
+        if moving and type(i.start if type(i) is slice else i) is SymbolicScalar
+        else _normalize(i, x)
         for i in (key if isinstance(key, tuple) else (key,))
     ]
     used = 0
@@ -235,11 +263,12 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
             value = value.to(x.device, x.dtype).reshape(())
         x._overwrite(el.where(mask, value, x).to(x.dtype))
         return
-    moving: dict[int, Any] = {}
+    moving: dict[int, tuple[Any, bool]] = {}
     part, tensors = _parse(x, key, moving)
     of = value if isinstance(value, Tensor) else x
     if of.dtype is x.dtype and goes_over(x, of) and all(not i.ndim for i in tensors.values()):
-        moving |= {d: checked_index("index", i, part.shape[d]) for d, i in tensors.items()}
+        for d, i in tensors.items():
+            moving[d] = checked_index("index", i, part.shape[d]), False
         tensors = {}
     elif tensors and moving:
         part, tensors = _parse(x, key)
@@ -250,13 +279,21 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         value = tensor(value, dtype=x.dtype, device=x.device)
     value = value.to(x.device)
     if not tensors:
-        ndim = part.ndim - len(moving)
+        ndim = part.ndim - len([d for d, (_, stays) in moving.items() if not stays])
         if value.ndim > ndim:  # leading dims of size 1 don't count
             shape = value.shape
             ones = next((d for d, n in enumerate(shape) if n != 1), len(shape))
             value = mv.reshape(value, shape[min(ones, len(shape) - ndim) :])
         check.no_overlap("setitem", part, value)
-        part._overwrite(_at_moving(part, moving, value) if moving else value.to(x.dtype))
+        if not moving:
+            part._overwrite(value.to(x.dtype))
+            return
+        value = _at_moving(part, moving, value)
+        if len(moving) == 1 and goes_over(x, value) and not x._view_chain and part.is_contiguous():
+            ((d, (i, _)),) = moving.items()
+            x._overwrite(put_in_block(x, part.storage_offset(), part.shape, d, i, value))
+        else:
+            part._overwrite(put_at(part, {d: i for d, (i, _) in moving.items()}, value))
         return
     if value.dtype is not x.dtype:
         raise RuntimeError(
@@ -268,13 +305,14 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     part._overwrite(_with_rows(part, tensors, value, accumulate=False))
 
 
-def _at_moving(part: Tensor, moving: dict[int, Any], value: Tensor) -> Tensor:
-    """`part` with the value at ints that change, by dim: one kernel for all of them."""
-    rest = tuple([n for d, n in enumerate(part.shape) if d not in moving])
+def _at_moving(part: Tensor, moving: dict[int, tuple[Any, bool]], value: Tensor) -> Tensor:
+    """The value as it is to lie in `part`, of size 1 along the dims of ints that change."""
+    gone = sorted([d for d, (_, stays) in moving.items() if not stays])
+    rest = tuple([1 if d in moving else n for d, n in enumerate(part.shape) if d not in gone])
     value = _filling(value.to(part.dtype), rest)
-    for d in sorted(moving):
+    for d in gone:
         value = mv.unsqueeze(value, d)
-    return put_at(part, moving, value)
+    return value
 
 
 def _filling(value: Tensor, shape: tuple[int, ...]) -> Tensor:
