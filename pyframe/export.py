@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from pyframe.core.modes import no_grad
+from pyframe.core.sizes import UnfitSizesError
 from pyframe.jit import modules as _modules
 from pyframe.jit.graph import Graph, GraphError, Ref, bind, code_of, refs, shown, value_of
 from pyframe.jit.modules import ScriptModule
@@ -132,8 +133,13 @@ def recorded(
             graph, constants, guards = record(
                 fn, args, kwargs, module=module, dims=found, hints=hints, ranges=ranges, **how
             )
-        except Exception:
+        except (Exception, UnfitSizesError) as error:
             if not wished & {*found.values()}:
+                if isinstance(error, UnfitSizesError):
+                    raise ConstraintViolationError(
+                        f"Constraints violated: no size may change, as the code can't do with one "
+                        f"that does: {error}"
+                    ) from error
                 raise
             found = {place: name for place, name in found.items() if name not in wished}
             continue

@@ -24,13 +24,14 @@ finally:
 # Programs of each family on each back end, and of those that take long to compile
 CASES = {
     "llvm": (12, 3), "numpy": (12, 3), "recorded": (12, 3), "wasm": (8, 2), "wgsl": (3, 1),
-    "export": (5, 2),
+    "export": (5, 2), "onnx": (8, 2), "onnx-read": (5, 2), "onnx-sizes": (5, 2),
 }  # fmt: skip
 # Files have no back end: tests/io/test_fuzz.py has their share
 LONG = ("attention", "nets", "recurrent")
 MORE = {"programs": 4, "database": 3}  # they take little
 NAMES = [n for n, f in families.families().items() if not f.__module__.endswith("files")]
-NEEDED = {"llvm": "llvmlite", "recorded": "llvmlite", "wasm": "wasmtime", "export": "wasmtime"}
+NEEDED = {"llvm": "llvmlite", "recorded": "llvmlite", "wasm": "wasmtime", "export": "wasmtime",
+          **dict.fromkeys(("onnx", "onnx-read", "onnx-sizes"), "onnxruntime")}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")  # PyTorch's, and what both say of such programs

@@ -23,9 +23,10 @@ from pyframe.jit.modules import ScriptFunction
 from pyframe.jit.record import labels_of, parameters_of
 from pyframe.nn.modules.module import Evaluation, Module
 from pyframe.onnx import export_table as table
-from pyframe.tensor import Tensor
+from pyframe.tensor import Tensor, from_numpy
 from pyframe.tensor.tree import leaves
 
+NAMES = {"float32": "float", "float64": "double"}  # ONNX's
 LARGEST = 2**31 - 2**20  # bytes of a file of protobuf
 OPSETS = 13, 24  # of which this writes files
 IR = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12}
@@ -51,10 +52,11 @@ def is_in_onnx_export() -> bool:
 
 
 class ONNXProgram:
-    """An exported model: `model_proto` is the `onnx.ModelProto`."""
+    """An exported model: `model_proto` is the `onnx.ModelProto`, `graph` what it was made of, whose
+    `guards` say for which sizes it is."""
 
-    def __init__(self, proto: Any) -> None:
-        self.model_proto = proto
+    def __init__(self, proto: Any, graph: Graph) -> None:
+        self.model_proto, self.graph = proto, graph
 
     def save(self, destination: Any, *, external_data: bool | None = None, **others: Any) -> None:
         """Write it to a file; its weights to one beside it, with `external_data`, or where they
@@ -94,8 +96,8 @@ class _Writer:
     def kind(self, d: dt.dtype) -> int:
         """ONNX's number of a dtype."""
         kinds = self.onnx.TensorProto
-        name = {"float32": "FLOAT", "float64": "DOUBLE"}.get(d.name, d.name.upper())
-        if not hasattr(kinds, name):
+        name = NAMES.get(d.name, d.name).upper()
+        if d.is_complex or not hasattr(kinds, name):
             raise self.no(f"ONNX has no {d.name} here")
         number = int(getattr(kinds, name))
         self.cast[number] = d
@@ -122,38 +124,85 @@ class _Writer:
         given = [x or "" for x in inputs]
         while given and not given[-1]:
             given.pop()
+        attrs = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items()}
+        schema = self.schema(kind, attrs)
+        types = [schema.inputs[min(i, len(schema.inputs) - 1)] for i in range(len(given))]
+        of: dict[str, Any] = {"T2": self.cast[attrs["to"]]} if kind == "Cast" else {}
+        narrow: dict[str, Any] = {}
+        for i, (x, formal) in enumerate(zip(given, types, strict=True)):
+            d = self.dtypes.get(x)
+            if d is None:
+                continue
+            wide = self.widened(d, formal.types)
+            if wide is not d:
+                narrow[formal.type_str] = d
+                given[i] = self.op("Cast", x, to=self.kind(wide))
+            of.setdefault(formal.type_str, wide)
         name = self.fresh(f"{self.where}/{kind}")
         outs = [f"{name}_output_{i}" for i in range(outputs)]
-        attrs = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items()}
         self.nodes.append(self.onnx.helper.make_node(kind, given, outs, name=name, **attrs))
-        first = next((x for x in given if x in self.dtypes), None)
-        of = self.dtypes.get(first or "")
-        if kind == "Cast":
-            of = self.cast[attrs["to"]]
-        self.dtypes.update(dict.fromkeys(outs, of))
+        for x, formal in zip(outs, schema.outputs, strict=False):
+            self.dtypes[x] = of.get(formal.type_str)
+            if self.dtypes[x] is None and len(formal.types) == 1:
+                self.dtypes[x] = self.of_type(*formal.types)
         if kind == "Transpose" and given[0] in self.shapes:
             self.shapes[outs[0]] = tuple([self.shapes[given[0]][d] for d in attrs["perm"]])
+        for i, formal in enumerate(schema.outputs[:outputs]):
+            if formal.type_str in narrow:
+                outs[i] = self.op("Cast", outs[i], to=self.kind(narrow[formal.type_str]))
         return outs[0] if outputs == 1 else tuple(outs)
 
-    def const(self, value: Any) -> str:
-        """An initializer."""
-        array = np.asarray(value)
-        key = array.dtype.str, array.shape, array.tobytes() if array.nbytes < 1 << 12 else id(value)
+    def schema(self, kind: str, attrs: Any) -> Any:
+        """What ONNX says of an operator."""
+        try:
+            found = self.onnx.defs.get_schema(kind, self.opset)
+        except self.onnx.defs.SchemaError:
+            raise self.no(f"opset {self.opset} has no {kind}") from None
+        unknown = attrs.keys() - found.attributes.keys()
+        if unknown:
+            raise self.no(f"{kind} of opset {self.opset} has no {', '.join(unknown)}")
+        return found
+
+    def widened(self, d: Any, types: Any) -> Any:
+        """A dtype that an operator takes, in which it computes the same."""
+        more = (dt.float32,) if d.is_floating_point else (dt.int32, dt.int64)
+        for one in (d, *more):
+            if f"tensor({NAMES.get(one.name, one.name)})" in types and one.itemsize >= d.itemsize:
+                return one
+        raise self.no(f"opset {self.opset} has no {d.name} for it")
+
+    def unlike(self, x: str) -> str:
+        """A value that is not of the dtype that the graph's is."""
+        self.dtypes[x] = None
+        return x
+
+    def of_type(self, text: str) -> Any:
+        """The dtype that ONNX calls so."""
+        return next(d for d in dt.ALL if text == f"tensor({NAMES.get(d.name, d.name)})")
+
+    def like(self, value: Any, d: dt.dtype) -> str:
+        """An initializer of a dtype."""
+        array = np.asarray(value, d.numpy)
+        if d is dt.bfloat16:
+            array = bits_of(from_numpy(array).to(d))
+        key = d, array.shape, array.tobytes()
         if key not in self.known:
-            name = self.known[key] = self.fresh("constant")
-            self.array(name, array)
+            self.known[key] = self.array(self.fresh("constant"), array, d)
         return self.known[key]
 
-    def array(self, name: str, array: np.ndarray, d: Any = None) -> str:
-        self.arrays[name] = array
-        self.shapes[name] = array.shape
-        self.dtypes[name] = d or next(d for d in dt.ALL if d.name == array.dtype.name)
+    def const(self, value: Any) -> str:
+        """An initializer, of the dtype of an array."""
+        array = np.asarray(value)
+        return self.like(array, next(d for d in dt.ALL if d.name == array.dtype.name))
+
+    def array(self, name: str, array: np.ndarray, d: Any) -> str:
+        self.arrays[name], self.shapes[name], self.dtypes[name] = array, array.shape, d
         return name
 
     def rows(self, x: str, rows: np.ndarray) -> str:
         """Rows of a weight in another order."""
         if x in self.arrays:
-            return self.array(self.fresh(f"{x}_ordered"), self.arrays[x][rows])
+            return self.array(self.fresh(f"{x}_ordered"), self.arrays[x][rows], self.dtypes[x])
         return str(self.op("Gather", x, self.const(rows), axis=0))
 
     def turned(self, x: str, dims: tuple[int, ...]) -> str:
@@ -202,17 +251,22 @@ class _Writer:
             return self.const(np.array(items, np.int64))
         return str(self.op("Concat", *[self.size(i) for i in items], axis=0))
 
-    def target(self, x: str, shape: list[Any]) -> str:
-        """The shape that `x` gets: what it has there stays 0, and one size may be told by the
-        others."""
-        now = self.shapes.get(x, ())
-        if 0 not in shape:
-            shape = [0 if not isinstance(n, int) and d < len(now) and now[d] == n else n
-                     for d, n in enumerate(shape)]  # fmt: skip
-        unknown = [d for d, n in enumerate(shape) if not isinstance(n, int)]
-        if len(unknown) == 1:
-            shape[unknown[0]] = -1
-        return self.sizes(shape)
+    def reshape(self, x: str, shape: Any) -> str:
+        """`x` in another shape: what it has there stays 0, and one size may be told by the
+        others, unless there are no elements."""
+        now, given, more = self.shapes.get(x, ()), list(shape), {}
+        if 0 in given:
+            more["allowzero"] = 1
+        else:
+            given = [0 if not isinstance(n, int) and d < len(now) and now[d] == n else n
+                     for d, n in enumerate(given)]  # fmt: skip
+            unknown = [d for d, n in enumerate(given) if not isinstance(n, int)]
+            if len(unknown) == 1:
+                given[unknown[0]] = -1
+        out = str(self.op("Reshape", x, self.sizes(given), **more))
+        if -1 not in shape:
+            self.shapes[out] = tuple(shape)
+        return out
 
     def size(self, x: Any) -> str:
         """A size as a vector of one."""
@@ -243,12 +297,8 @@ class _Writer:
             return self.names[x]
         if type(x) is Const:
             if isinstance(x.value, Dim):
-                return self.op(
-                    "Reshape", self.op("Cast", self.size(x.value), to=self.kind(x.dtype)),
-                    self.sizes([]),
-                )  # fmt: skip
-            return self.array(self.const(np.array(x.value, x.dtype.numpy)), np.array(
-                x.value, x.dtype.numpy), x.dtype)  # fmt: skip
+                return self.reshape(self.op("Cast", self.size(x.value), to=self.kind(x.dtype)), [])
+            return self.like(x.value, x.dtype)
         return x
 
     def write(self, node: Node) -> None:
@@ -269,23 +319,23 @@ class _Writer:
         for ref, name in zip(outs, given, strict=False):
             self.names[ref] = name
             spec = node.specs[ref]
-            if self.dtypes.get(name) is not None and self.dtypes[name] is not spec.dtype:
-                kept = name.endswith(("_output_0", "_output_1", "_output_2"))
-                if kept and self.needs_cast(name, spec.dtype):
-                    name = self.names[ref] = self.op("Cast", name, to=self.kind(spec.dtype))
+            if self.dtypes[name] not in (None, spec.dtype):
+                name = self.names[ref] = self.op("Cast", name, to=self.kind(spec.dtype))
             self.shapes[name], self.dtypes[name] = spec.shape, spec.dtype
 
-    def needs_cast(self, name: str, d: Any) -> bool:
-        """Whether a result is of another dtype than the model's: indices and ordered bools."""
-        kind = self.nodes[-1].op_type
-        if kind in ("Max", "Min"):
-            return d is dt.bool_
-        return kind in ("ArgMax", "ArgMin") and d.name != "int64"
+
+def bits_of(x: Tensor) -> np.ndarray:
+    """The array of a tensor; of bfloat16, which NumPy has not, of the upper halves of floats."""
+    if x.dtype is not dt.bfloat16:
+        return np.asarray(x.contiguous().numpy())
+    return (np.asarray(x.float().contiguous().numpy()).view(np.uint32) >> 16).astype(np.uint16)
 
 
 def short(name: str) -> str:
-    """The name of a function without its space; that in place is the same of values."""
-    last = name.rpartition(".")[2]
+    """The name of a function without its space, if that has the same functions as others; that in
+    place is the same of values."""
+    space, _, last = name.rpartition(".")
+    last = last if space != "masked" else name
     return last if last.startswith("__") else last.rstrip("_")
 
 
@@ -374,7 +424,7 @@ def export(
         model, args, kwargs, opset, input_names, dynamic_axes, dynamic_shapes
     )
     proto = _model(onnx, graph, model, constants, opset, input_names, output_names)
-    program = ONNXProgram(proto)
+    program = ONNXProgram(proto, graph)
     if f is not None:
         program.save(f, external_data=external_data)
     return program
@@ -425,10 +475,7 @@ def _model(
     w.sources = {name: (w.names[ref], d) for name, (ref, d) in graph.sizes.items()}
     for at, ref in graph.state.items():
         name = w.names[ref] = w.fresh(at)
-        x = state[at].detach().cpu()
-        w.array(
-            name, (x.view(dt.int16) if x.dtype is dt.bfloat16 else x).contiguous().numpy(), x.dtype
-        )
+        w.array(name, bits_of(state[at].detach().cpu()), state[at].dtype)
     for node in graph.nodes:
         w.write(node)
     w.where = ""

@@ -130,10 +130,13 @@ def _conv(w: Any, a: Any) -> Any:
     )  # fmt: skip
 
 
-@call(
-    "conv_transpose1d conv_transpose2d conv_transpose3d",
-    fits=lambda a: a["input"].ndim == a["weight"].ndim,
-)
+def _pads_less(a: Any) -> bool:
+    k = a["weight"].ndim - 2
+    steps = zip(_each(a["output_padding"], k), _each(a["stride"], k), strict=True)
+    return a["input"].ndim == k + 2 and all(more < stride for more, stride in steps)
+
+
+@call("conv_transpose1d conv_transpose2d conv_transpose3d", fits=_pads_less)
 def _conv_transpose(w: Any, a: Any) -> Any:
     kernel = w.shape(a["weight"])[2:]
     k = len(kernel)
@@ -188,7 +191,7 @@ for _k in (1, 2, 3):
 
 
 def _ones(w: Any, like: Any, n: Any, value: float = 1.0) -> Any:
-    return w.const(np.full(n, value, w.dtype(like).numpy))
+    return w.like(np.full(n, value), w.dtype(like))
 
 
 @call("batch_norm", fits=lambda a: not a["training"] and a["running_mean"] is not None)
@@ -245,6 +248,7 @@ def _embedding(w: Any, a: Any) -> Any:
 
 @call(
     "scaled_dot_product_attention",
+    since=14,
     fits=lambda a: not a["dropout_p"] and not (a["enable_gqa"] and a["query"].ndim != 4),
 )
 def _attention(w: Any, a: Any) -> Any:
@@ -255,14 +259,14 @@ def _attention(w: Any, a: Any) -> Any:
         if mask is not None and w.shape(mask)[-2] == 1:  # onnxruntime wants each query's
             mask = w.op("Expand", mask, w.sizes([1, 1, w.shape(q)[2], 1]))
         return w.op("Attention", q, k, v, mask, is_causal=int(a["is_causal"]), **more)
+    ends = [w.shape(q)[-2], w.shape(k)[-2]]
     if a["enable_gqa"]:
         k, v = (w.repeated(x, w.shape(q)[1] // w.shape(x)[1]) for x in (k, v))
     scale = 1 / math.sqrt(w.shape(q)[-1]) if scale is None else scale
     turned = w.turned(k, (*range(n - 2), n - 1, n - 2))
     scores = w.op("MatMul", w.op("Mul", q, _like(w, q, scale)), turned)
     if a["is_causal"]:
-        sides = w.sizes([w.shape(q)[-2], w.shape(k)[-2]])
-        ones = w.op("Expand", w.const(np.float32(1)), sides)
+        ones = w.op("Expand", w.const(np.float32(1)), w.sizes(ends))
         lower = w.op("Trilu", ones, upper=0)
         mask = w.op("Cast", lower, to=w.kind(dt.bool_))
         scores = w.op("Where", mask, scores, _like(w, q, -math.inf))
@@ -270,7 +274,19 @@ def _attention(w: Any, a: Any) -> Any:
         scores = w.op("Where", mask, scores, _like(w, q, -math.inf))
     elif mask is not None:
         scores = w.op("Add", scores, mask)
-    return w.op("MatMul", w.op("Softmax", scores, axis=-1), v)
+    weights = w.op("Softmax", scores, axis=-1)
+    if mask is not None:  # a query that sees nothing
+        weights = w.op("Where", w.op("IsNaN", weights), _like(w, q, 0), weights)
+    return w.op("MatMul", weights, v)
+
+
+@call("fold", since=18, fits=lambda a: a["input"].ndim == 3)
+def _fold(w: Any, a: Any) -> Any:
+    size, kernel = (w.sizes(_each(a[n], 2)) for n in ("output_size", "kernel_size"))
+    return w.op(
+        "Col2Im", a["input"], size, kernel, dilations=_each(a["dilation"], 2),
+        pads=_each(a["padding"], 2) * 2, strides=_each(a["stride"], 2),
+    )  # fmt: skip
 
 
 @call("einsum", fits=lambda a: isinstance(next(iter(a.values()))[0], str))
@@ -283,7 +299,7 @@ def _einsum(w: Any, a: Any) -> Any:
 @call("prelu", fits=lambda a: a["input"].ndim >= 2)
 def _prelu(w: Any, a: Any) -> Any:
     ones = [1] * (len(w.shape(a["input"])) - 2)
-    slope = w.op("Reshape", a["weight"], w.sizes([-1, *ones]))
+    slope = w.reshape(a["weight"], [-1, *ones])
     return w.op("PRelu", a["input"], slope)
 
 
@@ -304,17 +320,22 @@ def _sort(w: Any, a: Any) -> Any:
     return given if w.results == 2 else given[1]
 
 
-@call("cumsum", fits=lambda a: a["dtype"] is None and a["input"].dtype.is_floating_point)
+def _adds_up(a: Any) -> bool:
+    x = a["input"]
+    return a["dtype"] is None and x.dtype.is_floating_point and x.ndim > 0
+
+
+@call("cumsum", fits=_adds_up)
 def _cumsum(w: Any, a: Any) -> Any:
     return w.op("CumSum", a["input"], w.const(np.int64(a["dim"])))
 
 
-@call("gather")
+@call("gather", fits=lambda a: a["input"].ndim > 0)
 def _gather(w: Any, a: Any) -> Any:
     return w.op("GatherElements", a["input"], a["index"], axis=a["dim"])
 
 
-@call("index_select")
+@call("index_select", fits=lambda a: a["input"].ndim > 0)
 def _index_select(w: Any, a: Any) -> Any:
     return w.op("Gather", a["input"], a["index"], axis=a["dim"])
 
@@ -326,14 +347,13 @@ _RESIZE = {"nearest": "nearest", "bilinear": "linear", "linear": "linear", "bicu
 @call("interpolate", fits=lambda a: a["mode"] in _RESIZE and not a["antialias"])
 def _interpolate(w: Any, a: Any) -> Any:
     x, mode = a["input"], _RESIZE[a["mode"]]
-    how = "asymmetric" if mode == "nearest" else "half_pixel"
-    if mode != "nearest":
-        how = "align_corners" if a["align_corners"] else "pytorch_half_pixel"
+    how = "align_corners" if a["align_corners"] else "half_pixel"
+    how = "asymmetric" if mode == "nearest" else how
     more: dict[str, Any] = {"cubic_coeff_a": -0.75} if mode == "cubic" else {}
     if mode == "nearest":
         more["nearest_mode"] = "floor"
     k = len(w.shape(x)) - 2
-    if a["size"] is None and not a["recompute_scale_factor"]:
+    if a["size"] is None and not (a["recompute_scale_factor"] or a["align_corners"]):
         scales = w.const(np.array([1, 1, *_each(a["scale_factor"], k)], np.float32))
         inputs = [x, None, scales]
     else:
@@ -416,14 +436,10 @@ for _name, _kind in {
     op(_name)(lambda w, x, kind=_kind: w.op(kind, x))
 for _name, _kind in {
     "div": "Div", "sub": "Sub", "pow": "Pow", "eq": "Equal", "logical_and": "And",
-    "logical_or": "Or", "clamp_min": "Max", "clamp_max": "Min",
+    "logical_or": "Or", "clamp_min": "Max", "clamp_max": "Min", "gt": "Greater", "lt": "Less",
+    "ge": "GreaterOrEqual", "le": "LessOrEqual", "maximum": "Max", "minimum": "Min",
 }.items():  # fmt: skip
     op(_name)(lambda w, a, b, kind=_kind: w.op(kind, a, b))
-for _name, _kind in {
-    "gt": "Greater", "lt": "Less", "ge": "GreaterOrEqual", "le": "LessOrEqual", "maximum": "Max",
-    "minimum": "Min",
-}.items():  # fmt: skip
-    op(_name)(lambda w, a, b, kind=_kind: w.op(kind, *[_countable(w, x) for x in (a, b)]))
 for _name, _kind, _of_bool in (
     ("add", "Add", "Or"), ("mul", "Mul", "And"), ("bitwise_and", "BitwiseAnd", "And"),
     ("bitwise_or", "BitwiseOr", "Or"), ("bitwise_xor", "BitwiseXor", "Xor"),
@@ -433,12 +449,7 @@ for _name, _kind, _of_bool in (
 
 def _like(w: Any, x: Any, value: float) -> Any:
     """A number of the dtype of `x`."""
-    return w.const(np.array(value, w.dtype(x).numpy))
-
-
-def _countable(w: Any, x: Any) -> Any:
-    """Bools as ints, which ONNX can order."""
-    return w.op("Cast", x, to=w.kind(dt.int32)) if w.dtype(x) is dt.bool_ else x
+    return w.like(value, w.dtype(x))
 
 
 def _not_zero(w: Any, x: Any) -> Any:
@@ -461,9 +472,15 @@ op("bitwise_not")(lambda w, x: w.op("Not" if w.dtype(x) is dt.bool_ else "Bitwis
 op("trunc")(lambda w, x: w.op("Mul", w.op("Sign", x), w.op("Floor", w.op("Abs", x))))
 op("where")(lambda w, c, a, b: w.op("Where", c, a, b))
 op("cast")(lambda w, x, dtype: w.op("Cast", x, to=w.kind(dtype)))
-op("clamp hardtanh")(lambda w, x, low, high: w.op("Clip", x, low, high))
 op("fmod")(lambda w, a, b: w.op("Mod", a, b, fmod=1))
 op("conj real")(lambda w, x: x)
+
+
+@op("clamp hardtanh")
+def _clamp(w: Any, x: Any, low: Any, high: Any) -> Any:
+    if w.shape(low) or w.shape(high):
+        return w.op("Min", w.op("Max", x, low), high)
+    return w.op("Clip", x, low, high)
 
 
 @op("floor_divide")
@@ -484,17 +501,11 @@ def _remainder(w: Any, a: Any, b: Any) -> Any:
 def _iota(w: Any, x: Any, shape: Any) -> Any:
     total = w.op("ReduceProd", w.sizes(list(shape)), keepdims=0)
     flat = w.op("Range", w.const(np.int64(0)), total, w.const(np.int64(1)))
-    return w.op("Reshape", w.op("Cast", flat, to=w.kind(dt.int32)), w.sizes(list(shape)))
+    return w.reshape(w.op("Cast", flat, to=w.kind(dt.int32)), shape)
 
 
-@op("reshape")
-def _reshape(w: Any, x: Any, shape: Any) -> Any:
-    return w.op("Reshape", x, w.target(x, list(shape)))
-
-
-@op("permute")
-def _permute(w: Any, x: Any, dims: Any) -> Any:
-    return w.turned(x, tuple(dims))
+op("reshape")(lambda w, x, shape: w.reshape(x, shape))
+op("permute")(lambda w, x, dims: w.turned(x, tuple(dims)) if dims else x)
 
 
 @op("expand")
@@ -576,18 +587,18 @@ def _places(w: Any, shape: Any, chain: Any) -> Any:
 
 def _by_places(w: Any, x: Any, name: str, attrs: Any) -> Any:
     found = _places(w, w.shape(x), [(name, attrs)])
-    return w.op("Gather", w.op("Reshape", x, w.sizes([-1])), w.const(found), axis=0)
+    return w.op("Gather", w.reshape(x, [-1]), w.const(found), axis=0)
 
 
 @op("put")
 def _put(w: Any, base: Any, value: Any, chain: Any) -> Any:
     shape = w.shape(base)
     found = _places(w, shape, [(o.name if hasattr(o, "name") else o, a) for o, a in chain])
-    flat = w.op("Reshape", base, w.sizes([-1]))
+    flat = w.reshape(base, [-1])
     value = w.op("Expand", value, w.sizes(list(found.shape)))
-    value = w.op("Reshape", value, w.sizes([-1]))
+    value = w.reshape(value, [-1])
     out = w.op("ScatterElements", flat, w.const(found.reshape(-1)), value, axis=0)
-    return w.op("Reshape", out, w.sizes(list(shape)))
+    return w.reshape(out, shape)
 
 
 def _reduction(name: str, kind: str, axes_since: int) -> None:
@@ -595,13 +606,9 @@ def _reduction(name: str, kind: str, axes_since: int) -> None:
         flags = {"keepdims": int(keepdim)}
         if not axes:
             return x
-        as_int = w.dtype(x) is dt.bool_
-        x = w.op("Cast", x, to=w.kind(dt.int32)) if as_int else x
         if w.opset >= axes_since:
-            out = w.op(kind, x, w.sizes(list(axes)), **flags)
-        else:
-            out = w.op(kind, x, axes=list(axes), **flags)
-        return w.op("Cast", out, to=w.kind(dt.bool_)) if as_int else out
+            return w.op(kind, x, w.sizes(list(axes)), **flags)
+        return w.op(kind, x, axes=list(axes), **flags)
 
     op(name)(write)
 
@@ -618,7 +625,7 @@ def _argmax(w: Any, x: Any, axes: Any, keepdim: Any, kind: str = "ArgMax") -> An
     if len(axes) != 1:
         if len(axes) != len(w.shape(x)) or keepdim:
             raise w.no("it is over several dims")
-        x, axes = w.op("Reshape", x, w.sizes([-1])), (0,)
+        x, axes = w.reshape(x, [-1]), (0,)
     return w.op(kind, x, axis=axes[0], keepdims=int(keepdim))
 
 
@@ -627,17 +634,60 @@ op("matmul")(lambda w, a, b: w.op("MatMul", a, b))
 op("linear")(lambda w, x, weight: w.op("MatMul", x, w.turned(weight, (1, 0))))
 op("softmax")(lambda w, x, dim: w.op("Softmax", x, axis=dim))
 op("log_softmax")(lambda w, x, dim: w.op("LogSoftmax", x, axis=dim))
-op("cumsum")(lambda w, x: w.op("CumSum", x, w.const(np.int64(-1))))
+op("cumsum")(lambda w, x: w.op("CumSum", x, w.const(np.int64(1))))
 op("take_rows")(lambda w, x, index: w.op("Gather", x, index, axis=0))
 op("take_along")(lambda w, x, index, dim: w.op("GatherElements", x, index, axis=dim))
-op("put_along")(
-    lambda w, base, index, source, dim: w.op("ScatterElements", base, index, source, axis=dim)
-)
-op("add_along")(
-    lambda w, base, index, source, dim: w.op(
-        "ScatterElements", base, index, source, axis=dim, reduction="add"
-    )
-)
+op("reorder")(lambda w, x, index: w.op("GatherElements", x, index, axis=-1))
+op("linalg_det")(lambda w, x: w.op("Det", x))
+
+
+@op("put_along add_along reduce_along")
+def _put_along(w: Any, base: Any, index: Any, source: Any, dim: int, how: str = "") -> Any:
+    how = how or {"op.add_along": "sum"}.get(w.node.function, "")
+    if how in ("amax", "amin") and w.opset < 18:
+        raise w.no(f"ScatterElements of opset {w.opset} has no {how}")
+    kinds = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+    more = {"reduction": kinds[how]} if how else {}
+    return w.op("ScatterElements", base, index, source, axis=dim, **more)
+
+
+@op("put_rows")
+def _put_rows(w: Any, base: Any, index: Any, source: Any, **more: Any) -> Any:
+    places = w.op("Cast", w.op("Unsqueeze", index, w.sizes([1])), to=w.kind(dt.int64))
+    return w.op("ScatterND", base, places, source, **more)
+
+
+@op("add_rows")
+def _add_rows(w: Any, index: Any, source: Any, rows: Any) -> Any:
+    zeros = w.op("Expand", _like(w, source, 0), w.sizes(w.out_shape()))
+    return _put_rows(w, zeros, index, source, reduction="add")
+
+
+# The keys of an order are the elements themselves, where they are floats too.
+op("sort_key")(lambda w, x: w.unlike(w.op("Identity", x)))
+
+
+def _smallest(w: Any, key: Any, n: Any) -> Any:
+    """Where the n smallest elements of rows are, in order."""
+    return w.op("TopK", key, w.sizes([n]), outputs=2, axis=-1, largest=0)[1]
+
+
+op("argsort")(_smallest)
+
+
+@op("kth_index")
+def _kth_index(w: Any, key: Any, k: Any) -> Any:
+    return w.op("Slice", _smallest(w, key, k), w.sizes([-1]), w.sizes([k]), w.sizes([1]))
+
+
+@op("atan2")
+def _atan2(w: Any, y: Any, x: Any) -> Any:
+    zero, pi = _like(w, x, 0), _like(w, x, math.pi)
+    angle = w.op("Atan", w.op("Div", y, x))
+    turn = w.op("Where", w.op("Less", y, zero), w.op("Neg", pi), pi)
+    angle = w.op("Add", angle, w.op("Where", w.op("Less", x, zero), turn, zero))
+    nowhere = w.op("And", w.op("Equal", x, zero), w.op("Equal", y, zero))
+    return w.op("Where", nowhere, zero, angle)
 
 
 @op("conv")
@@ -650,15 +700,34 @@ def _conv_op(
     )  # fmt: skip
 
 
+@op("conv_input")
+def _conv_input(
+    w: Any, g: Any, weight: Any, size: Any, stride: Any, padding: Any, dilation: Any, groups: Any
+) -> Any:
+    kernel, more = w.shape(weight)[2:], []
+    for n, out, k, s, p, d in zip(
+        w.shape(g)[2:], size, kernel, stride, padding, dilation, strict=True
+    ):
+        if not (_is_int(n) and _is_int(out)):
+            raise w.no("images of a size that changes")
+        more.append(out - ((n - 1) * s - 2 * p + d * (k - 1) + 1))
+    if any(m >= s for m, s in zip(more, stride, strict=True)):
+        raise w.no(f"output_padding is {more}")
+    return w.op(
+        "ConvTranspose", g, weight, kernel_shape=kernel, pads=list(padding) * 2, group=groups,
+        strides=list(stride), dilations=list(dilation), output_padding=more,
+    )  # fmt: skip
+
+
 @op("max_pool")
 def _max_pool_op(w: Any, x: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
     k = len(kernel)
     lead = len(w.shape(x)) - k
-    flat = w.op("Reshape", x, w.sizes([-1, 1, *w.shape(x)[lead:]]))
+    flat = w.reshape(x, [-1, 1, *w.shape(x)[lead:]])
     out = w.op(
         "MaxPool", flat, kernel_shape=list(kernel), strides=list(stride), dilations=list(dilation)
     )
-    return w.op("Reshape", out, w.sizes(list(w.out_shape())))
+    return w.reshape(out, w.out_shape())
 
 
 def row_of(name: str) -> Callable[..., Any] | None:
@@ -673,5 +742,5 @@ def _joined(w: Any, *args: Any) -> Any:
     if starts:
         return w.joined(xs, dim)
     shape = list(w.shape(xs[0]))
-    one = [w.op("Reshape", x, w.target(x, [*shape[:dim], 1, *shape[dim:]])) for x in xs]
+    one = [w.reshape(x, [*shape[:dim], 1, *shape[dim:]]) for x in xs]
     return w.joined(one, dim)

@@ -103,6 +103,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if time.monotonic() > end:
                 break
     print(table(rows))
+    if known.UNWRITTEN:
+        print("\n".join(f"{n} not written: {why}" for why, n in known.UNWRITTEN.most_common()))
     return int(any(r.failed for r in rows))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import math
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -27,6 +28,10 @@ from .program import Outcome, Program, outcome
 ROOT = Path(__file__).resolve().parents[2]
 
 
+# What a model can't say: it has no gradients, and its inputs no layouts
+UNSAID = re.compile(r"backward\(|opt\.|retain_grad|register_hook|is_contiguous")
+
+
 class Backend(NamedTuple):
     """A device, what compiles for it, and how a step is called."""
 
@@ -37,6 +42,7 @@ class Backend(NamedTuple):
     others: tuple[tuple[str, str], ...] = ()  # dtypes that are others there
     records: bool = False  # whether the CPU records all that is not compiled, and compiles it
     exports: bool = False
+    plain: bool = False  # whether it is called once, without gradients
 
     def run(self, program: Program) -> Outcome:
         """What the program gives."""
@@ -53,6 +59,9 @@ class Backend(NamedTuple):
             args = (replace(a, dtype=new if a.dtype == old else a.dtype) for a in program.args)
             body = (line.replace(f"T.{old}", f"T.{new}") for line in program.body)
             program = replace(program, args=tuple(args), body=tuple(body))
+        if self.plain:
+            body = (line for line in program.body if not UNSAID.search(line))
+            program = replace(program, mode="none", calls=1, body=tuple(body))
         if self.wrap is Traced and program.mode != "none":  # a graph takes no gradients itself
             program = replace(program, mode="outside")
         return _exports().suited(program) if self.exports else program
@@ -155,6 +164,12 @@ class Traced:
         return self.graph(*args)
 
 
+def _onnx(reads: bool = False, sizes: bool = False) -> Any:
+    from .onnx_models import Exported
+
+    return functools.partial(Exported, reads=reads, sizes=sizes)
+
+
 @functools.cache
 def _page() -> Any:
     from .page import Page
@@ -169,6 +184,8 @@ def _exports() -> Any:
 
 
 WIDE = (("float64", "float32"),)  # a GPU has none, which it says
+# NumPy has no bfloat16, and attributes of ONNX are no doubles
+ONNX = (("bfloat16", "float32"), ("float64", "float32"))
 BACKENDS = {
     b.name: b
     for b in (
@@ -180,6 +197,9 @@ BACKENDS = {
         Backend("recorded", "cpu", _llvm, wrap=lambda f: f, records=True),
         Backend("lazy", "gpu", lambda: _forms(True), wrap=lambda f: f, others=WIDE),
         Backend("traced", "cpu", wrap=Traced),
+        Backend("onnx", "cpu", wrap=lambda f: _onnx()(f), others=ONNX, plain=True),
+        Backend("onnx-read", "cpu", wrap=lambda f: _onnx(reads=True)(f), others=ONNX, plain=True),
+        Backend("onnx-sizes", "cpu", wrap=lambda f: _onnx(sizes=True)(f), others=ONNX, plain=True),
         Backend("page", "cpu"),
         Backend("page-gpu", "gpu", others=WIDE),
         Backend("export", "cpu", wrap=lambda f: _exports().Exported(f), others=WIDE, exports=True),

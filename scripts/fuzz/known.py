@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,9 @@ ALLOWED = [
 DOCUMENTED = [
     r"(device 'gpu'|the page's GPU).* has no (complex128|float64|float16)",
     "Cannot insert a Tensor that requires grad as a constant",  # a trace, as PyTorch's
+    "onnx.export: .* can't be written: |onnxruntime has no kernel",
+    "NumPy has none; use|No corresponding Numpy type",  # in which models take and give bfloat16
+    "Guard failed: the graph is for sizes|a graph (can't say|would not say)",
     r"can't run on the CPU: .* has no (form (but in WGSL|in registers)|routine in WebAssembly)",
     r"can't be exported: .* (reads the value of|writes to|changes .* of) a tensor",
     r"program 'step' computes (on the CPU as well|nothing)",  # of its inputs
@@ -38,6 +42,8 @@ DOCUMENTED = [
     "complex: Expected float32 or float64, but got float16",  # there is no complex32
     "output padding must be smaller",  # PyTorch does not look at it where there are no images
 ]
+
+UNWRITTEN: Counter[str] = Counter()  # how often ONNX has nothing for what
 
 # What PyTorch computes or refuses wrongly: what stands in the program's text, and why
 THEIRS = {
@@ -71,7 +77,7 @@ def mine(theirs: Refused) -> bool:
 def alike(theirs: Refused, found: Refused) -> bool:
     """Whether both say that an index is out of range, which PyTorch raises as an IndexError or a
     RuntimeError by op and number of dims."""
-    return all(re.search(r"out of (DATA )?(bounds|range)", r.text) for r in (theirs, found))
+    return all(re.search(r"(?i)out of (data )?(bounds|range)", r.text) for r in (theirs, found))
 
 
 def late(rough: Outcome, found: Refused) -> bool:
@@ -92,6 +98,8 @@ def went_on(theirs: np.ndarray) -> bool:
 
 def documented(found: Refused) -> bool:
     """Whether pyframe's refusal is documented."""
+    if unwritten := re.search(r"onnx.export: (.*)", found.text):
+        UNWRITTEN[re.sub(r" in \S+ can't be| can't be", " is not", unwritten[1])] += 1
     return any(re.search(pattern, found.text) for pattern in DOCUMENTED)
 
 

@@ -185,6 +185,14 @@ FUNCTIONS = {
         x[:, [0, 2]], x.index_select(1, pf.tensor([1, 0])), x.gather(1, x.argsort(1)),
         x.topk(2, 1)[0], x.sort(1)[0], x.tril(), x.masked_fill(x > 0, 0.0), x.unfold(1, 2, 1),
         pf.einsum("btc,bdc->btd", x, x), F.pad(x, (1, 2)), F.one_hot(x.argmax(2), 4),
+        x.index_add(1, pf.tensor([1, 0, 1]), x[:, :3]), x.kthvalue(2, 1)[0], x.msort(),
+        x.median(2)[0],
+    ),
+    "masks": lambda x: (
+        pf.masked.softmax(x, 2, mask=x >= x[..., :1]), pf.cumulative_trapezoid(x, dim=1),
+        pf.linalg.det(x), pf.atan2(x, x.flip(1)),
+        F.scaled_dot_product_attention(x, x, x, attn_mask=pf.eye(4).bool() & (x[0] > 0)[:, :1]),
+        x.clamp(x - 1, x.flip(0)), (x * 9).to(pf.int16) * 3, (x > 0).amin(1),
     ),
     "activations": lambda x: (
         F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x), F.mish(x), F.hardswish(x),
@@ -204,6 +212,8 @@ OF_IMAGES = {
         F.interpolate(x, scale_factor=2), F.interpolate(x, size=(5, 7), mode="bilinear"),
         F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True),
         F.interpolate(x, size=(16, 12), mode="bicubic"), F.pixel_shuffle(x, 2),
+        F.interpolate(x, scale_factor=1.3, mode="bilinear", align_corners=True),
+        F.interpolate(x, size=1, mode="bilinear"), F.fold(F.unfold(x, 2), (8, 8), 2),
     ),
     "norms": lambda x: (
         F.instance_norm(x), F.group_norm(x, 2), F.local_response_norm(x, 2),
@@ -226,13 +236,39 @@ def test_functions_of_any_batch(name: str, opset: int) -> None:
     exported(fn, (x,), (y,), axes={0: "batch"}, opset_version=opset)
 
 
+def test_what_an_opset_has_not_is_named() -> None:
+    x = pf.randint(0, 9, (2, 3))
+    with pytest.raises(pf.onnx.UnsupportedOperatorError, match="opset 17 has no BitwiseAnd"):
+        pf.onnx.export(lambda x: x & 3, x, opset_version=17)
+    with pytest.raises(pf.onnx.UnsupportedOperatorError, match="ScatterND of opset 13 has no redu"):
+        pf.onnx.export(lambda x: x.index_add(0, pf.tensor([0]), x[:1]), x, opset_version=13)
+    with pytest.raises(pf.onnx.UnsupportedOperatorError, match="ONNX has no complex64 here"):
+        pf.onnx.export(lambda x: x.conj(), pf.zeros(2, dtype=pf.complex64))
+
+
+def test_numbers_of_bfloat16() -> None:
+    proto = pf.onnx.export(lambda x: (x * 1.5).float(), pf.ones(3).bfloat16()).model_proto
+    onnx.checker.check_model(proto, full_check=True)
+    assert pf.onnx.load(proto)(pf.ones(3).bfloat16()).tolist() == [1.5] * 3
+
+
+def test_for_which_sizes_a_model_is() -> None:
+    axes = {"x": {0: "b"}}
+    program = pf.onnx.export(lambda x: x.chunk(3)[-1], pf.ones(3, 2), dynamic_axes=axes)
+    assert program.graph.guards
+    with pytest.raises(pf.export.ConstraintViolationError, match="asks for the memory of a tensor"):
+        pf.onnx.export(lambda x: x.as_strided((2,), (1,)), pf.ones(3, 2), dynamic_axes=axes)
+
+
 def test_writes_in_place() -> None:
     def fn(x: Any) -> Any:
         y = x.clone()
         y[:, 0] = 1
         y[:, 1].mul_(2)
+        y[pf.tensor([0, 1]), pf.tensor([2, 3])] = 7.0
         y += 1
-        return y, F.relu(y, inplace=True), y
+        z = y.index_reduce(1, pf.tensor([1, 0]), y[:, :2] * 2, "amax")
+        return y, F.relu(y, inplace=True), y, z
 
     exported(fn, (pf.randn(2, 4),))
 
