@@ -257,6 +257,7 @@ class Assembler(cpu.Assembler):
 
     def load_fixed(self, type: str, at: Value) -> Value:
         """A value in memory that nothing writes to."""
+        type = _type(type)
         return self.new(type, f"load {type}, ptr {at.name}, !invariant.load !0")
 
     def element(self, type: str, at: Value, index: Value) -> Value:

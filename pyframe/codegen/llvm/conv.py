@@ -19,7 +19,7 @@ from pyframe.codegen.cpu import gemm as shared
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.routines import names_of
 from pyframe.codegen.lanes.compiler import Memory
-from pyframe.codegen.llvm import gemm, winograd
+from pyframe.codegen.llvm import direct, gemm, winograd
 from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched, module
 from pyframe.codegen.llvm.routines import Launches, Machine
 from pyframe.codegen.numpy.memory import address
@@ -61,6 +61,16 @@ def _plan(
     if t is None or any(x.dtype != out.dtype for x in inputs):
         return None
     of_weight = planned is convolution.conv_weight
+    if not of_weight:
+        of_input = planned is convolution.conv_input
+        if not of_input and out.shape[2:].count(1) == out.ndim - 2 and _is_product(inputs, attrs):
+            x, w = (y.reshape(len(y), -1) for y in inputs)
+            product = gemm.matmul(m, (x, w.T), (), out.reshape(out.shape[:2]))
+            if product is not None:
+                return product
+        few = direct.launches(t, of_input, inputs, attrs, out, m.threads)
+        if few is not None:
+            return [(f"conv.{name}.{out.dtype.name}", words) for name, words in few]
     a, x = inputs if of_weight else inputs[::-1]
     products = [_live(p, t.size) for p in planned(inputs, attrs, out) or ()]
     if not products:
@@ -82,6 +92,13 @@ def _plan(
 conv = functools.partial(_plan, convolution.conv)
 conv_input = functools.partial(_plan, convolution.conv_input)
 conv_weight = functools.partial(_plan, convolution.conv_weight)
+
+
+def _is_product(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...]) -> bool:
+    """Whether a convolution with one position sums all elements of an image, as they lie."""
+    (x, w), (_, padding, _, groups) = inputs, attrs
+    lie = x.flags.c_contiguous and w.flags.c_contiguous
+    return lie and x.shape[1:] == w.shape[1:] and groups == 1 and not any(padding)
 
 
 def _live(p: Products, size: int) -> Products:
@@ -277,6 +294,8 @@ def text(m: Machine, name: str, dtype: np.dtype) -> str:
     t = m.tiles[dtype]
     if name in ("take", "turn"):
         return module([_take(t) if name == "take" else _turn(t)], m.bits)
+    if name.startswith("direct"):
+        return module([direct.direct(t, name)], m.bits)
     if name == "filters":
         return module([winograd.filters(t)], m.bits)
     tile = gemm.build(t)[0]

@@ -1,0 +1,163 @@
+"""Convolutions with few rows in a group, such as depthwise ones, in LLVM IR: sums over the taps of
+a few rows of the result at once, which stay in registers, read where the images lie.
+
+There is a function for each kernel and stride, in which all taps are written out: what several rows
+of the result read is read once. What lies outside of an image is left out by masks, and whole rows
+are read from a row of zeros instead.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyframe.codegen.cpu.gemm import Tile
+from pyframe.codegen.cpu.routines import names_of
+from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched
+from pyframe.codegen.numpy.memory import address
+
+MOST = 49  # taps that are written out
+LEAST = 1 << 16  # multiplications that are worth a unit of their own
+VECTORS = 4  # of a block of the result: one of so many rows, or more of a single one
+
+# What a launch reads: how many units; the result, the images, the weight, a row of zeros; how many
+# planes the result has, in a group, and groups; strides in bytes of the result, the images and
+# the weight; the sizes of images and of the result, and how much of an image its first results
+# leave out; into how many parts the rows of a plane are cut.
+WORDS = (
+    "units @c @x @a @zeros planes m groups c_image c_row image group channel channels line "
+    "a_group a_row a_channel a_y a_x height width rows columns up left bands"
+)
+
+
+def launches(
+    t: Tile, of_input: bool, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray,
+    threads: int,
+) -> list[tuple[str, list[Any]]] | None:  # fmt: skip
+    """Of `conv` or `conv_input`; None where it has another form, or products are faster."""
+    x, w = inputs
+    stride, padding, dilation, groups = attrs[-4:]
+    dims, size = len(stride), t.size
+    m = w.shape[1] if of_input else w.shape[0] // groups
+    if dims > 2 or 2 * m > t.rows or not x.size or not w.size or (of_input and max(stride) > 1):
+        return None
+    if x.shape[-1] > 1 and x.strides[-1] != size:
+        return None
+    kernel, by = w.shape[2:], w.strides[2:]
+    at = address(w)
+    a_channel, a_row = w.strides[1], w.strides[0]
+    if of_input:  # the weight turned, and of each dim all that its first and last taps reach
+        a_channel, a_row = a_row, a_channel
+        at += sum((k - 1) * s for k, s in zip(kernel, by, strict=True))
+        by = [-s for s in by]
+        padding = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
+    two = (1,) * (2 - dims)
+    (kh, kw), (sy, sx), (dy, dx) = (two + tuple(s) for s in (kernel, stride, dilation))
+    if kh * kw > MOST or kh * kw == 1 < m or max(sy, sx) > 2:
+        return None
+    channels, planes = x.shape[1] // groups, out.shape[0] * out.shape[1]
+    height, width = two + x.shape[2:]
+    rows, columns = two + out.shape[2:]
+    high = min(rows, VECTORS)
+    wide = VECTORS // high if columns > t.lanes else 1
+    most = min(threads, out.size * channels * kh * kw // LEAST)
+    bands = -(-most // planes) if most > planes else 1
+    fields: dict[str, Any] = {
+        "units": max(1, min(planes * bands, 4 * most if most > 1 else 1)), "c": address(out),
+        "x": address(x), "a": at, "zeros": np.zeros(width, out.dtype), "planes": planes, "m": m,
+        "groups": groups, "c_image": out.strides[0], "c_row": out.strides[1],
+        "image": x.strides[0], "group": channels * x.strides[1], "channel": x.strides[1],
+        "channels": channels, "line": x.strides[-2] if dims > 1 else 0,
+        "a_group": w.shape[0] // groups * w.strides[0], "a_row": a_row, "a_channel": a_channel,
+        "a_y": by[-2] if dims > 1 else 0, "a_x": by[-1], "height": height, "width": width,
+        "rows": rows, "columns": columns, "up": padding[-2] if dims > 1 else 0,
+        "left": padding[-1], "bands": bands,
+    }  # fmt: skip
+    words = [fields[name] & (2**64 - 1) if isinstance(fields[name], int) else fields[name]
+             for name in names_of(WORDS)]  # fmt: skip
+    shape = (kh, kw, sy, sx, dy, dx, high, wide, int(channels == 1))
+    return [("direct_" + "_".join(map(str, shape)), words)]
+
+
+def direct(t: Tile, name: str) -> Assembler:
+    """The function of this name."""
+    kh, kw, sy, sx, dy, dx, high, wide, single = map(int, name.split("_")[1:])
+    f, w, begin, end = launched(WORDS)
+    columns32, width32 = (w[x].cast("i32").splat(t.lanes) for x in ("columns", "width"))
+    lanes = f.numbers(range(t.lanes), "i32")
+
+    def factors(a: Value) -> dict[tuple[int, int], Value]:
+        return {
+            (ky, kx): f.load_fixed(t.real, a + w["a_y"] * ky + w["a_x"] * kx).splat(t.lanes)
+            for ky, kx in itertools.product(range(kh), range(kw))
+        }
+
+    with f.count(begin, end) as u:
+        first, last = cut(w["planes"] * w["bands"], u, w["units"])
+        with f.count(first, last) as z:
+            plane, band = z // w["bands"], z % w["bands"]
+            outputs = w["groups"] * w["m"]
+            image, o = plane // outputs, plane % outputs
+            group = o // w["m"]
+            x = w["x"] + image * w["image"] + group * w["group"]
+            a = w["a"] + group * w["a_group"] + (o % w["m"]) * w["a_row"]
+            c = w["c"] + image * w["c_image"] + o * w["c_row"]
+            fixed = factors(a) if single else {}
+            top, bottom = cut(w["rows"], band, w["bands"], high)
+            with f.count(top, bottom, high) as at, f.count(0, w["columns"], wide * t.lanes) as j:
+                y = at.min(w["rows"] - high)  # the last rows may be computed twice
+                begins, source = y * sy - w["up"], j * sx - w["left"]
+                place = source.cast("i32").splat(t.lanes) + lanes
+                sums = [[f.local(f.value(0, t.vector)) for _ in range(wide)] for _ in range(high)]
+
+                @functools.cache
+                def inside(offset: int) -> Value:
+                    return (place + f.value(offset, place.type)).op("lt_u", width32)
+
+                # of the rows that are read, the taps and rows of the result that they are for
+                reads: dict[int, list[tuple[int, int]]] = {}
+                for r, ky in itertools.product(range(high), range(kh)):
+                    reads.setdefault(r * sy + ky * dy, []).append((r, ky))
+                # of what is read for a tap, where: of two vectors each other element, if they are
+                at_tap = {}
+                for v, kx in itertools.product(range(wide), range(kw)):
+                    odd = kx * dx % sx
+                    offsets = [v * t.lanes * sx + kx * dx - odd + i * t.lanes for i in range(sx)]
+                    at_tap[v, kx] = odd, offsets
+                    for offset in offsets:
+                        inside(offset)  # which the loop over channels shares
+
+                def of_channel(x: Value, factor: dict[tuple[int, int], Value]) -> None:
+                    for i, readers in sorted(reads.items()):
+                        row = begins + i
+                        line = (x + row * w["line"]).where(row.op("lt_u", w["height"]), w["zeros"])
+                        line = line + source * t.size
+
+                        @functools.cache
+                        def read(offset: int, line: Value = line) -> Value:
+                            some = inside(offset)
+                            return f.load_some(t.vector, line + offset * t.size, some, t.size)
+
+                        for (v, kx), (odd, offsets) in at_tap.items():
+                            value, *more = map(read, offsets)
+                            if more:
+                                value = value.shuffle(range(odd, 2 * t.lanes, 2), *more)
+                            for r, ky in readers:
+                                total = sums[r][v]
+                                total.set(value.fma(factor[ky, kx], total))
+
+                if single:
+                    of_channel(x, fixed)
+                else:
+                    with f.count(0, w["channels"]) as n:
+                        of_channel(x + n * w["channel"], factors(a + n * w["a_channel"]))
+                for r, v in itertools.product(range(high), range(wide)):
+                    to = j + v * t.lanes
+                    some = (to.cast("i32").splat(t.lanes) + lanes) < columns32
+                    into = c + ((y + r) * w["columns"] + to) * t.size
+                    f.store_some(into, sums[r][v], some, t.size)
+    return f
