@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.capture.origin import line_of
+from pyframe.capture.packages import PLACES
 from pyframe.core import dispatch as _dispatch, dtypes as dt, grad_node as _grad_node, op as _op
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, recorded
@@ -210,9 +211,10 @@ class Capture:
     def give_up(self, why: str) -> None:
         """What was recorded runs now, and the rest of the function eagerly; a capture for many
         sizes ends instead, for one that is of these alone."""
+        where = place()
         if self.sizes is not None:
-            raise UnfitSizesError(f"{user_line()} {why}")
-        self.broken = f"{user_line()} {why}"
+            raise UnfitSizesError(f"{where} {why}")
+        self.broken = f"{where} {why}"
         self.finish()
         self.go_on()
 
@@ -308,6 +310,16 @@ def user_line(error: BaseException | None = None) -> str:
         if here and here[0] == frame.f_code.co_filename:
             found = here[0], line
     return f"{found[0]}:{found[1]}" if found else "a line"
+
+
+def place() -> str:
+    """The user's line, or what a program tells that runs below it: the node of a graph."""
+    frame = sys._getframe(1) if PLACES else None
+    while frame is not None:
+        if frame.f_code in PLACES:
+            return str(PLACES[frame.f_code](frame))
+        frame = frame.f_back
+    return user_line()
 
 
 def run_eagerly(capture: Capture) -> None:

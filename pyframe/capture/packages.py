@@ -50,6 +50,7 @@ SHAPELESS = "cls_to_become"
 OPTIMIZERS: list[type] = []  # classes whose objects have `param_groups` and `state`
 WRAPPERS: list[type] = []  # classes whose objects call `fn`, and read nothing else
 HOOKS_ON_ALL: list[tuple[dict[str, Any], str]] = []  # the globals and the name of such a dict
+PLACES: dict[Any, Any] = {}  # by the code of what runs a program of its own: where its frame is
 
 
 class InDict(property):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.capture.packages import PLACES
 from pyframe.onnx import table, values
 from pyframe.tensor import Tensor
 
@@ -135,6 +136,7 @@ class Plan:
         self.input_names = [name for name in inputs if name not in given]
         self.inputs = [scope.new(name) for name in self.input_names]
         deciding = _deciding(graph, opsets)
+        self.deciding = [n for n in self.input_names if n in deciding]  # inputs read on the host
         if is_graph:
             read: set[str] = set()
             for node in graph.node:
@@ -276,6 +278,9 @@ class Plan:
             yield step
             for plan in step.graphs.values():
                 yield from plan
+
+
+PLACES[Plan.run.__code__] = lambda frame: frame.f_locals["step"].title
 
 
 class PlacedError(Exception):

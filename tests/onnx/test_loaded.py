@@ -107,6 +107,15 @@ def test_errors_name_their_node() -> None:
     assert "in node 'last' (MatMul) of the ONNX model" in caught.value.__notes__
 
 
+def test_a_capture_names_the_node_that_waits() -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (4,))
+    y = helper.make_tensor_value_info("y", TensorProto.INT64, None)
+    graph = helper.make_graph([node("NonZero", ["x"], ["y"], "find")], "net", [x], [y])
+    step = pf.compile(pf.onnx.load(helper.make_model(graph)))
+    with pytest.warns(RuntimeWarning, match=r"node 'find' \(NonZero\) reads the value of a tensor"):
+        assert step(pf.tensor([0.0, 1.0, 0.0, 2.0])).tolist() == [[1, 3]]
+
+
 def test_modes() -> None:
     """In train() dropout drops, and batch norms move their running statistics."""
     stats = {n: np.ones(4, np.float32) for n in ("scale", "bias", "mean", "var")}
