@@ -132,15 +132,21 @@ export interface Engine {
   readonly spec: Record<string, unknown>;
   /** The Player beneath. */
   readonly player: Player;
-  /** Trains on the data that were exported (their first `limit`), or on (x, y, class) triples. */
+  /**
+   * Trains on the data that were exported (their first `limit`), on (x, y, class) triples, or on the page's own samples `x`
+   * and targets `y`, one after the other, which later calls go on with.
+   */
   train(options?: {
     epochs?: number | null; steps?: number | null; limit?: number | null;
-    points?: Float32Array | null;
+    points?: Float32Array | null; x?: ArrayLike<number> | null; y?: ArrayLike<number> | null;
   }): Promise<Trained>;
   /** Ends training after the step under way. */
   stop(): void;
   /** What the network gives for n samples, one after the other. */
-  predict(value: Float32Array): Promise<{ data: Float32Array; shape: number[] }>;
+  predict(value: ArrayLike<number>): Promise<{ data: Float32Array; shape: number[] }>;
+  /** What a program "predict" gives for inputs by their names: its only output, or all by their names. */
+  predict(inputs: Record<string, ArrayLike<number> | { data: ArrayLike<number>; shape: number[] }>):
+    Promise<Batch | Record<string, Batch>>;
   /** Loss and metrics on the test data; null where none were exported. */
   evaluate(): Promise<Record<string, number> | null>;
   /** The network as it was exported. */

@@ -917,6 +917,7 @@ class Engine {
   #data = null; // promise of { train, test }
   #samples = null; // what is shown of unseen data: a Float32Array
   #feed = null; // where training is in the data
+  #given = null; // the visitor's own data: { x, y, length }
   #training = false;
   #stopping = false;
   #running = false; // whether steps are given out,
@@ -967,10 +968,14 @@ class Engine {
     }
   }
 
-  /** Trains for some epochs, or `steps`; of the data's first `limit` samples, or of points. */
-  async train({ epochs = null, steps = null, limit = null, points = null } = {}) {
+  /**
+   * Trains for some epochs, or `steps`; of the data's first `limit` samples, or of points. `x` and `y` are data of the
+   * visitor's, samples and their targets one after the other, which later calls go on with.
+   */
+  async train({ epochs = null, steps = null, limit = null, points = null, x = null, y = null } = {}) {
     if (!this.#plan.train) throw new Error("This program was exported to predict alone.");
     if (this.#training) throw new Error("The network is being trained already; stop that first.");
+    if (x || y) this.#given = givenAs([x, y], this.#player.document.programs.train.inputs);
     this.#training = true;
     this.#stopping = false;
     const begun = performance.now();
@@ -1015,9 +1020,13 @@ class Engine {
     if (this.#training) this.#stopping = true;
   }
 
-  /** What the network gives for n samples, one after the other: { data, shape: [n, …] }. */
+  /**
+   * What the network gives for n samples, one after the other: { data, shape: [n, …] }. Of a program "predict" that takes
+   * other things: what it gives for inputs by their names, or for its only one; several outputs by their names.
+   */
   async predict(value) {
     const { predict } = this.#plan;
+    if (!predict && this.#player.programs.includes("predict")) return this.#whole(() => this.#ask(value));
     if (!predict) throw new Error("This program was exported without a prediction.");
     const { inputs } = this.#player.document.programs[`predict.${predict.sizes[0]}`];
     const shape = inputs[0].shape.slice(1);
@@ -1240,6 +1249,21 @@ class Engine {
     this.#mark = mark;
   }
 
+  async #ask(value) {
+    const { inputs, outputs } = this.#player.document.programs.predict;
+    const names = inputs.map(({ name }) => name);
+    const byName = isPlain(value) && !ArrayBuffer.isView(value) && !(value.data && Array.isArray(value.shape));
+    const given = byName ? value : { [names[0]]: value };
+    const odd = Object.keys(given).find((name) => !names.includes(name)) ?? names.find((name) => !given[name]);
+    if (odd !== undefined) {
+      const what = odd in given && given[odd] ? `${odd} is none of them` : `${odd} is missing`;
+      throw new Error(`predict: expected the inputs { ${names.join(", ")} }: ${what}.`);
+    }
+    this.#player.run("predict", ...names.map((name) => given[name]));
+    const found = await this.#player.results("predict");
+    return outputs.length === 1 ? found[outputs[0].name] : found;
+  }
+
   async #predict(value, each) {
     const { sizes, atOnce } = this.#plan.predict;
     const count = value.length / each;
@@ -1253,7 +1277,7 @@ class Engine {
       const take = Math.min(size, left);
       let part = value.slice(at * each, (at + take) * each);
       if (take < size) {
-        const filled = new Float32Array(size * each);
+        const filled = new (numbersOf(this.#player.document.programs[`predict.${size}`].inputs[0].dtype))(size * each);
         filled.set(part);
         part = filled;
       }
@@ -1353,19 +1377,23 @@ class Engine {
 
   /** What gives the batches: where it was left, if it is of the same data. */
   async #feedFor(limit, points) {
+    const given = points ? null : this.#given;
     const key = points ? `points ${Array.from(points)}` : `data ${limit}`;
-    if (this.#feed?.key === key) return this.#feed;
+    if (this.#feed?.key === key && this.#feed.given === given) return this.#feed;
     const { size } = this.#plan.train;
-    const train = (await this.#takeData())?.train;
+    const train = given ?? (await this.#takeData())?.train;
     let feed;
     if (points) {
       if (!points.length) throw new Error("There are no points to learn from: put some.");
       const { inputs } = this.#player.document.programs.train;
       feed = new Feed(key, pointsAs(points, inputs), size, train?.length ?? POINTS_EPOCH * size, null);
     } else {
-      if (!train) throw new Error("This program was exported without data to learn from.");
+      if (!train) {
+        throw new Error("This program was exported without data to learn from: give it some, as train({ x, y }) does.");
+      }
       feed = new Feed(key, train, size, Math.min(limit ?? train.length, train.length), limit);
     }
+    feed.given = given;
     this.#feed = feed;
     return feed;
   }
@@ -1469,6 +1497,21 @@ function pointsAs(points, inputs) {
     y: new Column({ tensor: "y", shape: targets.slice(1) }, tensors, inputs[1].dtype),
     length: n,
   };
+}
+
+/** Samples and targets that a page gives, as columns. */
+function givenAs(given, inputs) {
+  const [x, y] = given.map((data, i) => {
+    const { name, shape, dtype } = inputs[i];
+    const each = sizeOf(shape.slice(1));
+    if (!data?.length || data.length % each) {
+      throw new Error(`train: expected ${each} numbers a sample in ${name}, of shape [${shape.slice(1)}], got ${
+        data?.length ?? "nothing"}.`);
+    }
+    return new Column({ tensor: name, shape: shape.slice(1) }, new Map([[name, { data: data.slice() }]]), dtype);
+  });
+  if (x.length !== y.length) throw new Error(`train: got ${x.length} samples and ${y.length} targets; expected as many.`);
+  return { x, y, length: x.length };
 }
 
 /** Batches in an order that is another in each epoch. The last is filled up with the first samples. */

@@ -104,7 +104,8 @@ export interface Trained {
 
 export type Prediction =
   | (Batch & { value: unknown; kind?: InputSpec["kind"] })
-  | { text: string; done: boolean };
+  | { text: string; done: boolean }
+  | { results: Record<string, Batch>; value: unknown };
 
 export interface Failure {
   message: string;
@@ -128,7 +129,13 @@ export interface TrainOptions {
   steps?: number;
   /** Only the first samples of the data. */
   limit?: number;
+  /** Of an exported program: the page's own samples and their targets, one after the other. Later calls go on with them. */
+  x?: ArrayLike<number>;
+  y?: ArrayLike<number>;
 }
+
+/** The inputs of a program by their names; with a shape where several dims may have any size. */
+export type Inputs = Record<string, ArrayLike<number> | { data: ArrayLike<number>; shape: number[] }>;
 
 /** Detail of each event; all bubble, out of shadow trees too. */
 export interface PyFrameEvents {
@@ -201,6 +208,8 @@ export class PyFrame extends HTMLElement {
   /** What the network makes of samples, one after the other in any nesting; the input shows a single one. */
   predict(value: ArrayLike<number> | readonly unknown[]): Promise<Batch>;
   predict(text: string): Promise<string>;
+  /** What an exported program with several inputs or outputs gives: its only output, or all by their names. */
+  predict(inputs: Inputs): Promise<Batch | Record<string, Batch>>;
   /** Loss and metrics on the test data; null where there is none. */
   evaluate(): Promise<Record<string, number> | null>;
   reset(): Promise<void>;
@@ -240,7 +249,7 @@ export interface Engine {
   /** After the step under way; `train` then resolves with `stopped`. Python's engine stops writing, too, or
    *  only what is named. */
   stop(what?: "training" | "writing"): Promise<void> | void;
-  predict(value: ArrayLike<number> | string): Promise<Batch | string>;
+  predict(value: ArrayLike<number> | string | Inputs): Promise<Batch | string | Record<string, Batch>>;
   evaluate(): Promise<Record<string, number> | null>;
   reset(): Promise<void>;
   set(name: string, value: unknown): Promise<void>;

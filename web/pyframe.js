@@ -330,8 +330,11 @@ export class PyFrame extends HTMLElement {
     return this.ready;
   }
 
-  /** Trains for some epochs (by default as many as the program says, or a pause left) or steps. */
-  async train({ epochs, steps, limit } = {}) {
+  /**
+   * Trains for some epochs (by default as many as the program says, or a pause left) or steps. An exported program takes
+   * the page's own samples `x` and targets `y`, one after the other, and goes on with them from then on.
+   */
+  async train({ epochs, steps, limit, x, y } = {}) {
     for (const [name, value] of Object.entries({ epochs, steps, limit })) {
       if (value !== undefined && !(Number.isInteger(value) && value > 0)) {
         throw this.#told(new TypeError(`train: expected ${name}, a whole number above 0, got ${value}.`));
@@ -339,7 +342,10 @@ export class PyFrame extends HTMLElement {
     }
     await this.load();
     if (this.#run) throw new Error("train: it is being trained already.");
-    return this.#train({ epochs, steps, limit });
+    if ((x || y) && this.spec.engine !== "program") {
+      throw this.#told(new TypeError("train: x and y are for exported programs; this one's data come from load_data()."));
+    }
+    return this.#train({ epochs, steps, limit, x, y });
   }
 
   /** Trains for one step. */
@@ -358,12 +364,19 @@ export class PyFrame extends HTMLElement {
 
   stop() { return this.pause(); }
 
-  /** What the network makes of samples, one after the other in `value`: { data, shape }; of a text, a text. */
+  /**
+   * What the network makes of samples, one after the other in `value`: { data, shape }; of a text, a text. An exported
+   * program of several inputs takes them by their names, and gives several outputs so.
+   */
   async predict(value) {
     await this.load();
     if (this.spec.input?.kind === "text" && typeof value === "string") return this.#write(value);
     try {
       const found = await this.#engine.predict(value);
+      if (typeof found !== "string" && !Array.isArray(found.shape)) {
+        this.#tell("prediction", { results: found, value });
+        return found;
+      }
       if (found.shape?.[0] === 1) this.#move(ArrayBuffer.isView(value) ? value : [value].flat(Infinity));
       this.#output(found, value);
       return found;
@@ -568,10 +581,10 @@ export class PyFrame extends HTMLElement {
 
   // --- training --------------------------------------------------------------------------------
 
-  async #train({ epochs, steps, limit }) {
+  async #train({ epochs, steps, limit, x, y }) {
     const { spec } = this.#engine;
     const run = {
-      steps, limit, stopping: false, stepped: false, took: 0, seconds: 0, last: {}, wake: null,
+      steps, limit, data: { x, y }, stopping: false, stepped: false, took: 0, seconds: 0, last: {}, wake: null,
       epochs: steps ? 0 : epochs ?? (this.#left || (this.epochs ?? spec.epochs)),
     };
     this.#run = run;
@@ -609,7 +622,10 @@ export class PyFrame extends HTMLElement {
       if (turn !== this.#turn || run.stopping) break;
       const slow = SPEEDS[this.#speed.value] ?? 0;
       const much = slow ? { steps: 1 } : run.steps === undefined ? { epochs: run.epochs } : { steps: run.steps };
-      const result = await this.#engine.train({ ...much, limit: run.limit, points: this.#points ?? undefined });
+      const result = await this.#engine.train({
+        ...much, ...run.data, limit: run.limit, points: this.#points ?? undefined,
+      });
+      run.data = {}; // which it goes on with
       run.took += result.steps;
       run.seconds += result.seconds;
       run.last = result;

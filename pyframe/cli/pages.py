@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
-from pyframe.cli.command import CommandError, add_command, option, switch, telling
+import numpy as np
+
+from pyframe.cli.command import CommandError, add_command, option, positive, switch, telling
 
 DATA = option("a file or folder that the program reads (it lies beside it in the page), or digits, "
               "names or tinyshakespeare; may be given again (default: none)",
@@ -91,12 +94,15 @@ def _add_export(commands: Any) -> None:
             "pyframe export my_model.py --to site --python": "with Python for the browser",
             "pyframe export my_model.py --to site --offline": "that works without a network too",
             "pyframe export --to site --python": "what pages of your own need beside them",
+            "pyframe export model.onnx --to site": "a model in the ONNX format",
+            "pyframe export model.onnx --to site --train": "which learns in the page, too",
         },
         arguments={
-            "program": option("defines `demo`, or make_model() and load_data(); without one, "
-                              "--python writes what pages of your own need beside them: "
+            "program": option("defines `demo`, or make_model() and load_data(); or a model in the "
+                              "ONNX format, for which the options of the last lines are; without "
+                              "one, --python writes what pages of your own need beside them: "
                               "pyframe.js, pyframe and Python for the browser",
-                              type=Path, nargs="?", metavar="PROGRAM.py"),
+                              type=Path, nargs="?", metavar="PROGRAM.py|MODEL.onnx"),
             "--to": option("where the page's files go", type=Path, required=True, metavar="FOLDER"),
             "--weights": option("what it starts from, as Model.save wrote it (default: the "
                                 "program's own start)", type=Path, metavar="FILE"),
@@ -116,17 +122,78 @@ def _add_export(commands: Any) -> None:
                             "lock file by which Pyodide from its CDN has pyframe as a package "
                             "(default: none)",
                             metavar="URL"),
-            "--data": DATA,
+            "--data": {**DATA, "help": DATA["help"].replace(
+                " (default", "; of a model.onnx an .npz with x and y to learn from (default")},
+            **{f"--{name.replace('_', '-')}": about for name, about in ONNX.items()},
         },
     )  # fmt: skip
+
+
+# Of a model in the ONNX format
+ONNX = {
+    "train": switch("model.onnx: learn in the page (default: predict alone)"),
+    "shape": option("model.onnx: the sizes of an input that the file leaves open, as 1x3x48x320 or "
+                    "x=1x3x48x320; a size with a star may be any, for WebGPU alone; may be given "
+                    "again (default: a batch of 1)", action="append", default=[],
+                    metavar="NAME=SIZES"),
+    "value": option("model.onnx: what an input always is, as sr=16000; may be given again "
+                    "(default: the page gives it)", action="append", default=[],
+                    metavar="NAME=VALUE"),
+    "output": option("model.onnx: an output that the page gives; may be given again "
+                     "(default: all)",
+                     action="append", default=[], metavar="NAME"),
+    "labels": option("model.onnx: what the classes are called, a line for each (default: numbers)",
+                     type=Path, metavar="FILE"),
+    "loss": option("model.onnx: what it learns by (default: what fits the output)",
+                   choices=("cross-entropy", "bce", "mse")),
+    "optimizer": option("model.onnx: adamw, adam or sgd (default: adamw)",
+                        choices=("adamw", "adam", "sgd")),
+    "lr": option("model.onnx: the learning rate (default: 0.001)", type=float, metavar="RATE"),
+    "batch_size": option("model.onnx: samples of a step (default: 16)", type=positive, metavar="N"),
+}  # fmt: skip
+
+
+def _onnx_file(args: argparse.Namespace) -> Any:
+    """The model that the arguments tell of."""
+    from pyframe.web import OnnxFile
+
+    def pairs(what: str) -> dict[str, str]:
+        found = {}
+        for text in getattr(args, what):
+            name, _, value = text.rpartition("=")
+            if what == "value" and not name:
+                raise CommandError(f"--{what} is {text!r}; expected NAME=VALUE, as sr=16000")
+            found[name] = value
+        return found
+
+    known = {}
+    for name, text in pairs("value").items():
+        try:
+            known[name] = json.loads(text)
+        except ValueError:
+            raise CommandError(
+                f"--value {name}={text}: expected a number, true, false or a list of such"
+            ) from None
+    data = None
+    if args.data:
+        with np.load(args.data[0], allow_pickle=False) as arrays:
+            if not args.train or {"x", "y"} - set(arrays):
+                raise CommandError("--data is for --train, and an .npz file with arrays x and y")
+            data = arrays["x"], arrays["y"]
+    labels = tuple(args.labels.read_text().splitlines()) if args.labels else ()
+    more = {k: getattr(args, k) for k in ("loss", "optimizer", "lr") if getattr(args, k)}
+    return OnnxFile(args.program, pairs("shape"), known, tuple(args.output), labels, data, **more)
 
 
 def _export(args: argparse.Namespace) -> int:
     if args.python:
         return _export_python(args)
-    for name in ("cdn", "url", "data"):
+    of_onnx = args.program is not None and args.program.suffix == ".onnx"
+    for name in ("cdn", "url", *(["data"] if not of_onnx else [])):
         if getattr(args, name):
             raise CommandError(f"--{name} is for --python")
+    if not of_onnx:
+        _check_onnx(args)
     if args.offline and args.single:
         raise CommandError("--offline is for a folder on a server; one file needs no network")
     from pyframe.web import Demo, exporter, offline
@@ -134,12 +201,13 @@ def _export(args: argparse.Namespace) -> int:
     if args.program is None:
         raise CommandError("expected a program, as in pyframe export my_model.py")
     with telling(exporter.ExportError, TypeError, ValueError, OSError):
-        demo = Demo.of(exporter.load_program(args.program))
+        demo: Any = _onnx_file(args) if of_onnx else Demo.of(exporter.load_program(args.program))
+        train = args.train if of_onnx else not args.no_train
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # they are told below
             done = exporter.export(
-                demo, to=args.to, train=not args.no_train, data=not args.no_data,
-                weights=args.weights, single=args.single, cpu=not args.no_cpu,
+                demo, to=args.to, train=train, data=not args.no_data, weights=args.weights,
+                single=args.single, cpu=not args.no_cpu, batch_size=args.batch_size,
             )  # fmt: skip
     if args.offline:
         done.files.update(offline.keep(done.path / "index.html"))
@@ -151,6 +219,12 @@ def _export(args: argparse.Namespace) -> int:
     return 0
 
 
+def _check_onnx(args: argparse.Namespace) -> None:
+    for name in ONNX:
+        if getattr(args, name):
+            raise CommandError(f"--{name.replace('_', '-')} is for a model.onnx")
+
+
 def _export_python(args: argparse.Namespace) -> int:
     from pyframe import serve
     from pyframe.web import offline, site
@@ -159,6 +233,7 @@ def _export_python(args: argparse.Namespace) -> int:
     for name in ("no_train", "no_data", "no_cpu", "single"):
         if getattr(args, name):
             raise CommandError(f"--{name.replace('_', '-')} is for an export without --python")
+    _check_onnx(args)
     if args.offline and (args.cdn or args.program is None):
         what = "Pyodide of its CDN" if args.cdn else "pages of your own"
         raise CommandError(f"--offline keeps an exported program; it can't keep {what}")

@@ -52,6 +52,7 @@ from pyframe.web import guess
 from pyframe.web.bundle import bundle, modules_of
 from pyframe.web.cpu import CpuCode
 from pyframe.web.demo import Demo, Image, Pad, Plane, Points, Slider, Text
+from pyframe.web.onnx_file import OnnxFile
 from pyframe.web.programs import Exporter, ExportError, offline
 from pyframe.web.session import Session, about, drawn, shown
 
@@ -82,12 +83,13 @@ def export(
 ) -> Export:  # fmt: skip
     """Write `program` to folder `to`, as a page runs it with no Python.
 
-    `program` is a Demo; a pf.Model, with `sample`: (x, y) of a batch to train on, or inputs x of
-    any number; an nn.Module, with inputs; or functions by their names, with `sample` their
-    arguments by the same names and `state` the modules and optimizers that they use. Without a
-    Demo the page has an input and an output that fit the sample and the loss, and its Train learns
-    from the sample. Dims of the sample that `mark_dynamic` names may have any size: a
-    network's batch (dim 0), and all dims of what functions take.
+    `program` is a Demo; an OnnxFile; a pf.Model, with `sample`: (x, y) of a batch to train on, or
+    inputs x of any number; an nn.Module, with inputs; or functions by their names, with `sample`
+    their arguments by the same names (a dict of them where a page calls them otherwise) and `state`
+    the modules and optimizers that they use. Without a Demo the page has an input and an output
+    that fit the sample and the loss, and its Train learns from the sample. Dims of the sample that
+    `mark_dynamic` names may have any size: a network's batch (dim 0), and all dims of what
+    functions take.
     `train`, `data`: whether it can be trained, and with the data; `weights`: a file that
     Model.save wrote; `single`: one HTML file that needs no server; `element`: with the page's
     `<py-frame>`; `sizes`: of batches to predict, beside those that the page needs. `limits`: of the
@@ -364,6 +366,8 @@ def _job(
 ) -> _Job:  # fmt: skip
     if isinstance(program, Demo):
         return _of_demo(program, train, data, weights, batch_size)
+    if isinstance(program, OnnxFile):
+        return _of_onnx(program, train, data, weights, batch_size)
     if isinstance(program, Model):
         if weights is not None:
             _load(program.load, weights)
@@ -396,10 +400,30 @@ def _of_functions(functions: Mapping[str, Any], sample: Any, state: Sequence[Any
     modules = [m for m in state if isinstance(m, nn.Module)]
     job = _Job(_numbered("", modules), [o for o in state if isinstance(o, Optimizer)])
     for name, fn in functions.items():
+        if isinstance(sample[name], Mapping):
+            job.functions[name] = fn, dict(sample[name])
+            continue
         args = sample[name] if isinstance(sample[name], tuple | list) else (sample[name],)
         names = list(inspect.signature(fn).parameters)[: len(args)]
         names += [f"input{i}" for i in range(len(names), len(args))]
         job.functions[name] = fn, dict(zip(names, args, strict=True))
+    return job
+
+
+def _of_onnx(
+    file: OnnxFile, train: bool, with_data: bool, weights: Any, batch_size: int | None
+) -> _Job:
+    program, sample, about = file.program(train, batch_size)
+    net = program.net if isinstance(program, Model) else program
+    net = net["predict"] if isinstance(net, dict) else net
+    if weights is not None:
+        _load(lambda path: Model(net).load(path), weights)
+    with_data = with_data and file.data is not None
+    job = _job(
+        program, sample, train, with_data, None, batch_size or about.get("batch_size"), [net]
+    )
+    job.spec = {**_spec(net), **job.spec, "description": "", **about}
+    job.output = (lambda _: about["output"]) if about.get("output") else None
     return job
 
 

@@ -35,7 +35,7 @@ MODULES = (
     "pyframe.vision.datasets.utils", "pyframe.vision.io", "pyframe.vision.models",
     "pyframe.vision.ops", "pyframe.vision.transforms", "pyframe.vision.utils", "pyframe.web.bundle",
     "pyframe.web.cpu", "pyframe.web.exporter", "pyframe.web.notebook", "pyframe.web.offline",
-    "pyframe.web.programs", "pyframe.web.site", "pyframe.web.source",
+    "pyframe.web.onnx_file", "pyframe.web.programs", "pyframe.web.site", "pyframe.web.source",
 )  # fmt: skip
 
 
