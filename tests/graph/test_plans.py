@@ -64,11 +64,20 @@ GRADIENTS = {
     "avg_pool2d, 3 x 3 by 2": (lambda x: F.avg_pool2d(x, 3, 2, 1), 12),
     "conv2d, 3 x 3 by 2": (lambda x: conv(x, 2), 133),
     "conv2d, 3 x 3 by 2, dilated": (lambda x: conv(x, 2, 2), 75),
+    "conv1d, 3 by 2, dilated by 3": (lambda x: conv(x.reshape(4, 16, 4096), 2, 3), 67),
+    "conv2d, 3 x 3 by 2, dilated by 3": (lambda x: conv(x, 2, 3), 151),
+    "conv2d, 3 x 3 by 3, dilated by 2": (lambda x: conv(x, 3, 2), 39),
+    "conv3d, 3 x 3 x 3 by 3, dilated by 2": (
+        lambda x: conv(x.reshape(4, 16, 16, 16, 16), 3, 2),
+        59,
+    ),
 }
 
 
 def conv(x: pf.Tensor, stride: int, dilation: int = 1) -> pf.Tensor:
-    return F.conv2d(x, pf.zeros(16, 16, 3, 3, device=x.device), None, stride, dilation, dilation)
+    k = x.ndim - 2
+    w = pf.zeros(16, 16, *(3,) * k, device=x.device)
+    return getattr(F, f"conv{k}d")(x, w, None, stride, dilation, dilation)
 
 
 @pytest.mark.parametrize("name", GRADIENTS)

@@ -6,6 +6,7 @@ ops of their own, each linear in both operands, so that their gradients are one 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall, into_dim, out_of_dim
 from pyframe.ops.linalg.matmul import LONG, matmul, matmul_op, sum_over
 from pyframe.ops.math.complex import conj
-from pyframe.ops.math.elementwise import copy
+from pyframe.ops.math.elementwise import add, copy
 from pyframe.ops.reduce.reductions import sum as sum_
 from pyframe.ops.shape import movement as mv
 from pyframe.ops.spatial import sliding
@@ -147,7 +148,7 @@ def _conv_input_by_views(
 ) -> Tensor:  # fmt: skip
     """A convolution of the dilated, padded gradient with the flipped, transposed weight, where it
     is not several that are spared the zeros."""
-    o, c, *kernel = w.shape
+    kernel = w.shape[2:]
     dilation = tuple(1 if m == 1 else d for m, d in zip(kernel, dilation, strict=True))
     common = tuple(map(math.gcd, stride, dilation))
     if max(common) > 1:
@@ -157,19 +158,48 @@ def _conv_input_by_views(
         return _conv_input_apart(g, w, spatial, stride, padding, groups)
     if steps:
         return _conv_input_by_phases(g, w, spatial, stride, padding, groups)
-    g = mv.dilate(g, stride)
-    widths = []
-    for n, m, k, p, d in zip(spatial, g.shape[2:], kernel, padding, dilation, strict=True):
-        before = d * (k - 1) - p
-        widths.append((before, n + d * (k - 1) - before - m))
-    g = mv.pad(g, ((0, 0), (0, 0), *widths))
-    last = tuple(range(2, w.ndim))
-    starts = (0, 0, *(k - 1 for k in kernel))
-    flipped = mv.slice_(w, starts, w.shape, (1, 1) + (-1,) * len(last))
-    grouped = mv.reshape(flipped, (groups, o // groups, c, *kernel))
-    turned = mv.transpose(grouped, 1, 2).reshape((groups * c, o // groups, *kernel))
-    ones, zeros = (1,) * len(last), (0,) * len(last)
-    return _conv_by_views(g, turned, ones, zeros, dilation, groups)
+    return _conv_input_together(g, w, spatial, stride, padding, dilation, groups)
+
+
+def _conv_input_together(
+    g: Tensor, w: Tensor, spatial: Shape, stride: Shape, padding: Shape, dilation: Shape,
+    groups: int,
+) -> Tensor:  # fmt: skip
+    """Where a stride s and a dilation d have no common divisor tap s * q + j adds to results
+    d * j + s * v alone, counted with the padding: the sum over q of g[v - d * q] * w[s * q + j].
+    That is one convolution for all j, whose results are put to their places."""
+    (n, o, *count), (_, c, *kernel), k = g.shape, w.shape, len(spatial)
+    taps, ways, first = _over(kernel, stride), tuple(map(min, kernel, stride)), []
+    around, ends = [], []
+    for i, m, f, s, p, d, t, j in zip(
+        spatial, count, kernel, stride, padding, dilation, taps, ways, strict=True
+    ):
+        first.append(greatest(-((d * (j - 1) - p) // s), 0))
+        last = greatest(-(-(i + p) // s), first[-1] + 1)
+        around.append((d * (t - 1) - first[-1], last - m))
+        ends.append((0, t * j - f))
+    w = mv.pad(w, ((0, 0), (0, 0), *ends)).reshape((groups, o // groups, c, *_pairs(taps, ways)))
+    starts = (0, 0, 0, *_pairs([t - 1 for t in taps], (0,) * k))
+    w = mv.slice_(w, starts, w.shape, (1, 1, 1, *_pairs((-1,) * k, (1,) * k)))
+    w = mv.permute(w, (0, *range(4, 4 + 2 * k, 2), 2, 1, *range(3, 3 + 2 * k, 2)))
+    w = w.reshape((groups * math.prod(ways) * c, o // groups, *taps))
+    g = mv.pad(g, ((0, 0), (0, 0), *around))
+    out = _conv_by_views(g, w, (1,) * k, (0,) * k, dilation, groups)
+    if max(stride) == 1:
+        return out
+    out = out.reshape((n, groups, *ways, c, *out.shape[2:]))
+    out = mv.permute(out, (0, 1, k + 2, *_pairs(range(2, k + 2), range(k + 3, 2 * k + 3))))
+    places = zip(spatial, stride, padding, dilation, first, ways, strict=True)
+    for at, (i, s, p, d, v, j) in enumerate(places, 3):
+        before, after = out.shape[:at], out.shape[at + 2 :]
+        shape, end = (*before, i, *after), (0,) * len(after)
+        steps = (1,) * at + (s,) + (1,) * len(after)
+        parts = [
+            mv.unslice(mv.select(out, at, x), shape, (0,) * at + (s * v + d * x - p, *end), steps)
+            for x in range(j)
+        ]
+        out = functools.reduce(add, parts)
+    return out.reshape((n, groups * c, *spatial))
 
 
 def _conv_input_of_some(
