@@ -37,6 +37,7 @@ from pyframe.capture.arguments import Key
 from pyframe.capture.capture import Capture, grads_seen, user_line
 from pyframe.capture.dynamic import MAX_CAPTURES, DynamicInputs, HopelessError, NumberArgument
 from pyframe.capture.executable import FixedError
+from pyframe.capture.frames import uncollected
 from pyframe.capture.guards import Guard
 from pyframe.capture.lengths import Family, Place, Symbolic, can_change, marked
 from pyframe.capture.observe import Found, Observer, observed
@@ -446,7 +447,8 @@ class CompiledFunction(Generic[P, R]):
         call is to run eagerly from its beginning."""
         capture, observer = run.capture, run.observer
         try:
-            replay = replay_of(run)
+            with uncollected():  # it makes much that stays, among which there is little garbage
+                replay = replay_of(run)
         except BadIndexError:
             capture.undo()
             observer.undo()

@@ -107,14 +107,21 @@ class Watcher(Protocol):
 @contextlib.contextmanager
 def shown_to(o: Watcher) -> Iterator[None]:
     """Within it, what this thread runs is shown to `o`."""
+    # what runs when garbage is collected is no code of the function's
+    with uncollected(), _monitored(o) if hasattr(sys, "monitoring") else _profiled(o):
+        yield
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Within it garbage is not collected of itself."""
     global _paused
     collects, before = gc.isenabled(), _paused
-    gc.disable()  # what runs when garbage is collected is no code of the function's
+    gc.disable()
     try:
         if collects:
             _paused = threading.get_ident()
-        with _monitored(o) if hasattr(sys, "monitoring") else _profiled(o):
-            yield
+        yield
     finally:
         _paused = before
         if collects:

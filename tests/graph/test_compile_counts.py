@@ -302,3 +302,19 @@ def test_pipelines_go_with_their_programs(gpu: str, monkeypatch: pytest.MonkeyPa
     gc.collect()
     pf.compile(lambda x: x.sin())(x)
     assert len(backend._pipelines) <= before + 6
+
+
+def test_no_garbage_is_collected_while_a_replay_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    # what is planned stays: each collection would go through all of it for nothing
+    made, collects = importlib.import_module("pyframe.capture.compile"), []
+    replay_of = made.replay_of
+
+    def asked(run: Any) -> Any:
+        collects.append(gc.isenabled())
+        return replay_of(run)
+
+    monkeypatch.setattr(made, "replay_of", asked)
+    step, x = pf.compile(lambda x: x * 2 + 1), pf.ones(3)
+    assert step(x).tolist() == [3, 3, 3]
+    assert collects == [False]
+    assert gc.isenabled()
