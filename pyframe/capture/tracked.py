@@ -459,12 +459,13 @@ class TrackedState:
         set_: Any = c.__setattr__
         delete: Any = c.__delattr__
         told, me, stand_ins = self.told, self.thread, self.stand_ins
+        here = threading.get_ident  # the module is gone when the interpreter ends
         plain = get is object.__getattribute__  # else what it makes of the value may be another
         if plain:
             self.plain.add(c)
 
         def __getattribute__(x: Any, name: str) -> Any:  # noqa: N807
-            if threading.get_ident() == me and not self.looking:
+            if here() == me and not self.looking:
                 if (id(x), name) not in told:
                     self._tell(x, name, True)
                 if stand_ins and plain:
@@ -475,14 +476,14 @@ class TrackedState:
             return get(x, name)
 
         def __setattr__(x: Any, name: str, value: Any) -> None:  # noqa: N807
-            if threading.get_ident() != me:
+            if here() != me:
                 self.set_elsewhere.add((id(x), name))
             elif not self.looking:
                 self._tell(x, name, False)
             set_(x, name, value)
 
         def __delattr__(x: Any, name: str) -> None:  # noqa: N807
-            if threading.get_ident() == me and not self.looking:
+            if here() == me and not self.looking:
                 self._tell(x, name, False)
             delete(x, name)
 
