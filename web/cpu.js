@@ -86,7 +86,9 @@ class Cpu {
 
   free(id) { this.#port.postMessage(["free", id]); }
 
-  write(id, data) { this.#port.postMessage(["write", id, data]); }
+  write(id, data) { // a part of a file would take the whole file along
+    this.#port.postMessage(["write", id, data.byteLength < data.buffer.byteLength ? data.slice() : data]);
+  }
 
   copy(target, source, nbytes) { this.#port.postMessage(["copy", target, source, nbytes]); }
 
