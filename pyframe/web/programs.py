@@ -264,7 +264,8 @@ class Exporter:
         if why or fixed or not family.patterns:
             raise ExportError(
                 f"program {name!r} can't be exported for any size: "
-                f"{[*why, *fixed, family.refused][0] or 'its memory is used in another way'}"
+                f"{[*why, *fixed, family.refused][0] or 'its memory is used in another way'}; "
+                "export it for known sizes"
             )
         return family.patterns[0]
 

@@ -213,6 +213,37 @@ def test_a_page_trains(name: str, tab: Tab, nets: dict[str, Path], tmp_path: Pat
     assert "got 4 samples and 5 targets" in found["uneven"]
 
 
+def test_the_page_has_data_to_learn_from(tab: Tab, nets: dict[str, Path], site: Site) -> None:
+    """As without any it says what to give it; and it begins with the weights of a file."""
+    tab.open("scores/")
+    train = """async (options) => {
+        await customElements.whenDefined("py-frame");
+        const element = document.querySelector("py-frame");
+        element.loading = "eager";
+        await element.ready;
+        return element.train(options).then(({ loss }) => loss, ({ message }) => message);
+    }"""
+    net = pf.onnx.load(nets["scores"])
+    loss = nn.functional.cross_entropy(net(pf.from_numpy(XS)), pf.from_numpy(YS))
+    assert tab.page.evaluate(train, {"steps": 1}) == pytest.approx(loss.item(), abs=1e-4)
+    tab.open("cnn/")
+    assert "give it some, as train({ x, y }) does" in tab.page.evaluate(train, {"steps": 1})
+    with pf.no_grad():
+        for p in net.parameters():
+            p.mul_(0.5)
+        expected = net(pf.from_numpy(XS)).numpy()
+    pf.save(net.state_dict(), site.folder / "half.safetensors")
+    options = [
+        "--weights",
+        str(site.folder / "half.safetensors"),
+        "--to",
+        str(site.folder / "half"),
+    ]
+    assert main(["export", str(nets["scores"]), *options]) == 0
+    found = in_page(tab, "half", XS.ravel().tolist())
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 # --- what is refused
 
 
@@ -243,6 +274,12 @@ REFUSED = {
     ),
     "an open size": (
         made([node("Relu", ["x"], ["y"])], {}, ("n", "width")), "", "as --shape x=1x? with numbers",
+    ),
+    "a size that it asks for": (
+        made([node("Shape", ["x"], ["s"]), node("Cast", ["s"], ["i"], to=TensorProto.INT32),
+              node("Cast", ["i"], ["l"], to=TensorProto.INT64),
+              node("Reshape", ["x", "l"], ["y"])], {}), "--shape 2*x4",
+        "asks for its number; export it for known sizes",
     ),
     "a size that does not fit": (made(PRODUCT, EYE), "--shape 1x3", "expected 2 sizes, as in"),
     "sizes that its nodes refuse": (
