@@ -238,6 +238,8 @@ class Executor(BufferPool):
         in_place = _free(order, over)
         key = structure(order, roots), in_place
         cached = self._programs.get(key)
+        if cached is not None and cached.grids and not cached.program.loaded:
+            cached = None  # its kind was forgotten
         if cached is None:
             cached = self._resized(order, roots) or self._plan(order, roots, in_place)
             self._programs[key] = cached

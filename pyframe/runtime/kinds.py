@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import combinations_with_replacement, product
 from typing import Any, NamedTuple
 
+from pyframe.core.dtypes import bool_
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Size
 from pyframe.core.op import CONST
@@ -62,10 +63,10 @@ def numbers_of(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, list[
         return (type(x), *map(kind, x)) if isinstance(x, tuple) else x
 
     number = {id(n): i for i, n in enumerate(order)}
-    nodes = []
+    nodes: list[Any] = []
     for n in order:
         if n.op is CONST:
-            nodes.append((CONST, n.dtype))
+            nodes.append((CONST, n.dtype, n.attrs if n.dtype is bool_ else ()))
         elif n.data is not None:
             nodes.append((kind(n.shape), n.dtype))
         else:
@@ -123,7 +124,11 @@ class Pattern:
 
         now = tuple([numbers[p] for p in self.places])
         try:
-            if min(now) < LEAST or self.expected(*now) != tuple(numbers) or not self.holds(*now):
+            if (
+                min(now, default=LEAST) < LEAST
+                or self.expected(*now) != tuple(numbers)
+                or not self.holds(*now)
+            ):
                 return None
         except ArithmeticError:
             return None

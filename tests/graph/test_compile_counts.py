@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import importlib
+import math
 import re
 from collections import deque
 from typing import Any
@@ -277,6 +278,26 @@ def test_reading_rows_runs_nothing(gpu: str) -> None:
         assert x[i].tolist() == [*range(6 * i, 6 * i + 6)]
         assert x[i, 3].item() == 6 * i + 3
     assert (stats.dispatches, stats.pipelines, stats.reads) == (0, 0, 20)
+
+
+def test_a_kind_that_was_forgotten_is_planned_again(
+    gpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work that a Program for many sizes did is recorded again after that has gone."""
+    executor = pf.device(gpu).executor
+    executor.forget_programs()
+    module = importlib.import_module("pyframe.runtime.kinds")
+
+    def total(n: int) -> float:
+        return (pf.full((n,), 2.0, device=gpu).softmax(0) * n).sum().item()
+
+    for n in (2000, 3000, 4500, 6000):
+        assert total(n) == pytest.approx(n)
+    assert any(kind.patterns for kind in executor._kinds.known.values())
+    monkeypatch.setattr(module, "MAX_KINDS", 1)
+    assert (pf.ones(4, device=gpu) - 2).cos().tolist() == pytest.approx([math.cos(1)] * 4)
+    assert not any(kind.patterns for kind in executor._kinds.known.values())
+    assert total(6000) == pytest.approx(6000)
 
 
 def test_pipelines_go_with_their_programs(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
