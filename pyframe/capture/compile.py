@@ -335,6 +335,8 @@ class CompiledFunction(Generic[P, R]):
         """Run the function with its ops only recorded, and keep a replay if there can be one."""
         self.captured += 1
         cpu.executor  # noqa: B018  (opening a device sets much, and nothing that a function does)
+        if any(x.device is cpu for x in tensors):
+            cpu.backend.limits  # noqa: B018  (nor does finding a compiler)
         flush()
         before = [(x._node, x._storage.node) for x in tensors]
         chains = [(x._storage, x._view_chain, x._needs_grad) for x in tensors]
