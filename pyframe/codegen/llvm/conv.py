@@ -69,6 +69,8 @@ def _plan(
             if product is not None:
                 return product
         few = direct.launches(t, of_input, inputs, attrs, out, m.threads)
+        if few is None and not of_input:
+            few = direct.few_positions(t, inputs, attrs, out, m.threads)
         if few is not None:
             return [(f"conv.{name}.{out.dtype.name}", words) for name, words in few]
     a, x = inputs if of_weight else inputs[::-1]
@@ -296,6 +298,8 @@ def text(m: Machine, name: str, dtype: np.dtype) -> str:
         return module([_take(t) if name == "take" else _turn(t)], m.bits)
     if name.startswith("direct"):
         return module([direct.direct(t, name)], m.bits)
+    if name.startswith("few"):
+        return module([direct.few(t, name)], m.bits)
     if name == "filters":
         return module([winograd.filters(t)], m.bits)
     tile = gemm.build(t)[0]

@@ -1,22 +1,26 @@
-"""Convolutions with few rows in a group, such as depthwise ones, in LLVM IR: sums over the taps of
-a few rows of the result at once, which stay in registers, read where the images lie.
+"""Convolutions that are no products of large matrices, in LLVM IR.
 
-There is a function for each kernel and stride, in which all taps are written out: what several rows
-of the result read is read once. What lies outside of an image is left out by masks, and whole rows
-are read from a row of zeros instead.
+Those with few rows in a group, such as depthwise ones, are sums over the taps of a few rows of the
+result at once, which stay in registers, read where the images lie. There is a function for each
+kernel and stride, in which all taps are written out: what several rows of the result read is read
+once. What lies outside of an image is left out by masks, and whole rows are read from a row of
+zeros instead.
+
+Those of few positions are sums along the rows of the weight, each times a position's window.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.routines import names_of
+from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched
 from pyframe.codegen.numpy.memory import address
 
@@ -32,6 +36,14 @@ WORDS = (
     "units @c @x @a @zeros planes m groups c_image c_row image group channel channels line "
     "a_group a_row a_channel a_y a_x height width rows columns up left bands"
 )
+
+POSITIONS = 4  # that are few
+
+# What a launch of `few` reads: how many units; their memory and its bytes for each; the result, the
+# images, the weight; a table of what the windows read, and where each position's result lies; rows
+# of the result, elements of a window, and of these whole vectors; bytes of a window in memory, and
+# from row to row of the weight and of the result.
+FEW = "units @memory unit_bytes @c @x @a @at @places m k whole line a_row c_row"
 
 
 def launches(
@@ -160,4 +172,79 @@ def direct(t: Tile, name: str) -> Assembler:
                     some = (to.cast("i32").splat(t.lanes) + lanes) < columns32
                     into = c + ((y + r) * w["columns"] + to) * t.size
                     f.store_some(into, sums[r][v], some, t.size)
+    return f
+
+
+def few_positions(
+    t: Tile, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray, threads: int
+) -> list[tuple[str, list[Any]]] | None:
+    """Of a `conv`; None where it has more positions or another form."""
+    x, w = inputs
+    stride, padding, dilation, groups = attrs
+    dims, size = len(stride), t.size
+    n, m, k = out.size // out.shape[1], len(w), w[:1].size
+    if n > POSITIONS or groups > 1 or k < t.lanes or not x.size or not w.flags.c_contiguous:
+        return None
+
+    def along(offsets: np.ndarray, dim: int) -> np.ndarray:
+        return offsets.reshape([-1 if d == dim else 1 for d in range(2 * dims + 2)])
+
+    # of each image, position, channel and tap
+    at = along(np.arange(len(x)) * x.strides[0], 0)
+    at = at + along(np.arange(x.shape[1]) * x.strides[1], dims + 1)
+    inside = np.ones(at.shape, bool)
+    for d in range(dims):
+        places = along(np.arange(out.shape[d + 2]) * stride[d] - padding[d], d + 1)
+        places = places + along(np.arange(w.shape[d + 2]) * dilation[d], dims + d + 2)
+        at = at + places * x.strides[d + 2]
+        inside = inside & (places >= 0) & (places < x.shape[d + 2])
+    if at.max() >= 1 << 31:
+        return None
+    line = -(-k // t.lanes) * t.lanes
+    table = np.full((n, line), -1, np.int32)
+    table[:, :k] = np.where(inside, at, -1).reshape(n, k)
+    results = np.arange(len(out))[:, None] * out.strides[0] + np.arange(n // len(out)) * size
+    units = max(1, min(threads, m * n * k // LEAST))
+    nbytes = -(-n * line * size // 64) * 64
+    return [(f"few_{n}", [
+        units, Memory(units * nbytes), nbytes, address(out), address(x), address(w), table,
+        results.reshape(-1).astype(np.int64), m, k, k // t.lanes * t.lanes, line * size,
+        w.strides[0], out.strides[1],
+    ])]  # fmt: skip
+
+
+def few(t: Tile, name: str) -> Assembler:
+    """The function of so many positions."""
+    n, high = int(name.split("_")[1]), t.rows // 2
+    f, w, begin, end = launched(FEW)
+    rest = f.lanes_below(w["k"] - w["whole"], t.lanes)
+    with f.count(begin, end) as u:
+        windows = w["memory"] + w["unit_bytes"] * u
+        with f.count(0, w["line"] * n // t.size, t.lanes) as i:
+            places = f.load(f"i32x{t.lanes}", w["at"] + i * 4)
+            some = places.op("ge", 0)
+            value = f.gather(t.vector, f.element("i8", w["x"], places), some, t.size)
+            f.store(windows + i * t.size, value)
+        first, last = cut(w["m"], u, w["units"], high)
+        with f.count(first, last, high) as o:
+            sums = [[f.local(f.value(0, t.vector)) for _ in range(n)] for _ in range(high)]
+            rows = [w["a"] + w["a_row"] * (o + r).min(w["m"] - 1) for r in range(high)]
+
+            def add(at: Value, read: Callable[[Value], Value]) -> None:
+                columns = [f.load(t.vector, windows + w["line"] * p + at) for p in range(n)]
+                for row, totals in zip(rows, sums, strict=True):
+                    factors = read(row + at)
+                    for column, total in zip(columns, totals, strict=True):
+                        total.set(factors.fma(column, total))
+
+            with f.count(0, w["whole"] * t.size, t.bytes) as at:
+                add(at, lambda place: f.load(t.vector, place))
+            with f.when(w["whole"] < w["k"]):
+                end_of_row = w["whole"] * t.size
+                add(end_of_row, lambda place: f.load_some(t.vector, place, rest, t.size))
+            for r, totals in enumerate(sums):
+                with f.when(last - o > r):
+                    for p, total in enumerate(totals):
+                        place = f.load("i64", w["places"] + p * 8) + (o + r) * w["c_row"]
+                        f.store(w["c"] + place, total.now().total())
     return f
