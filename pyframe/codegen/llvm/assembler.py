@@ -349,9 +349,9 @@ class Assembler(cpu.Assembler):
         with self.count(whole, nbytes, 4) as x:
             self.store(at + x, self.value(0, "i32"))
 
-    def prefetch(self, at: Value) -> None:
-        """Say that what lies there will be written soon."""
-        self.line(self._called("prefetch.p0", "void", at, *[self._int(n) for n in (1, 3, 1)]))
+    def prefetch(self, at: Value, write: int = 1) -> None:
+        """Say that what lies there will be written soon, or read."""
+        self.line(self._called("prefetch.p0", "void", at, *[self._int(n) for n in (write, 3, 1)]))
 
     def call(self, function: Assembler, *arguments: Operand) -> None:
         """Call a function."""

@@ -302,16 +302,16 @@ def text(m: Machine, name: str, dtype: np.dtype) -> str:
         return module([direct.few(t, name)], m.bits)
     if name == "filters":
         return module([winograd.filters(t)], m.bits)
-    tile = gemm.build(t)[0]
+    tile, fetching = gemm.build(t)[0], gemm.fetching(t)
     if name == "tiles":
-        parts = [tile, _pad(t), _multiply(t, tile)]
-        return module([*parts, *winograd.tiles(t, *parts[1:])], m.bits)
+        parts = [_pad(t), _multiply(t, tile, fetching)]
+        return module([tile, fetching, *parts, *winograd.tiles(t, *parts)], m.bits)
     of_weight = name.endswith("weight")
     parts = [_pad(t), _put(t)]
     if name.startswith("row"):
         parts += [_row_of_weight(t) if of_weight else _row(t)]
     else:
-        parts += [tile, _multiply(t, tile), _columns(t, of_weight), _get(t)]
+        parts += [tile, fetching, _multiply(t, tile, fetching), _columns(t, of_weight), _get(t)]
     return module([*parts, _conv(t, of_weight, {f.name: f for f in parts})], m.bits)
 
 
@@ -525,16 +525,24 @@ def _get(t: Tile) -> Assembler:
     return f
 
 
-def _multiply(t: Tile, tile: Assembler) -> Assembler:
+def _multiply(t: Tile, tile: Assembler, fetching: Assembler) -> Assembler:
     """c = or, if it adds, += a, whose rows lie in line, times panels."""
     f = Assembler("multiply", "ptr i64 ptr i64 ptr i64 i64 i64 i64 i64 i1")
     c, c_row, a, a_row, b, panel, step, m, n, k, adds = f.params
-    with f.count(0, m, t.height) as i:
+
+    def multiply(i: Value, tile: Assembler) -> None:
         shared.tiles(
             f, t, lambda f, *arguments: f.call(tile, *arguments[:-1]), c + c_row * i, c_row,
             a + a_row * i, a_row * t.rows, a_row, t.size, b, panel, step, (m - i).min(t.height),
             n, k, adds, None,
         )  # fmt: skip
+
+    with f.count(0, m, t.height) as i:
+        at = i.now()
+        with f.when(n > 2 * t.columns):
+            multiply(at, tile)
+            f.otherwise()
+            multiply(at, fetching)
     return f
 
 

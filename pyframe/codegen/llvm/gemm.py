@@ -91,9 +91,12 @@ def build(t: Tile) -> list[Assembler]:
     return made
 
 
-def _tile(make: Callable[[str, str], Assembler], t: Tile) -> Assembler:
-    """c (rows x columns) = or += a (rows x k) times b (k x columns)."""
-    f = make("tile", "ptr word ptr word word ptr word word word word bool")
+def _tile(
+    make: Callable[[str, str], Assembler], t: Tile, name: str = "tile", fetch: bool = False
+) -> Assembler:
+    """c (rows x columns) = or += a (rows x k) times b (k x columns); it may fetch the rows of a
+    below, which come from far away where few columns read them."""
+    f = make(name, "ptr word ptr word word ptr word word word word bool")
     c, c_row, a, a_row, a_step, b, b_step, k, rows, columns, adds = f.params
     full = columns.equals(t.columns)
     edge = [f.lanes_below(columns - t.lanes * v, t.lanes) for v in range(2)]
@@ -108,6 +111,7 @@ def _tile(make: Callable[[str, str], Assembler], t: Tile) -> Assembler:
             total.set(f.value(0, t.vector))
             f.prefetch(place)
     at, here, left = f.local(0), f.local(b), f.local(k)
+    below, gone = f.local(a + a_row * t.rows), f.local(0)
 
     def multiply(vectors: int) -> None:
         with f.during(lambda: left > 0):
@@ -116,6 +120,12 @@ def _tile(make: Callable[[str, str], Assembler], t: Tile) -> Assembler:
                 x = f.load(t.real, pointer + at).splat(t.lanes)
                 for total, y in zip(pair, right, strict=False):
                     total.set(x.fma(y, total))
+            if fetch:  # a part of a row as long as each k's share
+                f.prefetch(below, 0)
+                gone.add(t.rows * t.size)
+                over = gone >= k * t.size
+                below.add((a_row - k * t.size).where(over, 0) + t.rows * t.size)
+                gone.set(f.value(0, "i64").where(over, gone))
             at.add(a_step)
             here.set(here + b_step)
             left.add(-1)
@@ -136,6 +146,11 @@ def _tile(make: Callable[[str, str], Assembler], t: Tile) -> Assembler:
                         total.set(total + f.load_some(t.vector, place, some, t.size))
                     f.store_some(place, total, some, t.size)
     return f
+
+
+def fetching(t: Tile) -> Assembler:
+    """A tile that fetches the rows of a below it."""
+    return _tile(Assembler, t, "fetching", fetch=True)
 
 
 def _units(t: Tile, gemm: Assembler) -> Assembler:
