@@ -3,12 +3,14 @@
 A weight's first dim are rows; each row is cut into groups that have a scale, and, if they are not
 symmetric, an offset: weight = q * scale + offset. Four or eight ints lie in a word of 32 bits, the
 j-th of word i being element j * words + i of the row, so that neighbours are read as neighbours.
-Words are unpacked where they are read: within a product's sum for few rows, which takes the time of
-reading the words, else within what makes a product's or a convolution's operand.
+Words are unpacked where they are read: within a product's sum for a row or two, which takes
+the time of reading the words; on the CPU by LLVM's routine, panel by panel, for more of them; else
+within what makes a product's or a convolution's operand.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -16,6 +18,9 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.core.dispatch import apply, by_fallback
+from pyframe.core.modes import mode
+from pyframe.core.op import ROUTINE, Op
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
 
@@ -23,7 +28,8 @@ __all__ = ["quantize_"]
 
 M = TypeVar("M", bound=nn.Module)
 BITS = {"int8": 8, "int4": 4}
-FEW = 4  # rows of an input from which on unpacking the weight once is cheaper
+FEW = 4  # rows of an input up to which each unpacks the weight for itself, without panels
+IN_PAGE = sys.platform == "emscripten"
 
 
 def quantize_(
@@ -134,6 +140,36 @@ def _at_once(fn: Callable[..., Tensor], *args: Any) -> Tensor:
     return (fn if args[0].device.always_lazy else _COMPILED[fn])(*args)
 
 
+def _unpacked(packed: Any, scale: Any, offset: Any, symmetric: bool, width: int) -> Tensor:
+    return _at_once(_floats, packed, scale, None if symmetric else offset)[:, :width]
+
+
+def _numpy(x: Any, packed: Any, scale: Any, offset: Any, symmetric: bool) -> np.ndarray:
+    bits = 32 // scale.shape[1]
+    up = np.arange(32 - bits, -1, -bits, dtype=np.int32)[:, None, None]
+    rows = (packed[:, None] << up >> np.int32(32 - bits)).astype(scale.dtype) * scale[..., None]
+    if not symmetric:
+        rows += offset[..., None]
+    rows = rows.reshape(len(rows), -1)[:, : x.shape[-1]]
+    wide = np.promote_types(x.dtype, np.float32)
+    out: np.ndarray = (x.astype(wide) @ rows.astype(wide).T).astype(x.dtype)
+    return out
+
+
+# (n, width) with packed rows: (n, rows). Nothing keeps the weight as floats: where x has a
+# gradient, it is unpacked once more.
+packed_linear = Op(
+    "packed_linear", ROUTINE, "x packed scale offset", "symmetric", numpy=_numpy,
+    infer=lambda x, packed, *_: ((x.shape[0], packed.shape[0]), x.dtype), routine="gemm.packed",
+    fallback=lambda x, packed, scale, offset, symmetric: F.linear(
+        x, _unpacked(packed, scale, offset, symmetric, x.shape[-1])
+    ),
+    x=lambda g, x_spec, packed, scale, offset, symmetric: g
+    @ _unpacked(packed, scale, offset, symmetric, x_spec.shape[-1]),
+    flops=lambda shapes, out: 2 * out[0] * out[1] * shapes[0][1],
+)  # fmt: skip
+
+
 class _Packed(nn.Module):
     """What a layer has for its weight."""
 
@@ -160,10 +196,22 @@ class QuantizedLinear(_Packed, nn.Linear):  # type: ignore[misc]  # its weight i
 
     def forward(self, input: Tensor) -> Tensor:
         """(*, in_features) -> (*, out_features)."""
-        few = input.shape[-1:] == (self.in_features,) and input.numel() <= FEW * self.in_features
-        if not few or input.dtype is not self.scale.dtype or not input.numel():
+        fits = input.shape[-1:] == (self.in_features,) and input.dtype is self.scale.dtype
+        cast = mode.autocast is not None and mode.autocast.dtype_on(input.device)
+        if not fits or not input.numel() or cast:
             return F.linear(input, self.weight, self.bias)
-        out = _at_once(_product, input, self.packed, self.scale, self.offset)
+        grad = pf.is_grad_enabled() and input.requires_grad
+        # what LLVM's routine takes; a page has none
+        panels = input.device.type == "cpu" and not self.packed.shape[2] % 16 and not IN_PAGE
+        if input.numel() <= (2 if panels else FEW) * self.in_features and not grad:
+            out = _at_once(_product, input, self.packed, self.scale, self.offset)
+        else:
+            offset = self.scale if self.offset is None else self.offset
+            operands = input.reshape(-1, self.in_features), self.packed, self.scale, offset
+            out = (apply if panels else by_fallback)(
+                packed_linear, operands, (self.offset is None,)
+            )
+            out = out.reshape(*input.shape[:-1], self.out_features)
         return out if self.bias is None else out + self.bias
 
 

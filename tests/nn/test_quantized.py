@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,49 @@ def test_what_is_quantized() -> None:
     np.testing.assert_allclose(x.grad.numpy()[0], model["other"].weight.sum(0).numpy(), 1e-5, 1e-6)
     half = quantize_(nn.Linear(16, 4).bfloat16())
     assert half.scale.dtype is half(pf.ones(1, 16).bfloat16()).dtype is pf.bfloat16
+
+
+@pytest.mark.parametrize(("rows", "width", "out"), [(5, 1024, 33), (70, 530, 64), (9, 4096, 1)])
+@pytest.mark.parametrize(("mode", "group", "symmetric"), MODES[::3])
+def test_many_rows(
+    rows: int, width: int, out: int, mode: str, group: int, symmetric: bool, device: str
+) -> None:
+    """Panels of weights are unpacked within the product: its edges, its blocks and its gradient."""
+    layer = quantize_(nn.Linear(width, out).to(device), mode, group, symmetric)
+    weight, x = layer.weight.cpu().numpy(), pf.randn(rows, width, device=device)
+    expected = x.cpu().numpy() @ weight.T + layer.bias.detach().cpu().numpy()
+    step = pf.compile(lambda x: layer(x))
+    for fn in (layer, layer, layer, step, step):
+        with pf.no_grad():
+            np.testing.assert_allclose(fn(x).cpu().numpy(), expected, 2e-4, 2e-5)
+    for few in (x, x[:2].detach()):
+        few.requires_grad_()
+        (layer(few) * 2).sum().backward()
+        found = np.broadcast_to(2 * weight.sum(0), few.shape)
+        np.testing.assert_allclose(few.grad.cpu().numpy(), found, 1e-3, 1e-4)
+
+
+@pytest.mark.parametrize("rows", [2, 32])
+def test_a_gradient_keeps_no_weight_as_floats(rows: int) -> None:
+    """An adapter's gradient passes quantized layers, of which one at a time is unpacked."""
+    net = nn.Sequential(*[nn.Linear(512, 512, bias=False) for _ in range(8)])
+    x = pf.randn(rows, 512, requires_grad=True)
+    for layer in net:
+        quantize_(layer)
+    net(x).sum().backward()
+    tracemalloc.start()
+    try:
+        net(x).sum().backward()
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 4 * 512 * 512 * 4  # of eight
+
+
+def test_autocast_casts_it_as_any_linear() -> None:
+    layer, x = quantize_(nn.Linear(64, 8)), pf.randn(2, 64)
+    with pf.autocast("cpu"):
+        assert layer(x).dtype is pf.bfloat16
 
 
 def test_an_encoder_still_runs() -> None:

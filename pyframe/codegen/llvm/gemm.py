@@ -12,7 +12,7 @@ from pyframe.codegen.cpu import gemm as shared
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm import blas
-from pyframe.codegen.llvm.assembler import Assembler, cut, launched, module
+from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched, module
 from pyframe.codegen.llvm.routines import Launches, Machine, Words, in_two_dims
 from pyframe.codegen.numpy.memory import address
 
@@ -71,9 +71,91 @@ def _words(t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int) -
     ]  # fmt: skip
 
 
+# What a launch of a product with packed weights reads: units, memory and the bytes for each; x, the
+# words, scales, offsets and the result; the sizes; bytes from row to row of x; words of a row, of
+# a group, and groups; bits of an int.
+PACKED = "units @memory unit_bytes @a @words @scale @offset @c m n k a_row width group runs bits"
+
+
+def packed(
+    m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Launches | None:
+    """Of `packed_linear`: panels of weights are unpacked to memory that stays in the first cache,
+    and multiplied by all rows of x."""
+    a, words, scale, offset = inputs
+    tile, (rows, k), (n, runs, group) = m.tiles.get(out.dtype), a.shape, words.shape
+    lie = all(x.flags.c_contiguous for x in (words, scale, offset)) and a.strides[1] == a.itemsize
+    if tile is None or not lie or not a.dtype == scale.dtype == out.dtype or group % tile.lanes:
+        return None
+    units = max(1, min(m.threads, n // tile.columns, rows * n * k // LEAST))
+    nbytes = (tile.depth + tile.lanes) * tile.columns * tile.size
+    kind = "packed" if attrs[0] else "packed_offset"
+    return [(f"gemm.{kind}.{out.dtype.name}", [
+        units, Memory(units * nbytes), nbytes, address(a), address(words), address(scale),
+        address(offset), address(out), rows, n, k, a.strides[0], runs * group, group, runs,
+        32 // scale.shape[1],
+    ])]  # fmt: skip
+
+
+def _packed(t: Tile, symmetric: bool) -> list[Assembler]:
+    made: list[Assembler] = []
+
+    def make(name: str, params: str) -> Assembler:
+        made.append(Assembler(name, params))
+        return made[-1]
+
+    tile = _tile(make, t)
+    f, w, begin, end = launched(PACKED)
+    row = t.columns * t.size  # bytes of a panel's row
+    with f.count(begin, end) as u:
+        first, last = cut(w["n"], u, w["units"], t.columns)
+        panel = f.local(w["memory"] + w["unit_bytes"] * u)
+        with f.count(first, last, t.columns) as j, f.count(0, w["k"], t.depth) as p:
+            depth = f.local((w["k"] - p).min(t.depth))
+            for half in (0, t.lanes):
+                _unpack(f, w, t, symmetric, panel + half * t.size, j + half, p, depth)
+            shared.tiles(
+                f, t, lambda f, *arguments: f.call(tile, *arguments[:-1]),
+                w["c"] + j * t.size, w["n"] * t.size, w["a"] + p * t.size, w["a_row"] * t.rows,
+                w["a_row"], t.size, panel, 0, row, w["m"], (last - j).min(t.columns), depth,
+                p > 0, None,
+            )  # fmt: skip
+    return [*made, f]
+
+
+def _unpack(
+    f: Assembler, w: dict[str, Value], t: Tile, symmetric: bool,
+    to: Value, first: Value, start: Value, depth: Value,
+) -> None:  # fmt: skip
+    """Weights of as many rows as a vector has lanes, `depth` of each, as columns of a panel. A row
+    that is missing is the last; what is past the end of `depth` is not read."""
+    rows = [(first + r).min(w["n"] - 1) for r in range(t.lanes)]
+    words = [w["words"] + w["width"] * r * 4 for r in rows]
+    groups = [w["runs"] * (f.value(32, "i64") // w["bits"]) * r for r in rows]
+    with f.count(0, depth, t.lanes) as q:
+        # a vector is of one group, and its ints stand at one place in their words
+        place, at = (start + q) // w["width"], (start + q) % w["width"]
+        group = place * w["runs"] + at // w["group"]
+        down = (f.value(32, "i64") - w["bits"]).cast("i32").splat(t.lanes)
+        up = down - (w["bits"] * place).cast("i32").splat(t.lanes)
+        columns = []
+        for row, before in zip(words, groups, strict=True):
+            ints = f.load(f"i32x{t.lanes}", row + at * 4).op("shl", up).op("shr_s", down)
+            where = (before + group) * t.size
+            scale = f.load(t.real, w["scale"] + where).splat(t.lanes)
+            value = ints.to("sitofp", "float" if t.size == 4 else "double") * scale
+            if not symmetric:
+                value = value + f.load(t.real, w["offset"] + where).splat(t.lanes)
+            columns.append(value)
+        for x, values in enumerate(f.transposed(columns)):
+            f.store(to + (q + x) * (t.columns * t.size), values)
+
+
 def text(m: Machine, name: str, dtype: np.dtype) -> str:
     """The module of the routine."""
     tile = m.tiles[dtype]
+    if name != "matmul":
+        return module(_packed(tile, name == "packed"), m.bits)
     *functions, gemm = build(tile)
     return module([*functions, gemm, _units(tile, gemm)], m.bits)
 
