@@ -16,6 +16,7 @@ from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched, modu
 from pyframe.codegen.llvm.routines import Launches, Machine, Words, in_two_dims
 from pyframe.codegen.numpy.memory import address
 
+PANELS = 4  # unpacked at once, so that rows of x which lie far apart are walked less often
 LEAST = 1 << 18  # multiplications that are worth a unit of their own
 
 # What a launch of products reads: how many units; the memory of units, and its bytes for each; the
@@ -80,15 +81,15 @@ PACKED = "units @memory unit_bytes @a @words @scale @offset @c m n k a_row width
 def packed(
     m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Launches | None:
-    """Of `packed_linear`: panels of weights are unpacked to memory that stays in the first cache,
-    and multiplied by all rows of x."""
+    """Of `packed_linear`: some panels of weights are unpacked to memory that stays in cache, and
+    multiplied by all rows of x."""
     a, words, scale, offset = inputs
     tile, (rows, k), (n, runs, group) = m.tiles.get(out.dtype), a.shape, words.shape
     lie = all(x.flags.c_contiguous for x in (words, scale, offset)) and a.strides[1] == a.itemsize
     if tile is None or not lie or not a.dtype == scale.dtype == out.dtype or group % tile.lanes:
         return None
     units = max(1, min(m.threads, n // tile.columns, rows * n * k // LEAST))
-    nbytes = (tile.depth + tile.lanes) * tile.columns * tile.size
+    nbytes = PANELS * (tile.depth + tile.lanes) * tile.columns * tile.size
     kind = "packed" if attrs[0] else "packed_offset"
     return [(f"gemm.{kind}.{out.dtype.name}", [
         units, Memory(units * nbytes), nbytes, address(a), address(words), address(scale),
@@ -107,19 +108,23 @@ def _packed(t: Tile, symmetric: bool) -> list[Assembler]:
     tile = _tile(make, t)
     f, w, begin, end = launched(PACKED)
     row = t.columns * t.size  # bytes of a panel's row
+    size = (t.depth + t.lanes) * row  # of a panel, with room past the end of `depth`
     with f.count(begin, end) as u:
         first, last = cut(w["n"], u, w["units"], t.columns)
-        panel = f.local(w["memory"] + w["unit_bytes"] * u)
-        with f.count(first, last, t.columns) as j, f.count(0, w["k"], t.depth) as p:
-            depth = f.local((w["k"] - p).min(t.depth))
-            for half in (0, t.lanes):
-                _unpack(f, w, t, symmetric, panel + half * t.size, j + half, p, depth)
-            shared.tiles(
-                f, t, lambda f, *arguments: f.call(tile, *arguments[:-1]),
-                w["c"] + j * t.size, w["n"] * t.size, w["a"] + p * t.size, w["a_row"] * t.rows,
-                w["a_row"], t.size, panel, 0, row, w["m"], (last - j).min(t.columns), depth,
-                p > 0, None,
-            )  # fmt: skip
+        panels = f.local(w["memory"] + w["unit_bytes"] * u)
+        with f.count(first, last, PANELS * t.columns) as j, f.count(0, w["k"], t.depth) as p:
+            depth, width = f.local((w["k"] - p).min(t.depth)), f.local(last - j)
+            width.set(width.min(PANELS * t.columns))
+            with f.count(0, width, t.lanes) as some:
+                to = panels + some // t.columns * size + some % t.columns * t.size
+                _unpack(f, w, t, symmetric, to, j + some, p, depth)
+            with f.count(0, w["m"], t.height) as i:
+                shared.tiles(
+                    f, t, lambda f, *arguments: f.call(tile, *arguments[:-1]),
+                    w["c"] + (w["n"] * i + j) * t.size, w["n"] * t.size,
+                    w["a"] + w["a_row"] * i + p * t.size, w["a_row"] * t.rows, w["a_row"], t.size,
+                    panels, size, row, (w["m"] - i).min(t.height), width, depth, p > 0, None,
+                )  # fmt: skip
     return [*made, f]
 
 
