@@ -306,6 +306,27 @@ def test_elements_that_share_words(gpu: str, name: str, d: Any) -> None:
             np.testing.assert_array_equal(b.cpu().float(), a.float())
 
 
+WHOLE: dict[str, tuple[Callable[[Any], Any], str]] = {  # and which of bfloat16 and uint8
+    "rows of fours": (lambda x: x + 1, "both"),
+    "turned": (lambda x: x.mT.contiguous(), "both"),
+    "padded": (lambda x: pf.nn.functional.pad(x, (1, 3)), "both"),
+    "odd rows": (lambda x: x[:, :5].contiguous(), "both"),
+    "backwards": (lambda x: x.flip(0, 1)[:, 1:].contiguous(), "both"),
+    "odd in all": (lambda x: x[1:, :7].contiguous(), "uint8"),
+    "compared": (lambda x: x[1:, :7] == x[0, 0], "both"),
+}
+
+
+@pytest.mark.parametrize("d", [pf.bfloat16, pf.uint8], ids=lambda d: d.name)
+@pytest.mark.parametrize("name", WHOLE)
+def test_maps_write_whole_words(lazy: Any, name: str, d: Any) -> None:
+    """Wherever what they read lies, without atomics, in order; two in a word where all are even."""
+    fn, of = WHOLE[name]
+    program, *_ = plan(fn(value(lazy, 8, 12).to(d)))
+    atomics = ["atomicXor" in generate(k).code for k in program.kernels]
+    assert atomics[-1] == (of not in ("both", d.name)), generate(program.kernels[-1]).code
+
+
 @pytest.mark.parametrize("d", PACKED, ids=lambda d: d.name)
 def test_what_packed_elements_take(gpu: str, d: Any) -> None:
     """As many bytes as on the CPU: in memory, on the way there, and in what a kernel moves."""

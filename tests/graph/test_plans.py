@@ -21,8 +21,8 @@ BOUNDS = {
     "MobileNet v2, 32 images, called": (54, 1780, 25.0, 282, 30, 215),
     "autoencoder, 64 digits, trained": (39, 28.9, 0.272, 6.9, 30, 98.5),
     "autoencoder, 400 digits, called": (8, 29.9, 0.64, 9.82, 8, 31.7),
-    "UNet, 8 images of 128 x 128, trained": (193, 6140, 580, 1140, 94, 370),
-    "convolution 512 -> 512 of 7 x 7, batch 64, trained": (7, 105, 30.2, 48.6, 7, 17.9),
+    "UNet, 8 images of 128 x 128, trained": (193, 6140, 580, 1140, 94, 371),
+    "convolution 512 -> 512 of 7 x 7, batch 64, trained": (7, 105, 30.2, 48.6, 7, 18),
     "LSTM, 2 layers of 512, 32 x 64": (552, 3200, 118, 423, 44, 175),
     "GPT-2 small, 2 layers, 4 x 1024": (75, 10100, 1430, 2230, 42, 155),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -43,6 +44,9 @@ class Block:
         self.positions: dict[IndexMap, tuple[str, str]] = (
             {} if parent is None else parent.positions.copy()
         )
+        # of a lane beside another: the axes along which it has indices of its own, and their ending
+        self.own: frozenset[int] = frozenset()
+        self.ending = ""
         self.tag: str = "t" if parent is None else parent.tag + "abcdefgh"[self.level]
         self.let = scalars.naming(self.lines, self.tag)
 
@@ -107,7 +111,18 @@ class Block:
     def text(self, x: Scalar) -> str:
         """The text of a Scalar over indices."""
         self.axes |= scalars.axes_of(x)
-        return scalars.text_of(x, (), self.let)
+        begin = len(self.lines)
+        text = scalars.text_of(x, (), self.let)
+        if self.ending:
+            self.lines[begin:] = [self.renamed(line) for line in self.lines[begin:]]
+            text = self.renamed(text)
+        return text
+
+    def renamed(self, text: str) -> str:
+        """A text with the names of indices that are the lane's own."""
+        for d in self.own:
+            text = re.sub(rf"\bi{d}\b", f"i{d}{self.ending}", text)
+        return text
 
     def indices(self, flat: str) -> list[str]:
         """The lines that make a flat position over the axes of the block's level into the indices

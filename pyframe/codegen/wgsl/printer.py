@@ -34,7 +34,8 @@ from pyframe.core.dtypes import PACKED
 from pyframe.core.limits import LEAST, Limits
 from pyframe.core.op import REGISTRY, Grid, KernelCall, in_a_line
 from pyframe.core.sizes import SymbolicSize, changes, is_symbolic
-from pyframe.graph.loops import Let, Nest, Write, nest as loops_of
+from pyframe.core.view import is_contiguous
+from pyframe.graph.loops import Let, Nest, Write, axes_of, nest as loops_of
 from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, Valid, operands
 
 
@@ -138,32 +139,47 @@ def _fours(kernel: Kernel, nest: Nest, limits: Limits) -> set[int]:
     """The bindings of a map that a thread reads and writes four elements of at once, as vectors:
     those whose neighbours lie side by side, begin at such places and are used in no other way.
     None where some are neither that nor the same for all four, and of maps that are small, unless
-    four are then drawn at once, or words written whole."""
-    space = nest.space
-    if len(nest.levels) > 1 or not space or is_symbolic(space) or space[-1] % 4:
+    four are then drawn at once. Where words can be written whole that is done: what neighbours read
+    may then lie anywhere, and where rows are no multiple of four all lies in their order."""
+    space, size = nest.space, nest.size(0)
+    if len(nest.levels) > 1 or not space or is_symbolic(space) or len(kernel.code) > MAX_FOURS:
         return set()
     numbered = [i for i in kernel.code if isinstance(i, Apply) and i.index is not None]
-    many = nest.size(0) >= FOURS and not limits.alone
-    better = any(_four_of(i) for i in numbered) or any(s.dtype.packed > 1 for s in kernel.stores)
-    if not (many or better) or len(kernel.code) > MAX_FOURS:
+    packed = any(s.dtype.packed > 1 for s in kernel.stores)
+    many = size >= FOURS and not limits.alone
+    rows = space[-1] % 4 == 0
+    if not (packed or (rows and (many or any(_four_of(i) for i in numbered)))):
+        return set()
+    if size % 4 and any(s.dtype.packed < 4 for s in kernel.stores):
         return set()
     apart: set[int] = set()
     together: set[int] = set()
     for i in (*kernel.code, *kernel.stores):
-        if isinstance(i, Param) or (isinstance(i, Apply) and i.index is None):
-            continue
         where = i.index if isinstance(i, Apply) else getattr(i, "index_map", None)
-        if where is None or isinstance(i, Valid) or len(where) > 1 or where[0].mask is not None:
-            return set()
-        (v,) = where
-        whole = v.strides[-1] == 1 and not any(n % 4 for n in (v.offset, *v.strides[:-1]))
-        if not whole and (v.strides[-1] or not isinstance(i, Load)):
-            return set()
-        if isinstance(i, (Load, Store)):
-            if i.dtype.storage == "c64":
+        if where is None:
+            continue
+        whole, v = False, where[-1]
+        if not isinstance(i, Valid) and len(where) == 1 and v.mask is None:
+            if rows:
+                whole = v.strides[-1] == 1 and not any(n % 4 for n in (v.offset, *v.strides[:-1]))
+            else:
+                whole = is_contiguous(where) and v.shape == space
+        if isinstance(i, Load) and not (whole and size % 4 == 0):
+            plain = len(where) == 1 and v.mask is None and not v.strides[-1]
+            if not packed and not plain:
                 return set()
-            (together if whole else apart).add(i.binding)
-    return set() if apart & together else together
+            apart.add(i.binding)
+        elif isinstance(i, Valid):
+            if not packed:
+                return set()
+        elif not whole or (isinstance(i, (Load, Store)) and i.dtype.storage == "c64"):
+            return set()
+        elif isinstance(i, (Load, Store)):
+            together.add(i.binding)
+    written = [s.binding for s in kernel.stores]
+    if apart & set(written) or len({*written}) < len(written) or (apart & together and not packed):
+        return set()
+    return together - apart
 
 
 def _four_of(i: Apply) -> str:
@@ -175,19 +191,28 @@ def _four_of(i: Apply) -> str:
 
 
 def _map_of_fours(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
-    """The text of a map whose threads have four neighbours each, and its workgroups."""
-    size = nest.size(0) // 4
-    lanes = [Block(nest, "at") for _ in "xyzw"]
+    """The text of a map whose threads have four neighbours each, and its workgroups. Within a row
+    their last indices are apart; else each has indices of its own."""
+    size, axes = nest.size(0), frozenset(range(len(nest.space)))
+    rows = nest.space[-1] % 4 == 0
+    own = frozenset([len(nest.space) - 1]) if rows else axes
+    lanes = [Block(nest, f"at_{n}" if n else "at") for n in range(4)]
     first, *others = lanes
-    for lane in others:
-        lane.lines, lane.let, lane.positions = first.lines, first.let, first.positions
+    for n, lane in enumerate(others, 1):
+        lane.lines, lane.let = first.lines, first.let
+        lane.own, lane.ending = own, f"_{n}"
     alike: set[int] = set()  # instructions that give the same for all four
     for st in nest.body:
         if isinstance(st, Write):
             s = nest.stores[st.store]
             four = stored_four([lane.names[s.value] for lane in lanes], s.dtype)
-            at = first.position(s.index_map)[0]
-            first.lines.append(f"b{s.binding}[({at}) >> 2u] = {four};")
+            word = f"b{s.binding}[({first.position(s.index_map)[0]}) >> 2u]"
+            if size % 4:  # the last word may have neighbours
+                four, kept = first.let(four), (0xFFFFFFFF << 8 * (size % 4)) & 0xFFFFFFFF
+                merged = f"({word} & {kept}u) | ({four} & {kept ^ 0xFFFFFFFF}u)"
+                first.lines.append(f"if (at > {size - 4}) {{ {word} = {merged}; }} else {{")
+                four += "; }"
+            first.lines.append(f"{word} = {four}" + ("" if size % 4 else ";"))
             continue
         assert isinstance(st, Let)
         i = nest.code[st.value]
@@ -197,7 +222,7 @@ def _map_of_fours(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
                 lane.names[st.value] = lane.let(value)
         elif isinstance(i, Apply) and i.index is not None:
             at = first.let(first.position(i.index)[0])
-            if alike.issuperset(i.args) and (function := _four_of(i)):
+            if alike.issuperset(i.args) and (function := _four_of(i)) and rows:
                 args = [first.names[a] for a in i.args]
                 v = first.let(f"{function}({', '.join([*args, at])})")
                 for lane, part in zip(lanes, "xyzw", strict=True):
@@ -207,7 +232,9 @@ def _map_of_fours(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
                     args = [*[lane.names[a] for a in i.args], f"({at} + {n})"]
                     text = scalars.text_of(first.meaning(i), args, lane.let)
                     lane.names[st.value] = lane.let(text)
-        elif alike.issuperset(operands(i)):
+        elif alike.issuperset(operands(i)) and not (
+            isinstance(i, (Load, Valid)) and axes_of(i.index_map) & own
+        ):
             alike.add(st.value)
             first.compute(st)
             for lane in others:
@@ -215,9 +242,20 @@ def _map_of_fours(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
         else:
             for lane in lanes:
                 lane.compute(st)
-    begin = [FLAT.format(n=THREADS), f"if (flat >= {size}) {{ return; }}", "let at = 4 * flat;"]
-    lines = [*begin, *first.indices("at"), *first.lines]
-    return MAIN.format(n=THREADS) + indented(lines) + "}\n", in_a_line(-(-size // THREADS))
+    begin = [FLAT.format(n=THREADS), f"if (flat >= {-(-size // 4)}) {{ return; }}"]
+    begin.append("let at = 4 * flat;")
+    indices = []
+    for n, lane in enumerate(others, 1):
+        if any(lane.flat in line for line in first.lines) or (lane.axes and not rows):
+            end = f"min(at + {n}, {size - 1})" if size % 4 else f"at + {n}"
+            indices.append(f"let {lane.flat} = {end};")
+        if rows:
+            indices += [f"let i{d}_{n} = i{d} + {n};" for d in lane.axes & own]
+            first.axes |= lane.axes
+        else:
+            indices += [lane.renamed(line) for line in lane.indices(lane.flat)]
+    lines = [*begin, *first.indices("at"), *indices, *first.lines]
+    return MAIN.format(n=THREADS) + indented(lines) + "}\n", in_a_line(-(-size // (4 * THREADS)))
 
 
 def _map(nest: Nest, fours: Collection[int]) -> tuple[str, Grid]:
