@@ -248,11 +248,15 @@ class Remote {
     this.#link.upload(copy.byteLength, "write", id, copy);
   }
 
-  load(codes, labels, steps, slots, paramBytes) {
-    const id = this.#make("load", codes, labels, steps, slots, paramBytes);
+  load(...program) {
+    const id = this.#make("load", ...program);
     this.#programs.set(id, { runs: new Set(), submits: 0 });
     return id;
   }
+
+  replace(id, ...kernels) { this.#do("replace", id, ...kernels); }
+  skip(code) { return this.#link.ask("skip", code); }
+  again(ticket) { return this.#link.promise("again", ticket); }
 
   unload(id) {
     this.#programs.delete(id);
@@ -289,7 +293,7 @@ class Remote {
     this.#link.send();
   }
 
-  /** Begins `read`, `profile` or `reopen`: a ticket for `finish`, for who can't wait for a promise. */
+  /** Begins `read`, `profile`, `again` or `reopen`: a ticket for `finish`, for who can't wait for a promise. */
   begin(name, ...args) {
     const ticket = this.#link.begin(name, ...args);
     this.#link.send();
@@ -364,6 +368,7 @@ class Host {
   slice(id, whole, ...part) { this.#name(id, () => this.#runtime.slice(this.#number(whole), ...part)); }
   load(id, ...program) { this.#name(id, () => this.#runtime.load(...program)); }
   free(id) { this.#runtime.free(this.#forget(id)); }
+  replace(id, ...kernels) { this.#runtime.replace(this.#number(id), ...kernels); }
   unload(id) { this.#runtime.unload(this.#forget(id)); }
   write(id, data) { this.#runtime.write(this.#number(id), data); }
   mark(id) { this.#runtime.mark(this.#number(id)); }
@@ -423,6 +428,8 @@ class Host {
       return this.#describe();
     },
     run: async (...args) => this.run(...args),
+    again: async (ticket) => this.#runtime.again(ticket),
+    skip: async (code) => this.#runtime.skip(code),
     compile: async (...args) => this.#runtime.compile(...args),
     codes: async () => this.#runtime.codes(),
     stats: async () => this.#runtime.stats(),
@@ -494,8 +501,8 @@ const encode = (value) => new TextEncoder().encode(JSON.stringify(value));
 const decode = (shared) => new TextDecoder().decode(shared.slice()); // it takes no shared memory
 
 /** An error as data. */
-function plain({ name, message, bytes = 0 }) {
-  return { name, message, bytes };
+function plain(error) {
+  return { bytes: 0, ...error, name: error.name, message: error.message };
 }
 
 if (self.name === GPU_WORKER) {

@@ -27,6 +27,7 @@ const PAUSES = [0, 100, 1000]; // ms before each try to open a lost GPU again
 const TOLD = 5000; // ms in which a browser says that a device is gone whose memory it gave up
 const STOPPED = "the browser or the graphics driver stopped it, as happens where memory runs out or a " +
   "step takes too long"; // for people; what browsers say is for their makers
+const LATE = "; too much waits for it to put another text in its place";
 const MOST_WAITING = 4096; // commands that wait for pipelines, and
 const MOST_BYTES = 64 << 20; // what they hold to be written; more blocks until the pipelines are there
 const BINDING = /@binding\((\d+)\)\s*var<\s*(\w+)\s*(?:,\s*(\w+)\s*)?>/g;
@@ -59,9 +60,11 @@ class Runtime {
   #layouts = new Map(); // kinds of bindings -> { group, pipeline }, which kernels share
   #idle = new Set(); // the WGSL of those that no program uses, the oldest first
   #programs = new Map(); // id -> { kernels, ready, steps, users, pieces, ids, params, uploaded }
-  #later = null; // { program, act }: what waits for pipelines, in order; null: nothing does
+  #later = null; // { program, act, steps }: what waits for pipelines, in order; null: nothing does
   #held = 0; // bytes that it holds to be written
   #making = { done: 0, total: 0 }; // pipelines, since none was being made
+  #readers = new Set(); // told when a kernel that they wait for is refused: see #told
+  #begun = new Map(); // ticket -> promise of what such a reader asked for
   #staging = []; // mappable buffers that no read uses now
   #clock = null; // a query, the buffer that it is resolved to, and a kernel
   #checks = new Set(); // promises of compilations and buffers not yet known to be good
@@ -170,7 +173,9 @@ class Runtime {
   }
 
   /** The first `sizes[i]` bytes of buffer `ids[i]`, one after the other, after all work so far. */
-  async read(ids, sizes) {
+  read(ids, sizes) { return this.#told(this.#read(ids, sizes)); }
+
+  async #read(ids, sizes) {
     this.#use();
     const parts = [];
     let total = 0;
@@ -233,13 +238,14 @@ class Runtime {
    * A program made of kernels (WGSL texts with entry point `main`, and their names; an empty text
    * is a kernel that no step uses) and of steps: for each step [kernel, grid x, y, z, params offset
    * or -1, params size, n, slot 1 … slot n]. A step binds its slots to 0 … n-1 of group 0, and its
-   * part of the params, a uniform, to n.
+   * part of the params, a uniform, to n. Of a `replaceable` one a kernel that turns out to be refused
+   * holds up what waits for it, until others were put in its place (`replace`), or none (`skip`).
    */
-  load(codes, labels, steps, slots, paramBytes) {
+  load(codes, labels, steps, slots, paramBytes, replaceable = false) {
     const kernels = this.#kernels(codes, labels);
     const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
     const program = {
-      kernels: kernels.filter(Boolean), ready: false, steps: [], pieces: [],
+      kernels: [], replaceable, ready: false, steps: [], pieces: [],
       users: Array.from({ length: slots }, () => []), // the steps that use a slot
       ids: null, uploaded: null, // the buffers and params of the last run
       describe: { label: labels.join(", ") }, // what WebGPU's messages call it
@@ -249,7 +255,7 @@ class Runtime {
       const [kernel, x, y, z, offset, size, n] = steps.subarray(at, at + STEP_HEAD);
       at += STEP_HEAD;
       const step = {
-        program, kernel: kernels[kernel], x, y, z, offset, size, slots: steps.slice(at, at + n),
+        program, at: kernel, kernel: kernels[kernel], x, y, z, offset, size, slots: steps.slice(at, at + n),
         groups: new Map(), group: null, // bind groups by what they bind; the one in use
       };
       for (const slot of new Set(step.slots)) program.users[slot].push(step);
@@ -257,14 +263,50 @@ class Runtime {
       at += n;
     }
     program.pieces = pieces(program.steps);
-    for (const kernel of program.kernels) {
-      kernel.users += 1;
-      kernel.loaded = true;
-      this.#idle.delete(kernel.code);
-      if (!kernel.settled) this.#checks.add(kernel.made);
-    }
+    this.#take(program, kernels.filter(Boolean));
     this.#programs.set(nextId, program);
     return nextId++;
+  }
+
+  /**
+   * Puts other texts in the places of the kernels numbered `which` of a program, which are all those
+   * of the refused text `code`, also for the runs that wait: with `grids`, x, y and z of each, and the
+   * same bindings.
+   */
+  replace(id, code, which, codes, labels, grids) {
+    const program = this.#programs.get(id);
+    if (!program) return;
+    const refused = program.kernels.filter((kernel) => kernel.code === code);
+    for (const kernel of refused) if (--kernel.users === 0) this.#pipelines.delete(code);
+    program.kernels = program.kernels.filter((kernel) => kernel.code !== code);
+    const kernels = this.#kernels(codes, labels);
+    this.#take(program, kernels);
+    const waiting = (this.#later ?? []).filter((one) => one.program === program);
+    for (const step of [program.steps, ...waiting.map(({ steps }) => steps)].flat()) {
+      const i = which.indexOf(step.at);
+      if (i < 0) continue;
+      const [x, y, z] = grids.slice(3 * i, 3 * i + 3);
+      Object.assign(step, { kernel: kernels[i], x, y, z });
+    }
+    program.ready = whole(program);
+    this.#goOn();
+  }
+
+  /** Does without the runs that wait for a refused text: how many these are. */
+  skip(code) {
+    const lacks = ({ program }) => program?.replaceable &&
+      program.kernels.some((kernel) => kernel.error && kernel.code === code);
+    const runs = (this.#later ?? []).filter(lacks);
+    for (const { program } of runs) program.replaceable = false;
+    this.#goOn();
+    return runs.length;
+  }
+
+  /** Waits again for what an error called "RefusedError" has interrupted. */
+  again(ticket) {
+    const begun = this.#begun.get(ticket);
+    this.#begun.delete(ticket);
+    return this.#told(begun);
   }
 
   /** Forgets a program, its bind groups and its params; of its pipelines the latest stay. */
@@ -304,7 +346,7 @@ class Runtime {
     const { pieces, steps, describe } = program;
     if (this.#later) { // with the bind groups of now
       const kept = pieces.map((piece) => piece.map((step) => ({ ...step })));
-      this.#wait(program, () => { if (whole(program)) this.#encode(kept, describe); });
+      this.#wait(program, () => { if (whole(program)) this.#encode(kept, describe); }, kept.flat());
     } else {
       this.#encode(pieces, describe);
     }
@@ -314,7 +356,9 @@ class Runtime {
   }
 
   /** Runs a program once: the nanoseconds of each step; null where the device has no clock. */
-  async profile(id, ids, params, grids = null) {
+  profile(...run) { return this.#told(this.#profile(...run)); }
+
+  async #profile(id, ids, params, grids = null) {
     if (!this.features.includes("timestamp-query")) return null;
     const program = this.#prepare(id, ids, params, grids);
     const sets = [];
@@ -326,13 +370,13 @@ class Runtime {
       sets.push({ steps, querySet, times, nbytes: 8 * count });
     }
     const act = () => { if (whole(program)) for (const set of sets) this.#time(set, program.describe); };
-    if (this.#later) this.#wait(program, act);
+    if (this.#later) this.#wait(program, act, sets.flatMap(({ steps }) => steps));
     else act();
     const { steps } = program;
     this.#counts.dispatches += steps.length;
     this.#counts.submits += sets.length;
     try {
-      const bytes = await this.read(sets.map(({ times }) => times), sets.map(({ nbytes }) => nbytes));
+      const bytes = await this.#read(sets.map(({ times }) => times), sets.map(({ nbytes }) => nbytes));
       const ticks = new BigInt64Array(bytes.buffer);
       return steps.map((_, i) => Math.max(0, Number(ticks[2 * i + 1] - ticks[2 * i])));
     } finally {
@@ -538,16 +582,53 @@ class Runtime {
 
   // --- what waits for pipelines
 
-  /** Lets `act` wait behind what waits already, and for the pipelines of `program`. */
-  #wait(program, act) {
-    this.#later.push({ program, act });
+  /** Lets `act`, which runs `steps`, wait behind what waits already, and for the pipelines of
+   * `program`. */
+  #wait(program, act, steps = []) {
+    this.#later.push({ program, act, steps });
     if (this.#later.length <= MOST_WAITING && this.#held <= MOST_BYTES) return;
     for (const { program } of this.#later) { // the caller never lets go of the thread
       for (const kernel of program?.kernels ?? []) {
-        if (!kernel.settled) kernel.pipeline ??= this.#device.createComputePipeline(kernel.descriptor);
+        if (kernel.error) this.#giveUp(program, kernel);
+        else if (!kernel.pipeline) this.#force(kernel);
       }
     }
     this.#goOn();
+  }
+
+  /** Makes a kernel's pipeline at once: what runs with it is lost if it is refused. */
+  #force(kernel) {
+    kernel.pipeline = this.#device.createComputePipeline(kernel.descriptor);
+    kernel.forced = true;
+  }
+
+  /** Does without the runs of a program that wait for a refused kernel, which the next read tells. */
+  #giveUp(program, kernel) {
+    if (!program.replaceable) return;
+    program.replaceable = false;
+    this.#errors.unshift(refused(kernel, LATE));
+  }
+
+  /**
+   * What a promise gives, but where a kernel that it waits for is refused: then an error tells its
+   * text and a ticket for `again`.
+   */
+  #told(promise) {
+    const ticket = nextId++;
+    return new Promise((resolve, reject) => {
+      const tell = (kernel) => {
+        this.#readers.delete(tell);
+        this.#begun.set(ticket, promise);
+        reject(Object.assign(refused(kernel), { ticket }));
+      };
+      const done = (settle) => (value) => {
+        this.#readers.delete(tell);
+        settle(value);
+      };
+      this.#readers.add(tell);
+      promise.then(done(resolve), done(reject));
+      this.#goOn();
+    });
   }
 
   /** What `act` gives when its turn has come. */
@@ -568,7 +649,7 @@ class Runtime {
     const waiting = this.#later ?? [];
     let done = 0;
     for (const { program, act } of waiting) {
-      const there = ({ pipeline, error }) => pipeline || error;
+      const there = ({ pipeline, error }) => (error ? !program.replaceable : pipeline);
       if (program && !this.lost && !program.kernels.every(there)) break;
       done += 1;
       try {
@@ -578,11 +659,15 @@ class Runtime {
       }
     }
     this.#later = done < waiting.length ? waiting.slice(done) : null;
+    const { replaceable, kernels } = this.#later?.[0].program ?? {};
+    const wrong = replaceable && kernels.find(({ error }) => error);
+    if (wrong) for (const tell of this.#readers) tell(wrong);
   }
 
   /** Whether a program can run now. Throws what is wrong with its kernels. */
   #isReady(program) {
-    for (const { error } of program.kernels) if (error) throw new Error(error);
+    const wrong = program.kernels.find(({ error }) => error);
+    if (wrong && !program.replaceable) throw refused(wrong);
     return program.ready = whole(program);
   }
 
@@ -592,6 +677,17 @@ class Runtime {
     const size = Math.max(256, 2 ** Math.ceil(Math.log2(nbytes || 1)));
     const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
     return this.#create(Math.min(size, this.limits.maxBufferSize), usage);
+  }
+
+  /** Notes that a program uses kernels. */
+  #take(program, kernels) {
+    program.kernels.push(...kernels);
+    for (const kernel of kernels) {
+      kernel.users += 1;
+      kernel.loaded = true;
+      this.#idle.delete(kernel.code);
+      if (!kernel.settled) this.#checks.add(kernel.made);
+    }
   }
 
   /** The kernels of texts; the pipelines of new ones are all made at once. */
@@ -615,6 +711,7 @@ class Runtime {
     const kernel = {
       code, label, descriptor, layout: layout.group, pipeline: null, error: null,
       made: null, settled: false, // a promise that its pipeline is there, or its error
+      forced: false, // whether it may run before it is known not to be refused
       loaded: false, users: 0, // whether a program was made of it, and how many there are
     };
     let broken = null;
@@ -622,7 +719,7 @@ class Runtime {
       const take = (pipeline) => { kernel.pipeline = pipeline; };
       broken = device.createComputePipelineAsync(descriptor).then(take, (error) => error);
     } else {
-      kernel.pipeline = device.createComputePipeline(descriptor);
+      this.#force(kernel);
     }
     const invalid = device.popErrorScope().catch(() => null); // a lost device refuses to say
     kernel.made = this.#settle(kernel, invalid, broken);
@@ -637,10 +734,13 @@ class Runtime {
     const error = (await Promise.all(problems)).find(Boolean);
     if (error && !this.lost) {
       kernel.error = await explain(kernel, error).catch(() => error.message);
-      if (kernel.loaded) this.#errors.unshift(new Error(kernel.error)); // before what follows from it
-      else this.#pipelines.delete(kernel.code); // told when it is loaded
-      for (const program of this.#programs.values()) {
-        if (program.kernels.includes(kernel)) program.ready = false;
+      const waiting = (this.#later ?? []).map(({ program }) => program).filter(Boolean);
+      const programs = [...this.#programs.values(), ...waiting].filter((p) => p.kernels.includes(kernel));
+      for (const program of programs) program.ready = false;
+      const waits = programs.some(({ replaceable }) => replaceable);
+      if (!kernel.loaded) this.#pipelines.delete(kernel.code); // told when it is loaded
+      else if (kernel.forced || !waits || programs.some(({ replaceable }) => !replaceable)) {
+        this.#errors.unshift(refused(kernel, kernel.forced && waits ? LATE : "")); // before what follows
       }
     }
     kernel.settled = true;
@@ -759,6 +859,12 @@ export function named(name, message, bytes = 0) {
   return Object.assign(new Error(message), { name, bytes });
 }
 
+/** The error of a kernel that the browser or its driver does not take. */
+function refused({ label, code, error }, more = "") {
+  const told = named("RefusedError", `WGSL kernel '${label}': ${error}${more}`);
+  return Object.assign(told, { label, code, why: error });
+}
+
 function same(a, b) {
   if (!b || a.length !== b.length) return false;
   for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
@@ -767,14 +873,14 @@ function same(a, b) {
 
 /** Whether a program has all of its pipelines. */
 function whole({ kernels }) {
-  return kernels.every(({ pipeline }) => pipeline);
+  return kernels.every(({ pipeline, error }) => pipeline && !error);
 }
 
-/** What is wrong with a shader: its name, and each message with the line of WGSL it is about. */
-async function explain({ descriptor, label, code }, error) {
+/** What is wrong with a shader: each message with the line of WGSL it is about. */
+async function explain({ descriptor, code }, error) {
   const lines = code.split("\n");
   const { messages } = await descriptor.compute.module.getCompilationInfo();
   const found = messages.filter(({ type }) => type === "error").map(({ lineNum, linePos, message }) =>
     `${lineNum}:${linePos} ${message}\n    ${(lines[lineNum - 1] ?? "").trim()}`);
-  return `WGSL kernel '${label}': ${found.join("\n  ") || error.message}`;
+  return found.join("\n  ") || error.message;
 }

@@ -34,6 +34,10 @@ class Backend(Protocol):
     # Set by the executor: gives back what is only kept for reuse, and makes the error to raise if
     # there is no room for so many bytes all the same.
     reclaim: Callable[[int], Exception] = MemoryError
+    # Set by the executor: asked by a read, where a kernel turned out to be refused after it was
+    # loaded, for what takes its place: for each Program that has it, what `load` made, and kernels
+    # (`code`, `label` and `grid`) by their numbers. Raises the error where no variant is left.
+    reprint: Callable[[RefusedError], list[tuple[Any, dict[int, Any]]]] | None = None
 
     def create(self, nbytes: int) -> int:
         """A buffer of `nbytes` bytes, a multiple of 4, all of them 0."""
@@ -64,8 +68,8 @@ class Backend(Protocol):
         ...
 
     def load(self, code: ProgramCode) -> Any:
-        """A Program ready to run: its kernels are compiled. RuntimeError names a wrong kernel,
-        RefusedError where that is known at once."""
+        """A Program ready to run: its kernels are compiled. RefusedError names a wrong kernel; the
+        next read raises it where that is known no sooner."""
         ...
 
     def unload(self, loaded: Any) -> None:
@@ -145,6 +149,7 @@ class ProgramCode(NamedTuple):
     steps: array[int]
     n_slots: int
     param_bytes: int
+    replaceable: bool = False  # whether other texts may take the places of refused ones
 
 
 @dataclass

@@ -14,10 +14,12 @@ try:
 except ImportError:
     raise ImportError(f"pyframe needs Pyodide 0.26 or a newer one; this is {VERSION}") from None
 
-from pyframe.backend.base import GPUBackend, ProgramCode, Stats, dispatches, tells
+from pyframe.backend.base import GPUBackend, ProgramCode, RefusedError, Stats, dispatches, tells
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
+
+SUBGROUPS = "enable subgroups;\n"  # which wgpu does not take
 
 
 def _runtime() -> Any:
@@ -112,6 +114,10 @@ def _language_has(name: str) -> bool:
     return bool(gpu and hasattr(gpu, "wgslLanguageFeatures") and gpu.wgslLanguageFeatures.has(name))
 
 
+def _text(code: str) -> str:
+    return SUBGROUPS + code if "subgroup" in code else code
+
+
 class _Loaded:
     """A Program that the runtime holds: its number, how many dispatches it is, and the params and
     grids last sent."""
@@ -200,7 +206,44 @@ class BrowserGPU(GPUBackend):
         if error.name == "OutOfMemoryError":  # told after the work that it was for
             self.failed.update(self._js.failed())
             raise self.reclaim(error.bytes) from None
+        if error.name == "RefusedError":
+            raise self._refusal(error) from None
         raise RuntimeError(error.message) from None
+
+    @staticmethod
+    def _refusal(error: Any) -> RefusedError:
+        """The error of a text, whose runs are lost if nothing takes its place."""
+        refusal = RefusedError(error.label, error.why, error.code.removeprefix(SUBGROUPS))
+        refusal.args = (f"{error.message}: what it was to compute is lost",)
+        return refusal
+
+    async def _answered(self, answer: Callable[[], Awaitable[Any]]) -> Any:
+        """What is awaited, when other texts have taken the places of those that turn out to be
+        refused."""
+        while True:
+            try:
+                return await answer()
+            except JsException as error:
+                ticket = getattr(error, "ticket", None)
+                if ticket is None:
+                    raise
+                others, refusal = [], self._refusal(error)
+                try:
+                    others = self.reprint(refusal) if self.reprint else []
+                finally:  # what can't be replaced must not hold up the rest
+                    if not others and self._js.skip(error.code):
+                        raise refusal
+                for loaded, kernels in others:
+                    self._replace(loaded, error.code, kernels)
+                answer = _ask(self._js, "again", ticket)
+
+    def _replace(self, loaded: _Loaded, code: str, kernels: dict[int, Any]) -> None:
+        """Let kernels take the places of all that have a refused text, also in runs that wait."""
+        shaders = list(kernels.values())
+        codes, labels = to_js([_text(s.code) for s in shaders]), to_js([s.label for s in shaders])
+        grids = to_js(array("i", [n for s in shaders for n in s.grid]))
+        self._js.replace(loaded.program, code, to_js(array("i", kernels)), codes, labels, grids)
+        self.stats.pipelines += len({s.code for s in shaders})
 
     @tells
     def create(self, nbytes: int) -> int:
@@ -245,7 +288,7 @@ class BrowserGPU(GPUBackend):
 
         async def finish() -> list[bytes]:
             try:
-                data = b"" if answer is None else (await answer()).to_bytes()
+                data = b"" if answer is None else (await self._answered(answer)).to_bytes()
             except JsException as error:
                 self._fail(error)
             out, at = [], 0
@@ -259,10 +302,9 @@ class BrowserGPU(GPUBackend):
     @tells
     def load(self, code: ProgramCode) -> _Loaded:
         before = self._js.stats().compiled
-        # which wgpu does not take
-        codes = [f"enable subgroups;\n{c}" if "subgroup" in c else c for c in code.codes]
-        codes, labels, steps = to_js(codes), to_js(code.labels), to_js(code.steps)
-        program = self._js.load(codes, labels, steps, code.n_slots, code.param_bytes)
+        kernels = to_js([_text(c) for c in code.codes]), to_js(code.labels)
+        rest = code.n_slots, code.param_bytes, code.replaceable
+        program = self._js.load(*kernels, to_js(code.steps), *rest)
         self.stats.pipelines += self._js.stats().compiled - before
         return _Loaded(program, sum(1 for _ in dispatches(code.steps)))
 
@@ -295,7 +337,7 @@ class BrowserGPU(GPUBackend):
         """The runtime keeps nothing."""
 
     async def _profile(self, *arguments: Any) -> Any:
-        return await _ask(self._js, "profile", *arguments)()
+        return await self._answered(_ask(self._js, "profile", *arguments))
 
     def _arguments(
         self, loaded: _Loaded, handles: Sequence[int], params: bytes, grids: Sequence[int]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.backend.base import Backend, with_room
+from pyframe.backend.base import Backend, RefusedError, with_room
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import OutOfMemoryError
 from pyframe.core.dtypes import to_storage
@@ -50,7 +50,11 @@ class BufferPool:
             pool = this()
             return MemoryError(nbytes) if pool is None else pool.reclaim(nbytes)
 
-        backend.reclaim = reclaim
+        def reprint(error: RefusedError) -> list[Any]:
+            pool = this()
+            return [] if pool is None else pool.reprint(error)
+
+        backend.reclaim, backend.reprint = reclaim, reprint
 
     # --- buffers
 
@@ -175,6 +179,10 @@ class BufferPool:
             f"and {given_back} that were kept for reuse have been given back. Use a smaller batch, "
             "let go of tensors (del), or use device='cpu'"
         )
+
+    def reprint(self, error: RefusedError) -> list[Any]:
+        """What takes the place of a kernel that turned out to be refused, as Backend says."""
+        return []
 
     def forget_programs(self) -> None:
         """Let go of buffers that recorded work keeps."""

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.backend.base import ProgramCode
+from pyframe.backend.base import Backend, ProgramCode
 from pyframe.core import dtypes as dt
 from pyframe.core.limits import Limits
-from pyframe.core.sizes import alike, number
+from pyframe.core.sizes import alike, is_symbolic, number
 from pyframe.graph.program import Kernel, Program
 from pyframe.graph.schedule import PARAM_ALIGN
 
@@ -58,7 +58,25 @@ def program_code(program: Program, language: str, limits: Limits) -> ProgramCode
         grid, at = map(number, one.grid), step.param_offset if size else -1
         steps.extend((step.kernel, *grid, at, size, len(step.slots), *step.slots))
     codes, labels = [m.code for m in made], [m.label for m in made]
-    return ProgramCode(codes, labels, steps, len(program.slots), program.param_bytes)
+    slots, more = len(program.slots), replaceable(program, language)
+    return ProgramCode(codes, labels, steps, slots, program.param_bytes, more)
+
+
+def replaceable(program: Program, language: str) -> bool:
+    """Whether other texts may take the places of some while runs wait for them: the workgroups and
+    sizes that these runs give must not be a text's own."""
+    made = program.texts.get(language)
+    return made is not None and not is_symbolic(tuple([(s.sizes, s.grid) for s in made]))
+
+
+def printed(program: Program, i: int, backend: Backend) -> tuple[Any, Any]:
+    """What kernel i of a replaceable Program is for a backend now: by itself, where it reads what
+    its text read before, and beside the others."""
+    from pyframe.codegen.wgsl.sharing import alone
+
+    kernel, sizes = program.kernels[i], program.texts[backend.language][i].sizes
+    beside = GENERATORS[backend.language](program.kernels, backend.limits)[i]
+    return alone(kernel, backend.limits, sizes), beside
 
 
 def sized(program: Program, language: str, limits: Limits) -> tuple[Program, list[Any], list[Any]]:

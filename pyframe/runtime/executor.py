@@ -27,7 +27,7 @@ from pyframe.ops.api.deferred import Checks
 from pyframe.ops.shape.strided import elements
 from pyframe.runtime import debug, tuned
 from pyframe.runtime.buffers import Buffer, BufferPool
-from pyframe.runtime.code import encode_params, program_code, sized
+from pyframe.runtime.code import encode_params, printed, program_code, replaceable, sized
 from pyframe.runtime.kinds import Kinds
 from pyframe.runtime.slices import Slices
 
@@ -125,6 +125,21 @@ class Executor(BufferPool):
                 tuned.refuse(self.backend, program.kernels[texts.index(error.code)], error)
             else:
                 return found
+
+    def reprint(self, error: RefusedError) -> list[tuple[Any, dict[int, Any]]]:
+        """What takes the place of a kernel that turned out to be refused, as Backend says."""
+        backend, found = self.backend, []
+        for program in list(self.programs.values()):
+            made, loaded = program.texts.get(backend.language, []), program.loaded.get(backend.name)
+            which = [i for i, s in enumerate(made) if s.code == error.code]
+            if loaded is None or not which or not replaceable(program, backend.language):
+                continue
+            while error.code in [s.code for s in printed(program, which[0], backend)]:
+                tuned.refuse(backend, program.kernels[which[0]], error)
+            for i in which:
+                made[i] = printed(program, i, backend)[0]
+            found.append((loaded, {i: made[i] for i in which}))
+        return found
 
     def unload(self, program: Program) -> None:
         """Forget what was prepared to run `program`."""

@@ -423,6 +423,50 @@ GIVEN: dict[str, tuple[str, Any]] = {
         const run = await caught(() => rt.run(bad, i32(), null));
         return [read, run === read, floats(await rt.read(i32(y), i32(4)))];
         """, [Says("WGSL kernel 'half a kernel': 2:"), True, [1]]),
+    # What waits is held up until it can be run, in its order: also a read before a later write
+    "another text takes the place of a refused one": ("""
+        const open = slow();
+        const [x, y, z] = [buffer(1, 2), rt.alloc(8), rt.alloc(8)];
+        const bad = SCALE.replace("{", "{ nonsense;");
+        const both = [...step(0, 1), ...step(1, 2)];
+        const twice = rt.load([bad], ["bad"], i32(...both), 3, 256, true);
+        rt.run(twice, i32(x, y, z), params(2, 2));
+        const first = rt.read(i32(z), i32(8));
+        rt.write(x, f32(5, 6));
+        rt.run(twice, i32(x, y, z), params(3, 2));
+        const second = rt.read(i32(z), i32(8));
+        open();
+        const errors = [];
+        for (const read of [first, second]) errors.push(await read.catch((error) => error));
+        const [{ name, label, code, why, ticket }, { ticket: next }] = errors;
+        rt.replace(twice, code, i32(0), [SCALE], ["good"], i32(1, 1, 1));
+        const seen = [];
+        for (const each of [ticket, next]) seen.push(floats(await rt.again(each)));
+        rt.run(twice, i32(x, y, z), params(1, 2));
+        seen.push(floats(await rt.read(i32(z), i32(8))));
+        return [name, label, code === bad, why, seen, rt.skip(code), rt.codes().labels];
+        """, [
+            "RefusedError", "bad", True, Says("nonsense"),
+            [[4, 8], [45, 54], [5, 6]], 0, ["good"],
+        ]),
+    "what a refused text was for is done without": ("""
+        const [x, y] = [buffer(1), buffer(7)];
+        const bad = rt.load(["let x"], ["bad"], i32(0, 1, 1, 1, -1, 0, 0), 0, 0, true);
+        rt.run(bad, i32(), null);
+        rt.copy(y, x, 4);
+        const { message, ticket } = await rt.read(i32(y), i32(4)).catch((error) => error);
+        const { code } = await rt.read(i32(y), i32(4)).catch((error) => error);
+        const skipped = rt.skip(code);
+        const run = await caught(() => rt.run(bad, i32(), null));
+        return [message, skipped, floats(await rt.again(ticket)), run === message];
+        """, [Says("^WGSL kernel 'bad': "), 1, [1], True]),
+    "too much waits to put another text in a place": ("""
+        const y = buffer(7);
+        const bad = rt.load(["let x"], ["bad"], i32(0, 1, 1, 1, -1, 0, 0), 0, 0, true);
+        for (let i = 0; i < 4100; i++) rt.run(bad, i32(), null);
+        const read = await caught(() => rt.read(i32(y), i32(4)));
+        return [read, await caught(() => rt.read(i32(y), i32(4)), "length")];
+        """, [Says("^WGSL kernel 'bad': .*; too much waits"), None]),
     "a browser without asynchronous pipelines": ("""
         delete GPUDevice.prototype.createComputePipelineAsync;
         const told = [];

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from pyframe.codegen.wgsl import library, scalars
 from pyframe.codegen.wgsl.printer import Shader, generate
@@ -51,6 +52,15 @@ def shared(kernels: Sequence[Kernel], limits: Limits) -> list[Shader]:
             for at, i in enumerate(some):
                 out[i] = out[i]._replace(code=code, sizes=tuple([c[at] for c in read]))
     return out
+
+
+def alone(kernel: Kernel, limits: Limits, sizes: tuple[Any, ...]) -> Shader:
+    """A kernel's shader by itself, with room among its parameters for what another one reads."""
+    out = generate(kernel, limits)
+    if not sizes:
+        return out
+    code = _with_room(out.code, kernel.bindings, kernel.params, len(sizes))
+    return out._replace(code=code, sizes=sizes)
 
 
 def _marked(code: str) -> tuple[str, list[int]]:
