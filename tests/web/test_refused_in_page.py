@@ -179,3 +179,17 @@ def test_where_python_waits_by_shared_memory(browser: Any, isolated: serve.Serve
     assert found == [ONE, ONE, 3 * ONE, 6 * ONE, 10 * ONE, 11 * ONE]
     assert told
     tab.close()
+
+
+def test_sizes_that_change(page: PythonPage) -> None:
+    """The workgroups that a run was given are for the refused text: the error says what is lost."""
+    page.run(
+        "run = pf.compile(lambda x: (x @ x.T).sum())\n"
+        "values = [run(pf.ones(n, 16, device='gpu')).item() for n in (20, 30)]\n"
+        "refuse('params')\n"
+        "last = run(pf.ones(40, 16, device='gpu'))"
+    )
+    told = r"RefusedError: WGSL kernel '(matmul|sum).*n.*': too much.* to compute is lost"
+    with pytest.raises(Exception, match=told):
+        page.run("last.item()")
+    assert page.run("[values, (x @ y).sum().item()]") == [[16 * 400, 16 * 900], ONE]
