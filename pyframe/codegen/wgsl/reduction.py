@@ -23,7 +23,8 @@ from pyframe.graph.scalar import Scalar, meaning_of
 
 ONE_THREAD = 32  # elements: fewer are reduced by one thread
 MANY_RESULTS = 1 << 13  # side by side: each thread reduces one
-FEW_RESULTS = 4  # where threads do best alone: fewer are reduced by several all the same
+FEW_RESULTS = 4  # where threads do best alone: fewer are reduced by several all the same,
+FEW_ELEMENTS = 1 << 10  # unless these are few: barriers take a driver long to compile
 COLUMNS = 16  # neighbouring results that a workgroup reduces together, where they lie side by side
 ANY_LENGTH = 64  # elements that are reduced at least, where their number changes
 AT_ONCE = 4  # elements of a short row that a thread has: so many loads are under way
@@ -68,6 +69,9 @@ def sharing(nest: Nest, limits: Limits) -> Sharing:
         many = (neighbours and results >= MANY_RESULTS) or (limits.alone and results >= FEW_RESULTS)
         if little or only_read or many:
             return Sharing(1, False, _held(nest, 1))
+    total = math.prod(nest.space)
+    if limits.alone and not changes(total) and total <= FEW_ELEMENTS:
+        return Sharing(1, False, 0 if twice else _held(nest, 1))
     if twice:
         return Sharing(THREADS, neighbours)
     if neighbours:
