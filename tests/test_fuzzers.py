@@ -26,10 +26,11 @@ CASES = {
     "llvm": (12, 3), "numpy": (12, 3), "recorded": (12, 3), "wasm": (8, 2), "wgsl": (3, 1),
     "export": (5, 2), "onnx": (8, 2), "onnx-read": (5, 2), "onnx-sizes": (5, 2),
 }  # fmt: skip
-# Files have no back end: tests/io/test_fuzz.py has their share
+# Files and scripts have no back end: tests/io/test_fuzz.py has the share of files
 LONG = ("attention", "nets", "recurrent")
 MORE = {"programs": 4, "database": 3}  # they take little
-NAMES = [n for n, f in families.families().items() if not f.__module__.endswith("files")]
+NAMES = [n for n, f in families.families().items()
+         if not f.__module__.endswith(("files", "scripted"))]  # fmt: skip
 NEEDED = {"llvm": "llvmlite", "recorded": "llvmlite", "wasm": "wasmtime", "export": "wasmtime",
           **dict.fromkeys(("onnx", "onnx-read", "onnx-sizes"), "onnxruntime")}  # fmt: skip
 
@@ -48,6 +49,13 @@ def test_programs(backend: str, name: str, request: pytest.FixtureRequest) -> No
         again = ["--only", name, "--backend", backend, "--seed", str(seed), "--cases", "1"]
         if isinstance(found, str) and not (backend == "wgsl" and known.of_the_driver(again)):
             pytest.fail(f"python scripts/fuzz {' '.join(again)}\n{found}")
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 10))
+def test_scripts(seed: int) -> None:
+    for k in range(seed, seed + 10):
+        found = check.failure(families.case("scripts", k), backends.BACKENDS["eager"])
+        assert isinstance(found, bool), found
 
 
 def test_what_fails_is_reduced_and_told(

@@ -257,6 +257,10 @@ def _module(f: Any, *args: Any, **kwargs: Any) -> Any:
     return f(*args, **kwargs)
 
 
+def _apply(name: str, args: Any, **kwargs: Any) -> Any:
+    return function(name)(*args, **kwargs)
+
+
 def _python(f: Any, *args: Any, **kwargs: Any) -> Any:
     return f(*args, **kwargs)  # of jit.ignore: no file can hold it
 
@@ -283,7 +287,7 @@ CODE |= {
     "code.value": lambda x: x, "code.format": lambda *parts: "".join(map(str, parts)),
     "code.isinstance_": lambda x, names: isinstance(x, tuple([KINDS[n] for n in names])),
     "code.module_": _module,
-    "code.python_": _python, "code.repr": repr, "code.formatted": format,
+    "code.apply": _apply, "code.python_": _python, "code.repr": repr, "code.formatted": format,
 }  # fmt: skip
 _METHODS: dict[type, set[str]] = {
     Tensor: set("size dim numel item tolist is_floating_point is_complex stride is_contiguous "
@@ -363,6 +367,7 @@ class Graph:
         self.outputs: Any = None
         self.names: list[str] = []  # of positional parameters
         self.defaults: dict[str, Any] = {}  # of those that a call need not give
+        self.rest = ""  # the last parameter, if it is `*rest`
         self.nodes: list[Node] = []
         self.state: dict[str, Ref] = {}
         self.specs: dict[Ref, Spec] = {}  # of inputs and state
@@ -387,6 +392,8 @@ class Graph:
         """Arguments as they were when the graph was recorded, by place or by name."""
         positional, named = self.inputs
         args, kwargs = list(args), dict(kwargs)
+        if self.rest:
+            args[len(positional) - 1 :] = [tuple(args[len(positional) - 1 :])]
         for name, default in zip(self.names[len(args) :], positional[len(args) :], strict=False):
             if name in kwargs:
                 args.append(kwargs.pop(name))
@@ -400,8 +407,8 @@ class Graph:
             kwargs.setdefault(self.names[len(args) - 1], args[-1])
             del args[-1]
         for name, default in named.items():
-            if name not in kwargs and not refs(default):
-                kwargs[name] = default
+            if name not in kwargs and (name in self.defaults or not refs(default)):
+                kwargs[name] = self.defaults.get(name, default)
         return tuple(args), kwargs
 
     def __str__(self) -> str:
@@ -656,7 +663,7 @@ def encoded(graph: Graph) -> dict[str, Any]:
     """A graph as what JSON can say."""
     return {
         "version": VERSION,
-        "names": graph.names, "defaults": encode(graph.defaults),
+        "names": graph.names, "defaults": encode(graph.defaults), "rest": graph.rest,
         "inputs": encode(graph.inputs), "outputs": encode(graph.outputs),
         "state": dict(graph.state), "ranges": graph.ranges,
         "sizes": {k: list(at) for k, at in graph.sizes.items()},
@@ -811,13 +818,17 @@ class _Reader:
             found[Ref(name)] = Spec(sizes, self.dtype(spec[1]))
         return found
 
+    def callee(self, name: str) -> None:
+        """GraphError for a function that a file may not name."""
+        function(name)
+        if not may_call(name):
+            raise GraphError(f"a node calls {name!r}, which a file may not call")
+
     def node(self, x: Any, deep: int = 0) -> Node:
         x = self.the(dict, x, "a node")
         name = self.the(str, x.get("call"), "a function")
         if name not in CONTROL:
-            function(name)
-            if not may_call(name):
-                raise GraphError(f"a node calls {name!r}, which a file may not call")
+            self.callee(name)
         if deep > DEEPEST:
             self.fail(f"no more than {DEEPEST} nested blocks", "more")
         blocks = []
@@ -827,6 +838,8 @@ class _Reader:
             nodes = [self.node(n, deep + 1) for n in self.the(list, b[0], "nodes")]
             blocks.append(Block(nodes, self.value(b[1])))
         args = self.value(self.the(list, x.get("args"), "arguments"))
+        if name == "code.apply":
+            self.callee(self.the(str, args[0] if args else None, "a function"))
         kwargs = self.the(dict, x.get("kwargs", {}), "arguments").items()
         counts = {"control.branch": 2, "control.call": 1}
         if (name in counts and len(blocks) != counts[name]) or (
@@ -861,6 +874,7 @@ def decoded(x: Any, device: Any = None) -> Graph:
             read.fail("the inputs", x.get("inputs"))
         graph.names = list(map(read.name, read.the(list, x.get("names"), "names")))
         graph.defaults = read.the(dict, read.value(x.get("defaults")), "defaults")
+        graph.rest = read.the(str, x.get("rest", ""), "a name")
         graph.state = {k: read.name(v) for k, v in read.the(dict, x["state"], "names").items()}
         graph.specs = read.specs(x["specs"])
         for name, at in read.the(dict, x["sizes"], "sizes").items():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import inspect
 import math
 import operator
@@ -40,6 +41,15 @@ class Known:
 
     def __init__(self, value: Any, path: str | None = None) -> None:
         self.value, self.path = value, path
+
+
+class Many:
+    """`*value` in a call, where how many there are is known when it runs."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 _BINARY = {
@@ -85,11 +95,19 @@ class Translator:
 
     def emit(self, name: str, *args: Any, out: Any = "", **kwargs: Any) -> Any:
         """A node; the name of its result, which is Known where its operands are."""
+        if any(isinstance(a, Many) for a in args):
+            return self.emit("code.apply", name, self.joined(args), out=out, **kwargs)
         given, named = list(map(self.arg, args)), {k: self.arg(v) for k, v in kwargs.items()}
         out = self.fresh(name.rpartition(".")[2].strip("_")) if out == "" else out
         where = self.frame.path if self.frames else ""
         self.nodes.append(Node(name, tuple(given), named, out, {}, where, self.grad))
         return out
+
+    def joined(self, args: Any) -> Any:
+        """Arguments as one list, with all that a `*` gives."""
+        parts = [self.emit("code.list", a.value) if isinstance(a, Many)
+                 else self.emit("code.list_", a) for a in args]  # fmt: skip
+        return functools.reduce(lambda a, b: self.emit("code.add", a, b), parts)
 
     def arg(self, x: Any) -> Any:
         """A value as an argument of a node."""
@@ -139,6 +157,10 @@ class Translator:
         frame = _Frame(fn, path, self.module)
         self.count += bool(self.frames)
         prefix = f"{fn.__name__}_{self.count}." if self.frames else ""
+        rest = frame.tree.args.vararg
+        many = next((i for i, a in enumerate(args) if isinstance(a, Many)), None)
+        if many is not None:
+            args = [*args[:many], *self.unpacked(frame, args[many:], many, at)]
         try:
             bound = inspect.signature(fn).bind(*args, **kwargs)
         except TypeError as error:
@@ -146,6 +168,11 @@ class Translator:
         bound.apply_defaults()
         frame.prefix = prefix
         for name, value in bound.arguments.items():
+            if rest is not None and name == rest.arg:
+                value = value[0].value if value and isinstance(value[0], Many) else value
+                if name not in frame.assigned:
+                    frame.names[name] = value
+                    continue
             known = isinstance(value, Known) or not isinstance(value, Ref)
             value = value if isinstance(value, (Known, Ref)) else Known(value)
             if known and name not in frame.assigned:
@@ -160,24 +187,42 @@ class Translator:
         finally:
             self.frames.pop()
 
+    def unpacked(self, frame: _Frame, args: Any, given: int, at: Any) -> list[Any]:
+        """Arguments from a `*` on for a function's parameters, and for its own `*rest`."""
+        a = frame.tree.args
+        if a.vararg is None and a.defaults:
+            self.fail(at, f"how many arguments of {frame.tree.name} a * gives has to be known")
+        wanted = len(a.posonlyargs) + len(a.args) - given
+        parts: list[Any] = [self.fresh("part") for _ in range(wanted)]
+        whole = args[0].value if len(args) == 1 else self.joined(args)
+        if a.vararg is None:
+            self.nodes.append(Node("code.value", (self.arg(whole),), {}, tuple(parts)))
+            return parts
+        for i, part in enumerate(parts):
+            self.emit("code.getitem", whole, i, out=part)
+        return [*parts, Many(self.emit("code.getitem", whole, slice(wanted, None)))]
+
     def body(self, frame: _Frame) -> Any:
         *first, last = frame.tree.body
         returns = [n for n in ast.walk(frame.tree) if isinstance(n, ast.Return)]
         if not returns or (len(returns) == 1 and returns[0] is last):
-            self.statements(first if returns else frame.tree.body)
+            if self.statements(first if returns else frame.tree.body) == "ends":
+                return Known(None)
             value = returns[0].value if returns else None
             return Known(None) if value is None else self.expr(value)
         out = self.fresh(frame.tree.name)
         self.control("call", (), out, self.block(lambda: self.statements(frame.tree.body)))
         return out
 
-    def statements(self, body: list[ast.stmt]) -> None:
+    def statements(self, body: list[ast.stmt]) -> str | None:
+        """Translate them; "ends" if nothing behind them runs."""
         for s in body:
             method = getattr(self, f"do_{type(s).__name__.lower()}", None)
             if method is None:
                 self.fail(s, f"{type(s).__name__} statements are not in the subset")
             if method(s) == "ends":
-                return
+                return "ends"
+        return None
 
     # --- statements
 
@@ -231,10 +276,7 @@ class Translator:
     def do_if(self, s: ast.If) -> str | None:
         test = self.expr(s.test)
         if isinstance(test, Known):
-            body = s.body if test.value else s.orelse
-            self.statements(body)
-            ends = body and isinstance(body[-1], (ast.Return, ast.Raise, ast.Break, ast.Continue))
-            return "ends" if ends else None
+            return self.statements(s.body if test.value else s.orelse)
         before = dict(self.frame.names)
         yes = self.block(lambda: self.statements(s.body))
         then, self.frame.names = self.frame.names, dict(before)
@@ -314,15 +356,16 @@ class Translator:
         if not (isinstance(test, Known) and test.value):
             self.control("branch", (test,), None, Block([], None), self.block(raises))
 
-    def do_with(self, s: ast.With) -> None:
+    def do_with(self, s: ast.With) -> str | None:
         for item in s.items:
             made = item.context_expr
             found = self.expr(made.func) if isinstance(made, ast.Call) else None
             if not isinstance(found, Known) or found.value is not no_grad or item.optional_vars:
                 self.fail(s, "expected `with torch.no_grad():`; others are not in the subset")
         before, self.grad = self.grad, False
-        self.statements(s.body)
+        ends = self.statements(s.body)
         self.grad = before
+        return ends
 
     # --- expressions
 
@@ -378,7 +421,10 @@ class Translator:
         return items if any(map(_has_module, items)) else self.emit("code.tuple_", *items)
 
     def of_list(self, e: ast.List) -> Any:
-        return self.emit("code.list_", *[self.expr(v) for v in e.elts])
+        items = self.items(e.elts, e)
+        if any(isinstance(i, Many) for i in items):
+            return self.joined(items)
+        return self.emit("code.list_", *items)
 
     def of_dict(self, e: ast.Dict) -> Any:
         if None in e.keys:
@@ -426,11 +472,15 @@ class Translator:
         given = [a] if b is None else [a, b]
         plain = [x.value for x in given if isinstance(x, Known)]
         if len(plain) == len(given) and not any(isinstance(x, Tensor) for x in plain):
-            try:
-                return Known(getattr(operator, name)(*plain))
-            except Exception as error:
-                self.fail(e, f"{type(error).__name__}: {error}")
+            return self.computed(e, getattr(operator, name), plain)
         return self.emit(f"code.{name}", *given)
+
+    def computed(self, e: Any, fn: Any, args: Any) -> Any:
+        """What a function gives for what is known."""
+        try:
+            return Known(fn(*args))
+        except Exception as error:
+            self.fail(e, f"{type(error).__name__}: {error}")
 
     def of_compare(self, e: ast.Compare) -> Any:
         if len(e.ops) > 1:
@@ -485,8 +535,12 @@ class Translator:
             child = x.value._modules[str(key)]
             return Known(child, f"{x.path}.{key}" if x.path else str(key))
         at = self.index(e.slice)
-        if isinstance(x, tuple):
-            return x[at.value]
+        if isinstance(x, tuple) and isinstance(at, (Known, slice)):
+            place = at.value if isinstance(at, Known) else at
+            try:
+                return x[place]
+            except IndexError as error:
+                self.fail(e, f"IndexError: {error}")
         if isinstance(x, Known) and isinstance(at, Known) and not isinstance(x.value, Tensor):
             try:
                 return Known(x.value[at.value])
@@ -512,10 +566,6 @@ class Translator:
         return [Known(m, prefix + k) for k, m in x.value._modules.items()]
 
     def of_call(self, e: ast.Call) -> Any:
-        if any(isinstance(a, ast.Starred) for a in e.args) or any(
-            k.arg is None for k in e.keywords
-        ):
-            self.fail(e, "* and ** in a call are not in the subset")
         owner = self.expr(e.func.value) if isinstance(e.func, ast.Attribute) else None
         if owner is not None and not isinstance(owner, Known):
             name = e.func.attr  # type: ignore[attr-defined]
@@ -528,9 +578,26 @@ class Translator:
             self.fail(e, "what is called has to be known beforehand")
         return self.called(fn, owner, *self.arguments(e), e)
 
+    def items(self, elements: list[ast.expr], e: Any) -> list[Any]:
+        """Values of expressions, and all that each `*` gives, or a Many."""
+        found: list[Any] = []
+        for a in elements:
+            value = self.expr(a.value if isinstance(a, ast.Starred) else a)
+            if not isinstance(a, ast.Starred):
+                found.append(value)
+            elif isinstance(value, Known) and isinstance(value.value, Module):
+                found += self.children(value, e)
+            elif isinstance(value, Known):
+                found += map(Known, value.value)
+            else:
+                found += value if isinstance(value, (tuple, list)) else [Many(value)]
+        return found
+
     def arguments(self, e: ast.Call) -> tuple[list[Any], dict[str, Any]]:
-        named = {str(k.arg): self.expr(k.value) for k in e.keywords}
-        return [self.expr(a) for a in e.args], named
+        if any(k.arg is None for k in e.keywords):
+            self.fail(e, "** in a call is not in the subset")
+        args = self.items(e.args, e)
+        return args, {str(k.arg): self.expr(k.value) for k in e.keywords}
 
     def called(self, fn: Known, owner: Any, args: Any, kwargs: Any, e: Any) -> Any:
         f = fn.value
@@ -569,13 +636,16 @@ class Translator:
             return special(*args)
         if f is len and isinstance(args[0], Known) and args[0].path is not None:
             return Known(len(args[0].value))
+        if f is len and isinstance(args[0], tuple):
+            return Known(len(args[0]))
         if isinstance(f, ScriptFunction):
             f = getattr(f, "_function", None) or self.fail(e, "a loaded function is not called")
         name = _NAMES.get(f) if _hashable(f) else None
         if name is not None:
             plain = [a.value for a in [*args, *kwargs.values()] if isinstance(a, Known)]
-            if name.startswith("code.") and len(plain) == len(args) and f is not print:
-                return Known(f(*plain))
+            if name.startswith("code.") and len(plain) == len(args) and f not in (print, range):
+                found = self.computed(e, f, plain)
+                return Known(tuple(found.value)) if f in (enumerate, zip) else found
             return self.emit(name, *args, **kwargs)
         inner = f"{getattr(f, '__module__', '')}.".startswith("pyframe.")
         inner = inner and not f.__module__.startswith("pyframe.vision.")  # programs themselves
@@ -640,10 +710,9 @@ class _Frame:
         if not isinstance(tree, ast.FunctionDef):
             raise NotSupportedError(f"{self.file}:{self.first}: expected a function, got {fn}")
         self.tree = tree
-        a = tree.args
-        if a.vararg or a.kwarg:
+        if tree.args.kwarg:
             raise NotSupportedError(
-                f"{self.file}:{self.first}: {tree.name} takes * or **, which is not in the subset"
+                f"{self.file}:{self.first}: {tree.name} takes **, which is not in the subset"
             )
         self.names: dict[str, Any] = {}
         self.assigned = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)
@@ -662,16 +731,19 @@ def translated(fn: Any, module: Module | None) -> tuple[Graph, dict[str, Tensor]
         parameters = parameters[1:]
     graph = t.graph
     refs = _interface(graph, parameters)
-    out = t.function(fn, [*given, *refs], {}, "", None)
+    given += [Many(r) if r == graph.rest else r for r in refs]
+    out = t.function(fn, given, graph.inputs[1], "", None)
     graph.outputs = t.arg(out)
     return graph, t.constants
 
 
 def _interface(graph: Graph, parameters: list[inspect.Parameter]) -> tuple[Ref, ...]:
     """Give a graph the parameters of a function."""
-    refs = tuple([Ref(p.name) for p in parameters])
-    graph.inputs, graph.names = (refs, {}), [p.name for p in parameters]
+    named = {p.name: Ref(p.name) for p in parameters if p.kind is p.KEYWORD_ONLY}
+    refs = tuple([Ref(p.name) for p in parameters if p.name not in named])
+    graph.inputs, graph.names = (refs, named), list(map(str, refs))
     graph.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    graph.rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "")
     return refs
 
 
@@ -697,9 +769,10 @@ def script(
     """A function or a Module as a graph with its branches and loops, from its source.
 
     The subset: assignments, `if`, `for`, `while`, `break`, `continue`, `return`, `assert`, `raise`,
-    `with torch.no_grad()`, list comprehensions, numbers, strings, lists, tuples and dicts, and
-    calls of the public API, of Python's and math's functions of numbers, of modules, and of other
-    functions in the subset. NotSupportedError says the file, the line and why.
+    `with torch.no_grad()`, list comprehensions, numbers, strings, lists, tuples and dicts, `*` in
+    calls, lists and parameters, and calls of the public API, of Python's and math's functions of
+    numbers, of modules, and of other functions in the subset. NotSupportedError says the file, the
+    line and why.
     """
     if isinstance(obj, (ScriptModule, ScriptFunction)) or inspect.isclass(obj):
         return obj

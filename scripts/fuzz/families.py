@@ -12,7 +12,17 @@ from .check import Case, Compared
 from .program import Arg, Program
 
 # where families are declared
-MODULES = ("spatial", "layers", "tensors", "training", "files", "database", "programs", "lengths")
+MODULES = (
+    "spatial",
+    "layers",
+    "tensors",
+    "training",
+    "files",
+    "database",
+    "programs",
+    "lengths",
+    "scripted",
+)
 
 FAMILIES: dict[str, Callable[[Draw], Case | None]] = {}
 SIZES = [1, 2, 3, 3, 4, 5, 7, 8, 9, 12, 17]

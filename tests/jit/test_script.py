@@ -16,6 +16,7 @@ from pyframe import nn
 from pyframe.jit import NotSupportedError
 from pyframe.jit.graph import GraphError
 from pyframe.nn import functional as F
+from pyframe.vision import models
 
 SCALE = 3
 
@@ -74,6 +75,54 @@ def kinds(x: Any, n: int = 3) -> Any:
         elif isinstance(v, pf.Tensor):
             found.append((1, 2, 3)[1])
     return [x + float("inf")], found, "-".join(["a", "b"]), x.shape[0] in (3, n), max(found)
+
+
+def several(x: Any, *others: Any, k: int = 1) -> Any:
+    total = x
+    for y in others:
+        total = total + y * k
+    return total.view(*x.shape[:1], -1), len(others), pf.cat([*others, x], 0)
+
+
+def ends_early(x: Any) -> Any:
+    if SCALE == 3:
+        with pf.no_grad():
+            raise ValueError("no")
+    y = x + 1
+    return y * y
+
+
+def spread(x: Any, n: int = 3) -> Any:
+    some = [x] * n
+    return (
+        several(x, *some),
+        several(*some, x, k=2),
+        several(x, x),
+        x.permute(*[1, 0]),
+        max(*[1, n]),
+    )
+
+
+def test_any_number_of_arguments() -> None:
+    x = pf.ones(2, 3)
+    with pytest.raises(ValueError, match="no"):
+        pf.jit.script(ends_early)(x)
+    for fn, args in ((spread, (x, 2)), (spread, (x, 3)), (several, (x, x, x)), (several, (x,))):
+        for f in (pf.jit.script(fn), saved(pf.jit.script(fn))):
+            assert repr(f(*args)) == repr(fn(*args))
+
+
+@pytest.mark.parametrize(
+    "name", ["densenet121", "efficientnet_b0", "efficientnet_v2_s", "convnext_tiny", "alexnet",
+             "mobilenet_v3_small", "resnet18", "squeezenet1_1", "unet", "lenet"]
+)  # fmt: skip
+def test_vision_models(name: str) -> None:
+    net = getattr(models, name)().eval()
+    scripted = pf.jit.script(net)
+    size = {"lenet": (1, 28, 28), "unet": (1, 32, 32)}.get(name, (3, 64, 64))
+    x = pf.randn(1, *size)
+    with pf.no_grad():
+        assert (scripted(x) == net(x)).all()
 
 
 @pytest.mark.parametrize("fn", [branches, loops, kinds])
@@ -290,7 +339,7 @@ def test_errors_of_the_code() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("return [*x]", "Starred expressions are not in the subset"),
+        ("return {*x}", "Set expressions are not in the subset"),
         ("return undefined(x)", "the name undefined is not defined"),
         ("return open(x)", "open is not in the subset: no graph may call it"),
         ("return f(x)", "a function calls itself"),
@@ -299,7 +348,7 @@ def test_errors_of_the_code() -> None:
         ("return x.no_such()", "the method no_such of a value is not in the subset"),
         ("x.foo = 1", "attributes are not assigned"),
         ("import os", "Import statements are not in the subset"),
-        ("return x.sum(*x)", r"\* and \*\* in a call"),
+        ("return x.sum(**x)", r"\*\* in a call"),
         ("raise SystemExit", "expected one of ValueError"),
     ],
 )
