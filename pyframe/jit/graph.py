@@ -258,6 +258,9 @@ def _module(f: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _apply(name: str, args: Any, **kwargs: Any) -> Any:
+    # of a file the name may be any value
+    if name == "code.apply" or not may_call(name):
+        raise GraphError(f"a graph calls {str(name)[:40]!r} with *, which it may not")
     return function(name)(*args, **kwargs)
 
 
@@ -818,17 +821,13 @@ class _Reader:
             found[Ref(name)] = Spec(sizes, self.dtype(spec[1]))
         return found
 
-    def callee(self, name: str) -> None:
-        """GraphError for a function that a file may not name."""
-        function(name)
-        if not may_call(name):
-            raise GraphError(f"a node calls {name!r}, which a file may not call")
-
     def node(self, x: Any, deep: int = 0) -> Node:
         x = self.the(dict, x, "a node")
         name = self.the(str, x.get("call"), "a function")
         if name not in CONTROL:
-            self.callee(name)
+            function(name)
+            if not may_call(name):
+                raise GraphError(f"a node calls {name!r}, which a file may not call")
         if deep > DEEPEST:
             self.fail(f"no more than {DEEPEST} nested blocks", "more")
         blocks = []
@@ -838,8 +837,6 @@ class _Reader:
             nodes = [self.node(n, deep + 1) for n in self.the(list, b[0], "nodes")]
             blocks.append(Block(nodes, self.value(b[1])))
         args = self.value(self.the(list, x.get("args"), "arguments"))
-        if name == "code.apply":
-            self.callee(self.the(str, args[0] if args else None, "a function"))
         kwargs = self.the(dict, x.get("kwargs", {}), "arguments").items()
         counts = {"control.branch": 2, "control.call": 1}
         if (name in counts and len(blocks) != counts[name]) or (

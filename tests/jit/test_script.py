@@ -112,6 +112,16 @@ def test_any_number_of_arguments() -> None:
             assert repr(f(*args)) == repr(fn(*args))
 
 
+@pytest.mark.parametrize("name", ["code.apply", "code.python_", "op.as_strided"])
+def test_a_star_calls_no_more_than_a_node(name: str) -> None:
+    scripted = pf.jit.script(spread)
+    for node in scripted._module._graphs["forward"].nodes:
+        if node.function == "code.apply":
+            node.args = (name, *node.args[1:])
+    with pytest.raises(GraphError, match="with \\*, which it may not"):
+        saved(scripted)(pf.ones(2, 3))
+
+
 @pytest.mark.parametrize(
     "name", ["densenet121", "efficientnet_b0", "efficientnet_v2_s", "convnext_tiny", "alexnet",
              "mobilenet_v3_small", "resnet18", "squeezenet1_1", "unet", "lenet"]
