@@ -40,7 +40,8 @@ def sources() -> list[Path]:
 
 
 def readme_blocks() -> list[str]:
-    return PYTHON_BLOCK.findall((ROOT / "README.md").read_text())
+    texts = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [block for path in texts for block in PYTHON_BLOCK.findall(path.read_text())]
 
 
 def test_workers_take_groups(request: pytest.FixtureRequest) -> None:
@@ -243,9 +244,9 @@ def test_texts_name_no_folder_of_a_developer() -> None:
 
 
 def test_links_in_texts_lead_somewhere() -> None:
-    for text in ROOT.glob("*.md"):
+    for text in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text.read_text()):
-            assert (ROOT / target).exists(), f"{text.name} links to {target}"
+            assert (text.parent / target).exists(), f"{text.name} links to {target}"
 
 
 def quickstart_with(python: str, folder: Path) -> str:

@@ -15,7 +15,8 @@ from types import ModuleType
 # Modules, with all below them, that no page needs before a program asks for them.
 MODULES = (
     "pyframe.__main__", "pyframe.amp", "pyframe.array_api", "pyframe.autograd.differences",
-    "pyframe.autograd.functional", "pyframe.backend.cache", "pyframe.backend.llvm",
+    "pyframe.autograd.functional", "pyframe.backend.cache", "pyframe.backend.cpu",
+    "pyframe.backend.llvm",
     "pyframe.backend.native", "pyframe.backend.vulkan", "pyframe.capture.stages", "pyframe.cli",
     "pyframe.codegen.lanes.interpret", "pyframe.codegen.llvm", "pyframe.codegen.numpy.sized",
     "pyframe.data.processes", "pyframe.data.share", "pyframe.distributed", "pyframe.distributions",
@@ -25,7 +26,8 @@ MODULES = (
     "pyframe.nn.utils.parametrizations", "pyframe.nn.utils.prune", "pyframe.nn.utils.stateless",
     "pyframe.onnx", "pyframe.ops.api.vmap", "pyframe.ops.linalg.attention",
     "pyframe.optim.swa_utils", "pyframe.optim.zero", "pyframe.plot", "pyframe.profiler",
-    "pyframe.runtime.offline", "pyframe.serve", "pyframe.signal", "pyframe.tensor.dlpack",
+    "pyframe.runtime.offline", "pyframe.serve", "pyframe.shaders.attention",
+    "pyframe.shaders.attention_grad", "pyframe.signal", "pyframe.tensor.dlpack",
     "pyframe.tensor.sharing", "pyframe.tools", "pyframe.torch",
     "pyframe.train.callbacks.checkpoints", "pyframe.train.callbacks.gradients",
     "pyframe.train.callbacks.loggers", "pyframe.train.checkpoint", "pyframe.train.lr_finder",

@@ -19,7 +19,7 @@ import pyframe.nn.functional as F
 LEFT = {
     r"linalg_|matmul:einsum": "LAPACK and einsum leave their own order; ours is row-major",
     r"fft|stft": "PyTorch's FFT leaves the transformed dims in the order of its passes",
-    r"pow:base|loss:margins|polynomial|conv:unbatched|conv:3d|conv_weight:depthwise|adjoint|conj|copies$":
+    r"pow:base|loss:margins|polynomial|conv:unbatched|conv:3d|conv_input:coprime3d|conv_weight:depthwise|adjoint|conj|copies$":
         "compositions there that are others here",
     r"reduce_along:segment_offsets|fold:columns": "a view of more memory there",
     r"kthvalue:index": "a step of a vector there",

@@ -17,7 +17,8 @@ from pyframe.core.op import REGISTRY, Op
 # What no row can call by itself
 INTERNAL = set(
     """const put to_device iota random_bits uniform_from_bits normal_from_bits
-    bfloat16_from_bits bits_from_bfloat16 attention_grad put_row put_row_over""".split()
+    bfloat16_from_bits bits_from_bfloat16 attention_grad put_row put_row_over
+    packed_linear""".split()
 )
 # On a software GPU each second one of an op's further rows.
 SPARED = {r.name: [pytest.mark.sampled(2)] for r in ROWS if ":" in r.name}
