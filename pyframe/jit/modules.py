@@ -307,14 +307,20 @@ def _alike(a: Any, b: Any, sizes: dict[str, int]) -> bool:
 def _check(fn: Any, ours: Any, module: Any, args: Any, kwargs: Any, tolerance: float) -> None:
     """Run both with the same random numbers, and warn where they differ."""
     buffers = [] if module is None else [(b, b.clone()) for b in module.buffers()]
+    grads = [] if module is None else [(p, p.grad) for p in module.parameters()]
 
     def run(f: Callable[..., Any]) -> list[Tensor]:
-        with pf.fork_rng(), no_grad():
+        for p, _ in grads:
+            p.grad = None
+        with pf.fork_rng():
             pf.manual_seed(0)
             found = f(*[_copied(a) for a in args], **{k: _copied(v) for k, v in kwargs.items()})
+        with no_grad():
             for b, before in buffers:
                 b.copy_(before)
-        return [x.cpu() for x in leaves(found)]
+        for p, grad in grads:
+            p.grad = grad
+        return [x.detach().cpu() for x in leaves(found)]
 
     expected = run(fn)
     try:
@@ -337,7 +343,7 @@ def _check(fn: Any, ours: Any, module: Any, args: Any, kwargs: Any, tolerance: f
 
 
 def _copied(x: Any) -> Any:
-    return tree_map(x, lambda t: t.detach().clone())
+    return tree_map(x, lambda t: t.detach().clone().requires_grad_(t.requires_grad))
 
 
 def is_tracing() -> bool:

@@ -428,10 +428,19 @@ def test_what_no_file_may_call_is_not_written() -> None:
         (g,) = pf.autograd.grad((x[1:] ** 2).sum(), [x])
         return g
 
-    traced = pf.jit.trace(step, (pf.ones(3, requires_grad=True),), check_trace=False)
+    traced = pf.jit.trace(step, (pf.ones(3, requires_grad=True),))  # the check takes it, too
     assert traced(pf.ones(4, requires_grad=True)).tolist() == [0, 2, 2, 2]
     with pytest.raises(GraphError, match="take them outside"):
         pf.jit.save(traced, io.BytesIO())
+
+
+def test_a_check_leaves_gradients_as_they_were() -> None:
+    net = nn.Linear(3, 2)
+    net.weight.grad = pf.ones(2, 3)
+
+    pf.jit.trace(net, pf.ones(4, 3))
+    assert net.weight.grad.tolist() == [[1, 1, 1]] * 2
+    assert net.bias.grad is None
 
 
 def test_a_batch_of_one_is_traced_for_what_the_code_does_with_one() -> None:
