@@ -48,6 +48,7 @@ from pyframe.capture.replay import (
     CapturedRun,
     Replay,
     finish,
+    operand,
     replay_of,
     settle_sizes,
 )
@@ -338,7 +339,7 @@ class CompiledFunction(Generic[P, R]):
         if any(x.device is cpu for x in tensors):
             cpu.backend.limits  # noqa: B018  (nor does finding a compiler)
         flush()
-        before = [(x._node, x._storage.node) for x in tensors]
+        before = list(map(operand, tensors))
         chains = [(x._storage, x._view_chain, x._needs_grad) for x in tensors]
         observer = Observer(self.fn, self.dynamic.stand_ins())
         inputs = self.dynamic.inputs_of(observer.stand_ins, key.picture)

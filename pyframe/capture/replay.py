@@ -43,6 +43,12 @@ from pyframe.tensor import Tensor
 Operand = tuple[Node, Node]  # of an argument: its own node, and that of its storage
 
 
+def operand(x: Tensor) -> Operand:
+    """Of an argument as it is now: a replay may have written to it since it was looked at."""
+    whole = x._storage.node
+    return x._node if x._view_chain else whole, whole
+
+
 # How many references are counted to what a list alone holds
 _ALONE = next(map(getrefcount, [object()]))
 
@@ -148,7 +154,7 @@ class Replay:
 
     def __call__(self, args: list[Tensor]) -> Any:
         """Run the call with other arguments: compute, change what it changes, return."""
-        operands = [(x._node, x._storage.node) for x in args]
+        operands = list(map(operand, args))
         if self.copied:
             self._copy(args, operands)
         if self.sizes is not None:
