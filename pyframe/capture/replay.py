@@ -308,6 +308,7 @@ def replay_of(run: CapturedRun) -> Replay:
     for s, i in roles.argument.items():
         if s in made:
             _put_into(s, run.before[i][1], s.node.data)
+            s.writes += 1  # views have looked at the node that was recorded
 
     stay = [grad for _, grad in grads.stay]
     tensors = Tensors(args, roles.argument, made, capture.born, stay, history)

@@ -21,6 +21,7 @@ MODULES = (
     "database",
     "programs",
     "lengths",
+    "places",
     "scripted",
 )
 

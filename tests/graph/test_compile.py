@@ -409,6 +409,38 @@ def test_a_row_of_a_cache_is_written_alone(device: str, name: str, given: bool) 
             assert max(written.values()) <= 24 * 4  # the cache has 64 times that
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_row_is_added_to(device: str, compiled: bool) -> None:
+    """What is written is a view of the cache then, which was changed in place before."""
+
+    def add(c: Any, i: Any, r: Any) -> None:
+        c[:, i] += r
+        c[1:, i] *= 2
+
+    f = pf.compile(add) if compiled else add
+    cache, row = pf.zeros(2, 5, 3, device=device), pf.arange(3.0, device=device)
+    with pf.no_grad():
+        for i in (0, 3, pf.tensor(1, device=device), 3, pf.tensor(3, device=device)):
+            f(cache, i, row)
+    assert cache[:, :, 2].tolist() == [[2, 2, 0, 6, 0], [4, 4, 0, 28, 0]]
+
+
+def test_a_view_that_is_an_argument_is_what_was_written(device: str) -> None:
+    """By a first run, as well: a later capture looks at it again."""
+
+    def write(c: Any, i: int, r: Any) -> Any:
+        old = c.sum()
+        c[i] = r
+        return old, c.sum()
+
+    f, whole = pf.compile(write), pf.zeros(2, 2, 3, device=device)
+    part, seen = whole[1], []
+    with pf.no_grad():
+        for k, i in enumerate((0, 1, 0, 0, 0, 1)):
+            seen += [x.item() for x in f(part, i, pf.ones(3, device=device) * k)]
+    assert seen == [0, 0, 0, 3, 3, 9, 9, 12, 12, 15, 15, 27]
+
+
 def test_an_argument_that_is_written_over(device: str) -> None:
     """In its own memory, as eagerly; not where others hold its value or two arguments share it."""
 

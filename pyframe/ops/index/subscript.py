@@ -266,11 +266,13 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     moving: dict[int, tuple[Any, bool]] = {}
     part, tensors = _parse(x, key, moving)
     of = value if isinstance(value, Tensor) else x
-    if of.dtype is x.dtype and goes_over(x, of) and all(not i.ndim for i in tensors.values()):
+    within = of is value and of._storage is x._storage  # as a view that `x[key] += 1` has changed
+    over = of.dtype is x.dtype and goes_over(x, of) and not within
+    if over and all(not i.ndim for i in tensors.values()):
         for d, i in tensors.items():
             moving[d] = checked_index("index", i, part.shape[d]), False
         tensors = {}
-    elif tensors and moving:
+    elif moving and (tensors or within):
         part, tensors = _parse(x, key)
         moving.clear()
     if isinstance(value, (bool, int, float, complex)):
