@@ -69,6 +69,27 @@ def _finish(ref: weakref.ref[NativeGPU]) -> None:
             backend._queue.read_buffer(last)  # after all that was given to it
 
 
+def _parse_names_alone() -> None:
+    """Let cffi parse the name of a type with the typedefs that it names, not with all of WebGPU's:
+    a process meets some forty names at its first step, which otherwise take 15 ms each."""
+    with contextlib.suppress(ImportError, AttributeError):  # another version may have no such parts
+        from wgpu.backends.wgpu_native._api import ffi
+
+        parser = ffi._parser
+        parse = parser._parse
+
+        def shortened(text: str) -> Any:
+            words, declared = set(re.findall(r"\w+", text)), parser._declarations
+            kept = {k: v for k, v in declared.items() if k.removeprefix("typedef ") in words}
+            parser._declarations = kept
+            try:
+                return parse(text)
+            finally:
+                parser._declarations = declared
+
+        parser._parse = shortened
+
+
 def _adapters() -> list[Any]:
     try:
         import wgpu
@@ -83,6 +104,8 @@ def _adapters() -> list[Any]:
             "outlive a fork. Start it afresh, with multiprocessing.set_start_method('spawn'), or "
             "use device='cpu' in it"
         )
+    if not _used:
+        _parse_names_alone()
     _used = True
     if sys.platform == "linux":  # Mesa complains where it has none; sockets in /tmp are anyone's
         os.environ.setdefault("XDG_RUNTIME_DIR", os.devnull)

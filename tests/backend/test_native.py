@@ -580,3 +580,25 @@ optimizer.step()
 """
     for _ in range(3):  # the driver's threads are still compiling
         python("-c", code)
+
+
+def test_a_type_is_parsed_alone(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cffi is given the typedefs that a name needs, of WebGPU's thousands of letters."""
+    cparser = pytest.importorskip("cffi.cparser")
+    from wgpu.backends.wgpu_native._api import ffi
+
+    texts, before = [], cparser._get_parser()
+
+    class Parser:
+        def parse(self, text: str) -> Any:
+            texts.append(text)
+            return before.parse(text)
+
+    monkeypatch.setattr(cparser, "_get_parser", Parser)
+    ffi._parsed_types.pop("WGPUBuffer[7]", None)
+    assert ffi.sizeof(ffi.typeof("WGPUBuffer[7]")) == 7 * ffi.sizeof("void *")
+    assert len(texts) == 1
+    assert "typedef int WGPUBuffer;" in texts[0]
+    assert len(texts[0]) < 300
+    with pytest.raises(ffi.error, match="WGPUNothing"):
+        ffi.typeof("WGPUNothing *")
