@@ -597,7 +597,6 @@ def test_a_type_is_parsed_alone(gpu: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(cparser, "_get_parser", Parser)
     ffi._parsed_types.pop("WGPUBuffer[7]", None)
     assert ffi.sizeof(ffi.typeof("WGPUBuffer[7]")) == 7 * ffi.sizeof("void *")
-    assert len(texts) == 1
     assert "typedef int WGPUBuffer;" in texts[0]
     assert len(texts[0]) < 300
     with pytest.raises(ffi.error, match="WGPUNothing"):
