@@ -8,11 +8,12 @@ more than storing it (`Stored`). Such values are then gathered into groups over 
 
 from __future__ import annotations
 
+import copy
 import heapq
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyframe.core import sizes, view as views
@@ -104,26 +105,27 @@ def row_sums(order: Sequence[Node], limits: Limits) -> dict[int, Node]:
     sums = []
     for n in order:
         op = n.op
-        if n.data is not None or op is None or n.dtype is not float32 or not n.inputs:
+        if n.data is not None or op is None or n.dtype is not float32:
             continue
-        if is_symbolic((n.shape, n.inputs[0].shape)):
+        product = op.kernel == "product"
+        if not (product or op.name == "sum") or is_symbolic((n.shape, n.inputs[0].shape)):
             continue
-        if op.kernel == "product":
+        if product:
             batch, m, k = n.inputs[0].shape
             if batch == 1 and min(n.shape[1:]) > TILE and m * k > LARGE:
                 base, at = shown(n.inputs[0])
                 if _is_turned(at, m, k):
                     products[id(base)] = n
-        elif op.name == "sum" and n.attrs[0] == tuple(range(len(n.inputs[0].shape) - 1)):
+        elif n.attrs[0] == tuple(range(len(n.inputs[0].shape) - 1)):
             sums.append(n)
     out: dict[int, Node] = {}
     for n in sums:
         x, (base, at) = n.inputs[0], shown(n.inputs[0])
-        product = products.get(id(base))
-        if product is not None and product.inputs[0].dtype is x.dtype and views.is_contiguous(at):
-            _, m, k = product.inputs[0].shape
+        found = products.get(id(base))
+        if found is not None and found.inputs[0].dtype is x.dtype and views.is_contiguous(at):
+            _, m, k = found.inputs[0].shape
             if m == x.shape[-1] and m * k == math.prod(x.shape):
-                out[id(n)] = product
+                out[id(n)] = found
     return out
 
 
@@ -204,47 +206,39 @@ class _UnfitError(Exception):
     """A node cannot join a kernel."""
 
 
-@dataclass
-class FusionGroup:
-    """A kernel in the making: nodes computed side by side over one index space.
+class Form:
+    """What a kernel in the making computes, whichever nodes these are: they have numbers of its own
+    here, in the order in which they came, so that equal layers come to the same forms.
 
     `axes` are reduced inside it; `rest`, if given, are the others, reduced to scalars on a second
     level. A member varies over all axes, over those that are left, or over none.
     """
 
-    order: Order
-    stored: set[int]  # all nodes that get a buffer
-    space: Shape
-    axes: tuple[int, ...] = ()
-    rest: tuple[int, ...] = ()
-    members: list[int] = field(default_factory=list)
-    routine: Node | None = None
-    operands: tuple[Expr, ...] = ()  # of the routine
-    code: list[Any] = field(default_factory=list)
-    emitted: dict[Any, int] = field(default_factory=dict)  # where an instruction stands in `code`
-    shown: dict[tuple[int, Chain], int] = field(default_factory=dict)  # a value as a chain shows it
-    values: dict[int, tuple[int, views.IndexMap]] = field(default_factory=dict)  # of the members
-    chains: dict[int, Chain] = field(default_factory=dict)  # that show members over the space
-    buffers: dict[int, int] = field(default_factory=dict)  # the binding of each node that it loads
-    words: dict[Any, int] = field(default_factory=dict)  # of its scalars
-    scalars: list[Node] = field(default_factory=list)
+    def __init__(self, space: Shape) -> None:
+        self.space, self.size = space, math.prod(space)
+        # the axes of more than one element
+        self.long_axes = tuple(d for d, n in enumerate(space) if type(n) is not int or n != 1)
+        self.axes: tuple[int, ...] = ()
+        self.rest: tuple[int, ...] = ()
+        self.routine: Node | None = None  # one that says what it is
+        self.operands: tuple[Expr, ...] = ()  # of the routine
+        self.code: list[Any] = []
+        self.emitted: dict[Any, int] = {}  # where an instruction stands in `code`
+        self.values: dict[int, tuple[int, views.IndexMap]] = {}  # of the members
+        self.chains: dict[int, Chain] = {}  # that show members over the space
+        self.buffers: dict[int, int] = {}  # the binding of each node that it loads
+        self.words: dict[Any, Node | None] = {}  # its scalars, and those that are no nodes' own
+        self.next: dict[Any, Form | None] = {}  # by what joins; None: that can't
+        self.fits: bool | None = None  # whether the device takes the code; None: nobody has asked
+        self.kernels: dict[Any, Any] = {}  # made of it
 
-    def copy(self) -> FusionGroup:
-        """A fusion to try something on."""
-        return replace(
-            self, members=self.members[:], code=self.code[:], emitted=self.emitted.copy(),
-            shown=self.shown.copy(), values=self.values.copy(), chains=self.chains.copy(),
-            buffers=self.buffers.copy(), words=self.words.copy(), scalars=self.scalars[:],
-        )  # fmt: skip
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.space)
-
-    @property
-    def long_axes(self) -> tuple[int, ...]:
-        """The axes of more than one element."""
-        return tuple(d for d, n in enumerate(self.space) if type(n) is not int or n != 1)
+    def copy(self) -> Form:
+        """One to compute more in."""
+        out = copy.copy(self)
+        out.code, out.emitted, out.values = self.code[:], self.emitted.copy(), self.values.copy()
+        out.chains, out.buffers = self.chains.copy(), self.buffers.copy()
+        out.words, out.next, out.fits, out.kernels = self.words.copy(), {}, None, {}
+        return out
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -264,63 +258,6 @@ class FusionGroup:
         kept = tuple(n if d in domain else 1 for d, n in enumerate(self.space))
         chain = None if kept == self.space else Moved(views.expand, (self.space,), None)
         return chain if sizes.same(kept, tuple(shape)) else Moved(views.reshape, (kept,), chain)
-
-    def add(self, k: int) -> None:
-        """Compute node `k` here too. Raises _UnfitError, and leaves half of the work behind."""
-        n, kind = self.order.nodes[k], self.order.kinds[k]
-        chain: Chain = None
-        if kind == ROUTINE:
-            if self.members:
-                raise _UnfitError
-            self.routine = n
-            self.operands = tuple(self.operand(i) for i in self.order.inputs[k])
-            at = self.emit(Result(n.dtype))
-        elif kind == REDUCTION and self.routine is not None:
-            at = self.emit(RowSum(0, n.dtype))
-            chain = self.over_space(n.shape, (1,))
-        elif kind == REDUCTION:
-            assert n.op is not None
-            shape = n.inputs[0].shape
-            domain = self.domain(math.prod(shape))
-            at = self.value(self.order.inputs[k][0], self.over_space(shape, domain))
-            axes = self.reduce(n, domain)
-            at = self.emit(Reduce(n.op.name, at, axes, n.dtype))
-            chain = self.over_space(n.shape, tuple(d for d in domain if d not in axes))
-        else:
-            chain = self.over_space(n.shape, self.domain(math.prod(n.shape)))
-            if self.routine is not None:
-                chain = self.turned(k, chain)
-            at = self.value(k, chain, to_store=True)
-        self.chains[k], self.values[k] = chain, (at, index_map(n.shape, chain))
-        self.members.append(k)
-        if len(self.code) > 2 * MAX_CODE:
-            raise _UnfitError
-
-    def turned(self, k: int, chain: Chain) -> Chain:
-        """Of a node `k` that is made of a member by elementwise ops, permutations and reshapes, the
-        chain that shows it where that member has its elements; else `chain`. So a product stores
-        what follows on it in another order."""
-        todo: list[tuple[int, tuple[Moved, ...]]] = [(k, ())]
-        seen: set[int] = set()
-        for j, back in todo:
-            if j in self.chains:
-                found = self.chains[j]
-                for move in back[::-1]:
-                    found = move._replace(then=found)
-                shape = self.order.nodes[k].shape
-                same = same_positions(index_map(shape, found), index_map(shape, chain))
-                return chain if same else found
-            n, op = self.order.nodes[j], self.order.nodes[j].op
-            if j in seen or not self.order.computed(j) or (j in self.stored and j != k):
-                continue
-            seen.add(j)
-            for i, x in zip(self.order.inputs[j], n.inputs, strict=True):
-                if op is not None and op.kind == MOVEMENT and op.undo is not None:
-                    assert op.view is not None
-                    todo.append((i, (*back, Moved(op.view, op.undo(x, *n.attrs), None))))
-                elif op is not None and op.kind == ELEMENTWISE and sizes.same(x.shape, n.shape):
-                    todo.append((i, back))
-        return chain
 
     def reduce(self, n: Node, domain: tuple[int, ...]) -> tuple[int, ...]:
         """The axes of the space that reduction `n` of a value over `domain` reduces."""
@@ -349,14 +286,139 @@ class FusionGroup:
             self.code.append(instruction)
         return found
 
+
+class FusionGroup:
+    """A kernel in the making: nodes computed side by side over one index space. It is a form with
+    the nodes that have its numbers."""
+
+    def __init__(self, stored: Stored, form: Form) -> None:
+        self.stored, self.order, self.form = stored, stored.order, form
+        self.own: dict[int, int] = {}  # the form's numbers of nodes, in their order
+        self.shown: dict[tuple[int, Chain], int] = {}  # a value as a chain shows it
+
+    def copy(self) -> FusionGroup:
+        """A fusion to try something on."""
+        out = FusionGroup(self.stored, self.form)
+        out.own = self.own.copy()
+        return out
+
+    @property
+    def members(self) -> list[int]:
+        """What it computes, as it came."""
+        nodes = [*self.own]
+        return [nodes[i] for i in self.form.values]
+
+    @property
+    def buffers(self) -> dict[int, int]:
+        """The binding of each node that it loads."""
+        nodes = [*self.own]
+        return {nodes[i]: b for i, b in self.form.buffers.items()}
+
+    @property
+    def scalars(self) -> list[Node]:
+        """What fills its words."""
+        return [self.scalar(key) if n is None else n for key, n in self.form.words.items()]
+
+    def scalar(self, key: Any) -> Node:
+        """The constant of a word, or the part of a complex one."""
+        if type(key) is int:
+            return self.order.nodes[[*self.own][key]]
+        n = self.scalar(key[0])
+        return const(n.attrs[0], n.dtype, n.device).inputs[key[1]]
+
+    def binding(self, k: int) -> int:
+        """That of node `k`; -1: it isn't loaded."""
+        return self.form.buffers.get(self.own.get(k, -1), -1)
+
+    def value_of(self, k: int) -> tuple[int, views.IndexMap]:
+        """The instruction that gives member `k`, and where its elements are."""
+        return self.form.values[self.own[k]]
+
+    def add(self, k: int) -> None:
+        """Compute node `k` here too. Raises _UnfitError, and leaves half of the work behind. What
+        comes of it was found out before if an equal node joined the same form."""
+        how, leaves = self.stored.made(k)
+        form, own = self.form, self.own
+        key = (how, own.get(k, -1), *[own.get(x, -1) for x in leaves])
+        for x in (*leaves, k):
+            own.setdefault(x, len(own))
+        if key not in form.next:
+            form.next[key] = None
+            self.form, self.shown = form.copy(), {}
+            self.compute_member(k)
+            form.next[key] = self.form
+        found = form.next[key]
+        if found is None:
+            raise _UnfitError
+        self.form = found
+
+    def compute_member(self, k: int) -> None:
+        """Have the form compute node `k` too."""
+        n, kind, form = self.order.nodes[k], self.order.kinds[k], self.form
+        chain: Chain = None
+        if kind == ROUTINE:
+            if form.values:
+                raise _UnfitError
+            form.routine = n
+            form.operands = tuple(self.operand(i) for i in self.order.inputs[k])
+            at = form.emit(Result(n.dtype))
+        elif kind == REDUCTION and form.routine is not None:
+            at = form.emit(RowSum(0, n.dtype))
+            chain = form.over_space(n.shape, (1,))
+        elif kind == REDUCTION:
+            assert n.op is not None
+            shape = n.inputs[0].shape
+            domain = form.domain(math.prod(shape))
+            at = self.value(self.order.inputs[k][0], form.over_space(shape, domain))
+            axes = form.reduce(n, domain)
+            at = form.emit(Reduce(n.op.name, at, axes, n.dtype))
+            chain = form.over_space(n.shape, tuple(d for d in domain if d not in axes))
+        else:
+            chain = form.over_space(n.shape, form.domain(math.prod(n.shape)))
+            if form.routine is not None:
+                chain = self.turned(k, chain)
+            at = self.value(k, chain, to_store=True)
+        own = self.own[k]
+        form.chains[own], form.values[own] = chain, (at, index_map(n.shape, chain))
+        if len(form.code) > 2 * MAX_CODE:
+            raise _UnfitError
+
+    def turned(self, k: int, chain: Chain) -> Chain:
+        """Of a node `k` that is made of a member by elementwise ops, permutations and reshapes, the
+        chain that shows it where that member has its elements; else `chain`. So a product stores
+        what follows on it in another order."""
+        todo: list[tuple[int, tuple[Moved, ...]]] = [(k, ())]
+        seen: set[int] = set()
+        for j, back in todo:
+            if self.own.get(j) in self.form.chains:
+                found = self.form.chains[self.own[j]]
+                for move in back[::-1]:
+                    found = move._replace(then=found)
+                shape = self.order.nodes[k].shape
+                same = same_positions(index_map(shape, found), index_map(shape, chain))
+                return chain if same else found
+            n, op = self.order.nodes[j], self.order.nodes[j].op
+            if j in seen or not self.order.computed(j) or (j in self.stored.nodes and j != k):
+                continue
+            seen.add(j)
+            for i, x in zip(self.order.inputs[j], n.inputs, strict=True):
+                if op is not None and op.kind == MOVEMENT and op.undo is not None:
+                    assert op.view is not None
+                    todo.append((i, (*back, Moved(op.view, op.undo(x, *n.attrs), None))))
+                elif op is not None and op.kind == ELEMENTWISE and sizes.same(x.shape, n.shape):
+                    todo.append((i, back))
+        return chain
+
     def operand(self, k: int) -> Expr:
         """The code of a routine's operand, over its own index."""
         x = self.order.nodes[k]
-        inner = replace(self, code=[], emitted={}, shown={})  # all else is the same, not a copy
+        inner, code = copy.copy(self), list[Any]()
+        inner.form, inner.shown = copy.copy(self.form), {}
+        inner.form.code, inner.form.emitted = code, {}  # all else is the same, not a copy
         last = inner.value(k, None)
-        if last != len(inner.code) - 1:  # the value must be the last instruction
-            inner.code.append(Apply("copy", (last,), (), x.dtype))
-        return Expr(x.shape, tuple(inner.code), x.dtype)
+        if last != len(code) - 1:  # the value must be the last instruction
+            code.append(Apply("copy", (last,), (), x.dtype))
+        return Expr(x.shape, tuple(code), x.dtype)
 
     def value(self, k: int, chain: Chain, to_store: bool = False) -> int:
         """The instruction that gives node `k` as the chain shows it over the space."""
@@ -370,49 +432,60 @@ class FusionGroup:
         buffer, unless it is computed here `to_store` it."""
         n, op = self.order.nodes[k], self.order.nodes[k].op
         if op is CONST:
-            return self.param(k, n)
-        if k in self.values:
-            at, where = self.values[k]
+            return self.param(self.own[k], n)
+        own = self.own.get(k, -1)
+        if own in self.form.values:
+            at, where = self.form.values[own]
             if not same_positions(index_map(n.shape, chain), where):
                 raise _UnfitError
             return at
-        if n.data is not None or (k in self.stored and not to_store):
-            binding = self.buffers.setdefault(k, len(self.buffers))
-            return self.emit(Load(binding, index_map(n.shape, chain), n.dtype))
+        if n.data is not None or (k in self.stored.nodes and not to_store):
+            binding = self.form.buffers.setdefault(own, len(self.form.buffers))
+            return self.form.emit(Load(binding, index_map(n.shape, chain), n.dtype))
         assert op is not None
         inputs = self.order.inputs[k]
         if op.kind == MOVEMENT:
             assert op.view is not None
             inside = Moved(op.view, n.attrs, chain)
             inner, fill = self.value(inputs[0], inside), _fill(n)
-            if fill is None or (fill == 0 and isinstance(self.code[inner], Load)):
+            if fill is None or (fill == 0 and isinstance(self.form.code[inner], Load)):
                 return inner  # where it is not valid, a Load gives 0
-            valid = self.emit(Valid(index_map(n.inputs[0].shape, inside)))
+            valid = self.form.emit(Valid(index_map(n.inputs[0].shape, inside)))
             node = Node(CONST, (), (fill,), (), n.dtype, n.device)
-            other = self.param((fill, n.dtype), node)
-            return self.emit(Apply("where", (valid, inner, other), (), n.dtype))
+            other = self.param((fill, n.dtype), node, node)
+            return self.form.emit(Apply("where", (valid, inner, other), (), n.dtype))
         args = []
         for i, x in zip(inputs, n.inputs, strict=True):
             same = sizes.same(x.shape, n.shape)
             args.append(self.value(i, chain if same else Moved(views.expand, (n.shape,), chain)))
         index = index_map(n.shape, chain) if getattr(op, "uses_index", False) else None
         attrs = () if index is not None else n.attrs
-        return self.emit(Apply(op.name, tuple(args), attrs, n.dtype, index))
+        return self.form.emit(Apply(op.name, tuple(args), attrs, n.dtype, index))
 
-    def param(self, key: Any, n: Node) -> int:
-        """The instruction that gives scalar `n`; equal keys are the same scalar. A complex one is
-        two."""
+    def param(self, key: Any, n: Node, own: Node | None = None) -> int:
+        """The instruction that gives scalar `n`; equal keys are the same scalar, and it is the
+        form's `own`, or a node's. A complex one is two."""
         if n.dtype.is_complex:
             pair = const(n.attrs[0], n.dtype, n.device)
-            parts = [self.param((key, i), x) for i, x in enumerate(pair.inputs)]
-            return self.emit(Apply("complex", tuple(parts), (), n.dtype))
-        if key not in self.words:
-            self.words[key] = len(self.scalars)
-            self.scalars.append(n)
-        return self.emit(Param(self.words[key], n.dtype))
+            parts = [self.param((key, i), x, own and x) for i, x in enumerate(pair.inputs)]
+            return self.form.emit(Apply("complex", tuple(parts), (), n.dtype))
+        words = self.form.words
+        if key not in words:
+            words[key] = own
+        return self.form.emit(Param([*words].index(key), n.dtype))
 
 
 # --- which values get a buffer
+
+
+@dataclass(eq=False, slots=True)
+class Way:
+    """How a node is computed, or where a consumer has it from, down to buffers and constants,
+    whichever these are."""
+
+    cost: int  # instructions that it takes inside a consumer
+    work: int  # the same in primitives, which it is for GPUs
+    loops: bool  # whether it has a loop in it then
 
 
 class Stored:
@@ -422,12 +495,11 @@ class Stored:
         self.order, self.limits = order, limits
         count = len(order.nodes)
         self.nodes = {k for k in order.roots if order.nodes[k].data is None}
-        self.cost = [0] * count  # instructions that computing it inside a consumer takes
-        self.work = [0] * count  # the same in primitives, which it is for GPUs
-        self.loads: list[frozenset[int]] = [frozenset()] * count  # the buffers that this reads
+        self.known: dict[Any, Way] = {}  # each way once
+        self.ways: list[Way] = []  # of each node, in which a consumer has it
+        self.leaves: list[tuple[int, ...]] = []  # what that begins at: buffers and constants
         self.changing = sizes.present() is not None  # whether lengths may
         self.drawn: set[int] = set()  # what no walk over an axis is to compute again
-        self.looping: set[int] = set()  # what has a loop in it when it is computed in a consumer
         users = [0] * count
         for inputs in order.inputs:
             for i in inputs:
@@ -439,7 +511,9 @@ class Stored:
                 if k in heavy:
                     self.store_operands(k, heavy)
                     self.nodes.add(k)
-            self.note(k)
+            way, leaves = self.way(k)
+            self.ways.append(way)
+            self.leaves.append(leaves)
             if order.kinds[k] == ELEMENTWISE and self.pays(k, users[k]):
                 self.nodes.add(k)
                 self.note(k)
@@ -447,20 +521,23 @@ class Stored:
     def pays(self, k: int, users: int) -> bool:
         """Whether elementwise node `k` is better stored: several read it and computing it anew
         costs more than reading it, or its expression is too long for one kernel."""
-        again = 1 if self.limits.calls else RECOMPUTE if self.limits.host else self.again(k)
         if self.changing and self.is_drawn(k):
             self.drawn.add(k)
             return True
-        return (users > 1 and self.cost[k] > again) or self.cost[k] > MAX_CODE
+        cost, limits = self.ways[k].cost, self.limits
+        if users < 2 or cost < 2:
+            return cost > MAX_CODE
+        return cost > (1 if limits.calls else RECOMPUTE if limits.host else self.again(k))
 
     def again(self, k: int) -> int:
         """How many instructions a GPU runs again rather than store node `k`: many if it is large,
         and they are cheap and load one large buffer, so that each user loads no more than if it is
         stored."""
         size = number(math.prod(self.order.nodes[k].shape))
-        read = [number(math.prod(self.order.nodes[i].shape)) for i in self.loads[k]]
-        cheap = self.work[k] <= PRIMITIVES and sum(2 * n >= size for n in read) <= 1
-        return AGAIN if cheap and size > LARGE else RECOMPUTE
+        if size <= LARGE or self.ways[k].work > PRIMITIVES:
+            return RECOMPUTE
+        read = [number(math.prod(self.order.nodes[i].shape)) for i in self.loads(k)]
+        return AGAIN if sum(2 * n >= size for n in read) <= 1 else RECOMPUTE
 
     def is_drawn(self, k: int) -> bool:
         """Whether it is of a length that changes, and of very many primitives, as random bits are:
@@ -491,12 +568,13 @@ class Stored:
                 base = self.order.computed_base(self.order.inputs[base][0])
             if base is None or base in self.nodes:
                 continue
-            often = self.loads[base] & heavy and self.cost[base] > 2
+            loads, way = self.loads(base), self.ways[base]
+            often = way.cost > 2 and not heavy.isdisjoint(loads)
             if printed:
                 other = n.shape[-1] if i == self.order.inputs[k][0] else n.shape[-2]
                 large = number(math.prod(self.order.nodes[base].shape)) > LARGE
-                often = often or (len(self.loads[base]) > 1 and large and number(other) > TILE)
-            if (base in self.looping and not host) or (routine and (host or often)):
+                often = often or (len(loads) > 1 and large and number(other) > TILE)
+            if (way.loops and not host) or (routine and (host or often)):
                 self.store(base, k)
 
     def copies(self, k: int) -> bool:
@@ -505,32 +583,61 @@ class Stored:
         return op is not None and op.name == "copy"
 
     def note(self, k: int) -> None:
-        """Note what node `k` costs and reads when a consumer computes it."""
-        n = self.order.nodes[k]
-        if not self.order.computed(k) or k in self.nodes:
-            self.cost[k] = self.work[k] = 1
-            self.loads[k] = frozenset(() if n.op is CONST else (k,))
-            self.looping.discard(k)
-            return
-        op, inputs = n.op, self.order.inputs[k]
-        assert op is not None
-        step = 1 if op.kind != MOVEMENT else 0 if _fill(n) is None else 3
-        self.cost[k] = min(step + sum(self.cost[i] for i in inputs), 10**6)
-        self.loads[k] = self.reads(k)
-        self.work[k] = min(self.primitives(k) + sum(self.work[i] for i in inputs), 10**6)
-        dtypes = [self.order.nodes[i].dtype for i in inputs]
-        if _loops(op, dtypes, n.dtype) or any(i in self.looping for i in inputs):
-            self.looping.add(k)
+        """Note how a consumer has node `k`."""
+        self.ways[k], self.leaves[k] = self.way(k)
 
-    def reads(self, k: int) -> frozenset[int]:
+    def way(self, k: int) -> tuple[Way, tuple[int, ...]]:
+        """How a consumer has node `k`, and what that begins at."""
+        n = self.order.nodes[k]
+        if self.order.computed(k) and k not in self.nodes:
+            return self.made(k)
+        key = n.op is CONST, n.shape, n.dtype
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = Way(1, 1, False)
+        return found, (k,)
+
+    def made(self, k: int) -> tuple[Way, tuple[int, ...]]:
+        """How node `k` is computed, and what that begins at."""
+        n, op, inputs = self.order.nodes[k], self.order.nodes[k].op, self.order.inputs[k]
+        if op is CONST:
+            return self.way(k)
+        assert op is not None
+        ways = [self.ways[i] for i in inputs]
+        if len(inputs) == 1:
+            leaves, places = self.leaves[inputs[0]], None
+        else:
+            every = [x for i in inputs for x in self.leaves[i]]
+            leaves = tuple(dict.fromkeys(every))
+            places = None if len(leaves) == len(every) else tuple(map(leaves.index, every))
+        fill = _fill(n) if op.kind == MOVEMENT else None
+        key = (op, n.attrs, str(fill), n.shape, n.dtype, places, *ways)  # -0.0 is another
+        found = self.known.get(key)
+        if found is None:
+            step = 1 if op.kind != MOVEMENT else 0 if fill is None else 3
+            cost = min(step + sum(w.cost for w in ways), 10**6)
+            work = min(self.primitives(k) + sum(w.work for w in ways), 10**6)
+            dtypes = [x.dtype for x in n.inputs]
+            loops = _loops(op, dtypes, n.dtype) or any(w.loops for w in ways)
+            found = self.known[key] = Way(cost, work, loops)
+        return found, leaves
+
+    def loads(self, k: int) -> list[int]:
+        """The buffers that a consumer of node `k` loads for it."""
+        return [i for i in self.leaves[k] if self.order.nodes[i].op is not CONST]
+
+    def reads(self, k: int) -> set[int]:
         """The buffers that a kernel for `k` loads."""
-        return frozenset().union(*[self.loads[i] for i in self.order.inputs[k]])
+        return {j for i in self.order.inputs[k] for j in self.loads(i)}
 
     def bound(self, k: int) -> None:
         """Store some of what `k` is computed from, until a kernel for it alone binds no more
         buffers than the device takes: first the operand that reads most."""
-        while len(self.reads(k)) > self.limits.storage_buffers - 1:
-            for i in sorted(self.order.inputs[k], key=lambda i: -len(self.loads[i])):
+        inputs, most = self.order.inputs[k], self.limits.storage_buffers - 1
+        if sum([len(self.leaves[i]) for i in inputs]) <= most:
+            return
+        while len(self.reads(k)) > most:
+            for i in sorted(inputs, key=lambda i: -len(self.loads(i))):
                 base = self.order.computed_base(i)
                 if base is not None and base not in self.nodes:
                     self.store(base, k)
@@ -569,6 +676,7 @@ class Grouping:
         """`replacing` are the roots that may be written over an old value."""
         self.order, self.limits = order, limits
         self.stored = Stored(order, limits)
+        self.forms: dict[Shape, Form] = {}  # those without members, by their spaces
         self.roots = set(order.roots)
         self.replacing = set(replacing)
         self.groups: list[Group | None] = []
@@ -580,8 +688,9 @@ class Grouping:
         sums = row_sums(order.nodes, limits)
         self.product_of = {order.number[k]: order.number[id(n)] for k, n in sums.items()}
         todo = sorted(self.stored.nodes)
+        self.reads = {k: sorted(self.stored.reads(k)) for k in todo}
         for k in todo:
-            for buffer in self.stored.reads(k):
+            for buffer in self.reads[k]:
                 self.users.setdefault(buffer, set()).add(k)
         self.waiting: dict[int, list[int]] = {}  # for each product: the sums that it is to make
         for k in todo:
@@ -600,7 +709,7 @@ class Grouping:
                 return
             if product in self.home and self.try_add(self.home[product], k):
                 return
-        buffers = sorted(self.stored.reads(k))
+        buffers = self.reads[k]
         homes = {self.home[b].number: self.home[b] for b in buffers if b in self.home}
         makers = [homes[number] for number in sorted(homes, reverse=True)]
         latest = [[*itertools.islice(reversed(self.readers.get(b, {}).values()), READERS)]
@@ -612,12 +721,12 @@ class Grouping:
             twins = [r for g in makers for b in g.fusion.members for r in self.readers_of(b)]
             others += [
                 r for r in twins
-                if r.fusion.kept and sizes.same(r.fusion.space, n.inputs[0].shape)
+                if r.fusion.form.kept and sizes.same(r.fusion.form.space, n.inputs[0].shape)
             ]  # fmt: skip
         if sizes.same(math.prod(n.shape), 1) and kind == ELEMENTWISE:  # scalars share a kernel
-            others += [g for g in self.groups if g is not None and sizes.same(g.fusion.size, 1)][
-                -1:
-            ]
+            others += [
+                g for g in self.groups if g is not None and sizes.same(g.fusion.form.size, 1)
+            ][-1:]
         for g in [*makers, *others]:
             if self.suits(g.fusion, k, g in makers) and self.try_add(g, k):
                 for other in makers:
@@ -626,10 +735,14 @@ class Grouping:
                         self.try_union(now, other)
                 return
         space = n.inputs[0].shape if kind == REDUCTION else n.shape
-        group = Group(len(self.groups), FusionGroup(self.order, self.stored.nodes, space))
+        group = Group(len(self.groups), self.fusion(space))
         self.groups.append(group)
         group.fusion.add(k)
         self.settle(group)
+
+    def fusion(self, space: Shape) -> FusionGroup:
+        """One that computes nothing yet."""
+        return FusionGroup(self.stored, self.forms.setdefault(space, Form(space)))
 
     # --- the rules
 
@@ -638,21 +751,21 @@ class Grouping:
         what `k` reads."""
         kind = self.order.kinds[k]
         if (
-            not changes(fusion.size) and not fusion.size
+            not changes(fusion.form.size) and not fusion.form.size
         ):  # an empty space, over which nothing may be computed
             return False
         if kind == ROUTINE:  # begins a kernel
             return False
-        if fusion.routine is not None and fusion.routine.op.in_part is not None:  # type: ignore[union-attr]
+        if fusion.form.routine is not None and fusion.form.routine.op.in_part is not None:  # type: ignore[union-attr]
             return False
         drawn = self.stored.drawn
         if (
             drawn
             and not drawn.isdisjoint((k, *fusion.members))
-            and (fusion.axes or kind == REDUCTION)
+            and (fusion.form.axes or kind == REDUCTION)
         ):
             return False
-        if k in self.replacing and (fusion.axes or fusion.routine is not None):
+        if k in self.replacing and (fusion.form.axes or fusion.form.routine is not None):
             return False  # such a kernel reads what is to be replaced after it has written some
         if kind == REDUCTION:
             return self.suits_reduction(fusion, self.order.nodes[k])
@@ -663,26 +776,26 @@ class Grouping:
         walked that way; a reduction takes it if it reduces as many elements, or what is left to a
         scalar, which one workgroup must be able to do."""
         shape = n.inputs[0].shape
-        if fusion.routine is not None:
+        if fusion.form.routine is not None:
             return False
-        if not sizes.same(math.prod(shape), fusion.size):
-            return bool(fusion.axes) and number(fusion.size) <= ONE_GROUP
-        if fusion.axes:
+        if not sizes.same(math.prod(shape), fusion.form.size):
+            return bool(fusion.form.axes) and number(fusion.form.size) <= ONE_GROUP
+        if fusion.form.axes:
             return True
         axes = tuple(d for d, _ in enumerate(shape) if d in n.attrs[0])
-        return sizes.same(shape, fusion.space) and self.balanced(fusion.space, axes)
+        return sizes.same(shape, fusion.form.space) and self.balanced(fusion.form.space, axes)
 
     def suits_map(self, fusion: FusionGroup, size: int, made_here: bool) -> bool:
         """A map of `size` elements joins a routine as its epilogue, and a map of its own size. It
         joins a reduction over as many elements if they can be walked that way, and with little
         lost if it only reads the same. What it reads from a kernel it may follow there, smaller."""
-        if fusion.routine is not None:
-            return made_here and sizes.same(size, fusion.size)
-        if fusion.axes and sizes.same(size, fusion.size):
-            return self.balanced(fusion.space, fusion.axes) and (
-                made_here or number(fusion.size) <= ONE_GROUP
+        if fusion.form.routine is not None:
+            return made_here and sizes.same(size, fusion.form.size)
+        if fusion.form.axes and sizes.same(size, fusion.form.size):
+            return self.balanced(fusion.form.space, fusion.form.axes) and (
+                made_here or number(fusion.form.size) <= ONE_GROUP
             )
-        return sizes.same(size, fusion.size) or made_here
+        return sizes.same(size, fusion.form.size) or made_here
 
     def balanced(self, space: Shape, axes: tuple[int, ...]) -> bool:
         """Whether a map over `space` loses little when it is walked as a reduction over `axes` is:
@@ -697,51 +810,61 @@ class Grouping:
     def suits_union(self, a: FusionGroup, b: FusionGroup) -> bool:
         """Two groups over as many elements may be one, unless one is a routine, or one reduces and
         the other can't be walked that way or writes over an input."""
-        if a.routine or b.routine or not sizes.same(a.size, b.size):
+        x, y = a.form, b.form
+        if x.routine or y.routine or not sizes.same(x.size, y.size):
             return False
-        if (a.axes or b.axes) and not self.stored.drawn.isdisjoint((*a.members, *b.members)):
-            return False
-        if not a.axes and not b.axes:
+        if not x.axes and not y.axes:
             return True
         members = {*a.members, *b.members}
-        return self.balanced(a.space, a.axes or b.axes) and not self.replacing & members
+        if not self.stored.drawn.isdisjoint(members):
+            return False
+        return self.balanced(x.space, x.axes or y.axes) and not self.replacing & members
 
     def check(self, fusion: FusionGroup, own: int) -> None:
         """Raises _UnfitError if a kernel is too much for the device, or if the groups `own` (bits)
         as one would run both before and after another."""
-        if self.bindings(fusion) > self.limits.storage_buffers or self.too_long(fusion):
+        form = fusion.form
+        if self.bindings(fusion) > self.limits.storage_buffers:
             raise _UnfitError
-        if fusion.routine is not None:
-            for _, index_map in fusion.values.values():
-                if any(v.mask for v in index_map) or (
-                    self.limits.host and not views.is_contiguous(index_map)
-                ):
-                    raise _UnfitError
+        if form.fits is None:
+            form.fits = not self.too_long(form) and (form.routine is None or self.stores(form))
+        if not form.fits:
+            raise _UnfitError
         for buffer in fusion.buffers:
             home = self.home.get(buffer)
             if home is not None and not own >> home.number & 1 and home.before & own:
                 raise _UnfitError
 
     def bindings(self, fusion: FusionGroup) -> int:
-        """The buffers that it binds: a member is written if a root, or if others read it."""
-        inside = set(fusion.members)
-        written = sum(
-            k in self.roots or not self.users.get(k, set()) <= inside for k in fusion.members
-        )
-        return len(fusion.buffers) + max(written, 1)
+        """The buffers that it binds, at most: a member is written if a root, or if others read
+        it."""
+        form = fusion.form
+        written = max(len(form.values), 1)
+        if len(form.buffers) + written > self.limits.storage_buffers:
+            inside = set(fusion.members)
+            written = sum(k in self.roots or not self.users.get(k, set()) <= inside for k in inside)
+        return len(form.buffers) + max(written, 1)
 
-    def too_long(self, fusion: FusionGroup) -> bool:
+    def stores(self, form: Form) -> bool:
+        """Whether a routine's kernel can store its members where they are."""
+        return all(
+            not any(v.mask for v in where) and (not self.limits.host or views.is_contiguous(where))
+            for _, where in form.values.values()
+        )
+
+    def too_long(self, form: Form) -> bool:
         """Whether a reduction with other work would be too long for the GPU's compilers, or have
         loops in a long loop."""
-        if not fusion.axes or len(fusion.members) == 1 or self.limits.host:
+        if not form.axes or len(form.values) == 1 or self.limits.host:
             return False
-        maps = [m for m in map(_program.index_map_of, fusion.code) if m]
-        if len(fusion.code) + sum(map(len, maps)) > MAX_REDUCTION:
+        code = form.code
+        maps = [m for m in map(_program.index_map_of, code) if m]
+        if len(code) + sum(map(len, maps)) > MAX_REDUCTION:
             return True
-        return _is_long(fusion.space, [fusion.space[d] for d in fusion.kept]) and any(
+        return _is_long(form.space, [form.space[d] for d in form.kept]) and any(
             isinstance(i, Apply)
-            and _loops(REGISTRY[i.op], [_program.dtype_of(fusion.code[a]) for a in i.args], i.dtype)
-            for i in fusion.code
+            and _loops(REGISTRY[i.op], [_program.dtype_of(code[a]) for a in i.args], i.dtype)
+            for i in code
         )
 
     # --- what changes groups
@@ -754,8 +877,9 @@ class Grouping:
             self.check(fusion, 1 << g.number)
         except _UnfitError:
             return False
-        large = not self.limits.host and number(fusion.size) >= KEPT and k not in self.roots
-        if large and sum(fusion.values[j] == fusion.values[k] for j in fusion.members) > 1:
+        large = not self.limits.host and number(fusion.form.size) >= KEPT and k not in self.roots
+        values = [*fusion.form.values.values()]
+        if large and values.count(values[-1]) > 1:
             return False  # it is made again so that it needn't be kept since then
         g.fusion = fusion
         self.settle(g)
@@ -765,8 +889,8 @@ class Grouping:
         """Make one group of two, in the place of `a`."""
         if not self.suits_union(a.fusion, b.fusion):
             return False
-        space = (a if a.fusion.axes else b).fusion.space
-        merged = Group(a.number, FusionGroup(self.order, self.stored.nodes, space))
+        space = (a if a.fusion.form.axes else b).fusion.form.space
+        merged = Group(a.number, self.fusion(space))
         bits = (1 << a.number) | (1 << b.number)
         try:
             for k in sorted([*a.fusion.members, *b.fusion.members]):

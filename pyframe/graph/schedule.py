@@ -63,26 +63,18 @@ class _Work:
         self.group = g
         self.scalars = fusion.scalars
         self.nodes = list(fusion.buffers)  # of each binding, what lies there
-        stores = []
+        stored: list[tuple[int, int]] = []  # members, and their bindings
         for k in fusion.members:
             if k in kept:
-                binding = fusion.buffers.get(donors.get(k, -1), len(self.nodes))
-                if binding == len(self.nodes):
+                binding = fusion.binding(donors.get(k, -1))
+                if binding < 0:
+                    binding = len(self.nodes)
                     self.nodes.append(k)
-                value, index_map = fusion.values[k]
-                stores.append(Store(binding, value, index_map, fusion.order.nodes[k].dtype))
-        routine = None
-        code: Sequence[Any] = fusion.code
-        space = fusion.space
-        if fusion.routine is not None:
-            op = fusion.routine.op
-            assert op is not None
-            routine = Routine(op.name, fusion.routine.attrs, fusion.operands, fusion.routine.dtype)
-        else:
-            code, space, stores = _program.collapsed(code, space, stores)
-        self.kernel = Kernel(
-            space, tuple(code), tuple(stores), len(self.nodes), len(self.scalars), routine
-        )
+                stored.append((k, binding))
+        key, known = tuple([(fusion.own[k], b) for k, b in stored]), fusion.form.kernels
+        if key not in known:
+            known[key] = _kernel(fusion, stored, len(self.nodes))
+        self.kernel: Kernel = known[key]
 
     @property
     def mapped(self) -> list[int]:
@@ -93,15 +85,28 @@ class _Work:
         return sorted(loads | self.kernel.written)
 
 
+def _kernel(fusion: FusionGroup, stored: Sequence[tuple[int, int]], bindings: int) -> Kernel:
+    """The kernel that stores these members at these bindings."""
+    form, nodes = fusion.form, fusion.order.nodes
+    stores = [Store(b, *fusion.value_of(k), nodes[k].dtype) for k, b in stored]
+    n, code, space = form.routine, form.code, form.space
+    if n is None:
+        code, space, stores = _program.collapsed(code, space, stores)
+    routine = None
+    if n is not None and n.op is not None:
+        routine = Routine(n.op.name, n.attrs, form.operands, n.dtype)
+    return Kernel(space, tuple(code), tuple(stores), bindings, len(form.words), routine)
+
+
 def _writes_in_place(grouping: Grouping, donor: int, k: int) -> bool:
     """Whether node `k` may be written over input `donor`: nothing reads the old value afterwards,
     and each element is read, if at all, only by what writes it. Makes the readers run first."""
     home = grouping.home[k]
     fusion = home.fusion
-    if donor in fusion.buffers and (
-        fusion.axes
-        or not _read_where(fusion, donor, fusion.values[k][1])
-        or (fusion.routine is not None and not _read_after(fusion, donor))
+    if fusion.binding(donor) >= 0 and (
+        fusion.form.axes
+        or not _read_where(fusion, donor, fusion.value_of(k)[1])
+        or (fusion.form.routine is not None and not _read_after(fusion, donor))
     ):
         return False
     return all(grouping.after(g, home) for g in grouping.readers_of(donor) if g is not home)
@@ -133,7 +138,7 @@ def _takes_turns(grouping: Grouping, donor: int, chain: list[int]) -> bool:
     for old, k in itertools.pairwise([donor, *chain]):
         home = grouping.home[k]
         first = [*grouping.readers_of(old), *([grouping.home[old]] if old != donor else [])]
-        if old in home.fusion.buffers or not all(grouping.after(g, home) for g in first):
+        if home.fusion.binding(old) >= 0 or not all(grouping.after(g, home) for g in first):
             return False
     return True
 
@@ -149,17 +154,17 @@ def _over_temporaries(
     out: dict[int, int] = {}
     for at, (g, *more) in enumerate(ordered):
         fusion = g.fusion
-        if more or fusion.routine is not None or fusion.rest:
+        if more or fusion.form.routine is not None or fusion.form.rest:
             continue
-        walks = _walks(fusion.code)
+        walks = _walks(fusion.form.code)
         for k in fusion.members:
-            value, where = fusion.values[k]
+            value, where = fusion.value_of(k)
             n = order.nodes[k]
             if k not in kept or k in fixed or walks[value] < max(walks):
                 continue
             for b in fusion.buffers:
                 x = order.nodes[b]
-                same = sizes.same((math.prod(x.shape), fusion.size), (math.prod(n.shape),) * 2)
+                same = sizes.same((math.prod(x.shape), fusion.form.size), (math.prod(n.shape),) * 2)
                 dies = b in free and last[b] == at
                 if dies and same and x.dtype is n.dtype and _read_where(fusion, b, where):
                     out[k] = b
@@ -179,20 +184,21 @@ def _walks(code: Sequence[Any]) -> list[int]:
 
 def _read_where(fusion: FusionGroup, node: int, where: views.IndexMap) -> bool:
     """Whether a kernel reads `node` only at the position at which it has what lies there."""
+    binding = fusion.binding(node)
     return all(
         same_positions(i.index_map, where)
-        for i in fusion.code
-        if isinstance(i, Load) and i.binding == fusion.buffers[node]
+        for i in fusion.form.code
+        if isinstance(i, Load) and i.binding == binding
     )
 
 
 def _read_after(fusion: FusionGroup, node: int) -> bool:
     """Whether a kernel has computed a result of its routine before it reads `node` for it: in what
     follows a product, and not as an operand."""
-    assert fusion.routine is not None
-    loads = [i for e in fusion.operands for i in e.code if isinstance(i, Load)]
-    apart = all(i.binding != fusion.buffers[node] for i in loads)
-    return apart and fusion.routine.op.kernel == "product"  # type: ignore[union-attr]
+    assert fusion.form.routine is not None
+    loads = [i for e in fusion.form.operands for i in e.code if isinstance(i, Load)]
+    apart = all(i.binding != fusion.binding(node) for i in loads)
+    return apart and fusion.form.routine.op.kernel == "product"  # type: ignore[union-attr]
 
 
 # --- horizontal fusion: many small tensors as one
@@ -539,9 +545,9 @@ def _put_together(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node
     parts: dict[int, tuple[Node, views.View]] = {}  # what is part of a value, and 0 elsewhere
     changed = False
     for n in order:
-        if n.data is not None or n.op is None or is_symbolic(n.shape):
+        if n.data is not None or n.op is None:
             continue
-        if n.op.name == "pad" and n.attrs[1] == 0:
+        if n.op.name == "pad" and n.attrs[1] == 0 and not is_symbolic(n.shape):
             base, at = shown(n)
             if len(at) == 1 and at[0].mask is not None:
                 parts[id(n)] = base, at[0]

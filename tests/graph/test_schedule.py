@@ -16,6 +16,7 @@ from pyframe.capture import executable
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY, Op
+from pyframe.graph import fuse, schedule
 from pyframe.graph.program import Reduce
 from pyframe.graph.schedule import structure
 from pyframe.ops.linalg import matmul as mm
@@ -192,10 +193,7 @@ def test_planning_is_linear_in_the_layers(kind: str, monkeypatch: pytest.MonkeyP
     def step(layers: int, device: Any) -> int:
         nonlocal lines
         lines = 0
-        plan = Plan("", lambda: GPT(11, 8, 8, layers, 2), (2, 8), text=True)
-        net = plan.net().to(device)
-        x = pf.zeros(plan.shape, dtype=pf.int64, device=device)
-        pf.compile(plan.training(net))(x, x.flatten())
+        train(layers, device)
         return lines
 
     def steps(device: Any) -> list[int]:
@@ -207,3 +205,50 @@ def test_planning_is_linear_in_the_layers(kind: str, monkeypatch: pytest.MonkeyP
         with offline_device(LARGE) as device:
             small, middle, large = steps(device)
     assert 0 < large - middle < 2.25 * (middle - small)
+
+
+def train(layers: int, device: Any) -> None:
+    """The first step of a GPT."""
+    plan = Plan("", lambda: GPT(11, 8, 8, layers, 2), (2, 8), text=True)
+    net = plan.net().to(device)
+    x = pf.zeros(plan.shape, dtype=pf.int64, device=device)
+    pf.compile(plan.training(net))(x, x.flatten())
+
+
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+def test_equal_layers_are_planned_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted are the nodes that code is made for, and the kernels that are made of it."""
+    made, found, plan_it = [0, 0], [(0, 0)], executable.schedule
+
+    def counted(number: int, fn: Any) -> Any:
+        def call(*args: Any) -> Any:
+            made[number] += 1
+            return fn(*args)
+
+        return call
+
+    def planned(*args: Any) -> Any:
+        made[:] = 0, 0
+        out = plan_it(*args)
+        found.append((made[0], made[1]))
+        return out
+
+    join = fuse.FusionGroup.compute_member
+    monkeypatch.setattr(fuse.FusionGroup, "compute_member", counted(0, join))
+    monkeypatch.setattr(schedule, "_kernel", counted(1, schedule._kernel))
+    monkeypatch.setattr(executable, "schedule", planned)
+
+    def counts(device: Any) -> list[tuple[int, int]]:
+        out = []
+        for layers in (6, 12, 48):
+            train(layers, device)
+            out.append(found[-1])
+        return out
+
+    if kind == "cpu":
+        few, more, many = counts(pf.device("cpu"))
+    else:
+        with offline_device(LARGE) as device:
+            few, more, many = counts(device)
+    assert few == more == many
+    assert 40 < few[1] < few[0] < 150
