@@ -233,7 +233,10 @@ class Lowering:
         out = result.reshape(shape)
         compiler = self.plan.compiler
         found = compiler and compiler.routine(op, inputs, attrs, out)
-        if compiler is not None and compiler.alone and not found:  # maybe for how operands lie
+        lie = all(x.flags.c_contiguous for x in inputs)
+        if compiler is not None and not found and (  # maybe for how operands lie
+            compiler.alone or (not lie and (op.routine or "").startswith("conv."))
+        ):
             pairs = zip(operands, formulas, strict=True)
             inputs = [self.operand(e, f, copied=True) for e, f in pairs]
             found = compiler.routine(op, inputs, attrs, out)
