@@ -52,7 +52,7 @@ class Compiler:
         self.threads = threads or default_threads()
         version = jit.llvm.llvm_version_info[0]
         self.adapter = f"LLVM {version} on {cores(self.threads)}, {jit.bits}-bit vectors"
-        self.machine = routines.machine(jit.bits, self.threads, _products())
+        self.machine = routines.machine(jit.bits, self.threads, _products(), jit.dots)
         self.known: dict[str, bytes] = {}  # what was printed, by the keys of identities
         self.new: dict[str, bytes] = {}  # the part that the cache does not have yet
 

@@ -108,7 +108,11 @@ class JIT:
             "cpu": cpu, "features": features.flatten(), "opt": 2, "reloc": "pic",
             "codemodel": "small", "jit": True,
         }  # fmt: skip
-        self.bits = _vector_bits(triple.partition("-")[0], features)
+        arch = triple.partition("-")[0]
+        self.bits = _vector_bits(arch, features)
+        self.dots = "pairs" if arch == "x86_64" else ""  # see `Assembler.dot`
+        if self.bits == 512 and features.get("avx512vnni"):
+            self.dots = "bytes"
         made_by = (_FORMAT, version, binding.llvm_version_info, triple, self.machine_of, _PASSES)
         self.made_by = repr(made_by).encode()
         self.emit = _unlocked(binding)

@@ -1,16 +1,15 @@
 """Weights of 8 or 4 bits for inference: `quantize_` packs those of a model's layers where they are.
 
 A weight's first dim are rows; each row is cut into groups that have a scale, and, if they are not
-symmetric, an offset: weight = q * scale + offset. Four or eight ints lie in a word of 32 bits, the
-j-th of word i being element j * words + i of the row, so that neighbours are read as neighbours.
-Words are unpacked where they are read: within a product's sum for a row or two, which takes
-the time of reading the words; on the CPU by LLVM's routine, panel by panel, for more of them; else
-within what makes a product's or a convolution's operand.
+symmetric, an offset: weight = q * scale + offset. A word of 32 bits has four ints of 8 bits in its
+bytes, from the lowest on, or eight of 4 bits: the first four in the lower halves of its bytes, the
+others in the upper ones. So four neighbours are the bytes of a word in either case, and a word is
+of one group. Words are unpacked within the kernel that multiplies.
 """
 
 from __future__ import annotations
 
-import sys
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -18,7 +17,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.core.dispatch import apply, by_fallback
+from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
 from pyframe.nn import functional as F
@@ -28,13 +27,11 @@ __all__ = ["quantize_"]
 
 M = TypeVar("M", bound=nn.Module)
 BITS = {"int8": 8, "int4": 4}
-FEW = 4  # rows of an input up to which each unpacks the weight for itself, without panels
-IN_PAGE = sys.platform == "emscripten"
 
 
 def quantize_(
     model: M, mode: str = "int8", group: int = 64, symmetric: bool = True,
-    only: Callable[[str, nn.Module], bool] | None = None,
+    only: Callable[[str, nn.Module], bool] | None = None, activations: str | None = None,
 ) -> M:  # fmt: skip
     """Hold the weights of Linear, Conv and Embedding layers as ints of 8 or 4 bits; the model.
 
@@ -43,11 +40,18 @@ def quantize_(
     state_dict for `weight`, which is made anew when it is asked for and can't be trained. Weights
     that layers share stay shared. ValueError for weights that are not finite, and where no layer
     fits: subclasses, recurrent layers and attention's own projections are left as they are.
+
+    With `activations="int8"` a Linear layer rounds each row of what comes in to 8 bits, by a scale
+    of its own, and sums products of ints; an input that has a gradient is multiplied as it is.
     """
     if mode not in BITS:
         raise ValueError(f"quantize_: mode is 'int8' or 'int4', got {mode!r}")
-    if not isinstance(group, int) or group < 8 or group % 8:
-        raise ValueError(f"quantize_: group is a multiple of 8, such as 32, 64 or 128, got {group}")
+    if not isinstance(group, int) or group < 32 or group % 32:
+        raise ValueError(
+            f"quantize_: group is a multiple of 32, such as 32, 64 or 128, got {group}"
+        )
+    if activations not in (None, "int8"):
+        raise ValueError(f"quantize_: activations is None or 'int8', got {activations!r}")
     done: dict[int, tuple[Tensor, ...]] = {}
     found = False
     for name, layer in model.named_modules():
@@ -64,6 +68,7 @@ def quantize_(
         layer.__class__ = kind
         assert isinstance(layer, _Packed)
         layer.bits, layer.weight_shape = BITS[mode], tuple(weight.shape)
+        layer.activations = activations
         layer.register_buffer("packed", packed)
         layer.register_buffer("scale", scale)
         layer.register_buffer("offset", offset[0] if offset else None)
@@ -74,16 +79,15 @@ def quantize_(
 
 
 def _pack(name: str, weight: Tensor, bits: int, group: int, symmetric: bool) -> list[Tensor]:
-    """Words (rows, runs, group), and for each int in a word scales (rows, ints, runs), and offsets
-    if not symmetric: see above. Groups are smaller where that leaves less of a row empty."""
+    """Words (rows, groups, words of a group), and scales (rows, groups), and offsets if not
+    symmetric: see above. Groups are smaller where that leaves less of a row empty."""
     rows = np.array(weight.detach().cpu().float().numpy()).reshape(weight.shape[0], -1)
     if not np.isfinite(rows).all():
         raise ValueError(f"quantize_: the weight of {name or 'the model'} is not finite")
-    count, width = 32 // bits, rows.shape[1]
-    runs = -(-width // (count * group))
-    group = -(-width // (count * runs * 8)) * 8
-    rows = np.pad(rows, ((0, 0), (0, count * runs * group - width)))
-    rows = rows.reshape(len(rows), count, runs, group)
+    width = rows.shape[1]
+    groups = max(-(-width // group), 1)
+    group = max(-(-width // (groups * 32)), 1) * 32
+    rows = np.pad(rows, ((0, 0), (0, groups * group - width))).reshape(len(rows), groups, group)
     most = 2 ** (bits - 1)
     if symmetric:
         scale, offset = np.abs(rows).max(-1) / (most - 1), None
@@ -95,78 +99,82 @@ def _pack(name: str, weight: Tensor, bits: int, group: int, symmetric: bool) -> 
         centered = rows - offset[..., None]
     steps = np.where(scale == 0, 1, scale)[..., None]
     q = np.clip(np.rint(centered / steps), -most, most - 1).astype(np.int64) & (2 * most - 1)
-    words = np.zeros((len(q), runs, group), np.int64)
-    for j in range(count):
-        words |= q[:, j] << (bits * j)
+    downs = (32 - bits - _ups(bits)).astype(np.int64)
+    words = (q.reshape(len(rows), groups, -1, 32 // bits) << downs).sum(3)
     packed = words.astype(np.uint32).view(np.int32)
     floats = [a.astype(np.float32) for a in (scale, offset) if a is not None]
     parts = [pf.tensor(a).to(weight.device, weight.dtype) for a in floats]
     return [pf.tensor(packed).to(weight.device), *parts]
 
 
-def _floats(packed: Tensor, scale: Tensor, offset: Tensor | None) -> Tensor:
+def _ups(bits: int) -> np.ndarray:
+    """By how much to shift a word up for each of its ints, so that its sign comes first."""
+    halves, bytes = np.ogrid[: 8 // bits, :4]
+    return (32 - bits - bits * halves - 8 * bytes).reshape(-1).astype(np.int32)
+
+
+def _ints(packed: np.ndarray, bits: int) -> np.ndarray:
+    """(rows, groups, ints of a group) of packed rows."""
+    return (packed[..., None] << _ups(bits) >> (32 - bits)).reshape(*packed.shape[:2], -1)
+
+
+def _floats(packed: Tensor, scale: Tensor, offset: Tensor | None, bits: int) -> Tensor:
     """(rows, width) of packed rows."""
-    bits = 32 // scale.shape[1]
-    up = pf.arange(32 - bits, -1, -bits, dtype=pf.int32, device=packed.device)
-    q = packed.unsqueeze(1) << up[:, None, None] >> (32 - bits)
-    values = q.to(scale.dtype) * scale.unsqueeze(3)
+    ups = pf.tensor(_ups(bits)).to(packed.device)
+    q = packed.unsqueeze(3) << ups >> (32 - bits)
+    values = q.to(scale.dtype) * scale[:, :, None, None]
     if offset is not None:
-        values = values + offset.unsqueeze(3)
+        values = values + offset[:, :, None, None]
     return values.flatten(1)
 
 
-def _product(x: Tensor, packed: Tensor, scale: Tensor, offset: Tensor | None) -> Tensor:
-    """(*, width) with packed rows: (*, rows). One sum, in which words are unpacked."""
-    count, (_, runs, group) = scale.shape[1], packed.shape
-    x = F.pad(x, (0, count * runs * group - x.shape[-1]))
-    x = x.reshape(*x.shape[:-1], 1, count, runs, group)
-    bits = 32 // count
-    total: Any = 0.0
-    for j in range(count):
-        up = 32 - bits * (j + 1)
-        q = (packed << up if up else packed) >> (32 - bits)
-        weight = q.to(x.dtype) * scale[:, j].unsqueeze(2)
-        if offset is not None:
-            weight = weight + offset[:, j].unsqueeze(2)
-        total = total + weight * x[..., j, :, :]
-    return total.sum((-2, -1))
+def _rounded(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows as ints of 8 bits, and the steps that these count."""
+    step = x.abs().amax(-1, keepdim=True) / 127
+    steps = step.where(step > 0, 1.0)
+    return (x / steps).round().clamp(-127, 127).to(pf.int8), step
 
 
-_COMPILED = {fn: pf.compile(fn) for fn in (_floats, _product)}
+@functools.lru_cache(maxsize=1024)
+def _compiled(fn: Callable[..., Any], sizes: tuple[int, ...]) -> Callable[..., Any]:
+    """`fn` for operands whose sizes but the first are these."""
+    return pf.compile(fn)
 
 
-def _at_once(fn: Callable[..., Tensor], *args: Any) -> Tensor:
+def _at_once(fn: Callable[..., Any], x: Tensor, *args: Any) -> Any:
     """A function's result; on the CPU, which computes int ops one by one, of one kernel."""
-    return (fn if args[0].device.always_lazy else _COMPILED[fn])(*args)
+    return (fn if x.device.always_lazy else _compiled(fn, tuple(x.shape[1:])))(x, *args)
 
 
-def _unpacked(packed: Any, scale: Any, offset: Any, symmetric: bool, width: int) -> Tensor:
-    return _at_once(_floats, packed, scale, None if symmetric else offset)[:, :width]
+def _unpacked(packed: Any, scale: Any, offset: Any, bits: int, symmetric: bool) -> Tensor:
+    found: Tensor = _at_once(_floats, packed, scale, None if symmetric else offset, bits)
+    return found
 
 
-def _numpy(x: Any, packed: Any, scale: Any, offset: Any, symmetric: bool) -> np.ndarray:
-    bits = 32 // scale.shape[1]
-    up = np.arange(32 - bits, -1, -bits, dtype=np.int32)[:, None, None]
-    rows = (packed[:, None] << up >> np.int32(32 - bits)).astype(scale.dtype) * scale[..., None]
-    if not symmetric:
-        rows += offset[..., None]
-    rows = rows.reshape(len(rows), -1)[:, : x.shape[-1]]
-    wide = np.promote_types(x.dtype, np.float32)
-    out: np.ndarray = (x.astype(wide) @ rows.astype(wide).T).astype(x.dtype)
-    return out
+def _numpy(x: Any, packed: Any, scale: Any, offset: Any, bits: int, symmetric: bool) -> np.ndarray:
+    q, wide = _ints(packed, bits), np.promote_types(scale.dtype, np.float32)
+    out = np.zeros((1, x.shape[1], len(packed)), wide)
+    for g, columns in enumerate(np.split(x, q.shape[1], 2)):
+        # sums of ints are exact in float64
+        exact = np.float64 if x.dtype == np.int8 else wide
+        rows = columns.astype(exact)
+        out += rows @ q[:, g].T.astype(exact) * scale[:, g].astype(wide)
+        if not symmetric:
+            out += rows.sum(2, keepdims=True) * offset[:, g].astype(wide)
+    return out.astype(scale.dtype)
 
 
-# (n, width) with packed rows: (n, rows). Nothing keeps the weight as floats: where x has a
-# gradient, it is unpacked once more.
+# (1, n, width) with packed rows: (1, n, rows). Of int8 the products of a group are summed as ints.
+# Nothing keeps the weight as floats: where x has a gradient, it is unpacked once more.
 packed_linear = Op(
-    "packed_linear", ROUTINE, "x packed scale offset", "symmetric", numpy=_numpy,
-    infer=lambda x, packed, *_: ((x.shape[0], packed.shape[0]), x.dtype), routine="gemm.packed",
-    fallback=lambda x, packed, scale, offset, symmetric: F.linear(
-        x, _unpacked(packed, scale, offset, symmetric, x.shape[-1])
+    "packed_linear", ROUTINE, "x packed scale offset", "bits symmetric", numpy=_numpy,
+    infer=lambda x, packed, scale, *_: ((1, x.shape[1], packed.shape[0]), scale.dtype),
+    routine="gemm.packed", fallback=lambda x, packed, scale, offset, bits, symmetric: F.linear(
+        x.to(scale.dtype), _unpacked(packed, scale, offset, bits, symmetric)
     ),
-    x=lambda g, x_spec, packed, scale, offset, symmetric: g
-    @ _unpacked(packed, scale, offset, symmetric, x_spec.shape[-1]),
-    flops=lambda shapes, out: 2 * out[0] * out[1] * shapes[0][1],
+    x=lambda g, packed, scale, offset, bits, symmetric: g
+    @ _unpacked(packed, scale, offset, bits, symmetric),
+    flops=lambda shapes, out: 2 * out[1] * out[2] * shapes[0][2],
 )  # fmt: skip
 
 
@@ -175,6 +183,7 @@ class _Packed(nn.Module):
 
     bits: int
     weight_shape: tuple[int, ...]
+    activations: str | None
     packed: Tensor
     scale: Tensor
     offset: Tensor | None
@@ -182,13 +191,20 @@ class _Packed(nn.Module):
     @property
     def weight(self) -> Tensor:
         """The weight as floats."""
-        rows = _at_once(_floats, self.packed, self.scale, self.offset)
+        rows = _at_once(_floats, self.packed, self.scale, self.offset, self.bits)
         width = int(np.prod(self.weight_shape[1:]))
         return rows[:, :width].reshape(self.weight_shape)
 
+    @property
+    def group(self) -> int:
+        """How many elements share a scale."""
+        return self.packed.shape[2] * 32 // self.bits
+
     def extra_repr(self) -> str:
         kind = "" if self.offset is None else ", symmetric=False"
-        return f"{super().extra_repr()}, int{self.bits}, group={self.packed.shape[2]}{kind}"
+        if self.activations is not None:
+            kind += f", activations={self.activations!r}"
+        return f"{super().extra_repr()}, int{self.bits}, group={self.group}{kind}"
 
 
 class QuantizedLinear(_Packed, nn.Linear):  # type: ignore[misc]  # its weight is read only
@@ -200,18 +216,16 @@ class QuantizedLinear(_Packed, nn.Linear):  # type: ignore[misc]  # its weight i
         cast = mode.autocast is not None and mode.autocast.dtype_on(input.device)
         if not fits or not input.numel() or cast:
             return F.linear(input, self.weight, self.bias)
-        grad = pf.is_grad_enabled() and input.requires_grad
-        # what LLVM's routine takes; a page has none
-        panels = input.device.type == "cpu" and not self.packed.shape[2] % 16 and not IN_PAGE
-        if input.numel() <= (2 if panels else FEW) * self.in_features and not grad:
-            out = _at_once(_product, input, self.packed, self.scale, self.offset)
-        else:
-            offset = self.scale if self.offset is None else self.offset
-            operands = input.reshape(-1, self.in_features), self.packed, self.scale, offset
-            out = (apply if panels else by_fallback)(
-                packed_linear, operands, (self.offset is None,)
-            )
-            out = out.reshape(*input.shape[:-1], self.out_features)
+        width = self.packed.shape[1] * self.group
+        more = width - self.in_features
+        x, step = (F.pad(input, (0, more)) if more else input).reshape(-1, width), None
+        if self.activations is not None and not (pf.is_grad_enabled() and x.requires_grad):
+            x, step = _at_once(_rounded, x)
+        offset = self.scale if self.offset is None else self.offset
+        operands = x.unsqueeze(0), self.packed, self.scale, offset
+        out = apply(packed_linear, operands, (self.bits, self.offset is None))
+        out = out if step is None else out * step
+        out = out.reshape(*input.shape[:-1], self.out_features)
         return out if self.bias is None else out + self.bias
 
 
@@ -222,7 +236,8 @@ class QuantizedEmbedding(_Packed, nn.Embedding):  # type: ignore[misc]
         """ints (*) -> (*, embedding_dim)."""
         at = input.reshape(-1)
         offset = None if self.offset is None else self.offset.index_select(0, at)
-        rows = _floats(self.packed.index_select(0, at), self.scale.index_select(0, at), offset)
+        packed, scale = self.packed.index_select(0, at), self.scale.index_select(0, at)
+        rows = _floats(packed, scale, offset, self.bits)
         return rows[:, : self.embedding_dim].reshape(*input.shape, self.embedding_dim)
 
 

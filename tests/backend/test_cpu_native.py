@@ -143,9 +143,13 @@ def computed(
     if out.size:
         assert op.routine is not None
         plan = planner(op.routine)
-        made = plan and plan(inputs, attrs, out)
-        assert made is not None
-        launch(native, planned.launches(made, (*inputs, out)))
+        if plan is None:  # one of LLVM's own
+            launches = planned.plan(native.machine, op, inputs, attrs, out)
+        else:
+            made = plan(inputs, attrs, out)
+            launches = made and planned.launches(made, (*inputs, out))
+        assert launches is not None
+        launch(native, launches)
     return out
 
 

@@ -11,6 +11,7 @@ import pytest
 import pyframe as pf
 from pyframe.codegen.cpu import join, routines
 from pyframe.core.op import REGISTRY
+from pyframe.nn.quantized import BITS, _ints, _pack
 
 
 @pytest.fixture(params=["wasm", "llvm on 1 thread", "llvm on 5 threads"])
@@ -20,9 +21,11 @@ def computed(request: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., np.
         from tests.backend import test_wasm_routines
 
         return test_wasm_routines.computed
+    from pyframe.codegen.llvm import gemm
     from tests.backend import test_cpu_native
 
     monkeypatch.setattr(routines, "LEAST", 10)
+    monkeypatch.setattr(gemm, "LEAST", 100)
     return lambda *args, **attrs: test_cpu_native.computed(int(request.param[8]), *args, **attrs)
 
 
@@ -145,3 +148,26 @@ def test_cat(as_numpy: Any) -> None:
     as_numpy("cat3", *[xs[2]] * 3, attrs=(3, ()))
     as_numpy("cat3", *[xs[2] > 5] * 3, attrs=(0, ()))
     assert join.cat([xs[2][..., ::2]] * 3, (0, ()), np.empty((3, 2, 4, 2))) is None
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("ints", [False, True])
+def test_packed_weights(computed: Any, mode: str, symmetric: bool, ints: bool) -> None:
+    """Few rows and many, edges of tiles, panels and blocks; sums of ints are NumPy's."""
+    op, rng = REGISTRY["packed_linear"], np.random.default_rng(0)
+    for m, k, n, group in ((1, 64, 33, 64), (4, 96, 3, 96), (7, 480, 70, 32), (9, 1056, 1, 96),
+                           (67, 160, 150, 160), (300, 32, 5, 64)):  # fmt: skip
+        weight = pf.tensor(rng.standard_normal((n, k), np.float32) + 0.3)
+        bits = BITS[mode]
+        packed, scale, *offset = [x.numpy() for x in _pack("", weight, bits, group, symmetric)]
+        x = rng.standard_normal((1, m, packed.shape[1] * packed.shape[2] * 32 // bits), np.float32)
+        if ints:
+            x = np.clip(60 * x, -127, 127).astype(np.int8)
+        given, attrs = (x, packed, scale, (offset or [scale])[0]), (bits, symmetric)
+        expected = op.numpy(*given, *attrs)  # type: ignore[misc]
+        got = computed("packed_linear", *given, attrs=attrs)
+        np.testing.assert_allclose(got, expected, 1e-5, 1e-5 * np.abs(expected).max())
+        if ints and symmetric and scale.shape[1] == 1:  # one group: nothing but its scale is float
+            sums = x[0].astype(np.int32) @ _ints(packed, bits)[:, 0].T.astype(np.int32)
+            assert np.array_equal(got[0], sums.astype(np.float32) * scale[:, 0])

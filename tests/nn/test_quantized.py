@@ -68,7 +68,7 @@ def test_each_weight_is_half_a_step_off_at_most(mode: str, group: int, symmetric
         layer.weight[2] *= 1e6
     before = layer.weight.detach().numpy().copy()
     quantize_(layer, mode, group, symmetric)
-    scale = layer.scale.flatten(1).repeat_interleave(layer.packed.shape[2], 1)[:, :200].numpy()
+    scale = layer.scale.repeat_interleave(layer.group, 1)[:, :200].numpy()
     off = np.abs(layer.weight.numpy() - before)
     assert (off <= scale * 0.5001 + np.abs(before) * 1e-6).all()
     assert (layer.weight[0] == 0).all()
@@ -123,7 +123,7 @@ def test_files(suffix: str, symmetric: bool, tmp_path: Path) -> None:
         quantize_(net(), "int8", 32, symmetric).load_state_dict(first.state_dict())
     for again in (copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
         assert again(x).equal(first(x))
-    assert "QuantizedLinear(in_features=12, out_features=4, bias=True, int4, group=8" in str(first)
+    assert "QuantizedLinear(in_features=12, out_features=4, bias=True, int4, group=32" in str(first)
 
 
 def test_what_is_quantized() -> None:
@@ -183,6 +183,46 @@ def test_a_gradient_keeps_no_weight_as_floats(rows: int) -> None:
     assert most < 4 * 512 * 512 * 4  # of eight
 
 
+@pytest.mark.parametrize(("mode", "group", "symmetric"), MODES[::3])
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_activations(mode: str, group: int, symmetric: bool, rows: int, device: str) -> None:
+    """Rows that are whole steps lose nothing; others are half a step off at most; a gradient is
+    that of the product with floats."""
+    layer = nn.Linear(200, 70).to(device)
+    quantize_(layer, mode, group, symmetric, activations="int8")
+    assert "activations='int8'" in repr(layer)
+    weight, bias = layer.weight.cpu().numpy(), layer.bias.detach().cpu().numpy()
+    whole = pf.randint(-127, 128, (rows, 200)).float()
+    whole[:, 3] = 127
+    whole *= 2.0 ** pf.arange(rows)[:, None].remainder(9) / 64
+    for x in (whole, pf.randn(rows, 200)):
+        expected = x.numpy() @ weight.T + bias
+        given, step = x.to(device), pf.compile(lambda x: layer(x))
+        off = x.abs().amax(1, keepdim=True).numpy() / 254 * np.abs(weight).sum(1)
+        for fn in (layer, layer, step, step):
+            with pf.no_grad():
+                found = fn(given).cpu().numpy()
+            if x is whole:
+                np.testing.assert_allclose(found, expected, 1e-4, 1e-4 * np.abs(expected).max())
+            else:
+                assert (np.abs(found - expected) <= off * 1.01).all()
+                assert np.abs(found - expected).max() > off.max() / 1000
+    given.requires_grad_()
+    layer(given).sum().backward()
+    np.testing.assert_allclose(given.grad.cpu().numpy()[0], weight.sum(0), 1e-3, 1e-4)
+
+
+def test_rows_of_nothing_and_of_what_is_not_finite() -> None:
+    layer = quantize_(nn.Linear(64, 3, bias=False), activations="int8")
+    x = pf.zeros(3, 64)
+    x[1, 5], x[2, 7] = float("nan"), float("inf")
+    with pf.no_grad():
+        found = layer(x).numpy()
+    assert (found[0] == 0).all()
+    assert np.isnan(found[1]).all()
+    assert not np.isfinite(found[2]).any()
+
+
 def test_autocast_casts_it_as_any_linear() -> None:
     layer, x = quantize_(nn.Linear(64, 8)), pf.randn(2, 64)
     with pf.autocast("cpu"):
@@ -220,7 +260,8 @@ def test_exported(mode: str, device: str, tmp_path: Path, request: pytest.Fixtur
     ("call", "match"),
     [
         (lambda: quantize_(nn.Linear(8, 8), "int2"), "'int8' or 'int4', got 'int2'"),
-        (lambda: quantize_(nn.Linear(8, 8), group=12), "multiple of 8.*got 12"),
+        (lambda: quantize_(nn.Linear(8, 8), group=12), "multiple of 32.*got 12"),
+        (lambda: quantize_(nn.Linear(8, 8), activations="int4"), "None or 'int8', got 'int4'"),
         (lambda: quantize_(nn.ReLU()), "no layer to quantize; it takes Linear, Embedding"),
         (lambda: quantize_(nn.LSTM(3, 4)), "no layer to quantize"),
         (lambda: quantize_(infinite()), "the weight of 0 is not finite"),

@@ -149,6 +149,38 @@ class Assembler(ABC):
         """The columns of as many vectors, which are variables, as each has lanes."""
 
     @abstractmethod
+    def load_first(self, type: str, at: Any, count: Any) -> Any:
+        """A vector in memory, of which what is past its first `count` lanes need not be there."""
+
+    @abstractmethod
+    def splat_at(self, type: str, at: Any) -> Any:
+        """A vector with what lies in memory in every lane."""
+
+    @abstractmethod
+    def bytes_at(self, at: Any, lanes: int, offset: int = 0) -> Any:
+        """A vector of ints of 32 bits of as many signed bytes in memory."""
+
+    @abstractmethod
+    def floats(self, x: Any, real: str) -> Any:
+        """Ints of 32 bits as floats."""
+
+    @abstractmethod
+    def multiply_add(self, x: Any, y: Any, total: Any) -> Any:
+        """A product and a total, which may be rounded once."""
+
+    parts: int  # operands of `dot` that a word of four ints of 8 bits becomes
+    bias: int  # what is added to these ints in its first operand
+
+    @abstractmethod
+    def factors(self, words: Any, bias: int = 0) -> list[Any]:
+        """Words of four ints of 8 bits as operands of `dot`."""
+
+    @abstractmethod
+    def dot(self, total: Any, x: Any, y: Any) -> Any:
+        """A total of 32 bits in each lane and the products of ints of x, which have `bias`, and
+        of y."""
+
+    @abstractmethod
     def copy(self, to: Any, source: Any, nbytes: Any) -> None:
         """Write bytes that lie elsewhere."""
 

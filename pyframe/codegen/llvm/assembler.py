@@ -196,6 +196,7 @@ class Assembler(cpu.Assembler):
     many `bits`, and `fault` is where it notes one."""
 
     below = "lt"
+    dots = ""  # how the processor sums products of ints, see `dot`
 
     def __init__(self, name: str, params: str, linkage: str = "internal ", bits: int = 128) -> None:
         self.bits, self.fault = bits, "null"
@@ -290,6 +291,55 @@ class Assembler(cpu.Assembler):
     def lanes(self, type: str) -> int:
         """How many lanes the processor's vectors have."""
         return self.bits // (8 * _bytes(_type(type)))
+
+    def load_first(self, type: str, at: Value, count: Value) -> Value:
+        lanes = _apart(_type(type))[1]
+        return self.load_some(type, at, self.lanes_below(count, lanes), 4)
+
+    def splat_at(self, type: str, at: Value) -> Value:
+        base, lanes = _apart(_type(type))
+        return self.load(base, at).splat(lanes)
+
+    def bytes_at(self, at: Value, lanes: int, offset: int = 0) -> Value:
+        return self.load(f"i8x{lanes}", at, offset).to("sext", "i32")
+
+    def floats(self, x: Value, real: str) -> Value:
+        return x.to("sitofp", _type(real))
+
+    def multiply_add(self, x: Value, y: Value, total: Value) -> Value:
+        return x.fma(y, total)
+
+    @property
+    def parts(self) -> int:  # type: ignore[override]
+        return 1 if self.dots == "bytes" else 2
+
+    @property
+    def bias(self) -> int:  # type: ignore[override]
+        return 128 if self.dots == "bytes" else 0
+
+    def factors(self, words: Value, bias: int = 0) -> list[Value]:
+        """Bytes as they are, or pairs of ints of 16 bits."""
+        if self.dots == "bytes":
+            return [words.op("xor", -0x7F7F7F80)] if bias else [words]
+        half = _bitcast(words, "i16")
+        pairs = half.op("shl", 8).op("shr_s", 8), half.op("shr_s", 8)
+        return [_bitcast(x, "i32") for x in pairs]
+
+    def dot(self, total: Value, x: Value, y: Value) -> Value:
+        lanes = _apart(total.type)[1]
+        if self.dots == "bytes":
+            x, y = _bitcast(x, "i8"), _bitcast(y, "i8")
+            name = f"x86.avx512.vpdpbusd.{32 * lanes}"
+            return self.new(total.type, self._called(name, total.type, total, x, y))
+        if self.dots == "pairs":
+            x, y = _bitcast(x, "i16"), _bitcast(y, "i16")
+            name = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}[lanes]
+            return total + self.new(total.type, self._called(f"x86.{name}", total.type, x, y))
+        low, high = [
+            a.op("shr_s", 16) * b.op("shr_s", 16)
+            for a, b in ((x.op("shl", 16), y.op("shl", 16)), (x, y))
+        ]
+        return total + low + high
 
     def copy(self, to: Value, source: Value, nbytes: Value) -> None:
         """Write bytes that lie elsewhere: by vectors, the last of which may be a part, and what is
@@ -408,6 +458,13 @@ class Assembler(cpu.Assembler):
         yield
         self.line(f"br i1 {condition().name}, label %{body}, label %{end}")
         self.line(f"{end}:")
+
+
+def _bitcast(x: Value, base: str) -> Value:
+    """The bits of a vector as one of other lanes."""
+    of, lanes = _apart(x.type)
+    type = vector_of(base, lanes * _bytes(of) // _bytes(base))
+    return x if type == x.type else x.f.new(type, f"bitcast {x.type} {x.name} to {type}")
 
 
 def launched(words: str, bits: int = 128) -> tuple[Assembler, dict[str, Value], Value, Value]:

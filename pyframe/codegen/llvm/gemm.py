@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.cpu import gemm as shared
+from pyframe.codegen.cpu import gemm as shared, packed as shared_packed
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm import blas
-from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched, module
+from pyframe.codegen.llvm.assembler import Assembler, cut, launched, module
 from pyframe.codegen.llvm.routines import Launches, Machine, Words, in_two_dims
 from pyframe.codegen.numpy.memory import address
 
-PANELS = 4  # unpacked at once, so that rows of x which lie far apart are walked less often
 LEAST = 1 << 18  # multiplications that are worth a unit of their own
 
 # What a launch of products reads: how many units; the memory of units, and its bytes for each; the
@@ -72,95 +71,64 @@ def _words(t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int) -
     ]  # fmt: skip
 
 
-# What a launch of a product with packed weights reads: units, memory and the bytes for each; x, the
-# words, scales, offsets and the result; the sizes; bytes from row to row of x; words of a row, of
-# a group, and groups; bits of an int.
-PACKED = "units @memory unit_bytes @a @words @scale @offset @c m n k a_row width group runs bits"
+# What a launch of a product with packed weights reads: units, memory and the bytes for each; the
+# result, x, the words, scales and offsets; the sizes; bytes from row to row of x; a group's
+# elements.
+PACKED = "units @memory unit_bytes @c @x @words @scale @offset n m k x_row group"
 
 
 def packed(
     m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Launches | None:
-    """Of `packed_linear`: some panels of weights are unpacked to memory that stays in cache, and
-    multiplied by all rows of x."""
-    a, words, scale, offset = inputs
-    tile, (rows, k), (n, runs, group) = m.tiles.get(out.dtype), a.shape, words.shape
-    lie = all(x.flags.c_contiguous for x in (words, scale, offset)) and a.strides[1] == a.itemsize
-    if tile is None or not lie or not a.dtype == scale.dtype == out.dtype or group % tile.lanes:
+    """Of `packed_linear` (codegen/cpu/packed.py); each unit has some rows of the weight."""
+    x, words, scale, offset = inputs
+    tile, (_, rows, k), (n, groups, _) = m.tiles.get(out.dtype), x.shape, words.shape
+    lie = all(a.flags.c_contiguous for a in (words, scale, offset)) and x.strides[2] == x.itemsize
+    ints = x.dtype == np.int8
+    if tile is None or not lie or not (x.dtype == out.dtype or (ints and tile.size == 4)):
         return None
     units = max(1, min(m.threads, n // tile.columns, rows * n * k // LEAST))
-    nbytes = PANELS * (tile.depth + tile.lanes) * tile.columns * tile.size
-    kind = "packed" if attrs[0] else "packed_offset"
+    nbytes = -(-shared_packed.scratch(tile, rows, k, groups, ints) // 64) * 64
+    kind = shared_packed.name("ints" if ints else "floats", *attrs)
     return [(f"gemm.{kind}.{out.dtype.name}", [
-        units, Memory(units * nbytes), nbytes, address(a), address(words), address(scale),
-        address(offset), address(out), rows, n, k, a.strides[0], runs * group, group, runs,
-        32 // scale.shape[1],
+        units, Memory(units * nbytes), nbytes, address(out), address(x), address(words),
+        address(scale), address(offset), n, rows, k, x.strides[1], k // groups,
     ])]  # fmt: skip
 
 
-def _packed(t: Tile, symmetric: bool) -> list[Assembler]:
+def _packed(m: Machine, t: Tile, name: str) -> list[Assembler]:
+    """The functions of a product whose kind is named, as `floats8_offset`."""
     made: list[Assembler] = []
 
     def make(name: str, params: str) -> Assembler:
         made.append(Assembler(name, params))
+        made[-1].dots = m.dots
         return made[-1]
 
-    tile = _tile(make, t)
+    kind, _, offset = name.partition("_")
+    bits, symmetric = int(kind[-1]), not offset
+    if kind[:-1] == "ints":
+        product = shared_packed.ints(make, t, bits, symmetric)
+    else:
+        tile = _tile(make, t)
+        product = shared_packed.floats(
+            make, t, lambda f, *given: f.call(tile, *given[:-1]), bits, symmetric
+        )
     f, w, begin, end = launched(PACKED)
-    row = t.columns * t.size  # bytes of a panel's row
-    size = (t.depth + t.lanes) * row  # of a panel, with room past the end of `depth`
     with f.count(begin, end) as u:
         first, last = cut(w["n"], u, w["units"], t.columns)
-        panels = f.local(w["memory"] + w["unit_bytes"] * u)
-        with f.count(first, last, PANELS * t.columns) as j, f.count(0, w["k"], t.depth) as p:
-            depth, width = f.local((w["k"] - p).min(t.depth)), f.local(last - j)
-            width.set(width.min(PANELS * t.columns))
-            with f.count(0, width, t.lanes) as some:
-                to = panels + some // t.columns * size + some % t.columns * t.size
-                _unpack(f, w, t, symmetric, to, j + some, p, depth)
-            with f.count(0, w["m"], t.height) as i:
-                shared.tiles(
-                    f, t, lambda f, *arguments: f.call(tile, *arguments[:-1]),
-                    w["c"] + (w["n"] * i + j) * t.size, w["n"] * t.size,
-                    w["a"] + w["a_row"] * i + p * t.size, w["a_row"] * t.rows, w["a_row"], t.size,
-                    panels, size, row, (w["m"] - i).min(t.height), width, depth, p > 0, None,
-                )  # fmt: skip
+        f.call(
+            product, w["memory"] + w["unit_bytes"] * u, *[w[x] for x in PACKED.replace("@", "")
+            .split()[3:8]], first, last, *[w[x] for x in ("n", "m", "k", "x_row", "group")],
+        )  # fmt: skip
     return [*made, f]
-
-
-def _unpack(
-    f: Assembler, w: dict[str, Value], t: Tile, symmetric: bool,
-    to: Value, first: Value, start: Value, depth: Value,
-) -> None:  # fmt: skip
-    """Weights of as many rows as a vector has lanes, `depth` of each, as columns of a panel. A row
-    that is missing is the last; what is past the end of `depth` is not read."""
-    rows = [(first + r).min(w["n"] - 1) for r in range(t.lanes)]
-    words = [w["words"] + w["width"] * r * 4 for r in rows]
-    groups = [w["runs"] * (f.value(32, "i64") // w["bits"]) * r for r in rows]
-    with f.count(0, depth, t.lanes) as q:
-        # a vector is of one group, and its ints stand at one place in their words
-        place, at = (start + q) // w["width"], (start + q) % w["width"]
-        group = place * w["runs"] + at // w["group"]
-        down = (f.value(32, "i64") - w["bits"]).cast("i32").splat(t.lanes)
-        up = down - (w["bits"] * place).cast("i32").splat(t.lanes)
-        columns = []
-        for row, before in zip(words, groups, strict=True):
-            ints = f.load(f"i32x{t.lanes}", row + at * 4).op("shl", up).op("shr_s", down)
-            where = (before + group) * t.size
-            scale = f.load(t.real, w["scale"] + where).splat(t.lanes)
-            value = ints.to("sitofp", "float" if t.size == 4 else "double") * scale
-            if not symmetric:
-                value = value + f.load(t.real, w["offset"] + where).splat(t.lanes)
-            columns.append(value)
-        for x, values in enumerate(f.transposed(columns)):
-            f.store(to + (q + x) * (t.columns * t.size), values)
 
 
 def text(m: Machine, name: str, dtype: np.dtype) -> str:
     """The module of the routine."""
     tile = m.tiles[dtype]
     if name != "matmul":
-        return module(_packed(tile, name == "packed"), m.bits)
+        return module(_packed(m, tile, name), m.bits)
     *functions, gemm = build(tile)
     return module([*functions, gemm, _units(tile, gemm)], m.bits)
 

@@ -66,6 +66,12 @@ class Value(cpu.Value):
         places = [4 * lane + byte for lane in lanes for byte in range(4)]
         return Value(self.type, self.code + other.code + wasm.shuffle(places))
 
+    def total(self) -> Value:
+        """The sum of four lanes of a variable."""
+        one, get = self.type[:3], OP[f"{self.type}.extract_lane"]
+        a, b, c, d = [Value(one, self.code + get + bytes([lane])) for lane in range(4)]
+        return a + c + (b + d)
+
     def where(self, condition: Value, other: Operand) -> Value:
         """This where the i32 isn't 0, or in the lanes of a mask, else the other."""
         select = OP["v128.bitselect" if "x" in condition.type else "select"]
@@ -123,6 +129,8 @@ class Assembler(cpu.Assembler):
     """A function of a module, written statement by statement."""
 
     below = "lt_u"  # what is counted may be an address
+    relaxed = False  # whether a product and a sum are one instruction
+    parts, bias = 2, 0
 
     def __init__(
         self, module: Module, name: str, params: str, result: str = "", export: bool = False
@@ -179,6 +187,32 @@ class Assembler(cpu.Assembler):
             while nbytes - at >= size:
                 self.store(to, self.load(kind, source, at), at)
                 at += size
+
+    def load_first(self, type: str, at: Value, count: Value) -> Value:
+        """All of it: what is read this way has a multiple of four elements."""
+        return self.load(type, at)
+
+    def splat_at(self, type: str, at: Value) -> Value:
+        return self.load(type, at, how="v128.load32_splat")
+
+    def bytes_at(self, at: Value, lanes: int, offset: int = 0) -> Value:
+        four = self.load("i8x16", at, offset, "v128.load32_zero")
+        return four.to("i16x8.extend_low_i8x16_s").to("i32x4.extend_low_i16x8_s")
+
+    def floats(self, x: Value, real: str) -> Value:
+        return x.to("f32x4.convert_i32x4_s")
+
+    def multiply_add(self, x: Value, y: Value, total: Value) -> Value:
+        return x.op("relaxed_madd", y, total) if self.relaxed else total + x * y
+
+    def factors(self, words: Value, bias: int = 0) -> list[Value]:
+        """Pairs of ints of 16 bits."""
+        half = Value("i16x8", words.code)
+        pairs = half.op("shl", 8).op("shr_s", 8), half.op("shr_s", 8)
+        return [Value(words.type, x.code) for x in pairs]
+
+    def dot(self, total: Value, x: Value, y: Value) -> Value:
+        return total + Value(total.type, x.code + y.code + OP["i32x4.dot_i16x8_s"])
 
     def copy(self, to: Value, source: Value, nbytes: Operand) -> None:
         self.code += to.code + source.code + as_value(nbytes, I32).code + OP["memory.copy"]

@@ -33,6 +33,7 @@ def add_routines(module: Module, relaxed: bool, names: Set[str] | None = None) -
         gemm.build(module, relaxed)  # whose tiles convolutions need too
     if names is None or not names.isdisjoint(conv.NAMES):
         conv.build(module)
+    gemm.build_packed(module, relaxed, gemm.PACKED.keys() if names is None else names)
     for name, body in BODIES.items():
         if name in others:
             words = names_of(body.words)
