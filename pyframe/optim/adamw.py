@@ -1,3 +1,0 @@
-"""AdamW, which lies beside Adam."""
-
-from pyframe.optim.adam import AdamW as AdamW
