@@ -28,7 +28,7 @@ MODULES = (
     "pyframe.optim.swa_utils", "pyframe.optim.zero", "pyframe.plot", "pyframe.profiler",
     "pyframe.runtime.offline", "pyframe.serve", "pyframe.shaders.attention.wgsl",
     "pyframe.shaders.attention_grad.wgsl", "pyframe.signal", "pyframe.tensor.dlpack",
-    "pyframe.tensor.sharing", "pyframe.tools", "pyframe.torch",
+    "pyframe.tensor.sharing", "pyframe.text", "pyframe.tools", "pyframe.torch",
     "pyframe.train.callbacks.checkpoints", "pyframe.train.callbacks.gradients",
     "pyframe.train.callbacks.loggers", "pyframe.train.checkpoint", "pyframe.train.lr_finder",
     "pyframe.train.processes", "pyframe.train.summary", "pyframe.utils.checkpoint",

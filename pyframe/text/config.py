@@ -1,0 +1,237 @@
+"""What a language model is made of, read from Hugging Face's `config.json`.
+
+A family is a row of FAMILIES: how it names its sizes, where it differs from Llama, and what its
+files leave out. A new one that is made of the same parts is a new row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Config"]
+
+_GPT2 = {
+    "hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head",
+    "intermediate_size": "n_inner", "max_position_embeddings": "n_positions",
+    "hidden_act": "activation_function", "norm_eps": "layer_norm_epsilon",
+    "attention_dropout": "attn_pdrop",
+}  # fmt: skip
+_LLAMA = {"norm_eps": "rms_norm_eps"}
+_GEMMA = {
+    **_LLAMA, "hidden_act": "hidden_activation", "scores_cap": "attn_logit_softcapping",
+    "logits_cap": "final_logit_softcapping",
+}  # fmt: skip
+_DISTILBERT = {
+    "hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
+    "intermediate_size": "hidden_dim", "hidden_act": "activation",
+}  # fmt: skip
+_ENCODER: dict[str, Any] = {
+    "encoder": True, "norm": "layer", "gated": False, "learned_positions": True, "qkv_bias": True,
+    "output_bias": True, "mlp_bias": True, "hidden_act": "gelu",
+}  # fmt: skip
+_GEMMA_PARTS: dict[str, Any] = {
+    "norm": "rms+1", "scale_embeddings": True, "tie_word_embeddings": True,
+    "hidden_act": "gelu_pytorch_tanh", "head_dim": 256,
+}  # fmt: skip
+
+# model_type: (what its file calls our fields, the fields' values unless the file has them)
+FAMILIES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
+    "gpt2": (_GPT2, {
+        "norm": "layer", "norm_eps": 1e-5, "hidden_act": "gelu_new", "gated": False, "fused": True,
+        "learned_positions": True, "qkv_bias": True, "output_bias": True, "mlp_bias": True,
+        "tie_word_embeddings": True,
+    }),
+    "llama": ({**_LLAMA, "qkv_bias": "attention_bias", "output_bias": "attention_bias"}, {}),
+    "mistral": (_LLAMA, {"sliding_window": 4096}),
+    "qwen2": (_LLAMA, {"qkv_bias": True}),
+    "qwen3": (
+        {**_LLAMA, "qkv_bias": "attention_bias", "output_bias": "attention_bias"},
+        {"qk_norm": True, "head_dim": 128},
+    ),
+    "gemma": (_GEMMA, _GEMMA_PARTS),
+    "gemma2": (_GEMMA, {
+        **_GEMMA_PARTS, "sandwich": True, "scores_cap": 50.0, "logits_cap": 30.0,
+        "sliding_window": 4096, "full_every": 2, "query_pre_attn_scalar": 256,
+    }),
+    "gemma3_text": (_GEMMA, {
+        **_GEMMA_PARTS, "sandwich": True, "qk_norm": True, "sliding_window": 4096, "full_every": 6,
+        "query_pre_attn_scalar": 256, "rope_theta": 1e6, "rope_local_base_freq": 1e4,
+    }),
+    "phi3": (_LLAMA, {"fused": True, "norm_eps": 1e-5}),
+    "bert": ({"norm_eps": "layer_norm_eps"}, {**_ENCODER, "norm_eps": 1e-12}),
+    "distilbert": (_DISTILBERT, {**_ENCODER, "norm_eps": 1e-12, "type_vocab_size": 0}),
+    "roberta": ({"norm_eps": "layer_norm_eps"}, {
+        **_ENCODER, "norm_eps": 1e-12, "padding_positions": True, "pad_token_id": 1,
+    }),
+}  # fmt: skip
+FAMILIES["xlm-roberta"] = FAMILIES["roberta"]
+
+
+@dataclasses.dataclass
+class Config:
+    """The sizes and parts of a model; fields are called as in Llama's files where they are there.
+
+    Args:
+        model_type: the family, a key of FAMILIES.
+        vocab_size, hidden_size, intermediate_size: tokens, a token's width, the MLP's width.
+        num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim: as they say;
+            several heads of queries share one of keys and values.
+        max_position_embeddings: tokens of the longest text.
+        layer_types: "full_attention" or "sliding_attention" for each layer.
+        sliding_window: tokens that a sliding layer sees, the newest among them.
+        rotary: for each type of layer the parameters of its rotary positions.
+        scale: of attention's scores before the softmax.
+        extra: what the file says beyond that.
+    """
+
+    model_type: str
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    max_position_embeddings: int
+    num_key_value_heads: int = 0  # as many as the others
+    head_dim: int = 0  # hidden_size / num_attention_heads
+    hidden_act: str = "silu"
+    norm: str = "rms"  # "rms+1" multiplies by 1 + weight, "layer" is LayerNorm
+    norm_eps: float = 1e-6
+    gated: bool = True  # MLP: down(act(gate(x)) * up(x)), else down(act(up(x)))
+    fused: bool = False  # one projection for q, k, v, one for gate and up
+    qkv_bias: bool = False
+    output_bias: bool = False
+    mlp_bias: bool = False
+    qk_norm: bool = False
+    sandwich: bool = False  # norms behind attention and MLP, too
+    learned_positions: bool = False
+    padding_positions: bool = False  # RoBERTa's count from pad_token_id + 1, padding aside
+    scale_embeddings: bool = False  # by the root of hidden_size
+    encoder: bool = False  # each token sees all, norms behind the sums (BERT)
+    type_vocab_size: int = 2
+    tie_word_embeddings: bool = False
+    attention_dropout: float = 0.0
+    scores_cap: float | None = None
+    logits_cap: float | None = None
+    sliding_window: int | None = None
+    full_every: int = 0  # of the layers, where layer_types doesn't say it
+    layer_types: list[str] = dataclasses.field(default_factory=list)
+    query_pre_attn_scalar: float | None = None
+    rope_theta: float = 10000.0
+    rope_local_base_freq: float | None = None
+    rotary: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    pad_token_id: int | None = None
+    extra: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.num_key_value_heads = self.num_key_value_heads or self.num_attention_heads
+        self.head_dim = self.head_dim or self.hidden_size // self.num_attention_heads
+        self.intermediate_size = self.intermediate_size or 4 * self.hidden_size
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ValueError(
+                f"Config: {self.num_attention_heads} heads can't share "
+                f"{self.num_key_value_heads} heads of keys and values evenly"
+            )
+        if not self.layer_types:
+            every = self.full_every or (0 if self.sliding_window else 1)
+            full = [bool(every) and (i + 1) % every == 0 for i in range(self.num_hidden_layers)]
+            self.layer_types = [f"{'full' if f else 'sliding'}_attention" for f in full]
+        if len(self.layer_types) != self.num_hidden_layers:
+            raise ValueError(
+                f"Config: {len(self.layer_types)} layer_types for {self.num_hidden_layers} layers"
+            )
+
+    @property
+    def scale(self) -> float:
+        """What attention's scores are multiplied by."""
+        return float(self.query_pre_attn_scalar or self.head_dim) ** -0.5
+
+    def window(self, layer: int) -> int | None:
+        """How many tokens a layer sees; None is all."""
+        sliding = self.layer_types[layer] == "sliding_attention"
+        return self.sliding_window if sliding else None
+
+    @property
+    def ends(self) -> list[int]:
+        """The tokens that end a text."""
+        ids = self.eos_token_id
+        return [] if ids is None else list(ids) if isinstance(ids, list) else [ids]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Config:
+        """Of what a `config.json` holds. ValueError for an unknown family, naming those known."""
+        if "text_config" in data and data.get("model_type") == "gemma3":
+            data = data["text_config"]
+        kind = data.get("model_type")
+        if kind not in FAMILIES:
+            near = difflib.get_close_matches(str(kind), FAMILIES, 1)
+            raise ValueError(
+                f"Config: no family {kind!r}{f' (do you mean {near[0]!r}?)' if near else ''}; "
+                f"there are {', '.join(FAMILIES)}"
+            )
+        names, values = FAMILIES[kind]
+        fields = {f.name for f in dataclasses.fields(cls)} - {"extra", "rotary"}
+        known = {n: data[names.get(n, n)] for n in fields if data.get(names.get(n, n)) is not None}
+        missing = [
+            names.get(f.name, f.name)
+            for f in dataclasses.fields(cls)
+            if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+            and f.name not in known and f.name not in ("intermediate_size", "model_type")
+        ]  # fmt: skip
+        if missing:
+            raise ValueError(f"Config: a {kind} file says its {', '.join(missing)}; this one not")
+        # None means "none" where the family has a value of its own
+        none = {n: None for n in ("scores_cap", "logits_cap", "sliding_window")
+                if data.get(names.get(n, n), 0) is None}  # fmt: skip
+        if kind == "qwen2" and not data.get("use_sliding_window", False):
+            none["sliding_window"] = None
+        config = cls(**{"intermediate_size": 0, **values, **known, **none})
+        config.rotary = _rotary(config, data)
+        config.extra = {k: v for k, v in data.items() if k not in fields}
+        return config
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Config:
+        """Of a folder's `config.json`, or of that file."""
+        path = Path(path)
+        path = path / "config.json" if path.is_dir() else path
+        try:
+            data = json.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"Config: {path} is not there; a model's folder holds config.json beside its "
+                "weights"
+            ) from None
+        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+            raise ValueError(f"Config: {path} is no JSON: {error}") from None
+        if not isinstance(data, dict):
+            raise ValueError(f"Config: {path} holds a {type(data).__name__}, not fields by name")
+        return cls.from_dict(data)
+
+
+def _rotary(config: Config, data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The rotary parameters of each type of layer, out of any version's files."""
+    given = data.get("rope_parameters") or {}
+    scaling = data.get("rope_scaling") or {}
+    found = {}
+    for kind in dict.fromkeys(config.layer_types):
+        mine = dict(given.get(kind, given) or {})
+        if not mine:
+            mine = {"rope_theta": config.rope_theta, **scaling}
+            if config.rope_local_base_freq and kind == "sliding_attention":
+                mine = {"rope_theta": config.rope_local_base_freq}
+        mine.setdefault("rope_theta", config.rope_theta)
+        mine["rope_type"] = mine.get("rope_type", mine.pop("type", "default"))
+        mine.setdefault("partial_rotary_factor", data.get("partial_rotary_factor", 1.0))
+        mine.setdefault(
+            "original_max_position_embeddings",
+            data.get("original_max_position_embeddings", config.max_position_embeddings),
+        )
+        found[kind] = mine
+    return found

@@ -1,0 +1,351 @@
+"""Decoders: language models that say which token comes next."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.nn import functional as F
+from pyframe.tensor import Tensor
+from pyframe.text.cache import Cache
+from pyframe.text.config import Config
+from pyframe.text.generate import Stream, Writer, stream
+from pyframe.text.loading import from_pretrained
+from pyframe.text.rotary import Rotary, turned
+
+__all__ = ["CausalLM"]
+
+WRITERS = 4  # that a model keeps
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "silu": F.silu, "swish": F.silu, "gelu": F.gelu, "relu": F.relu,
+    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
+}  # fmt: skip
+
+
+class RMSNorm(nn.RMSNorm):
+    """x / rms(x) * weight, computed in float32 (arXiv 1910.07467); with `plus_one` * (1 + weight),
+    as Gemma has it."""
+
+    def __init__(self, size: int, eps: float, plus_one: bool = False) -> None:
+        super().__init__(size, eps=eps)
+        self.plus_one = plus_one
+        if plus_one:
+            nn.init.zeros_(self.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., size) -> the same."""
+        wide = F.rms_norm(x.float(), self.normalized_shape, None, self.eps)
+        if self.plus_one:
+            return (wide * (1 + self.weight.float())).to(x.dtype)
+        return self.weight * wide.to(x.dtype)
+
+
+def norm(c: Config, size: int | None = None) -> nn.Module:
+    """The norm that a model has, over its width or another size."""
+    size = size or c.hidden_size
+    if c.norm == "layer":
+        return nn.LayerNorm(size, eps=c.norm_eps)
+    return RMSNorm(size, c.norm_eps, c.norm == "rms+1")
+
+
+class Attention(nn.Module):
+    """Attention to the tokens before, of which several heads may share keys and values."""
+
+    def __init__(self, c: Config, layer: int) -> None:
+        super().__init__()
+        self.layer, self.head_dim, self.scale = layer, c.head_dim, c.scale
+        self.cap, self.dropout = c.scores_cap, c.attention_dropout
+        self.heads = [c.num_attention_heads, c.num_key_value_heads, c.num_key_value_heads]
+        widths = [n * c.head_dim for n in self.heads]
+        self.fused = c.fused
+        if c.fused:
+            self.qkv_proj = nn.Linear(c.hidden_size, sum(widths), bias=c.qkv_bias)
+        else:
+            self.q_proj, self.k_proj, self.v_proj = (
+                nn.Linear(c.hidden_size, n, bias=c.qkv_bias) for n in widths
+            )
+        self.o_proj = nn.Linear(widths[0], c.hidden_size, bias=c.output_bias)
+        self.q_norm = norm(c, c.head_dim) if c.qk_norm else None
+        self.k_norm = norm(c, c.head_dim) if c.qk_norm else None
+
+    def forward(
+        self, x: Tensor, rotary: tuple[Tensor, Tensor] | None, mask: Tensor | None,
+        cache: Cache | None, slots: Tensor | None,
+    ) -> Tensor:  # fmt: skip
+        """(B, T, width) -> the same; `slots` (T,) are where a cache takes the new tokens, `mask`
+        (1 or B, 1, T, S) says which of its S they see. None: each sees itself and those before."""
+        b, t, _ = x.shape
+        if self.fused:
+            parts = self.qkv_proj(x).split([n * self.head_dim for n in self.heads], -1)
+        else:
+            parts = (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        q, k, v = (
+            part.view(b, t, n, self.head_dim) for part, n in zip(parts, self.heads, strict=True)
+        )
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+        if rotary is not None:
+            q, k = turned(q, *rotary), turned(k, *rotary)
+        if cache is not None and slots is not None:
+            k, v = cache.put(self.layer, slots, k, v)
+        out = self.attend(q, k, v, mask)
+        return self.o_proj(out.transpose(1, 2).reshape(b, t, self.heads[0] * self.head_dim))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, heads, T, head_dim), of keys and values (B, key heads, S, head_dim)."""
+        dropout = self.dropout if self.training else 0.0
+        grouped = self.heads[0] != self.heads[1]
+        if self.cap is None:
+            return F.scaled_dot_product_attention(
+                q, k, v, mask, dropout, mask is None, self.scale, enable_gqa=grouped
+            )
+        if grouped:
+            times = self.heads[0] // self.heads[1]
+            k, v = k.repeat_interleave(times, 1), v.repeat_interleave(times, 1)
+        scores = q @ k.transpose(2, 3) * self.scale
+        scores = self.cap * (scores / self.cap).tanh()
+        if mask is None:
+            t = q.shape[2]
+            mask = pf.ones(t, t, dtype=pf.bool, device=q.device).tril()
+        scores = (
+            scores.masked_fill(~mask, pf.finfo(scores.dtype).min)
+            .softmax(-1, dtype=pf.float32)
+            .to(q.dtype)
+        )
+        return F.dropout(scores, dropout) @ v
+
+
+class MLP(nn.Module):
+    """down(act(gate(x)) * up(x)) (arXiv 2002.05202), or down(act(up(x)))."""
+
+    def __init__(self, c: Config) -> None:
+        super().__init__()
+        if c.hidden_act not in ACTIVATIONS:
+            names = ", ".join(ACTIVATIONS)
+            raise ValueError(f"MLP: hidden_act is one of {names}, got {c.hidden_act!r}")
+        self.activation = ACTIVATIONS[c.hidden_act]
+        self.gated, self.fused = c.gated, c.gated and c.fused
+        width, inner, bias = c.hidden_size, c.intermediate_size, c.mlp_bias
+        if self.fused:
+            self.gate_up_proj = nn.Linear(width, 2 * inner, bias=bias)
+        else:
+            if c.gated:
+                self.gate_proj = nn.Linear(width, inner, bias=bias)
+            self.up_proj = nn.Linear(width, inner, bias=bias)
+        self.down_proj = nn.Linear(inner, width, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., width) -> the same."""
+        if not self.gated:
+            return self.down_proj(self.activation(self.up_proj(x)))
+        gate, up = (
+            self.gate_up_proj(x).chunk(2, -1)
+            if self.fused
+            else (self.gate_proj(x), self.up_proj(x))
+        )
+        return self.down_proj(self.activation(gate) * up)
+
+
+class Block(nn.Module):
+    """Attention, then the MLP; each adds to its input what it makes of that, normed."""
+
+    def __init__(self, c: Config, layer: int) -> None:
+        super().__init__()
+        self.self_attn, self.mlp = Attention(c, layer), MLP(c)
+        self.input_layernorm, self.post_attention_layernorm = norm(c), norm(c)
+        self.sandwich = c.sandwich
+        if c.sandwich:
+            self.pre_feedforward_layernorm, self.post_feedforward_layernorm = norm(c), norm(c)
+
+    def forward(self, x: Tensor, *how: Any) -> Tensor:
+        """(B, T, width) -> the same; `how` is for `Attention`."""
+        seen = self.self_attn(self.input_layernorm(x), *how)
+        if self.sandwich:
+            x = x + self.post_attention_layernorm(seen)
+            made = self.mlp(self.pre_feedforward_layernorm(x))
+            return x + self.post_feedforward_layernorm(made)
+        x = x + seen
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Decoder(nn.Module):
+    """Tokens to the features from which the next ones are told."""
+
+    def __init__(self, c: Config) -> None:
+        super().__init__()
+        self.config = c
+        self.embed_tokens = nn.Embedding(c.vocab_size, c.hidden_size)
+        if c.learned_positions:
+            self.embed_positions = nn.Embedding(c.max_position_embeddings, c.hidden_size)
+        else:
+            self.rotary = nn.ModuleDict(
+                {kind: Rotary(p, c.head_dim, c.max_position_embeddings)
+                 for kind, p in c.rotary.items()}
+            )  # fmt: skip
+        self.layers = nn.ModuleList([Block(c, i) for i in range(c.num_hidden_layers)])
+        self.norm = norm(c)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, cache: Cache | None = None,
+        slots: Tensor | None = None, hidden_states: list[Tensor] | None = None,
+    ) -> Tensor:  # fmt: skip
+        """(B, T) tokens -> (B, T, width).
+
+        Args:
+            attention_mask: (B, S) of 1 and 0: which tokens count; positions count those before.
+            cache: the keys and values of tokens before, where these are put, too.
+            slots: (T,) where in the cache; from 0 on if not given.
+            hidden_states: a list that takes the input of each layer, and the result.
+        """
+        c, (_, t) = self.config, input_ids.shape
+        if cache is not None and slots is None:
+            slots = pf.arange(t, device=input_ids.device)
+        positions = self.positions(attention_mask, slots, t, input_ids.device)
+        x = self.embed_tokens(input_ids)
+        if c.scale_embeddings:
+            x = x * pf.tensor(c.hidden_size**0.5).to(x.dtype).item()
+        if c.learned_positions:
+            x = x + self.embed_positions(positions)
+            rotary: dict[str, Any] = {}
+        else:
+            rotary = {kind: part(positions, x.dtype) for kind, part in self.rotary.items()}
+        masks = {w: self.mask(w, attention_mask, cache, slots, t, x.device)
+                 for w in dict.fromkeys(map(c.window, range(c.num_hidden_layers)))}  # fmt: skip
+        for i, layer in enumerate(self.layers):
+            if hidden_states is not None:
+                hidden_states.append(x)
+            x = layer(x, rotary.get(c.layer_types[i]), masks[c.window(i)], cache, slots)
+        x = self.norm(x)
+        if hidden_states is not None:
+            hidden_states.append(x)
+        return x
+
+    def positions(
+        self, attention_mask: Tensor | None, slots: Tensor | None, t: int, device: Any
+    ) -> Tensor:
+        """(1 or B, T): how many tokens come before each in its text."""
+        if attention_mask is None:
+            return (pf.arange(t, device=device) if slots is None else slots).unsqueeze(0)
+        before = (attention_mask.to(pf.int64).cumsum(1) - 1).clamp(min=0)
+        return before[:, -t:] if slots is None else before[:, slots]
+
+    def mask(
+        self, window: int | None, attention_mask: Tensor | None, cache: Cache | None,
+        slots: Tensor | None, t: int, device: Any,
+    ) -> Tensor | None:  # fmt: skip
+        """(1 or B, 1, T, S): what each token sees, of `window` tokens at most."""
+        length = t if cache is None else cache.length
+        if cache is None and attention_mask is None and (window is None or t <= window):
+            return None
+        keys = pf.arange(length, device=device)
+        queries = (keys if slots is None else slots).unsqueeze(1)
+        seen = keys <= queries
+        if window is not None:
+            seen = seen & (keys > queries - window)
+        seen = seen[None, None]
+        return seen if attention_mask is None else seen & attention_mask.bool()[:, None, None]
+
+
+class CausalLM(nn.Module):
+    """A language model: tokens to the scores of each next token.
+
+    >>> config = pf.text.Config.from_dict({"model_type": "llama", "vocab_size": 100, ...})
+    >>> model = pf.text.CausalLM(config)
+    >>> model(pf.tensor([[1, 2, 3]])).shape
+    pyframe.Size([1, 3, 100])
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        if config.encoder:
+            raise ValueError(f"CausalLM: {config.model_type} is an encoder; use TextEncoder")
+        self.config = config
+        self.model = Decoder(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        if config.tie_word_embeddings:
+            self.lm_head.weight = self.model.embed_tokens.weight
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, cache: Cache | None = None,
+        slots: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """(B, T) tokens -> (B, T, vocab_size); see `Decoder.forward`."""
+        return self.scores(self.model(input_ids, attention_mask, cache, slots))
+
+    def scores(self, x: Tensor) -> Tensor:
+        """(..., width) features -> (..., vocab_size)."""
+        scores = self.lm_head(x)
+        if self.config.logits_cap is None:
+            return scores
+        return self.config.logits_cap * (scores / self.config.logits_cap).tanh()
+
+    @classmethod
+    def from_pretrained(
+        cls, source: str | os.PathLike[str], device: Any = None, dtype: Any = None
+    ) -> CausalLM:
+        """The model of a folder in Hugging Face's layout.
+
+        Args:
+            source: a folder with `config.json`, and weights in safetensors, in one file or in
+                several with an index, or in `pytorch_model.bin`.
+            device, dtype: where and of what type its parameters are (of that of the file).
+
+        FileNotFoundError where one of these is missing; ValueError for an unknown family, and for
+        tensors that are missing, superfluous or of another shape.
+        """
+        return from_pretrained(cls, source, device, dtype)
+
+    def writer(self, batch: int, length: int) -> Writer:
+        """The compiled steps for so many texts of up to `length` tokens, which are kept."""
+        weight = self.model.embed_tokens.weight
+        key = batch, length, weight.device, weight.dtype
+        kept = self.__dict__.setdefault("_writers", {})
+        if key not in kept:
+            while len(kept) >= WRITERS:
+                del kept[next(iter(kept))]
+            kept[key] = Writer(self, batch, length)
+        return kept[key]
+
+    def stream(
+        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20, **how: Any
+    ) -> Stream:
+        """`generate`, token by token: `for` and `async for` give a list of one for each text."""
+        return stream(self, input_ids, max_new_tokens, **how)
+
+    def generate(
+        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20, **how: Any
+    ) -> Tensor:
+        """(texts, tokens) with up to `max_new_tokens` more, chosen one after the other.
+
+        Args:
+            input_ids: (texts, tokens), or the tokens of one text.
+            attention_mask: the same shape, 0 for what fills up shorter texts on their left.
+            eos_token_id: a token that ends a text, or several (those of the model).
+            seed: of what is drawn (goes on with the default generator).
+            num_return_sequences: how often each text is written.
+            do_sample, temperature, top_k, top_p, min_p, repetition_penalty: see `Sampling`.
+
+        Texts that end before others are filled up with `pad_token_id`.
+        """
+        rows = list(self.stream(input_ids, max_new_tokens, **how))
+        return _joined(input_ids, rows, how.get("num_return_sequences", 1))
+
+    async def generate_async(
+        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20, **how: Any
+    ) -> Tensor:
+        """`generate` that gives the thread back while it waits for the GPU."""
+        rows = [row async for row in self.stream(input_ids, max_new_tokens, **how)]
+        return _joined(input_ids, rows, how.get("num_return_sequences", 1))
+
+
+def _joined(input_ids: Tensor | Sequence[Any], rows: list[list[int]], times: int) -> Tensor:
+    ids = input_ids if isinstance(input_ids, Tensor) else pf.tensor(input_ids)
+    ids = (ids.unsqueeze(0) if ids.ndim == 1 else ids).repeat_interleave(times, 0)
+    if not rows:
+        return ids
+    return pf.cat([ids, pf.tensor(rows, device=ids.device, dtype=ids.dtype).t()], 1)

@@ -1,0 +1,237 @@
+"""Text from a language model: a prompt is read in one step, then each token in one of its own.
+
+What a step computes on is memory of one size: the cache, and where in it the next token goes. So
+all steps of a text are one compiled Program, and prompts are a few, by powers of two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyframe as pf
+from pyframe.tensor import Tensor
+from pyframe.text.cache import Cache
+
+if TYPE_CHECKING:
+    from pyframe.text.decoder import CausalLM
+
+__all__ = ["Sampling", "Stream"]
+
+LEAST = 16  # tokens that a prompt is filled up to, and so on by powers of two
+BLOCK = 64  # slots of which a cache has a multiple
+
+
+@dataclasses.dataclass
+class Sampling:
+    """How the next token is chosen.
+
+    Args:
+        do_sample: draw it; else it is the likeliest one.
+        temperature: divides the scores; lower is more certain.
+        top_k: of so many likeliest tokens alone.
+        top_p: of the likeliest ones that have this probability together.
+        min_p: of those that have this part of the likeliest one's probability.
+        repetition_penalty: divides positive scores of tokens that came before, and multiplies
+            negative ones (arXiv 1909.05858).
+
+    ValueError for values outside their ranges.
+    """
+
+    do_sample: bool = False
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, fits, want in (
+            ("temperature", self.temperature > 0, "more than 0; do_sample=False is its limit at 0"),
+            ("top_k", self.top_k is None or self.top_k > 0, "1 or more"),
+            ("top_p", self.top_p is None or 0 < self.top_p <= 1, "more than 0, and 1 at most"),
+            ("min_p", self.min_p is None or 0 <= self.min_p <= 1, "from 0 to 1"),
+            ("repetition_penalty", self.repetition_penalty > 0, "more than 0"),
+        ):
+            if not fits:
+                raise ValueError(f"generate: {name} is {want}, got {getattr(self, name)}")
+
+    @property
+    def penalizes(self) -> bool:
+        """Whether it minds which tokens came before."""
+        return self.repetition_penalty != 1
+
+
+def filtered(
+    scores: Tensor, temperature: float, top_k: int | None, top_p: float | None, min_p: float | None
+) -> Tensor:
+    """(B, vocabulary) scores, those that are not to be drawn as low as can be."""
+    scores = scores / temperature
+    low = pf.finfo(scores.dtype).min
+    if top_k is not None and top_k < scores.shape[-1]:
+        least = scores.topk(top_k, -1).values[:, -1:]
+        scores = scores.masked_fill(scores < least, low)
+    if top_p is not None and top_p < 1:
+        ordered, order = scores.sort(-1, descending=True)
+        chances = ordered.softmax(-1)
+        beyond = chances.cumsum(-1) - chances >= top_p  # what comes before them is enough
+        scores = scores.masked_fill(pf.zeros_like(beyond).scatter(1, order, beyond), low)
+    if min_p is not None:
+        least = scores.amax(-1, keepdim=True) + math.log(max(min_p, 1e-30))
+        scores = scores.masked_fill(scores < least, low)
+    return scores
+
+
+class Writer:
+    """The steps of a model for so many texts of some length, compiled when they are first needed.
+
+    Attributes:
+        cache: of the tokens so far.
+        slot: (1,) the place of the next one.
+        valid: (B, length) of 1, and 0 for what fills up prompts that are shorter than others.
+        seen: (B, vocabulary) whether a token came before, for penalties.
+    """
+
+    def __init__(self, model: CausalLM, batch: int, length: int) -> None:
+        weight, self.model = model.model.embed_tokens.weight, model
+        self.device = weight.device
+        self.cache = Cache(model.config, batch, length, self.device, weight.dtype)
+        self.slot = pf.zeros(1, dtype=pf.int64, device=self.device)
+        self.valid = pf.ones(batch, length, dtype=pf.int64, device=self.device)
+        self.seen = pf.zeros(batch, model.config.vocab_size, dtype=pf.bool, device=self.device)
+        self.read = pf.compile(self._read, dynamic=False)
+        self.write = pf.compile(self._write, dynamic=False)
+
+    def _read(
+        self, ids: Tensor, start: Tensor, count: Tensor, padded: bool, how: tuple[Any, ...]
+    ) -> Tensor:
+        """(B, T) tokens of a prompt, of which `count` (1,) are there, into the slots from `start`
+        (1,) on; the token after them."""
+        slots = start + pf.arange(ids.shape[1], device=ids.device)
+        x = self.model.model(ids, self.valid if padded else None, self.cache, slots)
+        self.slot.copy_(start + count)
+        return self._chosen(x.index_select(1, count - 1), how)
+
+    def _write(self, token: Tensor, padded: bool, how: tuple[Any, ...]) -> Tensor:
+        """(B,) tokens into the next slot; those after them."""
+        valid = self.valid if padded else None
+        x = self.model.model(token.unsqueeze(1), valid, self.cache, self.slot)
+        self.slot.add_(1)
+        return self._chosen(x, how)
+
+    def _chosen(self, x: Tensor, how: tuple[Any, ...]) -> Tensor:
+        """(B,) tokens for features (B, 1, width)."""
+        do_sample, temperature, top_k, top_p, min_p, penalty, generator = how
+        scores = self.model.scores(x[:, 0]).float()
+        if penalty is not None:
+            less = pf.where(scores > 0, scores / penalty, scores * penalty)
+            scores = pf.where(self.seen, less, scores)
+        if do_sample:
+            scores = filtered(scores, temperature, top_k, top_p, min_p)
+            chance = pf.rand(scores.shape, generator=generator, device=scores.device)
+            scores = scores - (-chance.clamp(min=1e-20).log()).log()  # Gumbel's way to draw
+        token = scores.argmax(-1)
+        if penalty is not None:
+            self.seen.scatter_(1, token.unsqueeze(1), True)
+        return token
+
+
+class Stream:
+    """The tokens of texts, as they are written: `for` and `async for` give a list of one for each
+    text, those of texts that have ended as `pad`."""
+
+    def __init__(self, steps: Callable[[], Generator[Tensor, list[int], None]]) -> None:
+        self._steps = steps
+
+    def __iter__(self) -> Iterator[list[int]]:
+        steps = self._steps()
+        try:
+            token = next(steps)
+            while True:
+                ids = token.tolist()
+                yield ids
+                token = steps.send(ids)
+        except StopIteration:
+            return
+
+    async def __aiter__(self) -> AsyncIterator[list[int]]:
+        steps = self._steps()
+        try:
+            token = next(steps)
+            while True:
+                ids = await token.tolist_async()
+                yield ids
+                token = steps.send(ids)
+        except StopIteration:
+            return
+
+
+def stream(
+    model: CausalLM, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20,
+    attention_mask: Tensor | None = None, eos_token_id: int | Sequence[int] | None = None,
+    seed: int | None = None, num_return_sequences: int = 1, **how: Any,
+) -> Stream:  # fmt: skip
+    """See `CausalLM.generate`."""
+    config, device = model.config, model.model.embed_tokens.weight.device
+    sampling = Sampling(**how)
+    ids = input_ids if isinstance(input_ids, Tensor) else pf.tensor(input_ids)
+    ids = ids.unsqueeze(0) if ids.ndim == 1 else ids
+    if ids.ndim != 2 or not ids.shape[1]:
+        raise ValueError(
+            f"generate: input_ids are (texts, tokens) with a token at least, got {list(ids.shape)}"
+        )
+    given = config.ends if eos_token_id is None else eos_token_id
+    ends = {given} if isinstance(given, int) else set(given)
+    pad = config.pad_token_id if config.pad_token_id is not None else next(iter(ends), 0)
+    ids = ids.repeat_interleave(num_return_sequences, 0)
+    batch, count = ids.shape
+    if count + max_new_tokens > config.max_position_embeddings:
+        raise ValueError(
+            f"generate: {count} tokens and {max_new_tokens} new ones are more than the "
+            f"{config.max_position_embeddings} that this model was made for; shorten the prompt"
+        )
+    length = min(
+        -(-(count + max_new_tokens) // BLOCK) * BLOCK, max(config.max_position_embeddings, count)
+    )
+    filled = min(max(LEAST, 1 << (count - 1).bit_length()), length)
+    mask = None
+    if attention_mask is not None and not bool(attention_mask.bool().all()):
+        mask = attention_mask.repeat_interleave(num_return_sequences, 0).to(device, pf.int64)
+        if not bool(mask[:, -1].bool().all()):
+            raise ValueError("generate: fill up shorter prompts on their left")
+
+    def steps() -> Generator[Tensor, list[int], None]:
+        generator = None if seed is None else pf.Generator(device).manual_seed(seed)
+        settings = (
+            sampling.do_sample, sampling.temperature, sampling.top_k, sampling.top_p,
+            sampling.min_p, sampling.repetition_penalty if sampling.penalizes else None, generator,
+        )  # fmt: skip
+        with pf.no_grad():
+            writer = model.writer(batch, length)
+            prompt = pf.full((batch, filled), pad, dtype=pf.int64)
+            prompt[:, :count] = ids.cpu()
+            prompt = prompt.to(device)
+            if mask is not None:
+                writer.valid.fill_(1)
+                writer.valid[:, :count] = mask
+            if sampling.penalizes:
+                writer.seen.fill_(False)
+                there = ids.to(device) if mask is None else ids.to(device) * mask + pad * (1 - mask)
+                writer.seen.scatter_(1, there, True)
+            first, many = (pf.tensor([n], device=device) for n in (0, count))
+            token = writer.read(prompt, first, many, mask is not None, settings)
+        done = [False] * batch
+        for n in range(max_new_tokens):
+            found = yield token
+            for i, t in enumerate(found):
+                if done[i]:
+                    found[i] = pad
+                done[i] |= t in ends
+            if all(done) or n + 1 == max_new_tokens:
+                return
+            with pf.no_grad():
+                token = writer.write(token, mask is not None, settings)
+
+    return Stream(steps)

@@ -1,0 +1,194 @@
+"""Language models of published families, against the package transformers; and what they write."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import families
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.io import safetensors
+from pyframe.text import CausalLM, Config
+from pyframe.text.names import TURNED, ours
+
+LLAMA = {"model_type": "llama", **families.BASE, "rms_norm_eps": 1e-6}
+IDS = np.random.default_rng(0).integers(1, 97, (2, 9))
+MASK = np.ones((2, 9), np.int64)
+MASK[0, :4] = 0
+
+
+@pytest.fixture(scope="module")
+def transformers(torch: Any) -> Any:
+    """The package, without torchvision, which it would look for."""
+    utils = pytest.importorskip("transformers.utils", reason="transformers is not installed")
+    utils.is_torchvision_available = utils.import_utils.is_torchvision_available = lambda: False
+    found = pytest.importorskip("transformers")
+    found.logging.set_verbosity_error()
+    found.logging.disable_progress_bar()
+    return found
+
+
+@pytest.mark.parametrize("name", families.FAMILIES)
+def test_a_family_is_as_in_transformers(
+    transformers: Any, torch: Any, tmp_path: Path, name: str
+) -> None:
+    """Scores, features, gradients, and what it writes, also of texts of different lengths."""
+    theirs = families.made(transformers, torch, name)
+    theirs.save_pretrained(tmp_path)
+    model = CausalLM.from_pretrained(tmp_path)
+    ids, mask = pf.tensor(IDS), pf.tensor(MASK)
+    want = theirs(torch.tensor(IDS), output_hidden_states=True)
+    features: list[pf.Tensor] = []
+    model.model(ids, hidden_states=features)
+    for a, b in zip(want.hidden_states, features, strict=True):
+        np.testing.assert_allclose(b.detach(), a.detach(), 1e-4, 1e-4)
+    scores = model(ids)
+    np.testing.assert_allclose(scores.detach(), want.logits.detach(), 1e-4, 1e-4)
+
+    want.logits.log_softmax(-1)[:, :, 3].sum().backward()
+    scores.log_softmax(-1)[:, :, 3].sum().backward()
+    kind, own = model.config.model_type, dict(model.named_parameters())
+    for n, p in theirs.named_parameters():
+        grad, mine = p.grad.numpy(), ours(n, kind)
+        turned = mine.endswith("weight") and mine.split(".")[-2] in TURNED.get(kind, ())
+        size = max(1.0, np.abs(grad).max())
+        np.testing.assert_allclose(own[mine].grad, grad.T if turned else grad, 1e-4, 1e-4 * size)
+
+    new = min(50, theirs.config.max_position_embeddings - 9)
+    if new < 1:
+        return  # dynamic scaling goes beyond what it says is the longest
+    how: dict[str, Any] = {"max_new_tokens": new, "do_sample": False, "pad_token_id": 0}
+    for mine, other in (
+        ({}, {}),
+        ({"attention_mask": mask}, {"attention_mask": torch.tensor(MASK)}),
+        ({"repetition_penalty": 1.7}, {"repetition_penalty": 1.7}),
+    ):
+        expected = theirs.generate(torch.tensor(IDS), eos_token_id=None, **how, **other)
+        found = model.generate(ids, new, eos_token_id=(), **mine)
+        assert found.tolist() == expected.tolist(), mine
+
+
+def small(**more: Any) -> CausalLM:
+    """A Llama with random weights."""
+    pf.manual_seed(0)
+    model = CausalLM(Config.from_dict({**LLAMA, **more})).eval()
+    with pf.no_grad():
+        for p in model.parameters():
+            pf.nn.init.normal_(p, float(p.ndim == 1), 0.3)
+    return model
+
+
+def test_what_is_written_is_what_follows(device: str) -> None:
+    """Each token is the likeliest one after all before it, and nothing is compiled for it."""
+    model = small().to(device)
+    prompt = [3, 1, 4, 1, 5]
+    text = model.generate(prompt, 20, eos_token_id=())[0].tolist()
+    with pf.no_grad():
+        for n in range(5, 25):
+            assert text[n] == model(pf.tensor([text[:n]], device=device))[0, -1].argmax().item()
+    writer = model.writer(1, 64)
+    assert (writer.read.captured, writer.write.captured, writer.write.eager) == (1, 1, "")
+    assert model.generate([3, 1, 4, 1, 5, 9], 30, eos_token_id=()).shape == (1, 36)
+    assert (writer.read.captured, writer.write.captured) == (1, 1)
+
+
+def test_streams_ends_and_seeds() -> None:
+    model = small()
+    whole = model.generate([[5, 6], [7, 8]], 12, eos_token_id=())
+    rows = list(model.stream([[5, 6], [7, 8]], 12, eos_token_id=()))
+    assert pf.tensor(rows).t().tolist() == whole[:, 2:].tolist()
+
+    async def streamed() -> list[list[int]]:
+        assert (await model.generate_async([5, 6], 3)).shape == (1, 5)
+        return [row async for row in model.stream([[5, 6], [7, 8]], 12, eos_token_id=())]
+
+    assert asyncio.run(streamed()) == rows
+    end = rows[2][0]
+    stopped = model.generate([[5, 6], [7, 8]], 12, eos_token_id=end)
+    first = next(n for n, row in enumerate(rows) if row[0] == end)
+    assert stopped[0, 2 : first + 3].tolist() == whole[0, 2 : first + 3].tolist()
+    assert set(stopped[0, first + 3 :].tolist()) <= {end}
+
+    drawn = [
+        model.generate([5, 6], 12, seed=s, do_sample=True, num_return_sequences=3).tolist()
+        for s in (1, 1, 2)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len({tuple(row) for row in drawn[0]}) == 3
+
+
+@pytest.mark.parametrize(
+    ("how", "kept"),
+    [
+        ({"top_k": 2}, {0, 1}), ({"top_p": 0.6}, {0, 1}), ({"top_p": 0.4}, {0}),
+        ({"min_p": 0.5}, {0, 1}), ({"top_k": 3, "min_p": 0.9}, {0}), ({"temperature": 0.01}, {0}),
+        ({}, {0, 1, 2, 3}),
+    ],
+)  # fmt: skip
+def test_what_may_be_drawn(how: dict[str, Any], kept: set[int]) -> None:
+    from pyframe.text.generate import filtered
+
+    chances = pf.tensor([[0.5, 0.3, 0.15, 0.05]])
+    given = {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None, **how}
+    left = filtered(chances.log(), **given).softmax(-1)[0]
+    assert {i for i, p in enumerate(left.tolist()) if p > 1e-6} == kept
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"temperature": 0}, "temperature is more than 0"), ({"top_k": 0}, "top_k is 1 or more"),
+        ({"top_p": 1.5}, "top_p is more than 0, and 1 at most, got 1.5"),
+        ({"max_new_tokens": 60}, "5 tokens and 60 new ones are more than the 64"),
+        ({"attention_mask": pf.tensor([[1, 1, 1, 1, 0]])}, "on their left"),
+    ],
+)  # fmt: skip
+def test_what_generate_refuses(how: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        small().generate([[1, 2, 3, 4, 5]], **how)
+
+
+def test_folders_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="config.json is not there"):
+        CausalLM.from_pretrained(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text("{")
+    with pytest.raises(ValueError, match="is no JSON"):
+        CausalLM.from_pretrained(tmp_path)
+    config.write_text(json.dumps({"model_type": "lama"}))
+    with pytest.raises(ValueError, match=r"no family 'lama' \(do you mean 'llama'\?\); there are"):
+        CausalLM.from_pretrained(tmp_path)
+    config.write_text(json.dumps({"model_type": "llama", "vocab_size": 7}))
+    with pytest.raises(ValueError, match="a llama file says its hidden_size, num_hidden_layers"):
+        CausalLM.from_pretrained(tmp_path)
+    config.write_text(json.dumps(LLAMA))
+    with pytest.raises(FileNotFoundError, match="holds none of model.safetensors"):
+        CausalLM.from_pretrained(tmp_path)
+    weights = dict(small().state_dict())
+    del weights["model.norm.weight"]
+    weights["lm_head.weight"] = pf.zeros(3, 4)
+    weights["model.more"] = pf.zeros(1)
+    weights["model.layers.0.self_attn.rotary_emb.inv_freq"] = pf.zeros(1)  # older files have it
+    safetensors.save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match=r"missing model.norm.weight; superfluous model.more; of "
+                       r"another shape lm_head.weight \[3, 4\] for \[97, 32\]"):  # fmt: skip
+        CausalLM.from_pretrained(tmp_path)
+
+
+def test_files_of_older_versions() -> None:
+    """Their rotary parameters stand elsewhere."""
+    old = Config.from_dict({**LLAMA, "rope_theta": 5e5, "rope_scaling": {
+        "type": "linear", "factor": 2.0}})  # fmt: skip
+    assert old.rotary["full_attention"]["rope_theta"] == 5e5
+    assert old.rotary["full_attention"]["rope_type"] == "linear"
+    with pytest.raises(ValueError, match="'linear' needs 'factor'"):
+        CausalLM(Config.from_dict({**LLAMA, "rope_scaling": {"rope_type": "linear"}}))
+    with pytest.raises(ValueError, match="rope_type is one of default, linear"):
+        CausalLM(Config.from_dict({**LLAMA, "rope_scaling": {"rope_type": "spiral"}}))
+    with pytest.raises(ValueError, match="hidden_act is one of silu"):
+        CausalLM(Config.from_dict({**LLAMA, "hidden_act": "tan"}))
