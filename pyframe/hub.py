@@ -1,20 +1,28 @@
 """Published files of weights, fetched once and kept, under the names of torch.hub.
 
-They lie where PyTorch keeps them, so that what either fetched is there for both.
+They lie where PyTorch keeps them, and models of Hugging Face's hub where that keeps them, so that
+what either fetched is there for both.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pyframe.io import load as _load
-from pyframe.io.download import download as _download
+from pyframe.io.download import download as _download, resumed as _resumed
 
 __all__ = ["download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]
 
+# of a model's folder: what says what it is, and its weights
+_PARTS = (
+    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+    "special_tokens_map.json", "chat_template.jinja", "modules.json", "1_Pooling/config.json",
+)  # fmt: skip
+_WEIGHTS = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 _DIGEST = re.compile(r"-([0-9a-f]{8,64})\.")  # of a file's name: how its SHA-256 begins
 _chosen: list[str] = []
 
@@ -77,3 +85,160 @@ def fetch(
         sha256 = digest_in(name)
     download_url_to_file(url, path, sha256, progress)
     return path
+
+
+def snapshot(
+    name: str, files: Sequence[str], revision: str = "main", progress: bool = True
+) -> Path:
+    """The folder of a model of Hugging Face's hub, with those of its files that match `files`.
+
+    They lie in the hub's own cache ($HF_HUB_CACHE, else `hub` in $HF_HOME). The package
+    huggingface_hub fetches them where it is installed; else HF_ENDPOINT names another hub, HF_TOKEN
+    who asks. FileNotFoundError for a model that is not there; without a network what was fetched
+    before is found.
+    """
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+    except ImportError:
+        return _snapshot(name, files, revision, progress)
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=[*files]))
+    except (RepositoryNotFoundError, RevisionNotFoundError):
+        raise _not_there(name, revision) from None
+
+
+def _not_there(name: str, revision: str) -> FileNotFoundError:
+    return FileNotFoundError(
+        f"hub: there is no model {name!r} ({revision}) for everyone; a private one wants a token "
+        "in HF_TOKEN"
+    )
+
+
+def _snapshot(name: str, files: Sequence[str], revision: str, progress: bool) -> Path:
+    import fnmatch
+    import json
+    from urllib.error import HTTPError
+    from urllib.parse import quote
+    from urllib.request import Request, urlopen
+
+    home = os.environ.get("HF_HOME", "~/.cache/huggingface")
+    cache = os.environ.get("HF_HUB_CACHE", os.path.join(home, "hub"))
+    folder = Path(os.path.expanduser(cache)) / f"models--{name.replace('/', '--')}"
+    site = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    token = os.environ.get("HF_TOKEN")
+    mark, ref = quote(revision, ""), folder / "refs" / revision
+
+    def asked(url: str) -> Request:
+        request = Request(url)
+        if token:  # for the hub alone: files lie elsewhere
+            request.add_unredirected_header("Authorization", f"Bearer {token}")
+        return request
+
+    try:
+        url = f"{site}/api/models/{name}/revision/{mark}?blobs=true"
+        with urlopen(asked(url), timeout=30) as answer:
+            said = json.load(answer)
+    except HTTPError as error:
+        if error.code in (401, 403, 404):
+            raise _not_there(name, revision) from None
+        raise
+    except OSError as error:
+        commit = ref.read_text().strip() if ref.is_file() else revision
+        if (folder / "snapshots" / commit).is_dir():
+            return folder / "snapshots" / commit
+        raise OSError(
+            f"hub: {site} can't be reached, and {name} is not in {cache}: {error}"
+        ) from None
+
+    commit = said["sha"]
+    there = folder / "snapshots" / commit
+    for entry in said["siblings"]:
+        path = entry["rfilename"]
+        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in files):
+            continue
+        large = entry.get("lfs")
+        digest, size = (large["sha256"], large["size"]) if large else (
+            entry["blobId"], entry["size"])  # fmt: skip
+        if not re.fullmatch(r"[0-9a-f]{40}", commit) or not re.fullmatch(
+            r"[0-9a-f]{40,64}", digest
+        ):
+            raise ValueError(f"hub: {site} names {name}'s files by no digests")
+        if not re.fullmatch(r"[\w.-]+(/[\w.-]+)*", path) or ".." in path.split("/"):
+            raise ValueError(f"hub: {name} has a file {path!r}, which lies in no folder of its own")
+        place, blob = there / path, folder / "blobs" / digest
+        if place.exists():
+            continue
+        if not blob.is_file():
+            _resumed(asked(f"{site}/{name}/resolve/{commit}/{quote(path)}"), blob, size, digest,
+                     progress)  # fmt: skip
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)  # a link to a blob that went
+        try:
+            place.symlink_to(os.path.relpath(blob, place.parent))
+        except OSError:  # Windows, for users without the right to
+            os.replace(blob, place)
+    ref.parent.mkdir(parents=True, exist_ok=True)
+    ref.write_text(commit)
+    return there
+
+
+def model(source: str | os.PathLike[str], revision: str = "main", progress: bool = True) -> Path:
+    """A model's folder or file, of what names it: itself, a name on Hugging Face's hub, or a URL.
+
+    A name is that of a model ("gpt2", "org/name"), or of a GGUF file of one ("org/name/file.gguf");
+    a URL is that of such a file, of a model's page, or of a folder with the same files. What a URL
+    names is fetched once and kept within `get_dir()`; `revision` is a branch, tag or commit of the
+    hub. FileNotFoundError for what is not there.
+    """
+    text, path = os.fspath(source), Path(source)
+    if path.exists():
+        return path
+    page = re.fullmatch(r"https?://huggingface\.co/([\w.-]+/[\w.-]+)(?:/tree/([^?#]+))?/?", text)
+    if page:
+        text, revision = page[1], page[2] or revision
+    elif "://" in text:
+        return _at(text.rstrip("/"), progress)
+    named = re.fullmatch(r"(\w[\w.-]*(?:/\w[\w.-]*)?)(?:/([\w./-]+\.gguf))?", text)
+    if named is None:
+        raise FileNotFoundError(f"hub: {text!r} is no folder, no URL, and no name of the hub's")
+    if named[2]:
+        return snapshot(named[1], [named[2]], revision, progress) / named[2]
+    files = [*_PARTS, "model*.safetensors", _WEIGHTS[1]]
+    folder = snapshot(text, files, revision, progress)
+    if (folder / "config.json").is_file() and not any((folder / n).is_file() for n in _WEIGHTS):
+        snapshot(text, [_WEIGHTS[2]], revision, progress)
+    return folder
+
+
+def _at(url: str, progress: bool) -> Path:
+    """What lies at a URL: a file with a digest or without, or a folder."""
+    import json
+
+    plain, _, told = url.partition("#sha256=")
+    home = Path(get_dir()) / "models" / re.sub(r"[^\w.-]+", "_", plain.partition("://")[2])
+    if plain.partition("?")[0].endswith(".gguf"):
+        return fetch(plain, home, progress, True, sha256=told or None)
+
+    def got(name: str) -> bool:
+        try:
+            fetch(f"{plain}/{name}", (home / name).parent, progress)
+            return True
+        except RuntimeError as error:
+            if re.search("HTTP Error 40[34]", str(error)):
+                return False
+            raise
+
+    if not got(_PARTS[0]):
+        raise FileNotFoundError(f"hub: {plain} is no folder of a model: it has no {_PARTS[0]}")
+    if not got(_WEIGHTS[0]) and got(_WEIGHTS[1]):
+        index = json.loads((home / _WEIGHTS[1]).read_text("utf-8"))
+        for name in sorted(set(index["weight_map"].values())):
+            if not re.fullmatch(r"\w[\w.-]*", name):
+                raise ValueError(f"hub: {plain} has weights in {name!r}, not beside their index")
+            fetch(f"{plain}/{name}", home, progress)
+    elif not any((home / n).is_file() for n in _WEIGHTS):
+        got(_WEIGHTS[2])
+    for name in _PARTS[1:]:
+        got(name)
+    return home

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyframe.core.devices import in_browser
-from pyframe.io.files import replacing
+from pyframe.io.files import fcntl, replacing
+
+if TYPE_CHECKING:
+    from urllib.request import Request
 
 _CHUNK = 1 << 16
 _TIMEOUT = 30  # seconds without a byte
@@ -82,3 +86,56 @@ def _fetch(
                     )
     except HTTPException as error:
         raise ValueError(f"the server's answer is broken: {error!r}") from None
+
+
+def resumed(request: Request, path: Path, size: int, digest: str, progress: bool) -> None:
+    """Fetch `path` of this size and digest (SHA-256, or SHA-1 as Git has it), going on where an
+    earlier try ended: `path.incomplete` has what came.
+
+    A server that breaks off is asked again as long as something comes. RuntimeError where that is
+    not enough, or other bytes come.
+    """
+    import hashlib
+    from http.client import HTTPException
+    from urllib.request import urlopen
+
+    from tqdm.auto import tqdm
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part, url = path.with_name(f"{path.name}.incomplete"), request.full_url
+    with part.open("a+b") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.is_file():  # another process had the lock
+                return
+        bar = tqdm(total=size, unit="B", unit_scale=True, desc=url.rpartition("/")[2],
+                   disable=not progress)  # fmt: skip
+        with bar:
+            while (have := file.seek(0, os.SEEK_END)) < size:
+                bar.update(have - bar.n)
+                request.add_header("Range", f"bytes={have}-")
+                why: Exception | str = "it sends no more"
+                try:
+                    with urlopen(request, timeout=_TIMEOUT) as answer:
+                        if answer.status != 206:  # all of it
+                            have = file.truncate(0)
+                        while file.tell() <= size and (chunk := answer.read(_CHUNK)):
+                            file.write(chunk)
+                            bar.update(len(chunk))
+                except (OSError, HTTPException) as error:
+                    why = error
+                if file.tell() <= have:
+                    raise RuntimeError(
+                        f"download: {url}: {have} of {size} bytes came, which are kept: {why}"
+                    )
+        file.seek(0)
+        start = hashlib.sha256() if len(digest) == 64 else hashlib.sha1(
+            b"blob %d\0" % size, usedforsecurity=False)  # fmt: skip
+        found = hashlib.file_digest(file, lambda: start).hexdigest()
+        if found != digest:
+            file.truncate(0)
+            raise RuntimeError(f"download: {url}: checksum {found}, expected {digest}")
+        os.fsync(file.fileno())
+        if os.name == "nt":  # which renames no open file
+            file.close()
+        os.replace(part, path)

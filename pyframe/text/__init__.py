@@ -1,12 +1,29 @@
 """Language models of published families: read from their files, trained, and writing.
 
->>> model = pf.text.CausalLM.from_pretrained("SmolLM2-135M", device="gpu")
+>>> model = pf.text.AutoModel.from_pretrained("HuggingFaceTB/SmolLM2-135M", device="gpu")
 >>> model.generate(prompt, max_new_tokens=50, do_sample=True, top_p=0.9)
 """
 
-from pyframe.text.cache import Cache
+from __future__ import annotations
+
+import os
+from typing import Any
+
 from pyframe.text.config import Config
 from pyframe.text.decoder import CausalLM
-from pyframe.text.generate import Sampling, Stream
+from pyframe.text.generate import Cache, Sampling, Stream
+from pyframe.text.loading import from_pretrained
 
-__all__ = ["Cache", "CausalLM", "Config", "Sampling", "Stream"]
+__all__ = ["AutoModel", "Cache", "CausalLM", "Config", "Sampling", "Stream"]
+
+
+class AutoModel:
+    """The model that a folder holds, whatever it is."""
+
+    @staticmethod
+    def from_pretrained(
+        source: str | os.PathLike[str], device: Any = None, dtype: Any = None,
+        revision: str = "main",
+    ) -> CausalLM:  # fmt: skip
+        """See `CausalLM.from_pretrained`."""
+        return from_pretrained(CausalLM, source, device, dtype, revision)

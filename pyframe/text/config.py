@@ -86,6 +86,7 @@ class Config:
         sliding_window: tokens that a sliding layer sees, the newest among them.
         rotary: for each type of layer the parameters of its rotary positions.
         scale: of attention's scores before the softmax.
+        generation: how it writes unless told otherwise, as `generation_config.json` says.
         extra: what the file says beyond that.
     """
 
@@ -127,6 +128,7 @@ class Config:
     bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = None
     pad_token_id: int | None = None
+    generation: dict[str, Any] = dataclasses.field(default_factory=dict)
     extra: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -160,7 +162,7 @@ class Config:
     @property
     def ends(self) -> list[int]:
         """The tokens that end a text."""
-        ids = self.eos_token_id
+        ids = self.generation.get("eos_token_id", self.eos_token_id)
         return [] if ids is None else list(ids) if isinstance(ids, list) else [ids]
 
     @classmethod
@@ -176,7 +178,7 @@ class Config:
                 f"there are {', '.join(FAMILIES)}"
             )
         names, values = FAMILIES[kind]
-        fields = {f.name for f in dataclasses.fields(cls)} - {"extra", "rotary"}
+        fields = {f.name for f in dataclasses.fields(cls)} - {"extra", "generation", "rotary"}
         known = {n: data[names.get(n, n)] for n in fields if data.get(names.get(n, n)) is not None}
         missing = [
             names.get(f.name, f.name)
@@ -198,21 +200,29 @@ class Config:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Config:
-        """Of a folder's `config.json`, or of that file."""
+        """Of a folder's `config.json` and `generation_config.json`, or of such a file alone."""
         path = Path(path)
-        path = path / "config.json" if path.is_dir() else path
-        try:
-            data = json.loads(path.read_text("utf-8"))
-        except FileNotFoundError:
-            raise FileNotFoundError(
-                f"Config: {path} is not there; a model's folder holds config.json beside its "
-                "weights"
-            ) from None
-        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-            raise ValueError(f"Config: {path} is no JSON: {error}") from None
-        if not isinstance(data, dict):
-            raise ValueError(f"Config: {path} holds a {type(data).__name__}, not fields by name")
-        return cls.from_dict(data)
+        folder = path if path.is_dir() else None
+        config = cls.from_dict(_read(path / "config.json" if folder else path))
+        if folder and (folder / "generation_config.json").is_file():
+            said = _read(folder / "generation_config.json")
+            config.generation = {n: v for n, v in said.items() if v is not None}
+        return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The fields of a JSON file."""
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"Config: {path} is not there; a model's folder holds config.json beside its weights"
+        ) from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"Config: {path} is no JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise ValueError(f"Config: {path} holds a {type(data).__name__}, not fields by name")
+    return data
 
 
 def _rotary(config: Config, data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

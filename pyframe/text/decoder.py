@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,10 +9,9 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
-from pyframe.text.cache import Cache
 from pyframe.text.config import Config
-from pyframe.text.generate import Stream, Writer, stream
-from pyframe.text.loading import from_pretrained
+from pyframe.text.generate import Cache, Stream, Writer, stream
+from pyframe.text.loading import Pretrained
 from pyframe.text.rotary import Rotary, turned
 
 __all__ = ["CausalLM"]
@@ -251,7 +249,7 @@ class Decoder(nn.Module):
         return seen if attention_mask is None else seen & attention_mask.bool()[:, None, None]
 
 
-class CausalLM(nn.Module):
+class CausalLM(Pretrained):
     """A language model: tokens to the scores of each next token.
 
     >>> config = pf.text.Config.from_dict({"model_type": "llama", "vocab_size": 100, ...})
@@ -284,22 +282,6 @@ class CausalLM(nn.Module):
             return scores
         return self.config.logits_cap * (scores / self.config.logits_cap).tanh()
 
-    @classmethod
-    def from_pretrained(
-        cls, source: str | os.PathLike[str], device: Any = None, dtype: Any = None
-    ) -> CausalLM:
-        """The model of a folder in Hugging Face's layout.
-
-        Args:
-            source: a folder with `config.json`, and weights in safetensors, in one file or in
-                several with an index, or in `pytorch_model.bin`.
-            device, dtype: where and of what type its parameters are (of that of the file).
-
-        FileNotFoundError where one of these is missing; ValueError for an unknown family, and for
-        tensors that are missing, superfluous or of another shape.
-        """
-        return from_pretrained(cls, source, device, dtype)
-
     def writer(self, batch: int, length: int) -> Writer:
         """The compiled steps for so many texts of up to `length` tokens, which are kept."""
         weight = self.model.embed_tokens.weight
@@ -328,7 +310,8 @@ class CausalLM(nn.Module):
             eos_token_id: a token that ends a text, or several (those of the model).
             seed: of what is drawn (goes on with the default generator).
             num_return_sequences: how often each text is written.
-            do_sample, temperature, top_k, top_p, min_p, repetition_penalty: see `Sampling`.
+            do_sample, temperature, top_k, top_p, min_p, repetition_penalty: see `Sampling`; unless
+                given they are as `generation_config.json` says.
 
         Texts that end before others are filled up with `pad_token_id`.
         """

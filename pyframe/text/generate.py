@@ -13,15 +13,43 @@ from typing import TYPE_CHECKING, Any
 
 import pyframe as pf
 from pyframe.tensor import Tensor
-from pyframe.text.cache import Cache
+from pyframe.text.config import Config
 
 if TYPE_CHECKING:
     from pyframe.text.decoder import CausalLM
 
-__all__ = ["Sampling", "Stream"]
+__all__ = ["Cache", "Sampling", "Stream"]
 
 LEAST = 16  # tokens that a prompt is filled up to, and so on by powers of two
 BLOCK = 64  # slots of which a cache has a multiple
+
+
+class Cache:
+    """The keys and values of each layer, in tensors of one length, of which tokens take slots.
+
+    Args:
+        config: of the model.
+        batch: texts.
+        length: slots; what writes to them goes over those alone, so that nothing is compiled again
+            while a text grows.
+    """
+
+    def __init__(
+        self, config: Config, batch: int, length: int, device: Any = None, dtype: Any = None
+    ) -> None:
+        shape = batch, config.num_key_value_heads, length, config.head_dim
+        self.length = length
+        self.keys, self.values = (
+            [pf.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
+            for _ in "kv"
+        )
+
+    def put(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Put keys and values (B, heads, T, head_dim) into slots (T,); all of the layer's."""
+        keys, values = self.keys[layer], self.values[layer]
+        keys.index_copy_(2, slots, k)
+        values.index_copy_(2, slots, v)
+        return keys, values
 
 
 @dataclasses.dataclass
@@ -175,7 +203,9 @@ def stream(
 ) -> Stream:  # fmt: skip
     """See `CausalLM.generate`."""
     config, device = model.config, model.model.embed_tokens.weight.device
-    sampling = Sampling(**how)
+    names = {f.name for f in dataclasses.fields(Sampling)}
+    said = {n: v for n, v in config.generation.items() if n in names}
+    sampling = Sampling(**{**said, **how})
     ids = input_ids if isinstance(input_ids, Tensor) else pf.tensor(input_ids)
     ids = ids.unsqueeze(0) if ids.ndim == 1 else ids
     if ids.ndim != 2 or not ids.shape[1]:
@@ -184,7 +214,8 @@ def stream(
         )
     given = config.ends if eos_token_id is None else eos_token_id
     ends = {given} if isinstance(given, int) else set(given)
-    pad = config.pad_token_id if config.pad_token_id is not None else next(iter(ends), 0)
+    pad = config.generation.get("pad_token_id", config.pad_token_id)
+    pad = next(iter(ends), 0) if pad is None else pad
     ids = ids.repeat_interleave(num_return_sequences, 0)
     batch, count = ids.shape
     if count + max_new_tokens > config.max_position_embeddings:

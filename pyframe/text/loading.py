@@ -1,85 +1,182 @@
-"""Models in Hugging Face's folders: read, and written so that others read them."""
+"""Models in Hugging Face's layout: found, read, and what their files call things."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import pyframe as pf
-from pyframe import nn
+from pyframe import hub, nn
 from pyframe.io import safetensors
+from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config
-from pyframe.text.names import TURNED, is_surplus, ours, theirs
 
-M = TypeVar("M", bound=nn.Module)
+M = TypeVar("M", bound="Pretrained")
 MOST = 10  # names in a message
+FILES = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+
+_GPT2 = {
+    "transformer.wte": "model.embed_tokens", "transformer.wpe": "model.embed_positions",
+    "transformer.ln_f": "model.norm", "transformer.h": "model.layers",
+    "attn.c_attn": "self_attn.qkv_proj", "attn.c_proj": "self_attn.o_proj",
+    "mlp.c_fc": "mlp.up_proj", "mlp.c_proj": "mlp.down_proj", "ln_1": "input_layernorm",
+    "ln_2": "post_attention_layernorm",
+}  # fmt: skip
+_BERT = {
+    "embeddings.LayerNorm": "embeddings.norm", "encoder.layer": "layers",
+    "attention.self.query": "self_attn.q_proj", "attention.self.key": "self_attn.k_proj",
+    "attention.self.value": "self_attn.v_proj", "attention.output.dense": "self_attn.o_proj",
+    "attention.output.LayerNorm": "attention_norm", "intermediate.dense": "mlp.up_proj",
+    "output.dense": "mlp.down_proj", "output.LayerNorm": "mlp_norm",
+}  # fmt: skip
+_DISTILBERT = {
+    "embeddings.LayerNorm": "embeddings.norm", "transformer.layer": "layers",
+    "attention.q_lin": "self_attn.q_proj", "attention.k_lin": "self_attn.k_proj",
+    "attention.v_lin": "self_attn.v_proj", "attention.out_lin": "self_attn.o_proj",
+    "sa_layer_norm": "attention_norm", "ffn.lin1": "mlp.up_proj", "ffn.lin2": "mlp.down_proj",
+    "output_layer_norm": "mlp_norm",
+}  # fmt: skip
+NAMES: dict[str, dict[str, str]] = {
+    "gpt2": _GPT2, "bert": _BERT, "roberta": _BERT, "xlm-roberta": _BERT, "distilbert": _DISTILBERT,
+}  # fmt: skip
+# what stands before the names of a model within another one
+PREFIXES = {
+    "gpt2": ("", "transformer."), "bert": ("bert.", ""), "roberta": ("roberta.", ""),
+    "xlm-roberta": ("roberta.", ""), "distilbert": ("distilbert.", ""),
+    "gemma3_text": ("language_model.", ""),
+}  # fmt: skip
+TURNED = {"gpt2": ("qkv_proj", "o_proj", "up_proj", "down_proj")}  # weights (inputs, outputs)
+
+# buffers that older files hold, and what a model without their heads has no use for
+_SURPLUS = re.compile(
+    r"(\.attn\.(bias|masked_bias)|rotary_emb\.inv_freq|position_ids)$|^(pooler|cls|lm_head|"
+    r"vocab_\w+|qa_outputs|classifier)\."
+)
 
 
-def weights_of(folder: Path) -> Path:
-    """The file of a folder that holds its weights, or names the files that do."""
-    for name in ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"):
-        if (folder / name).is_file():
-            return folder / name
-    raise FileNotFoundError(
-        f"from_pretrained: {folder} holds none of model.safetensors, "
-        "model.safetensors.index.json, pytorch_model.bin"
-    )
+def is_surplus(name: str, config: Config) -> bool:
+    """Whether a file's tensor is left where it is."""
+    if name.startswith("lm_head.") and not (config.encoder or config.tie_word_embeddings):
+        return False
+    return _SURPLUS.search(name) is not None
 
 
-def load_weights(model: M, config: Config, tensors: Mapping[str, Tensor]) -> M:
+def ours(name: str, kind: str) -> str:
+    """What a file's parameter is called here."""
+    old, new = PREFIXES.get(kind, ("", ""))
+    if kind == "gpt2":
+        name = name if name.startswith((new, "lm_head.")) else new + name
+    else:
+        name = name.removeprefix(old)
+    return _replaced(name, NAMES.get(kind, {}).items())
+
+
+def theirs(name: str, kind: str) -> str:
+    """What a parameter is called in a file."""
+    return _replaced(name, [(b, a) for a, b in NAMES.get(kind, {}).items()])
+
+
+def _replaced(name: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """With the first part that is to be replaced at each place, the longest first."""
+    table = dict(pairs)
+    some = "|".join(map(re.escape, sorted(table, key=len, reverse=True)))
+    return re.sub(rf"(?<![^.])({some})(?=\.)", lambda m: table[m[1]], name) if some else name
+
+
+class Pretrained(nn.Module):
+    """A model that is read from published files."""
+
+    config: Config
+    place: Path | None = None  # of its files
+
+    @classmethod
+    def from_pretrained(
+        cls, source: str | os.PathLike[str], device: Any = None, dtype: Any = None,
+        revision: str = "main",
+    ) -> Self:  # fmt: skip
+        """The model of a folder in Hugging Face's layout.
+
+        Args:
+            source: a folder with `config.json` and weights in safetensors (one file, or several
+                with an index) or in `pytorch_model.bin`; or its name on the hub, or a URL: see
+                `pf.hub.model`.
+            device, dtype: where and of what type its parameters are (of that of the file).
+            revision: a branch, tag or commit of the hub.
+
+        FileNotFoundError where one of these is missing; ValueError for an unknown family, and for
+        tensors that are missing, superfluous or of another shape.
+        """
+        return from_pretrained(cls, source, device, dtype, revision)
+
+
+def from_pretrained(
+    make: Callable[[Config], M], source: str | os.PathLike[str], device: Any = None,
+    dtype: Any = None, revision: str = "main",
+) -> M:  # fmt: skip
+    """What `make` makes of a configuration, with the weights beside it; see `Pretrained`."""
+    place = hub.model(source, revision)
+    config = Config.from_file(place)
+    tensors = tensors_in(place)
+    name, first = next(tensors)
+    before, init.values.skipped = init.values.skipped, True
+    try:
+        model: Any = make(config).to(device=device, dtype=dtype or first.dtype)
+    finally:
+        init.values.skipped = before
+    load_weights(model, ((n, t) for part in ([(name, first)], tensors) for n, t in part))
+    model.place = place
+    return model.eval()
+
+
+def tensors_in(folder: Path) -> Iterator[tuple[str, Tensor]]:
+    """The weights of a folder by the names that its files have, one by one."""
+    found = next((folder / n for n in FILES if (folder / n).is_file()), None)
+    if found is None:
+        raise FileNotFoundError(f"from_pretrained: {folder} holds none of {', '.join(FILES)}")
+    if found.suffix == ".bin":
+        yield from pf.load(found).items()
+        return
+    with safetensors.safe_open(found, mmap=True) as file:
+        for name in file.offset_keys():
+            yield name, file.get_tensor(name)
+
+
+def load_weights(model: Pretrained, tensors: Iterable[tuple[str, Tensor]]) -> None:
     """Put a file's tensors into a model, by the names of its family.
 
     ValueError for those that are missing, superfluous or of other shapes, of which ten are named.
     """
-    kind = config.model_type
-    found: dict[str, Tensor] = {}
-    for name, value in tensors.items():
-        if is_surplus(name, config):
-            continue
-        mine = ours(name, kind)
-        if mine.endswith(".weight") and mine.split(".")[-2] in TURNED.get(kind, ()):
-            value = value.t()
-        found[mine] = value
+    config, kind = model.config, model.config.model_type
     own: dict[str, Tensor] = dict(model.named_parameters())  # those that are tied once
-    missing = [theirs(n, kind) for n in own if n not in found]
-    left = [theirs(n, kind) for n in found if n not in own]
-    other = [
-        f"{theirs(n, kind)} {list(v.shape)} for {list(own[n].shape)}"
-        for n, v in found.items()
-        if n in own and v.shape != own[n].shape
-    ]
-    wrong = [
-        f"{what} {', '.join(names[:MOST])}{more(names)}"
-        for what, names in {
-            "missing": missing, "superfluous": left, "of another shape": other
-        }.items()
-        if names
-    ]  # fmt: skip
-    if wrong:
-        raise ValueError(f"from_pretrained: the weights are not this model's: {'; '.join(wrong)}")
+    missing = dict.fromkeys(own)
+    wrong: dict[str, list[str]] = {"missing": [], "superfluous": [], "of another shape": []}
     with pf.no_grad():
-        for name, value in found.items():
-            own[name].copy_(value)
-    return model
-
-
-def more(names: list[str]) -> str:
-    """How many a message leaves out."""
-    return f" and {len(names) - MOST} more" if len(names) > MOST else ""
-
-
-def from_pretrained(
-    cls: type[M], source: str | os.PathLike[str], device: Any = None, dtype: Any = None
-) -> M:
-    """The model of a folder in Hugging Face's layout; see `CausalLM.from_pretrained`."""
-    folder = Path(source)
-    config = Config.from_file(folder)
-    path = weights_of(folder)
-    tensors = pf.load(path) if path.suffix == ".bin" else safetensors.load_file(path)
-    model: Any = cls(config)
-    first = next(iter(tensors.values()))
-    model = model.to(device=device, dtype=dtype or first.dtype)
-    return load_weights(model, config, tensors).eval()
+        for name, value in tensors:
+            if is_surplus(name, config):
+                continue
+            mine = ours(name, kind)
+            if mine.endswith(".weight") and mine.split(".")[-2] in TURNED.get(kind, ()):
+                value = value.t()
+            if mine not in own:
+                wrong["superfluous"].append(name)
+                continue
+            missing.pop(mine, None)
+            if value.shape == own[mine].shape:
+                own[mine].copy_(value)
+            else:
+                wrong["of another shape"].append(
+                    f"{name} {list(value.shape)} for {list(own[mine].shape)}"
+                )
+    wrong["missing"] = [theirs(n, kind) for n in missing]
+    if any(wrong.values()):
+        parts = (
+            f"{what} {', '.join(names[:MOST])}"
+            + (f" and {len(names) - MOST} more" if len(names) > MOST else "")
+            for what, names in wrong.items()
+            if names
+        )
+        raise ValueError(f"from_pretrained: the weights are not this model's: {'; '.join(parts)}")

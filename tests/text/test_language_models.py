@@ -13,8 +13,8 @@ import pytest
 
 import pyframe as pf
 from pyframe.io import safetensors
-from pyframe.text import CausalLM, Config
-from pyframe.text.names import TURNED, ours
+from pyframe.text import AutoModel, CausalLM, Config
+from pyframe.text.loading import TURNED, ours, theirs
 
 LLAMA = {"model_type": "llama", **families.BASE, "rms_norm_eps": 1e-6}
 IDS = np.random.default_rng(0).integers(1, 97, (2, 9))
@@ -178,6 +178,36 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"missing model.norm.weight; superfluous model.more; of "
                        r"another shape lm_head.weight \[3, 4\] for \[97, 32\]"):  # fmt: skip
         CausalLM.from_pretrained(tmp_path)
+
+
+def test_files_as_they_are_published(tmp_path: Path) -> None:
+    """Several files with an index, how to write beside them, and GPT-2's buffers of old."""
+    model = small()
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    end = model.generate([[5, 6, 7]], 4, eos_token_id=())[0, 5].item()
+    says = {"eos_token_id": [end, 96], "pad_token_id": 0, "max_length": 20, "top_k": None}
+    (tmp_path / "generation_config.json").write_text(json.dumps(says))
+    safetensors.save_file(model.state_dict(), tmp_path / "model.safetensors", max_shard_size=20_000)
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 2
+    found = AutoModel.from_pretrained(tmp_path)
+    assert isinstance(found, CausalLM)
+    assert found.generate([[5, 6, 7]], 4).tolist() == model.generate(
+        [[5, 6, 7]], 4, eos_token_id=(end, 96)).tolist()  # fmt: skip
+    assert not found.training
+
+    folder = tmp_path / "gpt2"
+    folder.mkdir()
+    sizes = {"vocab_size": 97, "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 64}
+    (folder / "config.json").write_text(json.dumps({"model_type": "gpt2", **sizes}))
+    old = CausalLM(Config.from_file(folder))
+    weights = {theirs(n, "gpt2").removeprefix("transformer."): p.t() if "proj.weight" in n else p
+               for n, p in old.named_parameters()}  # fmt: skip
+    weights["h.0.attn.bias"] = pf.ones(1, 1, 64, 64).tril()
+    weights["h.0.attn.masked_bias"] = pf.tensor(-1e4)
+    safetensors.save_file(weights, folder / "model.safetensors")
+    new = AutoModel.from_pretrained(folder, dtype=pf.float64)
+    x = pf.tensor([[1, 2, 3]])
+    np.testing.assert_allclose(new(x).detach(), old.eval()(x).detach(), 1e-5, 1e-5)
 
 
 def test_files_of_older_versions() -> None:
