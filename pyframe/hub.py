@@ -21,6 +21,7 @@ __all__ = ["download_url_to_file", "get_dir", "load_state_dict_from_url", "set_d
 _PARTS = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
     "special_tokens_map.json", "chat_template.jinja", "modules.json", "1_Pooling/config.json",
+    "sentence_bert_config.json",
 )  # fmt: skip
 _WEIGHTS = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 _DIGEST = re.compile(r"-([0-9a-f]{8,64})\.")  # of a file's name: how its SHA-256 begins

@@ -11,10 +11,21 @@ from typing import Any
 
 from pyframe.text.config import Config
 from pyframe.text.decoder import CausalLM
+from pyframe.text.encoder import TextEncoder
 from pyframe.text.generate import Cache, Sampling, Stream
 from pyframe.text.loading import from_pretrained
+from pyframe.text.tokenizer import Tokenizer
 
-__all__ = ["AutoModel", "Cache", "CausalLM", "Config", "Sampling", "Stream"]
+__all__ = [
+    "AutoModel",
+    "Cache",
+    "CausalLM",
+    "Config",
+    "Sampling",
+    "Stream",
+    "TextEncoder",
+    "Tokenizer",
+]
 
 
 class AutoModel:
@@ -24,6 +35,10 @@ class AutoModel:
     def from_pretrained(
         source: str | os.PathLike[str], device: Any = None, dtype: Any = None,
         revision: str = "main",
-    ) -> CausalLM:  # fmt: skip
+    ) -> CausalLM | TextEncoder:  # fmt: skip
         """See `CausalLM.from_pretrained`."""
-        return from_pretrained(CausalLM, source, device, dtype, revision)
+
+        def make(c: Config) -> CausalLM | TextEncoder:
+            return TextEncoder(c) if c.encoder else CausalLM(c)
+
+        return from_pretrained(make, source, device, dtype, revision)

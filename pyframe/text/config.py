@@ -28,8 +28,13 @@ _GEMMA = {
 }  # fmt: skip
 _DISTILBERT = {
     "hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
-    "intermediate_size": "hidden_dim", "hidden_act": "activation",
+    "intermediate_size": "hidden_dim", "hidden_act": "activation", "hidden_dropout": "dropout",
 }  # fmt: skip
+_BERT = {
+    "norm_eps": "layer_norm_eps",
+    "hidden_dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+}
 _ENCODER: dict[str, Any] = {
     "encoder": True, "norm": "layer", "gated": False, "learned_positions": True, "qkv_bias": True,
     "output_bias": True, "mlp_bias": True, "hidden_act": "gelu",
@@ -63,9 +68,9 @@ FAMILIES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
         "query_pre_attn_scalar": 256, "rope_theta": 1e6, "rope_local_base_freq": 1e4,
     }),
     "phi3": (_LLAMA, {"fused": True, "norm_eps": 1e-5}),
-    "bert": ({"norm_eps": "layer_norm_eps"}, {**_ENCODER, "norm_eps": 1e-12}),
+    "bert": (_BERT, {**_ENCODER, "norm_eps": 1e-12}),
     "distilbert": (_DISTILBERT, {**_ENCODER, "norm_eps": 1e-12, "type_vocab_size": 0}),
-    "roberta": ({"norm_eps": "layer_norm_eps"}, {
+    "roberta": (_BERT, {
         **_ENCODER, "norm_eps": 1e-12, "padding_positions": True, "pad_token_id": 1,
     }),
 }  # fmt: skip
@@ -116,6 +121,10 @@ class Config:
     type_vocab_size: int = 2
     tie_word_embeddings: bool = False
     attention_dropout: float = 0.0
+    hidden_dropout: float = 0.0  # of encoders
+    pooling: str = "mean"  # of features to a text's vector; or "cls", "max"
+    normalized: bool = False  # such a vector
+    longest_text: int | None = None  # tokens of one
     scores_cap: float | None = None
     logits_cap: float | None = None
     sliding_window: int | None = None
@@ -207,7 +216,21 @@ class Config:
         if folder and (folder / "generation_config.json").is_file():
             said = _read(folder / "generation_config.json")
             config.generation = {n: v for n, v in said.items() if v is not None}
+        if folder and config.encoder:
+            config._read_sentences(folder)
         return config
+
+    def _read_sentences(self, folder: Path) -> None:
+        """What files of sentence-transformers say of a text's vector."""
+        pooling, modules, limit = (
+            _read(folder / n) if (folder / n).is_file() else {}
+            for n in ("1_Pooling/config.json", "modules.json", "sentence_bert_config.json")
+        )
+        for name, key in (("cls", "cls_token"), ("max", "max_tokens")):
+            if pooling.get(f"pooling_mode_{key}"):
+                self.pooling = name
+        self.normalized = "Normalize" in json.dumps(modules)
+        self.longest_text = limit.get("max_seq_length")
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -220,6 +243,8 @@ def _read(path: Path) -> dict[str, Any]:
         ) from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"Config: {path} is no JSON: {error}") from None
+    if path.name == "modules.json":  # a list
+        return {"modules": data}
     if not isinstance(data, dict):
         raise ValueError(f"Config: {path} holds a {type(data).__name__}, not fields by name")
     return data

@@ -56,7 +56,7 @@ class Attention(nn.Module):
     def __init__(self, c: Config, layer: int) -> None:
         super().__init__()
         self.layer, self.head_dim, self.scale = layer, c.head_dim, c.scale
-        self.cap, self.dropout = c.scores_cap, c.attention_dropout
+        self.cap, self.dropout, self.causal = c.scores_cap, c.attention_dropout, not c.encoder
         self.heads = [c.num_attention_heads, c.num_key_value_heads, c.num_key_value_heads]
         widths = [n * c.head_dim for n in self.heads]
         self.fused = c.fused
@@ -75,7 +75,8 @@ class Attention(nn.Module):
         cache: Cache | None, slots: Tensor | None,
     ) -> Tensor:  # fmt: skip
         """(B, T, width) -> the same; `slots` (T,) are where a cache takes the new tokens, `mask`
-        (1 or B, 1, T, S) says which of its S they see. None: each sees itself and those before."""
+        (1 or B, 1, T, S) says which of its S they see. None: each sees itself and those before, in
+        an encoder all."""
         b, t, _ = x.shape
         if self.fused:
             parts = self.qkv_proj(x).split([n * self.head_dim for n in self.heads], -1)
@@ -100,7 +101,7 @@ class Attention(nn.Module):
         grouped = self.heads[0] != self.heads[1]
         if self.cap is None:
             return F.scaled_dot_product_attention(
-                q, k, v, mask, dropout, mask is None, self.scale, enable_gqa=grouped
+                q, k, v, mask, dropout, self.causal and mask is None, self.scale, enable_gqa=grouped
             )
         if grouped:
             times = self.heads[0] // self.heads[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +15,7 @@ from pyframe.io import safetensors
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config
+from pyframe.text.tokenizer import Tokenizer
 
 M = TypeVar("M", bound="Pretrained")
 MOST = 10  # names in a message
@@ -112,6 +114,16 @@ class Pretrained(nn.Module):
         """
         return from_pretrained(cls, source, device, dtype, revision)
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """That of its files."""
+        if "_tokenizer" not in self.__dict__:
+            if self.place is None:
+                raise RuntimeError("tokenizer: this model was not read from files")
+            self.__dict__["_tokenizer"] = Tokenizer.from_pretrained(self.place)
+        found: Tokenizer = self.__dict__["_tokenizer"]
+        return found
+
 
 def from_pretrained(
     make: Callable[[Config], M], source: str | os.PathLike[str], device: Any = None,
@@ -120,14 +132,18 @@ def from_pretrained(
     """What `make` makes of a configuration, with the weights beside it; see `Pretrained`."""
     place = hub.model(source, revision)
     config = Config.from_file(place)
-    tensors = tensors_in(place)
-    name, first = next(tensors)
+    tensors, seen = tensors_in(place), []
+    for entry in tensors:
+        seen.append(entry)
+        if entry[1].is_floating_point():  # files of old begin with positions
+            dtype = dtype or entry[1].dtype
+            break
     before, init.values.skipped = init.values.skipped, True
     try:
-        model: Any = make(config).to(device=device, dtype=dtype or first.dtype)
+        model: Any = make(config).to(device=device, dtype=dtype)
     finally:
         init.values.skipped = before
-    load_weights(model, ((n, t) for part in ([(name, first)], tensors) for n, t in part))
+    load_weights(model, itertools.chain(seen, tensors))
     model.place = place
     return model.eval()
 

@@ -1,4 +1,4 @@
-"""Models of others, which scripts/get_onnx_models gets, give what onnxruntime gives."""
+"""Models of others, which scripts/get_models gets, give what onnxruntime gives."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INPUTS: dict[str, list[Any]] = {
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    script = [sys.executable, str(ROOT / "scripts" / "get_onnx_models")]
+    script = [sys.executable, str(ROOT / "scripts" / "get_models"), "onnx"]
     found = subprocess.run(script, capture_output=True, text=True, check=False)
     if found.returncode:
         pytest.skip(f"the models can't be had here: {found.stderr.strip()[-200:]}")

@@ -22,17 +22,6 @@ MASK = np.ones((2, 9), np.int64)
 MASK[0, :4] = 0
 
 
-@pytest.fixture(scope="module")
-def transformers(torch: Any) -> Any:
-    """The package, without torchvision, which it would look for."""
-    utils = pytest.importorskip("transformers.utils", reason="transformers is not installed")
-    utils.is_torchvision_available = utils.import_utils.is_torchvision_available = lambda: False
-    found = pytest.importorskip("transformers")
-    found.logging.set_verbosity_error()
-    found.logging.disable_progress_bar()
-    return found
-
-
 @pytest.mark.parametrize("name", families.FAMILIES)
 def test_a_family_is_as_in_transformers(
     transformers: Any, torch: Any, tmp_path: Path, name: str

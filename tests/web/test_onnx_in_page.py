@@ -359,7 +359,7 @@ RATE = {"sr": 16000}
 
 @pytest.fixture(scope="module")
 def models() -> Path:
-    script = [sys.executable, str(ROOT / "scripts" / "get_onnx_models")]
+    script = [sys.executable, str(ROOT / "scripts" / "get_models"), "onnx"]
     found = subprocess.run(script, capture_output=True, text=True, check=False)
     if found.returncode:
         pytest.skip(f"the models can't be had here: {found.stderr.strip()[-200:]}")

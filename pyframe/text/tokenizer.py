@@ -1,0 +1,273 @@
+"""Texts to tokens and back, by Hugging Face's package tokenizers; and chats as one text."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyframe as pf
+from pyframe import hub
+from pyframe.tensor import Tensor
+
+__all__ = ["Tokenizer"]
+
+SPECIAL = "bos", "eos", "unk", "sep", "pad", "cls", "mask"
+
+
+class Tokenizer:
+    """What makes tokens of texts, as `tokenizer.json` says.
+
+    Args:
+        backend: of the package tokenizers.
+        special: "bos_token", "eos_token", "pad_token" … and the texts that are they.
+        template: of chats, in Jinja's language; several by their names.
+    """
+
+    def __init__(
+        self, backend: Any, special: Mapping[str, str] | None = None,
+        template: str | Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.backend, self.special, self.template = backend, dict(special or {}), template
+        backend.no_padding()
+        backend.no_truncation()
+
+    @classmethod
+    def from_pretrained(
+        cls, source: str | os.PathLike[str], revision: str = "main"
+    ) -> Tokenizer:  # fmt: skip
+        """Of a folder with `tokenizer.json`, and `tokenizer_config.json` if it has special tokens
+        and a chat's template; or of what `pf.hub.model` takes."""
+        folder = hub.model(source, revision)
+        path = folder / "tokenizer.json" if folder.is_dir() else folder
+        if not path.is_file():
+            raise FileNotFoundError(f"Tokenizer: {path} is not there")
+        backend = _package().Tokenizer
+        try:
+            made = backend.from_str(path.read_text("utf-8"))
+        except Exception as error:  # the package raises no other class
+            raise ValueError(f"Tokenizer: {path} is no tokenizer's file: {error}") from None
+        said: dict[str, Any] = {}
+        for name in ("special_tokens_map.json", "tokenizer_config.json"):
+            said |= _read(path.with_name(name))
+        special = {
+            name: value["content"] if isinstance(value, dict) else value
+            for name in (f"{s}_token" for s in SPECIAL)
+            if (value := said.get(name))
+        }
+        template = said.get("chat_template")
+        if isinstance(template, list):
+            template = {t["name"]: t["template"] for t in template}
+        if path.with_name("chat_template.jinja").is_file():
+            template = path.with_name("chat_template.jinja").read_text("utf-8")
+        return cls(made, special, template)
+
+    def __len__(self) -> int:
+        return int(self.backend.get_vocab_size())
+
+    def id(self, token: str) -> int:
+        """The number of a token; "bos_token" and the like are those of this tokenizer."""
+        text = self.special.get(token, token)
+        found = self.backend.token_to_id(text)
+        if found is None:
+            raise KeyError(f"Tokenizer: {text!r} is no token")
+        return int(found)
+
+    @property
+    def pad_id(self) -> int:
+        """What fills up shorter texts: its own token, or the one that ends texts, or 0."""
+        name = next((n for n in ("pad_token", "eos_token") if n in self.special), None)
+        return 0 if name is None else self.id(name)
+
+    def encode(
+        self, text: str, pair: str | None = None, add_special_tokens: bool = True
+    ) -> list[int]:
+        """The tokens of a text, or of a pair of them."""
+        return list(self.backend.encode(text, pair, add_special_tokens=add_special_tokens).ids)
+
+    def __call__(
+        self, texts: str | Sequence[str], pairs: Sequence[str] | None = None,
+        max_length: int | None = None, padding_side: str = "right",
+        add_special_tokens: bool = True, device: Any = None,
+    ) -> dict[str, Tensor]:  # fmt: skip
+        """What a model takes: "input_ids", "attention_mask" and "token_type_ids" (texts, tokens).
+
+        Args:
+            pairs: the second text of each, for models that compare two.
+            max_length: tokens, special ones included, after which texts are cut.
+            padding_side: "right", or "left" as `generate` wants it.
+        """
+        many = [texts] if isinstance(texts, str) else list(texts)
+        if padding_side not in ("left", "right"):
+            raise ValueError(f"padding_side is 'left' or 'right', got {padding_side!r}")
+        if max_length is not None:
+            self.backend.enable_truncation(max_length)
+        try:
+            found = self.backend.encode_batch(
+                many if pairs is None else list(zip(many, pairs, strict=True)),
+                add_special_tokens=add_special_tokens,
+            )
+        finally:
+            self.backend.no_truncation()
+        length = max((len(e.ids) for e in found), default=0)
+        for e in found:
+            e.pad(length, direction=padding_side, pad_id=self.pad_id)
+        columns = {"input_ids": "ids", "attention_mask": "attention_mask",
+                   "token_type_ids": "type_ids"}  # fmt: skip
+        return {
+            name: pf.tensor([getattr(e, a) for e in found], dtype=pf.int64, device=device)
+            for name, a in columns.items()
+        }
+
+    def decode(self, ids: int | Sequence[int] | Tensor, skip_special_tokens: bool = False) -> str:
+        """The text of tokens."""
+        ids = ids.tolist() if isinstance(ids, Tensor) else ids
+        ids = [ids] if isinstance(ids, int) else list(ids)
+        return str(self.backend.decode(ids, skip_special_tokens=skip_special_tokens))
+
+    def stream(
+        self, tokens: Iterable[Any] | AsyncIterable[Any], skip_special_tokens: bool = True
+    ) -> TextStream:
+        """The text of tokens as they come, of `CausalLM.stream` too (its first text), piece by
+        piece: `for` and `async for`. No piece ends within a character."""
+        return TextStream(self, tokens, skip_special_tokens)
+
+    def chat(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None = None,
+        add_generation_prompt: bool = True, template: str | None = None, **more: Any,
+    ) -> str:  # fmt: skip
+        """A conversation as one text, as the model's template says; encode it without special
+        tokens, which it has.
+
+        Args:
+            messages: such as {"role": "user", "content": "Hello!"}.
+            tools: JSON schemas of functions that the model may ask for.
+            add_generation_prompt: whether the model's answer begins at the end.
+            template: the name of one of several, or a template.
+            more: what else the template knows.
+
+        ValueError for what the template refuses, and for one that asks for more than texts.
+        """
+        known = self.template if isinstance(self.template, Mapping) else {"default": self.template}
+        name = template or ("tool_use" if tools and "tool_use" in known else "default")
+        text = known.get(name, template)
+        if text is None:
+            raise ValueError(
+                f"chat: this tokenizer has no template {name!r}; give one as template="
+            )
+        plain = [{k: v for k, v in m.items() if v is not None} for m in messages]
+        given = json.loads(json.dumps({"messages": plain, "tools": tools, "more": more}))
+        from jinja2.exceptions import SecurityError, TemplateError
+
+        try:
+            return _compiled(text).render(
+                messages=given["messages"], tools=given["tools"], documents=None,
+                add_generation_prompt=add_generation_prompt, **{**self.special, **given["more"]},
+            )  # fmt: skip
+        except SecurityError as error:
+            raise ValueError(f"chat: the template asks for more than texts: {error}") from None
+        except (TemplateError, TypeError, KeyError, OverflowError) as error:
+            raise ValueError(f"chat: the template refuses: {error}") from None
+
+
+class TextStream:
+    """See `Tokenizer.stream`."""
+
+    def __init__(self, tokenizer: Tokenizer, tokens: Any, skip: bool) -> None:
+        self._tokens = tokens
+        self._text = functools.partial(tokenizer.decode, skip_special_tokens=skip)
+        self._ids: list[int] = []
+        self._begin = self._told = 0  # ids from `_begin` on are decoded, those up to `_told` known
+
+    def _more(self, token: Any, last: bool = False) -> str:
+        """What a token adds: nothing while a character is not whole."""
+        self._ids += [] if last else [token[0] if isinstance(token, Sequence) else int(token)]
+        known = self._text(self._ids[self._begin : self._told])
+        now = self._text(self._ids[self._begin :])
+        if len(now) <= len(known) or (now.endswith("\N{REPLACEMENT CHARACTER}") and not last):
+            return ""
+        self._begin, self._told = self._told, len(self._ids)
+        return now[len(known) :]
+
+    def __iter__(self) -> Iterator[str]:
+        for token in self._tokens:
+            if piece := self._more(token):
+                yield piece
+        if piece := self._more(None, last=True):
+            yield piece
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        async for token in self._tokens:
+            if piece := self._more(token):
+                yield piece
+        if piece := self._more(None, last=True):
+            yield piece
+
+
+def _package() -> Any:
+    try:
+        import tokenizers
+    except ImportError:
+        raise ImportError(
+            "pf.text.Tokenizer needs the package tokenizers: pip install 'pyframe-webgpu[text]'"
+        ) from None
+    return tokenizers
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"Tokenizer: {path} is no JSON: {error}") from None
+    return found if isinstance(found, dict) else {}
+
+
+@functools.lru_cache(8)
+def _compiled(template: str) -> Any:
+    """A template that knows texts, numbers, lists and what transformers gives it, and nothing
+    else of Python."""
+    from datetime import datetime
+
+    import jinja2
+    from jinja2.exceptions import SecurityError
+    from jinja2.ext import Extension, loopcontrols
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Generation(Extension):
+        """{% generation %} marks what a model wrote, for its training: here it is text."""
+
+        tags = {"generation"}  # noqa: RUF012
+
+        def parse(self, parser: Any) -> Any:
+            """What stands in it."""
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+    def tojson(
+        x: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None,
+        sort_keys: bool = False,
+    ) -> str:  # fmt: skip
+        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
+                          sort_keys=sort_keys)  # fmt: skip
+
+    def refuse(message: str) -> None:
+        raise jinja2.TemplateError(message)
+
+    class Sandbox(ImmutableSandboxedEnvironment):
+        def unsafe_undefined(self, obj: Any, attribute: str) -> Any:
+            """What is refused raises at once: as in Jinja it would be printed as nothing."""
+            raise SecurityError(f"it reads {attribute} of a {type(obj).__name__}")
+
+    sandbox = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
+    sandbox.filters["tojson"] = tojson
+    sandbox.globals["raise_exception"] = refuse
+    sandbox.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+    try:
+        return sandbox.from_string(template)
+    except jinja2.TemplateSyntaxError as error:
+        raise ValueError(f"chat: the template is no Jinja: {error}") from None
