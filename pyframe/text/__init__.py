@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from pyframe.text.chat import Chat
 from pyframe.text.config import Config
 from pyframe.text.decoder import CausalLM
 from pyframe.text.encoder import TextEncoder
-from pyframe.text.generate import Cache, Sampling, Stream
+from pyframe.text.generate import Cache, Sampling, Stream, Writer
 from pyframe.text.loading import from_pretrained
 from pyframe.text.tokenizer import Tokenizer
 
@@ -20,11 +21,13 @@ __all__ = [
     "AutoModel",
     "Cache",
     "CausalLM",
+    "Chat",
     "Config",
     "Sampling",
     "Stream",
     "TextEncoder",
     "Tokenizer",
+    "Writer",
 ]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyframe as pf
@@ -283,16 +284,20 @@ class CausalLM(Pretrained):
             return scores
         return self.config.logits_cap * (scores / self.config.logits_cap).tanh()
 
-    def writer(self, batch: int, length: int) -> Writer:
-        """The compiled steps for so many texts of up to `length` tokens, which are kept."""
+    @contextlib.contextmanager
+    def writer(self, batch: int, length: int) -> Iterator[Writer]:
+        """The compiled steps for so many texts of up to `length` tokens, for one stream: they are
+        kept for the next one."""
         weight = self.model.embed_tokens.weight
         key = batch, length, weight.device, weight.dtype
         kept = self.__dict__.setdefault("_writers", {})
-        if key not in kept:
-            while len(kept) >= WRITERS:
+        writer = kept.pop(key, None) or Writer(self, batch, length)
+        try:
+            yield writer
+        finally:
+            kept[key] = writer
+            while len(kept) > WRITERS:
                 del kept[next(iter(kept))]
-            kept[key] = Writer(self, batch, length)
-        return kept[key]
 
     def stream(
         self, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20, **how: Any
@@ -311,6 +316,7 @@ class CausalLM(Pretrained):
             eos_token_id: a token that ends a text, or several (those of the model).
             seed: of what is drawn (goes on with the default generator).
             num_return_sequences: how often each text is written.
+            writer: a `Writer(model, 1, slots)` that goes on with the text that it has read.
             do_sample, temperature, top_k, top_p, min_p, repetition_penalty: see `Sampling`; unless
                 given they are as `generation_config.json` says.
 

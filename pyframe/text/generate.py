@@ -6,6 +6,7 @@ all steps of a text are one compiled Program, and prompts are a few, by powers o
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
@@ -18,7 +19,7 @@ from pyframe.text.config import Config
 if TYPE_CHECKING:
     from pyframe.text.decoder import CausalLM
 
-__all__ = ["Cache", "Sampling", "Stream"]
+__all__ = ["Cache", "Sampling", "Stream", "Writer"]
 
 LEAST = 16  # tokens that a prompt is filled up to, and so on by powers of two
 BLOCK = 64  # slots of which a cache has a multiple
@@ -120,6 +121,8 @@ class Writer:
         slot: (1,) the place of the next one.
         valid: (B, length) of 1, and 0 for what fills up prompts that are shorter than others.
         seen: (B, vocabulary) whether a token came before, for penalties.
+        ids: the tokens in the cache, of a single text: a stream that is given this writer reads
+            what follows those that it has in common with them, and no more.
     """
 
     def __init__(self, model: CausalLM, batch: int, length: int) -> None:
@@ -129,6 +132,7 @@ class Writer:
         self.slot = pf.zeros(1, dtype=pf.int64, device=self.device)
         self.valid = pf.ones(batch, length, dtype=pf.int64, device=self.device)
         self.seen = pf.zeros(batch, model.config.vocab_size, dtype=pf.bool, device=self.device)
+        self.ids: list[int] = []
         self.read = pf.compile(self._read, dynamic=False)
         self.write = pf.compile(self._write, dynamic=False)
 
@@ -166,6 +170,13 @@ class Writer:
         return token
 
 
+def common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens are the same at the begin of both."""
+    return next(
+        (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
+
+
 class Stream:
     """The tokens of texts, as they are written: `for` and `async for` give a list of one for each
     text, those of texts that have ended as `pad`."""
@@ -199,7 +210,8 @@ class Stream:
 def stream(
     model: CausalLM, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20,
     attention_mask: Tensor | None = None, eos_token_id: int | Sequence[int] | None = None,
-    seed: int | None = None, num_return_sequences: int = 1, **how: Any,
+    seed: int | None = None, num_return_sequences: int = 1, writer: Writer | None = None,
+    **how: Any,
 ) -> Stream:  # fmt: skip
     """See `CausalLM.generate`."""
     config, device = model.config, model.model.embed_tokens.weight.device
@@ -226,7 +238,15 @@ def stream(
     length = min(
         -(-(count + max_new_tokens) // BLOCK) * BLOCK, max(config.max_position_embeddings, count)
     )
-    filled = min(max(LEAST, 1 << (count - 1).bit_length()), length)
+    if writer is not None:
+        length = writer.cache.length
+        if batch != 1 or len(writer.valid) != 1:
+            raise ValueError(f"generate: a writer goes on with one text, got {batch}")
+        if count + max_new_tokens > length:
+            raise ValueError(
+                f"generate: {count} tokens and {max_new_tokens} new ones are more than the writer's "
+                f"{length} slots; make one of more, or shorten the prompt"
+            )
     mask = None
     if attention_mask is not None and not bool(attention_mask.bool().all()):
         mask = attention_mask.repeat_interleave(num_return_sequences, 0).to(device, pf.int64)
@@ -239,20 +259,30 @@ def stream(
             sampling.do_sample, sampling.temperature, sampling.top_k, sampling.top_p,
             sampling.min_p, sampling.repetition_penalty if sampling.penalizes else None, generator,
         )  # fmt: skip
+        own = model.writer(batch, length) if writer is None else contextlib.nullcontext(writer)
+        with own as w:
+            yield from written(w, settings)
+
+    def written(w: Writer, settings: tuple[Any, ...]) -> Generator[Tensor, list[int], None]:
+        tokens = ids[0].tolist() if batch == 1 else []
+        start = 0 if writer is None else common(w.ids[: count - 1], tokens)
+        filled = min(max(LEAST, 1 << (count - start - 1).bit_length()), length)
+        start = min(start, length - filled)
+        w.ids = tokens[:start]
         with pf.no_grad():
-            writer = model.writer(batch, length)
             prompt = pf.full((batch, filled), pad, dtype=pf.int64)
-            prompt[:, :count] = ids.cpu()
+            prompt[:, : count - start] = ids[:, start:].cpu()
             prompt = prompt.to(device)
             if mask is not None:
-                writer.valid.fill_(1)
-                writer.valid[:, :count] = mask
+                w.valid.fill_(1)
+                w.valid[:, :count] = mask
             if sampling.penalizes:
-                writer.seen.fill_(False)
+                w.seen.fill_(False)
                 there = ids.to(device) if mask is None else ids.to(device) * mask + pad * (1 - mask)
-                writer.seen.scatter_(1, there, True)
-            first, many = (pf.tensor([n], device=device) for n in (0, count))
-            token = writer.read(prompt, first, many, mask is not None, settings)
+                w.seen.scatter_(1, there, True)
+            first, many = (pf.tensor([n], device=device) for n in (start, count - start))
+            token = w.read(prompt, first, many, mask is not None, settings)
+        w.ids = tokens
         done = [False] * batch
         for n in range(max_new_tokens):
             found = yield token
@@ -263,6 +293,7 @@ def stream(
             if all(done) or n + 1 == max_new_tokens:
                 return
             with pf.no_grad():
-                token = writer.write(token, mask is not None, settings)
+                token = w.write(token, mask is not None, settings)
+            w.ids += found[:1]
 
     return Stream(steps)

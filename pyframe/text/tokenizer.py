@@ -129,11 +129,13 @@ class Tokenizer:
         return str(self.backend.decode(ids, skip_special_tokens=skip_special_tokens))
 
     def stream(
-        self, tokens: Iterable[Any] | AsyncIterable[Any], skip_special_tokens: bool = True
-    ) -> TextStream:
+        self, tokens: Iterable[Any] | AsyncIterable[Any], skip_special_tokens: bool = True,
+        stop: str | Sequence[str] = (),
+    ) -> TextStream:  # fmt: skip
         """The text of tokens as they come, of `CausalLM.stream` too (its first text), piece by
-        piece: `for` and `async for`. No piece ends within a character."""
-        return TextStream(self, tokens, skip_special_tokens)
+        piece: `for` and `async for`. No piece ends within a character; the text ends before the
+        first of the texts `stop`."""
+        return TextStream(self, tokens, skip_special_tokens, stop)
 
     def chat(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None = None,
@@ -176,15 +178,19 @@ class Tokenizer:
 class TextStream:
     """See `Tokenizer.stream`."""
 
-    def __init__(self, tokenizer: Tokenizer, tokens: Any, skip: bool) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, tokens: Any, skip: bool, stop: str | Sequence[str]
+    ) -> None:
         self._tokens = tokens
         self._text = functools.partial(tokenizer.decode, skip_special_tokens=skip)
+        self._stop = [stop] if isinstance(stop, str) else list(stop)
         self._ids: list[int] = []
         self._begin = self._told = 0  # ids from `_begin` on are decoded, those up to `_told` known
+        self._held = ""  # what may be the beginning of a stop
+        self._ended = False
 
-    def _more(self, token: Any, last: bool = False) -> str:
-        """What a token adds: nothing while a character is not whole."""
-        self._ids += [] if last else [token[0] if isinstance(token, Sequence) else int(token)]
+    def _decoded(self, last: bool) -> str:
+        """What the last token adds: nothing while a character is not whole."""
         known = self._text(self._ids[self._begin : self._told])
         now = self._text(self._ids[self._begin :])
         if len(now) <= len(known) or (now.endswith("\N{REPLACEMENT CHARACTER}") and not last):
@@ -192,18 +198,35 @@ class TextStream:
         self._begin, self._told = self._told, len(self._ids)
         return now[len(known) :]
 
+    def _more(self, *tokens: Any) -> str:
+        """What a token lets be told; without one, what is left."""
+        self._ids += [t[0] if isinstance(t, Sequence) else int(t) for t in tokens]
+        text = self._held + self._decoded(not tokens)
+        found = [at for s in self._stop if (at := text.find(s)) >= 0]
+        if found:
+            self._ended = True
+            return text[: min(found)]
+        begun = [n for s in self._stop for n in range(1, len(s)) if text.endswith(s[:n])]
+        told = len(text) - (max(begun, default=0) if tokens else 0)
+        self._held = text[told:]
+        return text[:told]
+
     def __iter__(self) -> Iterator[str]:
         for token in self._tokens:
             if piece := self._more(token):
                 yield piece
-        if piece := self._more(None, last=True):
+            if self._ended:
+                return
+        if piece := self._more():
             yield piece
 
     async def __aiter__(self) -> AsyncIterator[str]:
         async for token in self._tokens:
             if piece := self._more(token):
                 yield piece
-        if piece := self._more(None, last=True):
+            if self._ended:
+                return
+        if piece := self._more():
             yield piece
 
 

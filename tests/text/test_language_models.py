@@ -80,8 +80,8 @@ def test_what_is_written_is_what_follows(device: str) -> None:
     with pf.no_grad():
         for n in range(5, 25):
             assert text[n] == model(pf.tensor([text[:n]], device=device))[0, -1].argmax().item()
-    writer = model.writer(1, 64)
-    assert (writer.read.captured, writer.write.captured, writer.write.eager) == (1, 1, "")
+    with model.writer(1, 64) as writer:
+        assert (writer.read.captured, writer.write.captured, writer.write.eager) == (1, 1, "")
     assert model.generate([3, 1, 4, 1, 5, 9], 30, eos_token_id=()).shape == (1, 36)
     assert (writer.read.captured, writer.write.captured) == (1, 1)
 

@@ -234,8 +234,12 @@ class Lowering:
         compiler = self.plan.compiler
         found = compiler and compiler.routine(op, inputs, attrs, out)
         lie = all(x.flags.c_contiguous for x in inputs)
-        if compiler is not None and not found and (  # maybe for how operands lie
-            compiler.alone or (not lie and (op.routine or "").startswith("conv."))
+        if (
+            compiler is not None
+            and not found
+            and (  # maybe for how operands lie
+                compiler.alone or (not lie and (op.routine or "").startswith("conv."))
+            )
         ):
             pairs = zip(operands, formulas, strict=True)
             inputs = [self.operand(e, f, copied=True) for e, f in pairs]
