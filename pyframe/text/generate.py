@@ -244,8 +244,8 @@ def stream(
             raise ValueError(f"generate: a writer goes on with one text, got {batch}")
         if count + max_new_tokens > length:
             raise ValueError(
-                f"generate: {count} tokens and {max_new_tokens} new ones are more than the writer's "
-                f"{length} slots; make one of more, or shorten the prompt"
+                f"generate: {count} tokens and {max_new_tokens} new ones are more than the "
+                f"writer's {length} slots; make one of more, or shorten the prompt"
             )
     mask = None
     if attention_mask is not None and not bool(attention_mask.bool().all()):

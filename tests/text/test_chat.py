@@ -70,7 +70,7 @@ def test_a_writer_goes_on(device: str) -> None:
     full[-1] = 99  # there is no room for a prompt's least size behind what is known
     expected = model.generate(full, 8, eos_token_id=())
     assert model.generate(full, 8, eos_token_id=(), writer=writer).equal(expected)
-    with pytest.raises(ValueError, match=r"120 tokens and 9 new ones are more .* 128 slots"):
+    with pytest.raises(ValueError, match=r"120 tokens and 9 new ones are more .*128 slots"):
         model.generate(full, 9, writer=writer)
     with pytest.raises(ValueError, match="one text, got 2"):
         model.generate([[1], [2]], writer=writer)
