@@ -30,7 +30,19 @@ from pyframe.core.limits import Limits
 from pyframe.core.symbolic import SymbolicScalar, calculate, formula, log
 from pyframe.data import TensorDataset
 from pyframe.runtime.offline import INDEX, OfflineBackend
-from pyframe.web import Bars, Choice, Demo, ExportError, Numbers, Pad, Plane, Points, Slider, Text
+from pyframe.web import (
+    Bars,
+    Choice,
+    Demo,
+    ExportError,
+    Numbers,
+    Pad,
+    Plane,
+    Points,
+    Slider,
+    Text,
+    cpu as wasm_code,
+)
 from pyframe.web.exporter import _table
 
 
@@ -175,6 +187,45 @@ def test_routines_without_numpy(name: str, tmp_path: Path) -> None:
     assert done.left_out == []
     found = Played(tmp_path, "wasm").run("ask", *[x.numpy() for x in args])
     np.testing.assert_allclose(found[0], want, rtol=1e-5, atol=1e-5)
+
+
+# images, weight, stride, padding, dilation, groups; whether the module computes it by its routine
+CONVOLUTIONS = {
+    "padded": ((1, 3, 9, 8), (8, 3, 3, 3), 2, 1, 1, 1, True),
+    "few images": ((2, 4, 7, 9), (6, 2, 3, 3), (1, 2), (1, 2), 1, 2, False),
+    "of each channel": ((3, 6, 9, 9), (6, 1, 5, 5), (1, 2), 2, 1, 6, True),
+    "two of each channel": ((2, 3, 9, 9), (6, 1, 3, 3), 1, 1, 1, 3, True),
+    "one of all channels": ((1, 5, 9, 9), (1, 5, 3, 3), 1, 1, 1, 1, True),
+    "dilated": ((1, 4, 11, 12), (4, 1, 3, 3), 1, (2, 3), (2, 3), 4, True),
+    "one dim": ((2, 4, 30), (5, 4, 7), 3, 3, 1, 1, True),
+    "one dim of each channel": ((1, 4, 30), (4, 1, 7), 1, 3, 1, 4, True),
+    "three dims": ((1, 2, 5, 6, 4), (3, 2, 3, 2, 3), 1, 1, 1, 1, True),
+    "no padding": ((1, 3, 9, 8), (8, 3, 3, 3), 1, 0, 1, 1, False),
+    "single taps": ((2, 4, 5, 5), (7, 4, 1, 1), 1, 0, 1, 1, False),
+    "many images": ((5, 4, 5, 5), (7, 4, 3, 3), 1, 1, 1, 1, False),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was planned for GPUs as sums over windows is a convolution again on the CPU."""
+    pytest.importorskip("wasmtime")
+    shape, weight, stride, padding, dilation, groups, by_routine = CONVOLUTIONS[name]
+    pf.manual_seed(0)
+    conv = (nn.functional.conv1d, nn.functional.conv2d, nn.functional.conv3d)[len(shape) - 3]
+    args = pf.randn(*shape), pf.randn(*weight), pf.randn(weight[0])
+
+    def fn(x: pf.Tensor, w: pf.Tensor, b: pf.Tensor) -> pf.Tensor:
+        return conv((x + 1).relu(), w, b, stride, padding, dilation, groups).sigmoid()
+
+    names = []
+    made = wasm_code.routine
+    monkeypatch.setattr(wasm_code, "routine", lambda op, *a: names.append(op.name) or made(op, *a))
+    done = pf.web.export({"ask": fn}, {"ask": args}, to=tmp_path, element=False)
+    assert done.left_out == []
+    assert names == ["conv" if by_routine else "matmul"]
+    found = Played(tmp_path, "wasm").run("ask", *[x.numpy() for x in args])
+    np.testing.assert_allclose(found[0], fn(*args).numpy(), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [9, 5000])

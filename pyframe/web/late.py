@@ -38,6 +38,7 @@ MODULES = (
     "pyframe.vision.ops", "pyframe.vision.transforms", "pyframe.vision.utils", "pyframe.web.bundle",
     "pyframe.web.cpu", "pyframe.web.exporter", "pyframe.web.notebook", "pyframe.web.offline",
     "pyframe.web.onnx_file", "pyframe.web.programs", "pyframe.web.site", "pyframe.web.source",
+    "pyframe.web.windows",
 )  # fmt: skip
 
 
