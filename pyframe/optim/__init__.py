@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyframe.core import also_named as _also_named
 from pyframe.optim import lr_scheduler as lr_scheduler
 from pyframe.optim.formulas import *
 from pyframe.optim.lbfgs import LBFGS as LBFGS
@@ -12,12 +13,11 @@ from pyframe.optim.optimizer import Optimizer as Optimizer
 if TYPE_CHECKING:
     from pyframe.optim import swa_utils as swa_utils
 else:
-    import sys
-
-    # modules that PyTorch has
-    for _name in """_adafactor _muon adadelta adagrad adam adamax adamw asgd nadam radam rmsprop
-            rprop sgd sparse_adam""".split():
-        globals()[_name] = sys.modules[f"{__name__}.{_name}"] = formulas  # noqa: F405
+    _also_named(
+        __name__, "formulas",
+        "_adafactor _muon adadelta adagrad adam adamax adamw asgd nadam radam rmsprop rprop sgd "
+        "sparse_adam",
+    )  # fmt: skip
 
     def __getattr__(name: str) -> Any:
         if name == "swa_utils":  # few programs need it

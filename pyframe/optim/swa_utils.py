@@ -130,7 +130,7 @@ def update_bn(loader: Iterable[Any], model: nn.Module, device: Any = None) -> No
     """Set the running statistics of a model's BatchNorm layers to those of the data.
 
     Of batches that are tuples or lists the model gets what stands first."""
-    from pyframe.nn.modules.batchnorm import _BatchNorm
+    from pyframe.nn.modules.normalization import _BatchNorm
 
     momenta = {m: m.momentum for m in model.modules() if isinstance(m, _BatchNorm)}
     if not momenta:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import warnings
 from typing import Any
 
@@ -41,6 +42,8 @@ def test_options_stand_in_the_same_order(name: str, torch: Any) -> None:
     ours = getattr(optim, name)([pf.ones(2, 2)], **given)
     assert list(ours.param_groups[0]) == list(theirs.param_groups[0])
     assert list(ours.defaults) == list(theirs.defaults)
+    module = importlib.import_module(type(theirs).__module__.replace("torch", "pyframe"))
+    assert getattr(module, name) is type(ours)
 
 
 def starts(info: Any) -> list[np.ndarray]:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyframe.core import also_named as _also_named
 from pyframe.nn.utils import parametrize as parametrize, rnn as rnn
-from pyframe.nn.utils.clip_grad import *
-from pyframe.nn.utils.convert_parameters import *
-from pyframe.nn.utils.fusion import *
-from pyframe.nn.utils.init import skip_init as skip_init
-from pyframe.nn.utils.memory_format import *
-from pyframe.nn.utils.spectral_norm import (
+from pyframe.nn.utils.parameters import *
+from pyframe.nn.utils.weight_hooks import (
     remove_spectral_norm as remove_spectral_norm,
-    spectral_norm as spectral_norm,
-)
-from pyframe.nn.utils.weight_norm import (
     remove_weight_norm as remove_weight_norm,
+    spectral_norm as spectral_norm,
     weight_norm as weight_norm,
 )
 
@@ -26,6 +21,8 @@ if TYPE_CHECKING:
         stateless as stateless,
     )
 else:
+    _also_named(__name__, "parameters", "clip_grad convert_parameters fusion init memory_format")
+    _also_named(__name__, "weight_hooks", "spectral_norm weight_norm")
 
     def __getattr__(name: str) -> Any:
         """Load what few networks need when it is first used."""

@@ -9,7 +9,7 @@ from pyframe.core.modes import no_grad
 from pyframe.nn import functional as F
 from pyframe.nn.modules.module import Module
 from pyframe.nn.utils.parametrize import register_parametrization
-from pyframe.nn.utils.spectral_norm import matrix_of, output_dim
+from pyframe.nn.utils.weight_hooks import matrix_of, output_dim
 from pyframe.tensor import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pyframe as pf
 from pyframe.nn.modules.module import Module
-from pyframe.nn.utils.convert_parameters import parameters_to_vector
+from pyframe.nn.utils.parameters import parameters_to_vector
 from pyframe.tensor import Tensor
 
 M = TypeVar("M", bound=Module)
