@@ -197,15 +197,22 @@ def instance_norm(
     weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """batch_norm of each sample by itself (arXiv 1607.08022): (N, C, *)."""
+    """batch_norm of each sample by itself (arXiv 1607.08022): (N, C, *). Running statistics may be
+    of another float dtype than the input."""
     shape = input.shape
+    check.floats("instance_norm", running_mean, running_var)
+    half = input.dtype in (dt.float16, dt.bfloat16)
+    mean_now, var_now = (
+        x if x is None or (half and x.dtype is dt.float32) else x.to(input.dtype)
+        for x in (running_mean, running_var)
+    )
     if not use_input_stats:
-        if running_mean is None or running_var is None:
+        if mean_now is None or var_now is None:
             raise RuntimeError(
                 "instance_norm: Expected running_mean and running_var to be defined when "
                 "use_input_stats is false"
             )
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        return batch_norm(input, mean_now, var_now, weight, bias, False, momentum, eps)
     n = math.prod(shape[2:])
     if n == 1:
         raise ValueError(
@@ -216,8 +223,8 @@ def instance_norm(
     if len(shape) < 2:
         raise RuntimeError(f"instance_norm: expected input (N, C, *), got {list(shape)}")
     _check_channels(
-        "instance_norm", input, shape[1], weight=weight, bias=bias, running_mean=running_mean,
-        running_var=running_var,
+        "instance_norm", input, shape[1], weight=weight, bias=bias, running_mean=mean_now,
+        running_var=var_now,
     )  # fmt: skip
     if 0 in shape:
         return input.clone()
