@@ -171,6 +171,7 @@ CPU_ROWS: dict[str, tuple[Callable[..., pf.Tensor], tuple[Any, ...]]] = {
     "rows not in line": (lambda w, at: nn.functional.embedding(at, w.mT), ((3, 5), [4, 0, 4])),
     "sums of many rows": (_summed, ((9, 3), np.arange(2000) * 7 % 9)),
     "sums of many wide rows": (_summed, ((9, 40), np.arange(2000) * 7 % 9)),
+    "no images": (lambda x, w: nn.functional.conv1d(x, w, padding=1), ((0, 3, 5), (9, 3, 3))),
     "no results": (nn.functional.bilinear, ((5, 4), (5, 2), (0, 4, 2))),
 }
 
@@ -226,6 +227,37 @@ def test_convolutions(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert names == ["conv" if by_routine else "matmul"]
     found = Played(tmp_path, "wasm").run("ask", *[x.numpy() for x in args])
     np.testing.assert_allclose(found[0], fn(*args).numpy(), rtol=1e-5, atol=1e-5)
+
+
+class Blocks(nn.Module):
+    """So much is computed before its convolutions that a GPU's plan writes their windows out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([nn.BatchNorm2d(24) for _ in range(3)])
+        self.convs = nn.ModuleList([nn.Conv2d(24, 24, 3, 1, 1, groups=24) for _ in range(3)])
+
+    def forward(self, x: pf.Tensor) -> pf.Tensor:
+        for norm, conv in zip(self.norms, self.convs, strict=True):
+            x = conv(nn.functional.hardswish(norm(x)))
+        return x
+
+
+def test_windows_that_are_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wasmtime")
+    pf.manual_seed(0)
+    net, x = Blocks().eval(), pf.randn(1, 24, 28, 28)
+    names = []
+    made = wasm_code.routine
+    monkeypatch.setattr(wasm_code, "routine", lambda op, *a: names.append(op.name) or made(op, *a))
+    done = pf.web.export({"ask": net}, {"ask": (x,)}, to=tmp_path, state=[net], element=False)
+    assert done.left_out == []
+    assert (
+        len(written(tmp_path)["programs"]["ask"]["kernels"]) == 7
+    )  # a block has two, and one adds
+    assert names == ["conv"] * 3
+    found = Played(tmp_path, "wasm").run("ask", x.numpy())
+    np.testing.assert_allclose(found[0], net(x).detach().numpy(), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [9, 5000])

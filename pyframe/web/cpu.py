@@ -29,7 +29,7 @@ from pyframe.core.dtypes import bfloat16, dtype as DType, int32, int64, uint16
 from pyframe.core.host_memory import aligned
 from pyframe.core.op import Op
 from pyframe.graph.program import Apply, Expr, Kernel, Load, Param, Program, Reduce, Store
-from pyframe.web.windows import as_convolution
+from pyframe.web.windows import with_convolutions
 
 # Bases of a word, beside the number of a slot: the memory that all programs share for what holds
 # nothing between launches, the tables, the program's params; or none, of a plain number.
@@ -51,7 +51,8 @@ class CpuCode:
         """Which launches a program is: JSON data for web/cpu.js. UnsupportedKernelError with the
         reason where it has no form in WebAssembly."""
         compiler, scratch = _Compiler(self), _Scratch()
-        kernels = [in_words(as_convolution(k)) for k in program.kernels]
+        program = with_convolutions(program)
+        kernels = [in_words(k) for k in program.kernels]
         plan = Plan(replace(program, kernels=kernels, loaded={}), 1, compiler)
         plan.registers = scratch
         plan.bind([None] * len(program.slots))

@@ -7,6 +7,7 @@ and computes what comes before the convolution as often; as an op it reads an im
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,13 +16,16 @@ from pyframe.core import view as views
 from pyframe.core.dtypes import float32
 from pyframe.core.view import View
 from pyframe.graph.program import (
+    TEMP,
     Apply,
     Expr,
     Kernel,
     Load,
+    Program,
     Reduce,
     Result,
     Routine,
+    Step,
     index_map_of,
     operands,
 )
@@ -39,10 +43,70 @@ class _Axis(NamedTuple):
     summed: bool
 
 
-def as_convolution(k: Kernel) -> Kernel:
-    """The kernel by the op `conv`, where that is what it computes."""
-    found = _of_product(k) if k.routine is not None else _of_sum(k)
-    return k if found is None else found
+def with_convolutions(program: Program) -> Program:
+    """The same by the op `conv`, where that is what kernels compute. Windows that one writes out
+    for convolutions alone are images then."""
+    kernels, steps = list(program.kernels), list(program.steps)
+    for n, step in enumerate(steps):
+        k = kernels[step.kernel]
+        found = None if k.routine is not None or len(k.stores) > 1 else _image(k.code, k.space)
+        (store, *_) = k.stores
+        slot = step.slots[store.binding]
+        if found is None or program.slots[slot].kind != TEMP or math.prod(k.space) < found.size:
+            continue
+        if found.repeated or not views.is_contiguous(store.index_map):
+            continue
+        users = _users(kernels, steps, n, slot)
+        made = [_of_image(kernels[steps[m].kernel], steps[m].slots.index(slot), found)
+                for m in users]  # fmt: skip
+        if None in made:
+            continue
+        store = store._replace(index_map=views.contiguous(found.shape))
+        image = replace(k, space=found.shape, code=found.code, stores=(store,))
+        for m, new in zip([n, *users], [image, *made], strict=True):
+            steps[m] = steps[m]._replace(kernel=len(kernels))
+            kernels.append(new)  # type: ignore[arg-type]
+    kernels = [_convolution_of(k) or k for k in kernels]
+    return replace(program, kernels=kernels, steps=steps)
+
+
+def _users(kernels: Sequence[Kernel], steps: Sequence[Step], n: int, slot: int) -> list[int]:
+    """Which steps take what step `n` writes to a slot, before another writes all of it."""
+    users = []
+    for m, step in enumerate(steps[n + 1 :], n + 1):
+        if slot in step.slots:
+            k, binding = kernels[step.kernel], step.slots.index(slot)
+            read = [i for e in (k.routine.operands if k.routine else ()) for i in e.code]
+            reads = any(isinstance(i, Load) and i.binding == binding for i in (*k.code, *read))
+            whole = [s for s in k.stores if s.binding == binding]
+            if not reads and whole and views.is_contiguous(whole[0].index_map):
+                break
+            users.append(m)
+    return users
+
+
+def _of_image(k: Kernel, binding: int, image: _Image) -> Kernel | None:
+    """A convolution whose windows lie in a binding, of an image that does."""
+    before = (*views.contiguous(image.shape), image.windows)
+
+    def reads(i: Any) -> Any:
+        if not isinstance(i, Load) or i.binding != binding:
+            return i
+        same = i.index_map == views.contiguous(image.windows.shape)
+        return i._replace(index_map=before if same else (*before, *i.index_map))
+
+    if binding in k.written:
+        return None
+    made = k.routine
+    if made is not None:
+        parts = [e._replace(code=tuple(map(reads, e.code))) for e in made.operands]
+        made = made._replace(operands=tuple(parts))
+    return _convolution_of(replace(k, code=tuple(map(reads, k.code)), routine=made))
+
+
+def _convolution_of(k: Kernel) -> Kernel | None:
+    """The kernel by the op `conv`, if that is what it computes."""
+    return _of_sum(k) if k.routine is None else _of_product(k)
 
 
 def _of_product(k: Kernel) -> Kernel | None:
@@ -156,6 +220,11 @@ class _Image(NamedTuple):
     repeated: Shape
 
     @property
+    def size(self) -> int:
+        """Elements of the images."""
+        return math.prod(self.shape)
+
+    @property
     def steps(self) -> Shape:
         """From element to element along each dim."""
         return views.row_major_strides(self.shape)
@@ -165,7 +234,11 @@ def _image(code: Sequence[Any], space: Sequence[int]) -> _Image | None:
     """Where all that code reads is windows of images of one shape: these."""
     maps = [m for i in code if (m := index_map_of(i)) is not None]
     several = [m for m in maps if len(m) > 1]
-    if not several or any(isinstance(i, Apply) and i.index is not None for i in code):
+    if (
+        not several
+        or not math.prod(space)
+        or any(isinstance(i, Apply) and i.index is not None for i in code)
+    ):
         return None
     for length in (2, 1):
         tail = several[0][-length:]
