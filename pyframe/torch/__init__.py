@@ -33,6 +33,7 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch.cuda.amp": ("pyframe.torch.amp",),
     "torch.multiprocessing": ("pyframe.multiprocessing",),
     "torch.distributed.optim": ("pyframe.optim.zero",),
+    "torch.distributed.tensor": ("pyframe.torch.placements",),
     "torch.jit.annotations": ("typing",),
     "torch.serialization": ("pyframe.io.pt",),
     "torch.utils._pytree": ("pyframe.torch.trees",),
