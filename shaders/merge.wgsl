@@ -1,13 +1,9 @@
 // order (runs, 2 L): each half of a run names places of a row of keys in ascending order; the whole
 // run in that order, the left half first of equals. Each thread finds where one place goes.
-const SIZE = 4096;
 const RUNS = 1; // of a row
 const L = 32;
 
-@compute @workgroup_size(256)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-  let i = i32(id.x + id.y * groups.x * 256u);
-  if (i >= SIZE) { return; }
+fn element(i: i32) {
   let run = i / (2 * L);
   let row = run / RUNS;
   let at = i % (2 * L);

@@ -4,12 +4,8 @@ const D = 64;
 const B = 64;
 const OFFSET = 0;
 const END = 1;
-const SIZE = 4096;
 
-@compute @workgroup_size(256)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-  let at = i32(id.x + id.y * groups.x * 256u);
-  if (at >= SIZE) { return; }
+fn element(at: i32) {
   let row = (at - OFFSET) / B;
   var v = load_base(at);
   if ((at >= OFFSET) & (row < END * D) & (row % D == i32(load_place()))) {

@@ -4,12 +4,9 @@ const D = 64;
 const B = 64;
 const OFFSET = 0;
 const END = 1;
-const SIZE = 64;
 
-@compute @workgroup_size(256)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-  let at = i32(id.x + id.y * groups.x * 256u);
+fn element(at: i32) {
   let place = i32(load_place());
-  if ((at >= SIZE) | (place < 0) | (place >= D)) { return; }
+  if ((place < 0) | (place >= D)) { return; }
   store(OFFSET + (at / B * D + place) * B + at % B, load_value(at / B, at % B));
 }

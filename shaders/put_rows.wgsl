@@ -2,13 +2,14 @@
 const B = 64;
 const COUNT = 64;
 const SIZE = 4096;
+const EACH = 1;
 
 var<workgroup> rows: array<i32, 256>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) t: u32) {
-  let i = i32((group.x + group.y * groups.x) * 256u + t);
+  let i = EACH * i32((group.x + group.y * groups.x) * 256u + t);
   var winner = -1;
   for (var first = 0; first < COUNT; first += 256) {
     let mine = first + i32(t);
@@ -21,8 +22,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
     workgroupBarrier();
   }
-  if (i >= SIZE) { return; }
-  var v = load_base(i / B, i % B);
-  if (winner >= 0) { v = load_source(winner, i % B); }
-  store(i, v);
+  for (var at = i; at < min(i + EACH, SIZE); at++) {
+    var v = load_base(at / B, at % B);
+    if (winner >= 0) { v = load_source(winner, at % B); }
+    store(at, v);
+  }
 }

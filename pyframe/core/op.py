@@ -68,7 +68,10 @@ class KernelFile(NamedTuple):
     """A kernel written by hand: its file in shaders/, and `plan(call)`, which gives the constants
     of its text and how many workgroups it takes in x, y and z. Of complex numbers the fallback is
     computed instead, unless `moves` says that it does nothing to numbers but move and add them.
-    `variants(call)` gives by name what `plan` may be asked for, the one that it takes first."""
+    `variants(call)` gives by name what `plan` may be asked for, the one that it takes first. A file
+    without `main` has `element(i)`, which is done for each of SIZE results. NEIGHBOURS, among the
+    constants, says that a thread may store EACH results that lie side by side, one after the other,
+    if EACH divides all of these sizes."""
 
     file: str
     plan: Callable[[KernelCall], tuple[Constants, Grid]]

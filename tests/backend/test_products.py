@@ -146,6 +146,25 @@ def test_other_dtypes(variant: str, gpu: str) -> None:
         np.testing.assert_array_equal(y.cpu(), want)
 
 
+def test_elements_that_share_words(variant: str, gpu: str) -> None:
+    """They are written in whole words, as far as a thread has these, for rows of any length."""
+    for m, n, k, batch, how in (
+        (1, 70, 65, 1, "nn"), (130, 3, 65, 1, "nn"), (130, 4, 66, 1, "nt"), (6, 66, 68, 1, "nn"),
+        (65, 34, 36, 1, "tn"), (17, 3, 130, 2, "tt"), (3, 132, 68, 2, "nt"),
+    ):  # fmt: skip
+        a, b = ints(batch, m, k), ints(batch, k, n, seed=1)
+        (xa, of_a), (xb, of_b) = turned(a, how[0]), turned(b, how[1])
+        y = of_a(pf.tensor(xa, device=gpu)) @ of_b(pf.tensor(xb, device=gpu))
+        small, signs, rounded = (y.clamp(-9, 9) + 9).to(pf.uint8), y > 0, y.bfloat16()
+        del y
+        want = pf.tensor(a @ b)
+        for got, of in (
+            (small, (want.clamp(-9, 9) + 9).to(pf.uint8)), (signs, want > 0),
+            (rounded, want.bfloat16()),
+        ):  # fmt: skip
+            np.testing.assert_array_equal(got.cpu().float(), of.float(), str((m, n, k, batch, how)))
+
+
 def test_nothing(variant: str, gpu: str) -> None:
     for m, k, n in [(0, 5, 3), (3, 0, 4), (3, 5, 0), (0, 0, 0), (1, 0, 1)]:
         y = pf.ones(2, m, k, device=gpu) @ pf.ones(2, k, n, device=gpu) + 1.0

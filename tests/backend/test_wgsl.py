@@ -327,6 +327,55 @@ def test_maps_write_whole_words(lazy: Any, name: str, d: Any) -> None:
     assert atomics[-1] == (of not in ("both", d.name)), generate(program.kernels[-1]).code
 
 
+def _put(x: Any, y: Any) -> Any:
+    """Rows by few indices, by many, and one over what nobody else reads."""
+    index = (pf.arange(5, device=x.device) * 3 % max(x.shape[0], 1))[: x.shape[0]]
+    few = x.index_copy(0, index, y[: len(index)])
+    with pf.no_grad():
+        over = x.clone()
+        over[-1:] = y[:1]
+        over[:, 1:2] = 1
+    return few, over
+
+
+SMALL_INTS: dict[str, Callable[[Any, Any, Any], Any]] = {  # x and y: small whole floats
+    "rows": lambda x, y, d: (x - x.sum(1, True)).to(d),
+    "rows and columns": lambda x, y, d: ((x - x.amax(1, True)).to(d), (x + x.sum(1, True)) > 0),
+    "of rows": lambda x, y, d: (x.amax(1).to(d), x.sum(1) > 0, x.amin(1)),
+    "of columns": lambda x, y, d: (x.sum(0).to(d), x.amax(0) > 1),
+    "of all": lambda x, y, d: (x.sum().to(d), x.sum() > 0),
+    "twice": lambda x, y, d: ((x.sum(1) > 0) & (x.sum(1).amax() > 3), x.sum(1).sum().to(d)),
+    "in place": lambda x, y, d: x.to(d).clone().add_(x.sum(1, True).to(d)),
+    "products": lambda x, y, d: ((x @ y.T).to(d), (x.T @ y) > 1),
+    "batches": lambda x, y, d: (pf.stack([x, y]) @ pf.stack([y, x]).mT).to(d),
+    "a row": lambda x, y, d: ((x[:1] @ y.T).to(d), (x @ y[:1].T > 0), (x.T @ y[:, :1]).to(d)),
+    "scans": lambda x, y, d: (x.cumsum(1).to(d), x.cumsum(0) > 0),
+    "taken": lambda x, y, d: x.to(d)[pf.tensor([0, 0], device=x.device)[: len(x)]],
+    "looked for": lambda x, y, d: pf.searchsorted(x.sort(1)[0], y).to(d),
+    "put": lambda x, y, d: _put(x.to(d), y.to(d)),
+    "added": lambda x, y, d: pf.zeros(9, x.shape[1], device=x.device).index_add(
+        0, pf.arange(x.shape[0], device=x.device) % 9, x).to(d),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("d", [pf.bfloat16, pf.int8, pf.bool], ids=lambda d: d.name)
+@pytest.mark.parametrize("name", SMALL_INTS)
+def test_words_of_odd_shapes(form: str, monkeypatch: pytest.MonkeyPatch, name: str, d: Any) -> None:
+    """Whole words, and those that threads share, are the same, whatever lies at their ends."""
+    for shape in ((0, 4), (4, 0), (1, 1), (7, 1), (1, 70), (6, 8), (9, 68), (66, 33), (3, 4100)):
+        if 0 in shape and name not in ("rows", "products", "scans"):
+            continue
+        rng = np.random.default_rng(0)
+        x, y = [rng.integers(-2, 3, shape).astype(np.float32) for _ in "xy"]
+        found = [
+            SMALL_INTS[name](*(pf.tensor(v, device=on) for v in (x, y)), d) for on in ("cpu", form)
+        ]
+        want, got = [f if isinstance(f, tuple) else (f,) for f in found]
+        for a, b in zip(want, got, strict=True):
+            assert a.dtype is b.dtype
+            np.testing.assert_array_equal(b.cpu().float(), a.float(), str(shape))
+
+
 @pytest.mark.parametrize("d", PACKED, ids=lambda d: d.name)
 def test_what_packed_elements_take(gpu: str, d: Any) -> None:
     """As many bytes as on the CPU: in memory, on the way there, and in what a kernel moves."""

@@ -5,13 +5,17 @@ Who lowers a count lowers its bound. `scripts/bench/run.py --planned` prints all
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import pyframe as pf
 import pyframe.nn.functional as F
+from pyframe.codegen.wgsl import generate
 from pyframe.runtime.offline import offline_device
-from pyframe.tools.bench.plans import LARGE, PLANS, Plan
+from pyframe.tools.bench.plans import GPT, LARGE, PLANS, Plan
 from pyframe.tools.cost import totals
+from pyframe.vision.transforms.v2 import functional as v2
 
 # dispatches, MB moved, GFLOPs, MB at once, texts, thousands of letters
 BOUNDS = {
@@ -35,6 +39,63 @@ def test_plans(plan: Plan) -> None:
               t.letters / 1e3)  # fmt: skip
     assert all(n <= most for n, most in zip(counts, BOUNDS[plan.name], strict=True)), counts
     assert t.workgroups >= t.dispatches
+
+
+def gpt_in_bfloat16(device: Any) -> Any:
+    net = GPT(50257, 1024, 768, 2, 12).to(device)
+    optimizer = pf.optim.AdamW(net.parameters(), lr=1e-3)
+
+    def step(x: pf.Tensor) -> pf.Tensor:
+        optimizer.zero_grad()
+        with pf.autocast(device.type, dtype=pf.bfloat16):
+            loss = F.cross_entropy(net(x), x.flatten())
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step, pf.zeros(4, 1024, dtype=pf.int64, device=device)
+
+
+def images(device: Any) -> Any:
+    def step(x: pf.Tensor) -> Any:
+        y = v2.resize(x[pf.tensor([1, 0, 2], device=device)], [112, 112], antialias=True)
+        padded = v2.pad(v2.center_crop(v2.adjust_brightness(y, 1.2), [99, 101]), [2, 1])
+        gray = v2.rgb_to_grayscale(v2.gaussian_blur(v2.horizontal_flip(y), [3, 3]))
+        return padded, gray, y.amax((2, 3)), y.amax(1), y.float().mean((2, 3)).to(pf.uint8)
+
+    return step, pf.zeros(8, 3, 224, 200, dtype=pf.uint8, device=device)
+
+
+def masks(device: Any) -> Any:
+    def step(x: pf.Tensor) -> Any:
+        m = (x > 0) & (x.T < 1)
+        found = (
+            pf.isin((x * 9).int(), (x[0] * 9).int()),
+            (x @ x.T) > 0,
+            m[pf.tensor([1, 5], device=device)],
+        )
+        return found, m.any(1), m.all(0), m.cumsum(-1) > 3, x.softmax(-1) > 0.1, pf.tril(m)
+
+    return step, pf.zeros(128, 128, device=device)
+
+
+# how many kernels share words by atomics, at most: those whose rows begin within words, and one
+# that has a workgroup for each result
+SHARED = {"GPT": (gpt_in_bfloat16, 2), "images": (images, 1), "masks": (masks, 0)}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_few_kernels_share_words(name: str) -> None:
+    make, most = SHARED[name]
+    with offline_device(LARGE) as device:
+        fn, x = make(device)
+        step = pf.compile(fn)
+        step(x)
+        kernels = [k for p in step.programs for k in p.kernels]
+        packed = [k for k in kernels if any(s.dtype.packed > 1 for s in k.stores)]
+        atomic = [k for k in packed if "atomicXor" in generate(k, LARGE).code]
+    assert len(packed) >= 5
+    assert len(atomic) <= most, [generate(k, LARGE).label for k in atomic]
 
 
 @pytest.mark.parametrize(("rows", "width", "few"), [(50, 8, True), (50257, 768, False)])

@@ -16,6 +16,7 @@ from pyframe.runtime.code import program_code
 from pyframe.runtime.offline import offline_device
 from tests.backend.cases import SCALE
 from tests.backend.test_products import VARIANTS, ints, only
+from tests.backend.test_wgsl import SMALL_INTS
 from tests.nn.test_attention import NAMES
 
 from .conftest import FULL
@@ -539,7 +540,12 @@ def test_texts_of_variants(js: Snippets) -> None:
             codes |= {generate(k, limits).code for p in step.programs for k in p.kernels}
     assert len(codes) >= 2 * 4
     assert any("subgroup" in code for code in codes)
-    found = js(
+    assert told(js, codes) == []
+
+
+def told(js: Snippets, codes: set[str]) -> list[str]:
+    """What Tint says of texts."""
+    found: list[str] = js(
         f"const codes = {json.dumps(sorted(codes))};"
         """
         const adapter = await navigator.gpu.requestAdapter();
@@ -552,7 +558,32 @@ def test_texts_of_variants(js: Snippets) -> None:
         return (await Promise.all(told)).flat();
         """
     )
-    assert found == []
+    return found
+
+
+@pytest.mark.parametrize("d", [pf.bfloat16, pf.int8, pf.bool], ids=lambda d: d.name)
+def test_texts_of_whole_words(js: Snippets, monkeypatch: pytest.MonkeyPatch, d: pf.dtype) -> None:
+    """Tint takes those that write such of results, of elements, of rows and of products."""
+    codes: set[str] = set()
+
+    def add(*names: str) -> None:
+        for shape in ((9, 68), (66, 33)):
+            with offline_device(Limits(subgroups=True)) as device:
+                x, y = pf.zeros(*shape, device=device), pf.zeros(*shape, device=device)
+                for name in names:
+                    step: Any = pf.compile(lambda x, y, name=name: SMALL_INTS[name](x, y, d))
+                    step(x, y)
+                    programs, limits = step.programs, device.backend.limits
+                    codes.update(generate(k, limits).code for p in programs for k in p.kernels)
+
+    add(*SMALL_INTS)
+    for v in VARIANTS.values():
+        only(monkeypatch, v)
+        add("products", "a row")
+    generate.cache_clear()
+    whole = [c for c in codes if "<private> word" in c or "<workgroup> word" in c]
+    assert len(whole) >= 20
+    assert told(js, codes) == []
 
 
 @pytest.mark.parametrize(("n", "submits"), [(32, 1), (33, 4), (200, 6), (1000, 8)])

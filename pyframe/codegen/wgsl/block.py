@@ -10,7 +10,7 @@ from typing import Any
 from pyframe.codegen.wgsl import scalars
 from pyframe.core import dtypes as dt
 from pyframe.core.op import REGISTRY
-from pyframe.core.sizes import alike, is_symbolic
+from pyframe.core.sizes import alike, changes, divides, is_symbolic
 from pyframe.core.view import IndexMap, Shape, contiguous, is_contiguous
 from pyframe.graph.loops import INDEX, Let, Nest, Write, digit, nest as loops_of, position
 from pyframe.graph.program import (
@@ -22,6 +22,7 @@ from pyframe.graph.program import (
     Reduce,
     Result,
     RowSum,
+    Store,
     Valid,
     dtype_of,
     operands,
@@ -103,7 +104,7 @@ class Block:
 
     def _position(self, index_map: IndexMap) -> tuple[str, str]:
         space = self.nest.space
-        if self.flat and _in_order(index_map, space):
+        if self.flat and in_order(index_map, space):
             return self.flat, ""
         at, valid = position(index_map, space)
         return self.text(at), "" if valid is None else self.let(self.text(valid))
@@ -137,9 +138,13 @@ class Block:
         ]
 
 
-def _in_order(index_map: IndexMap, space: Shape) -> bool:
-    """Whether the elements over `space` lie one after the other from the first on, for all sizes
-    that a size which changes may be."""
+def in_order(index_map: IndexMap, space: Shape, axes: Sequence[int] | None = None) -> bool:
+    """Whether the elements over `space`, or over these axes of it, lie one after the other from the
+    first on, for all sizes that a size which changes may be."""
+    if axes is not None and len(index_map) == 1:
+        v, space = index_map[0], tuple([space[d] for d in axes])
+        strides = tuple([v.strides[d] for d in axes])
+        index_map = (v._replace(shape=space, strides=strides),)
     if is_symbolic(index_map):
         return alike(index_map, contiguous(space))
     return is_contiguous(index_map) and index_map[0].shape == space
@@ -221,6 +226,23 @@ def stored_four(values: Sequence[str], dtype: dt.dtype) -> str:
     return f"{fours(dtype.storage or 'f32')}({', '.join(parts)})"
 
 
+def whole_words(stores: Sequence[Store], space: Shape, flat: bool = True) -> list[Store]:
+    """Those of packed elements whose words are of one thread each, where threads store neighbours
+    along the last axis one after the other, from multiples of what a word has on. `flat`: they go
+    on in the next row; else rows must be multiples."""
+    bindings = [s.binding for s in stores]
+    last = max((d for d, n in enumerate(space) if changes(n) or n != 1), default=0)
+    out = []
+    for s in stores:
+        v, each = s.index_map[-1], s.dtype.packed
+        if each > 1 and len(s.index_map) == 1 and bindings.count(s.binding) == 1 and space:
+            others = (space[last], v.offset, *v.strides[:last])
+            rows = alike(v.strides[last], 1) and all(divides(each, n) for n in others)
+            if (rows and v.mask is None) or (flat and in_order(s.index_map, space)):
+                out.append(s)
+    return out
+
+
 def packed_access(binding: int, storage: str, shared: bool) -> str:
     """The functions that read and write an element of a buffer of packed ones, where several
     threads may write to a word: `shared`. A thread turns those bits alone that become others."""
@@ -234,6 +256,44 @@ def packed_access(binding: int, storage: str, shared: bool) -> str:
             f"  atomicXor(&{name}, ((old ^ v) & {(1 << bits) - 1}u) << ({shift}));\n}}\n"
         )
     return text
+
+
+def whole_access(s: Store, size: Any) -> str:
+    """The function that stores an element where a thread has all of a word, one after the other;
+    what lies past the end of `size` elements in the last word stays."""
+    each, b = s.dtype.packed, s.binding
+    bits, word, name = 32 // each, f"word{b}", f"b{b}[at / {each}]"
+    lines = [
+        f"let shift = {bits}u * (u32(at) % {each}u);",
+        f"{word} = select({word}, 0u, shift == 0u) | (v << shift);",
+        f"if (shift == {32 - bits}u) {{ {name} = {word}; }}",
+    ]
+    if not divides(each, size):
+        kept = f"(0xffffffffu << (shift + {bits}u))"
+        lines[-1] += (
+            f" else if (at == {scalars.count(size - 1)}) {{ {name} = ({name} & {kept}) | {word}; }}"
+        )
+    return f"var<private> {word}: u32;\nfn put{b}(at: i32, v: u32) {{\n{indented(lines)}}}\n"
+
+
+def gathered_access(s: Store, count: int, size: Any) -> str:
+    """Workgroup memory for `count` of `size` elements, and the function that writes one word of
+    them: from place `own` there to the same place in the buffer from `first` on."""
+    each, b = s.dtype.packed, s.binding
+    bits, word, name = 32 // each, f"word{b}", f"b{b}[at / {each}]"
+    parts = [f"{word}[own + {n}] << {bits * n}u" if n else f"{word}[own]" for n in range(each)]
+    lines = [
+        "let at = first + own;",
+        f"if (at >= {scalars.count(size)}) {{ return; }}",
+        f"var whole = {' | '.join(f'({p})' for p in parts)};",
+    ]
+    if not divides(each, size):
+        kept = f"(0xffffffffu << ({bits}u * u32({scalars.count(size)} - at)))"
+        lines.append(f"if (at + {each} > {scalars.count(size)}) {{ whole |= {name} & {kept}; }}")
+    return (
+        f"var<workgroup> {word}: array<u32, {count}>;\n"
+        f"fn put{b}(own: i32, first: i32) {{\n{indented([*lines, f'{name} = whole;'])}}}\n"
+    )
 
 
 def statements(nest: Nest, block: Block) -> None:

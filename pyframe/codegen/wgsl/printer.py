@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
@@ -28,22 +29,24 @@ from pyframe.codegen.wgsl.block import (
     packed_access,
     statements,
     stored_four,
+    whole_access,
+    whole_words,
 )
 from pyframe.codegen.wgsl.reduction import reduction_kernel
 from pyframe.core.dtypes import PACKED
 from pyframe.core.limits import LEAST, Limits
 from pyframe.core.op import REGISTRY, Grid, KernelCall, in_a_line
-from pyframe.core.sizes import SymbolicSize, changes, is_symbolic
+from pyframe.core.sizes import SymbolicSize, changes, divides, is_symbolic
 from pyframe.core.view import is_contiguous
 from pyframe.graph.loops import Let, Nest, Write, axes_of, nest as loops_of
 from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, Valid, operands
 
 
 class Printed(NamedTuple):
-    """What prints all the text of a kernel by hand: its text, its workgroups, and the bindings that
-    it reads as vectors; and what its variants are, by name."""
+    """What prints all the text of a kernel by hand: its text, its workgroups, the bindings that it
+    reads as vectors, and by binding what writes whole words; and what its variants are, by name."""
 
-    text: Callable[[Kernel, KernelCall], tuple[str, Grid, frozenset[int]]]
+    text: Callable[[Kernel, KernelCall], tuple[str, Grid, Collection[int], dict[int, str]]]
     variants: Callable[[KernelCall], dict[str, Any]]
 
 
@@ -69,14 +72,17 @@ def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
     if nest.size(0) == 0:
         return Shader("", label(kernel), (0, 0, 0))
     fours: Collection[int] = ()
+    whole: dict[int, str] = {}
     if kernel.routine is not None:
-        body, grid, fours = _routine(kernel, limits)
+        body, grid, fours, whole = _routine(kernel, limits)
+    elif len(nest.levels) > 1:
+        body, grid, whole = reduction_kernel(nest, limits)
     else:
         fours = _fours(kernel, nest, limits)
-        body, grid = reduction_kernel(nest, limits) if len(nest.levels) > 1 else _map(nest, fours)
+        body, grid = _map(nest, fours)
     sizes = tuple(scalars.printed.sizes)
     words = kernel.params + len(sizes)
-    head = _bindings(kernel, words, fours) + scalars.reads(kernel.params, len(sizes))
+    head = _bindings(kernel, words, fours, whole) + scalars.reads(kernel.params, len(sizes))
     code = library.with_includes(head + _naming_all(kernel, body), scalars.definition)
     if "c64" in code:
         code = "alias c64 = vec2<f32>;\n" + code
@@ -110,9 +116,9 @@ def label(kernel: Kernel) -> str:
     return f"{name}[{space}]" + (f"+{len(names)}" if names else "")
 
 
-def _bindings(kernel: Kernel, words: int, fours: Collection[int]) -> str:
-    """The declarations of the kernel's buffers, those of `fours` as vectors, and of so many words
-    of scalars."""
+def _bindings(kernel: Kernel, words: int, fours: Collection[int], whole: dict[int, str]) -> str:
+    """The declarations of the kernel's buffers, those of `fours` as vectors, those of `whole` with
+    these functions to write to them, and of so many words of scalars."""
     written = {s.binding: s.dtype.storage or "f32" for s in kernel.stores}
     kinds = written.copy()
     operands = kernel.routine.operands if kernel.routine else ()
@@ -126,8 +132,10 @@ def _bindings(kernel: Kernel, words: int, fours: Collection[int]) -> str:
         if b in fours:
             kind = fours_of(kind)
         elif kind in PACKED:
-            access += packed_access(b, kind, b in written)
-            kind = "atomic<u32>" if b in written else "u32"
+            shared = b in written and b not in whole
+            access += packed_access(b, kind, shared)
+            access += whole.get(b, "")
+            kind = "atomic<u32>" if shared else "u32"
         lines.append(f"@group(0) @binding({b}) var<storage, {mode}> b{b}: array<{kind}>;")
     if words:
         kind = f"array<vec4<u32>, {-(-words // 4)}>"
@@ -323,9 +331,9 @@ def key(kernel: Kernel) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid, frozenset[int]]:
-    """The text of a kernel written by hand with its loads and stores, its workgroups, and the
-    bindings that it reads as vectors."""
+def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid, Collection[int], dict[int, str]]:
+    """The text of a kernel written by hand with its loads and stores, its workgroups, the bindings
+    that it reads as vectors, and by binding what writes whole words."""
     assert kernel.routine is not None
     op, operands, dtype = REGISTRY[kernel.routine.name], *kernel.routine[2:]
     assert op.kernel is not None
@@ -336,9 +344,31 @@ def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid, frozenset[int]]
     if isinstance(op.kernel, str):
         return PRINTED[op.kernel].text(kernel, call)
     constants, grid = op.kernel.plan(call)
+    words: list[Store] = []
+    if (sizes := constants.pop("NEIGHBOURS", None)) is not None:
+        words = whole_words(kernel.stores, kernel.space)
+        words = [s for s in words if all(divides(s.dtype.packed, x) for x in sizes)]
+    each = max([s.dtype.packed for s in words], default=1)
     code = f"alias Acc = {dtype.compute};\n"
     for name, e in zip(op.inputs, operands, strict=True):
         code += operand(f"load_{name}", e)
     code += epilogue(kernel, dtype)
-    text = library.specialise(op.kernel.file, constants, scalars.count)
-    return code + text, grid, frozenset()
+    text = library.specialise(op.kernel.file, {**constants, "EACH": each}, scalars.count)
+    size = constants.get("SIZE")
+    if "fn element(" in text:
+        text += _elements(each, scalars.count(size))
+    if each > 1 and size is not None:
+        grid = in_a_line(-(-size // (THREADS * each)))
+    size = math.prod(kernel.space)
+    return code + text, grid, (), {s.binding: whole_access(s, size) for s in words}
+
+
+def _elements(each: int, size: str) -> str:
+    """The text by which each thread does so many neighbouring elements of a file's."""
+    lines = [FLAT.format(n=THREADS), f"if (flat < {size}) {{ element(flat); }}"]
+    if each > 1:
+        lines[1:] = [
+            f"let end = min({each} * flat + {each}, {size});",
+            f"for (var i = {each} * flat; i < end; i++) {{ element(i); }}",
+        ]
+    return MAIN.format(n=THREADS) + indented(lines) + "}\n"

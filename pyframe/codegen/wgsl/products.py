@@ -14,16 +14,24 @@ computed there is not stored. Only past the end of the shared dim zeros must be 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from pyframe.codegen.wgsl import library, scalars
-from pyframe.codegen.wgsl.block import Block, epilogue, indented, loaded_four, operand
+from pyframe.codegen.wgsl.block import (
+    Block,
+    epilogue,
+    indented,
+    loaded_four,
+    operand,
+    whole_access,
+    whole_words,
+)
 from pyframe.core.limits import Limits
 from pyframe.core.op import Grid, KernelCall, in_a_line
-from pyframe.core.sizes import changes, divides, number, usual
+from pyframe.core.sizes import alike, changes, divides, number, usual
 from pyframe.graph.loops import Let, nest as loops_of, position
-from pyframe.graph.program import Apply, Expr, Kernel, Load, RowSum, Valid, index_map_of
+from pyframe.graph.program import Apply, Expr, Kernel, Load, RowSum, Store, Valid, index_map_of
 from pyframe.graph.scalar import Scalar
 
 
@@ -190,15 +198,17 @@ class Operand(NamedTuple):
         return self.along == (2 if self.name == "a" else 1)
 
 
-def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, frozenset[int]]:
-    """The text of a product with its loads and its epilogue, its workgroups, and the bindings that
-    it reads as vectors."""
+def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, Collection[int], dict[int, str]]:
+    """The text of a product with its loads and its epilogue, its workgroups, the bindings that it
+    reads as vectors, and by binding what writes whole words."""
     assert kernel.routine is not None
     (batch, m, k), (_, _, n) = call.operands
     v = call.variant or chosen(m, n, k, batch, call.limits)
     layouts = _layouts(kernel, v)
     p = _Product(v, m, n, k, all(d.storage == "f16" for d in call.dtypes), *layouts)
     p.row_sums = any(isinstance(i, RowSum) for i in kernel.code)
+    words = p.of_words(kernel, batch)
+    p.each = max([s.dtype.packed for s in words], default=1)
     text = f"alias Acc = {call.dtype.compute};\nalias Vec = vec4<Acc>;\n"
     sizes = {"BATCH": batch, "M": m, "N": n, "K": k}
     text += "".join(f"const {name} = {n};\n" for name, n in sizes.items() if not changes(n))
@@ -211,7 +221,9 @@ def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, frozenset[int]
     text += HEAD.format(threads=v.threads, place=p.tile) + indented(p.body()) + "}\n"
     text = library.named(text, p.rounded)
     text = library.named(text, {x: scalars.count(n) for x, n in sizes.items() if changes(n)})
-    return text, in_a_line(p.groups(batch)), frozenset(fours)
+    size = batch * m * n
+    whole = {s.binding: whole_access(s, size) for s in words}
+    return text, in_a_line(p.groups(batch)), fours, whole
 
 
 HEAD = """@compute @workgroup_size({threads})
@@ -239,10 +251,20 @@ class _Product:
         self.few, self.long = (a, b) if few else (b, a)  # of "vectors"
         self.rounded: dict[str, str] = {}  # what is no constant, as sizes change
         self.row_sums = False  # whether those of the left operand are stored too
+        self.each = 1  # neighbours that a thread stores one after the other, from a multiple on
         self.per = v.bm, v.bn  # the rows and the columns of a workgroup, or of a thread
         if v.form == "vectors":
             _, each, side = self.shared
             self.per = (v.rm, each * side) if self.few is a else (each * side, v.rm)
+
+    def of_words(self, kernel: Kernel, batch: int) -> list[Store]:
+        """The stores whose words are of one thread each."""
+        of_b = self.v.form == "vectors" and self.few is self.b
+        if not of_b and (alike(self.n, 1) or (self.v.form == "registers" and self.v.rn < 4)):
+            return []
+        line = alike(batch, 1) and (of_b or alike(self.m, 1))
+        found = whole_words(kernel.stores, kernel.space, line)
+        return [s for s in found if not isinstance(kernel.code[s.value], RowSum)]
 
     @property
     def tile(self) -> str:
@@ -317,6 +339,8 @@ class _Product:
         if v.form == "vectors":
             kind, size = ("Acc", v.rm * v.threads) if self.long.along_k else ("Vec", v.threads)
         text = f"var<workgroup> tile: array<{kind}, {size}>;\n"
+        if v.form == "vectors" and not self.long.along_k and self.each > 1:
+            text += f"var<workgroup> made: array<Acc, {2 * v.threads}>;\n"
         if self.half:
             text += f"var<workgroup> stage: array<Vec, {size // 2}>;\n"
         return text
@@ -441,7 +465,7 @@ class _Product:
         they have is added up in workgroup memory."""
         lanes, each, side = self.shared
         threads, few, long = self.v.threads, self.few, self.long
-        rows, size = (self.m, "N") if few is self.a else (self.n, "M")
+        rows = self.m if few is self.a else self.n
         values = [(j, i) for j in range(each) for i in range(rows)]
         loads, text = self.taken(few, "0", rows)
         row = [
@@ -452,7 +476,6 @@ class _Product:
             *[f"let w{j} = four_{long.name}(batch, c + {j * side}, k);" for j in range(each)],
             *loads, *[f"acc{j}_{i} += dot(w{j}, {row[i]});" for j, i in values],
         ]  # fmt: skip
-        total = f"tile[t / {side} * {threads} + t % {side} * {lanes}]"
         return [
             f"let lane = t % {lanes};",
             f"let first = g % (DOWN * ACROSS) * {each * side};",
@@ -467,11 +490,34 @@ class _Product:
             *[f"    tile[{x} + t] += tile[{x} + t + half];"
               for x in range(0, threads * len(values), threads)],
             "  }", "  workgroupBarrier();", "}",
-            f"if (t < {len(values) * side}) {{",
-            f"  let r = t / {side} % {rows};",
-            f"  let n = first + t / {side * rows} * {side} + t % {side};",
-            f"  if (n < {size}) {{ store({self.place('n')}, {total}); }}", "}",
+            *self.stored(each * side, side, f"tile[x * {threads} + s * {lanes}]"),
         ]  # fmt: skip
+
+    def stored(self, count: int, side: int, value: str) -> list[str]:
+        """The lines that store `count` results of each row of `few`, or column. Of the number `x`
+        of `side` beside each other the result number `s` is `value`."""
+        if self.few is self.a:
+            rows, size = self.m, "N"
+            places = f"let s = u % {side}; let x = u / {side}; let r = x % {rows};"
+            n = f"x / {rows} * {side} + s"
+        else:  # those of a row of results come first
+            rows, size = self.n, "M"
+            places = f"let r = u % {rows}; let s = u / {rows} % {side};"
+            places += f" let x = u / {side * rows} * {rows} + r;"
+            n = f"u / {rows}"
+        begin, end = self.by_thread("u", count * rows)
+        return [
+            *begin, f"  {places}", f"  let n = first + {n};",
+            f"  if (n < {size}) {{ store({self.place('n')}, {value}); }}", *end,
+        ]  # fmt: skip
+
+    def by_thread(self, i: str, count: int) -> tuple[list[str], list[str]]:
+        """What stands around the lines that store result number `i` of a workgroup's."""
+        v, each = self.v, self.each
+        if each == 1:
+            return [f"for (var {i} = t; {i} < {count}; {i} += {v.threads}) {{"], ["}"]
+        begin = f"for (var own = {each} * t; own < {count}; own += {each * v.threads}) {{"
+        return [begin, f"for (var {i} = own; {i} < own + {each}; {i}++) {{"], ["}", "}"]
 
     def sums(self) -> list[str]:
         """The long operand lies along its own axis: threads side by side read that, four columns
@@ -479,6 +525,10 @@ class _Product:
         lanes, _, wide = self.shared
         threads, few, long = self.v.threads, self.few, self.long
         rows, size = (self.m, "N") if few is self.a else (self.n, "M")
+        put, more = f"store({self.place('first + t')}, sum);", list[str]()
+        if self.each > 1:
+            put, at = f"made[r * {4 * wide} + t] = sum;", f"made[x * {4 * wide} + s]"
+            more = self.stored(4 * wide, 4 * wide, at)
         loads, text = self.taken(few, "0", rows)
         body = [f"let w{x} = four_{long.name}(batch, c, k + {x});" for x in range(4)] + loads
         body += [f"acc{i} += {text(i, x)} * w{x};" for x in range(4) for i in range(rows)]
@@ -494,8 +544,7 @@ class _Product:
             f"  if ((t < {4 * wide}) & (first + t < {size})) {{",
             "    var sum = Acc(0);",
             f"    for (var i = t / 4; i < {threads}; i += {wide}) {{ sum += tile[i][t % 4]; }}",
-            f"    store({self.place('first + t')}, sum);",
-            "  }", "  workgroupBarrier();", "}",
+            f"    {put}", "  }", "  workgroupBarrier();", "}", *more,
         ]  # fmt: skip
 
     # --- tiles
@@ -603,13 +652,13 @@ class _Product:
         inside = ["(m < M)"] * (not divides(v.bm, self.m))
         inside += ["(n < N)"] * (not divides(v.bn, self.n))
         store = f"store(batch, m, n, {stage}[i / 4][i % 4]);"
+        begin, end = self.by_thread("i", rows * v.bn)
         return [
-            *lines, "  }", "  workgroupBarrier();",
-            f"  for (var i = t; i < {rows * v.bn}; i += {v.threads}) {{",
+            *lines, "  }", "  workgroupBarrier();", *["  " + x for x in begin],
             f"    let m = m0 + turn * {rows} + i / {v.bn};",
             f"    let n = n0 + i % {v.bn};",
             f"    if ({' & '.join(inside)}) {{ {store} }}" if inside else f"    {store}",
-            "  }", "  workgroupBarrier();", "}",
+            *["  " + x for x in end], "  workgroupBarrier();", "}",
         ]  # fmt: skip
 
 

@@ -13,10 +13,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pyframe.codegen.wgsl import scalars
-from pyframe.codegen.wgsl.block import FLAT, GROUPS, MAIN, SUBGROUPS, THREADS, Block, indented
+from pyframe.codegen.wgsl.block import (
+    FLAT,
+    GROUPS,
+    MAIN,
+    SUBGROUPS,
+    THREADS,
+    Block,
+    gathered_access,
+    in_order,
+    indented,
+    stored,
+    whole_access,
+    whole_words,
+)
 from pyframe.core.limits import Limits
 from pyframe.core.op import Grid, in_a_line
-from pyframe.core.sizes import changes, number, usual
+from pyframe.core.sizes import alike, changes, number, usual
 from pyframe.graph.loops import Let, Loop, Nest, Write
 from pyframe.graph.program import combine_of, dtype_of
 from pyframe.graph.scalar import Scalar, meaning_of
@@ -30,6 +43,8 @@ ANY_LENGTH = 64  # elements that are reduced at least, where their number change
 AT_ONCE = 4  # elements of a short row that a thread has: so many loads are under way
 LEAST_WIDTH = 32  # threads that share a short row
 HELD, WORK = 16, 256  # elements that a thread holds at once, and instructions for them
+MORE = 32  # instructions that a text may grow by so that threads have neighbours
+GROUP = "i32(group.x + group.y * groups.x)"
 SUMMED = 32  # numbers that one thread adds one after the other
 ROUNDS = 1 << 13  # of a loop: Mesa's software driver stops a thread after 65535 of all its loops
 
@@ -88,24 +103,65 @@ def _held(nest: Nest, width: int) -> int:
     if changes(nest.size(1)):
         return 0
     each = -(-nest.size(1) // width)
-    work = sum(level == 1 for level in nest.at)
-    return each if each <= HELD and each * work <= WORK else 0
+    return each if each <= HELD and each * _work(nest) <= WORK else 0
+
+
+def _work(nest: Nest) -> int:
+    """Instructions for each element."""
+    return sum(level == 1 for level in nest.at)
 
 
 class _Reductions:
     """Prints a kernel with reductions. The walk over level 1 is shared by the threads that have
     a result together, deeper ones are done by each thread alone."""
 
-    def __init__(self, nest: Nest, how: Sharing, subgroups: bool) -> None:
+    def __init__(self, nest: Nest, how: Sharing, limits: Limits) -> None:
         self.nest, self.width, self.stride = nest, how.width, how.stride
+        self.how, self.run = how, 1  # `run`: neighbouring elements that a thread has
+        self.whole: dict[int, str] = {}  # the functions that write whole words of a binding
+        self.gathered: dict[int, int] = {}  # words of results, and how many each has
         # whether threads hand each other values rather than put them into workgroup memory
+        subgroups = limits.subgroups and not limits.alone
         self.subgroups = subgroups and how.stride == 1 < how.width
         self.spread = 0 if how.width == 1 else 1  # the level whose walk is shared
         self.globals: dict[str, str] = {}
         self.count = 0
-        self.each = how.each
         self.held: list[Block] = []  # of each element that a thread holds: what is known of it
         self.within = ""  # the condition under which that is an element
+        self.of_words(limits)
+
+    def of_words(self, limits: Limits) -> None:
+        """Find out which words are written whole: those of elements by threads that have
+        neighbours, those of results by one thread for all whose results they are."""
+        nest, how = self.nest, self.how
+        single, bindings = alike(nest.size(0), 1), [s.binding for s in nest.stores]
+        last = max((d for d, n in enumerate(nest.space) if changes(n) or n != 1), default=0)
+        line = single and len(nest.levels) == 2 and sorted(nest.levels[1]) == nest.levels[1]
+        words = [
+            s for s in whole_words(nest.stores, nest.space, line)
+            if (level := nest.level_of(s)) and nest.levels[level][-1] == last
+        ]  # fmt: skip
+        shared = [s for s in words if nest.level_of(s) == 1]
+        if how.width > 1 and shared:
+            run = max(s.dtype.packed for s in shared)
+            each = run * -(-nest.size(1) // (run * how.width)) if how.each else 0
+            more = (each - how.each) * _work(nest)
+            if each * _work(nest) <= WORK and more <= MORE and self.times(1) == 1:
+                self.run, self.how = run, how._replace(each=each)
+            else:
+                words = [s for s in words if s not in shared]
+        self.whole = {s.binding: whole_access(s, math.prod(nest.space)) for s in words}
+        for s in nest.stores:
+            b, per = s.binding, s.dtype.packed
+            if per == 1 or nest.level_of(s) or bindings.count(b) > 1:
+                continue
+            if not in_order(s.index_map, nest.space, nest.levels[0]):
+                continue
+            if single:
+                self.whole[b] = whole_access(s, 1)
+            elif per <= how.results and not limits.alone:
+                self.whole[b] = gathered_access(s, how.results, nest.size(0))
+                self.gathered[b] = per
 
     def statements(self, block: Block, body: Sequence[Let | Loop | Write]) -> None:
         for st in body:
@@ -113,13 +169,16 @@ class _Reductions:
                 if st.value not in block.names:
                     block.compute(st)
             elif isinstance(st, Loop):
-                (self.at_once if self.each else self.loop)(block, st)
+                (self.at_once if self.how.each else self.loop)(block, st)
+            elif (s := self.nest.stores[st.store]).binding in self.gathered:
+                text = f"word{s.binding}[mine] = {stored(block.names[s.value], s.dtype)};"
+                block.lines.append(self.guarded(block.level, text))
             else:
                 block.lines.append(self.guarded(block.level, block.store(st.store)))
 
     def guarded(self, level: int, text: str) -> str:
         """A store by one of the threads that all have the value, where its result exists."""
-        conditions = ["live"] * self.spread
+        conditions = ["live"] * (self.spread or bool(self.gathered))
         if level:
             conditions += [f"({self.within})"] * bool(self.within)
         elif self.spread:
@@ -129,20 +188,23 @@ class _Reductions:
     def at_once(self, block: Block, loop: Loop) -> None:
         """What `loop` does, for all the elements of a thread one after the other in the text: what
         an earlier walk has computed of them is still there."""
-        size, width = self.nest.size(1), self.width
+        size, width, run = self.nest.size(1), self.width, self.run
+        places = [n // run * width * run + n % run for n in range(self.how.each)]
+        lane = "lane" if run == 1 else f"{run} * lane"
+        at = [f"{p}" if width == 1 else f"{lane} + {p}" if p else lane for p in places]
+        inside = [p - p % run + width * run <= size for p in places]
         accs = self.accumulators(block, loop.reduces)
         if not self.held:
-            for n in range(self.each):
+            for n in range(self.how.each):
                 inner = Block(self.nest, parent=block)
                 inner.let = scalars.naming(inner.lines, f"{inner.tag}{n}_")
-                whole = (n + 1) * width <= size
-                at = f"{n * width}" if width == 1 else f"lane + {n * width}" if n else "lane"
-                block.lines.append(f"let r1_{n} = {at if whole else f'min({at}, {size - 1})'};")
+                place = at[n] if inside[n] else f"min({at[n]}, {size - 1})"
+                block.lines.append(f"let r1_{n} = {place};")
                 self.held.append(inner)
         for n, inner in enumerate(self.held):
             inner.names.update(block.names)
             begin, axes = len(inner.lines), inner.axes.copy()
-            self.within = "" if (n + 1) * width <= size else f"lane + {n * width} < {size}"
+            self.within = "" if inside[n] else f"{at[n]} < {size}"
             self.statements(inner, loop.body)
             for k, name in accs.items():
                 text = f"{name} = {self.function(k)}({name}, {self.lifted(inner, k, f'r1_{n}')});"
@@ -194,6 +256,7 @@ class _Reductions:
         block.axes |= inner.axes
         shared = level == self.spread
         first, step = ("lane", self.width) if shared else ("0", 1)
+        run = self.run if shared else 1
         body = [*inner.indices(r), *inner.lines]
         times = self.times(level)
         sums = {name: self.start(k) for k, name in names.items() if self.sums_floats(k)}
@@ -201,7 +264,11 @@ class _Reductions:
         carry, total = self.carry(block, sums, terms, min(times, SUMMED))
         end = scalars.count(size)
         head = "for (var {0} = {1}; {0} < {2}; {0} += {3}) {{"
-        if times == 1:
+        if run > 1:
+            block.lines.append(head.format("own", f"{run} * lane", end, step * run))
+            block.lines.append(f"for (var {r} = own; {r} < min(own + {run}, {end}); {r}++) {{")
+            block.lines += ["  " + x for x in (*body, *carry, "}")]
+        elif times == 1:
             block.lines.append(head.format(r, first, end, step))
             block.lines += ["  " + x for x in (*body, *carry)]
         else:
@@ -287,6 +354,13 @@ class _Reductions:
         self.globals[name] = f"fn {name}(a: {kind}, b: {kind}) -> {kind} {{ {body} }}"
         return name
 
+    def put_together(self) -> list[str]:
+        """The lines that write the words of results, once a workgroup has all of these."""
+        n, lines = self.how.results, ["workgroupBarrier();"] * bool(self.gathered)
+        for b, per in self.gathered.items():
+            lines.append(f"if (i32(t) < {n // per}) {{ put{b}({per} * i32(t), {GROUP} * {n}); }}")
+        return lines
+
     def gather(self, block: Block, accs: dict[int, str]) -> None:
         """Combine what the threads of a result have, of all reductions at once, and give it to all
         of them."""
@@ -346,38 +420,43 @@ def _beats(wins: Callable[[Scalar, Scalar], Scalar], kind: str) -> Scalar:
     return wins(a, b) | (~wins(b, a) & (j < i))
 
 
-def reduction_kernel(nest: Nest, limits: Limits) -> tuple[str, Grid]:
-    """The text of a kernel that reduces, and its workgroups."""
-    how, results = sharing(nest, limits), nest.size(0)
-    made = _Reductions(nest, how, limits.subgroups and not limits.alone)
+def reduction_kernel(nest: Nest, limits: Limits) -> tuple[str, Grid, dict[int, str]]:
+    """The text of a kernel that reduces, its workgroups, and the functions that write whole words,
+    by the binding."""
+    results = nest.size(0)
+    made = _Reductions(nest, sharing(nest, limits), limits)
+    how = made.how
     block = Block(nest)
     made.statements(block, nest.body)
-    if how.width == 1:
+    if how.width == 1 and not made.gathered:
         begin = [FLAT.format(n=THREADS), f"if (flat >= {scalars.count(results)}) {{ return; }}"]
         main, groups = MAIN, -(-results // THREADS)
     else:
-        begin = _shared_by_threads(how, results)
+        begin = _shared_by_threads(how, results, bool(made.gathered))
+        block.lines += made.put_together()
         main, groups = SUBGROUPS if made.subgroups else GROUPS, -(-results // how.results)
     code = "".join(f"{text}\n" for _, text in sorted(made.globals.items(), key=_structs_first))
     body = indented([*begin, *block.indices("flat"), *block.lines])
-    return code + main.format(n=THREADS, width=how.width) + body + "}\n", in_a_line(groups)
+    code += main.format(n=THREADS, width=how.width) + body + "}\n"
+    return code, in_a_line(groups), made.whole
 
 
-def _shared_by_threads(how: Sharing, results: int) -> list[str]:
-    """Which result a thread works on (`flat`), and as which of the threads that do (`lane`)."""
-    group = "i32(group.x + group.y * groups.x)"
+def _shared_by_threads(how: Sharing, results: int, gathered: bool) -> list[str]:
+    """Which result a thread works on (`flat`), as which of the threads that do (`lane`), and which
+    of the workgroup's results that is (`mine`), if they are gathered."""
     if how.results == 1:
-        begin = ["let lane = i32(t);", f"let row = {group};"]
+        begin = ["let lane = i32(t);", f"let row = {GROUP};"]
     else:
         n = how.results if how.stride > 1 else how.width
         over, rest = f"i32(t) / {n}", f"i32(t) % {n}"
         lane, row = (over, rest) if how.stride > 1 else (rest, over)
-        begin = [f"let lane = {lane};", f"let row = {group} * {how.results} + {row};"]
+        begin = [f"let lane = {lane};"] * (how.width > 1) + [f"let mine = {row};"] * gathered
+        begin.append(f"let row = {GROUP} * {how.results} + {row};")
     begin += [
         f"let live = row < {scalars.count(results)};",
         f"let flat = min(row, {scalars.count(results - 1)});",  # all threads meet at the barriers
     ]
-    if how.results > 1:
+    if how.results > 1 < how.width:
         first = f"({over}) * {how.width}" if how.stride == 1 else rest
         begin.append(f"let first = {first};")
     return begin

@@ -147,7 +147,7 @@ def _merge_plan(call: KernelCall) -> tuple[Constants, Grid]:
 
 def _search_plan(call: KernelCall) -> tuple[Constants, Grid]:
     size, ((_, n), _) = math.prod(call.shape), call.operands
-    return {"SIZE": size, "M": call.shape[1], "N": n}, in_a_line(-(-size // 256))
+    return {"SIZE": size, "M": call.shape[1], "N": n, "NEIGHBOURS": ()}, in_a_line(-(-size // 256))
 
 
 def _merge_numpy(key: np.ndarray, order: np.ndarray) -> np.ndarray:

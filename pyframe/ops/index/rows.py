@@ -81,7 +81,13 @@ def _plan(call: KernelCall) -> tuple[Constants, Grid]:
     count = call.operands[1][0]  # of index or of source
     size = math.prod(call.shape)
     consts: Constants = {"D": rows, "B": call.shape[1], "COUNT": count, "SIZE": size}
-    return consts, in_a_line(-(-size // 256))
+    return {**consts, "NEIGHBOURS": ()}, in_a_line(-(-size // 256))
+
+
+def _plan_few(call: KernelCall) -> tuple[Constants, Grid]:
+    """The same where threads look at all of the index: each for elements of one row."""
+    consts, grid = _plan(call)
+    return {**consts, "NEIGHBOURS": (call.shape[1],)}, grid
 
 
 def _apart(index: Tensor, rows: int, size: int) -> Tensor:
@@ -226,11 +232,11 @@ put_rows = Op(  # base (D, B), index (n,), source (n, B): a copy of base, the la
     source=lambda g, index: apply(take_rows, (g, index)),
 )  # fmt: skip
 add_few_rows = Op(
-    "add_few_rows", ROUTINE, **_add, kernel=KernelFile("add_rows.wgsl", _plan, moves=True),
+    "add_few_rows", ROUTINE, **_add, kernel=KernelFile("add_rows.wgsl", _plan_few, moves=True),
     fallback=lambda index, source, rows: _add_by_mask(_hits(index, rows), source),
 )  # fmt: skip
 put_few_rows = Op(
-    "put_few_rows", ROUTINE, **_put, kernel=KernelFile("put_rows.wgsl", _plan, moves=True),
+    "put_few_rows", ROUTINE, **_put, kernel=KernelFile("put_rows.wgsl", _plan_few, moves=True),
     fallback=_put_by_mask,
 )  # fmt: skip
 add_segments = Op(  # bounds (rows + 1,), order (n,), source (n, B) -> (rows, B)
@@ -280,8 +286,10 @@ def _plan_row(call: KernelCall) -> tuple[Constants, Grid]:
     """One thread for each element of the base, or of the value."""
     _, offset, rows = call.attrs.values()
     outer, inner = call.operands[-1]
-    size = call.operands[0][0] if len(call.operands) == 3 else outer * inner
+    all_of_it = len(call.operands) == 3
+    size = call.operands[0][0] if all_of_it else outer * inner
     consts: Constants = {"D": rows, "B": inner, "OFFSET": offset, "END": outer, "SIZE": size}
+    consts["NEIGHBOURS"] = () if all_of_it else (inner, offset)
     return consts, in_a_line(-(-size // 256))
 
 

@@ -12,7 +12,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, at_hand, runs_kernel
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
-from pyframe.core.sizes import number, usual
+from pyframe.core.sizes import alike, number, usual
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import merged
 from pyframe.ops.api.public import public
@@ -42,6 +42,7 @@ def _plan(kind: int) -> Any:
         width = 1 if alone else min(1 << (max(length, 4) - 1).bit_length() - 2, THREADS)
         consts: Constants = {
             "KIND": kind, "N": n, "INNER": inner, "ROWS": rows, "WIDTH": width, "ALONE": alone,
+            "NEIGHBOURS": (n if alike(inner, 1) else 1,),
         }  # fmt: skip
         return consts, in_a_line(-(-rows * width // THREADS))
 
