@@ -141,6 +141,13 @@ class Config:
     extra: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            value, least = getattr(self, f.name), 1 if f.default is dataclasses.MISSING else 0
+            least *= f.name != "intermediate_size"  # which may be left to us
+            if f.type == "int" and (not isinstance(value, int) or not least <= value < 1 << 31):
+                raise ValueError(f"Config: {f.name} is a number of things, got {value!r}")
+            if f.type == "float" and not isinstance(value, (int, float)):
+                raise ValueError(f"Config: {f.name} is a number, got {value!r}")
         self.num_key_value_heads = self.num_key_value_heads or self.num_attention_heads
         self.head_dim = self.head_dim or self.hidden_size // self.num_attention_heads
         self.intermediate_size = self.intermediate_size or 4 * self.hidden_size

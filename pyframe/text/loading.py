@@ -15,6 +15,7 @@ from pyframe.io import safetensors
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config
+from pyframe.text.gguf import GGUF
 from pyframe.text.tokenizer import Tokenizer
 
 M = TypeVar("M", bound="Pretrained")
@@ -100,12 +101,12 @@ class Pretrained(nn.Module):
         cls, source: str | os.PathLike[str], device: Any = None, dtype: Any = None,
         revision: str = "main",
     ) -> Self:  # fmt: skip
-        """The model of a folder in Hugging Face's layout.
+        """The model of a folder in Hugging Face's layout, or of a GGUF file.
 
         Args:
             source: a folder with `config.json` and weights in safetensors (one file, or several
-                with an index) or in `pytorch_model.bin`; or its name on the hub, or a URL: see
-                `pf.hub.model`.
+                with an index) or in `pytorch_model.bin`; a GGUF file (with the extra `text`); or
+                the name of either on the hub, or a URL: see `pf.hub.model`.
             device, dtype: where and of what type its parameters are (of that of the file).
             revision: a branch, tag or commit of the hub.
 
@@ -131,52 +132,61 @@ def from_pretrained(
 ) -> M:  # fmt: skip
     """What `make` makes of a configuration, with the weights beside it; see `Pretrained`."""
     place = hub.model(source, revision)
-    config = Config.from_file(place)
-    tensors, seen = tensors_in(place), []
-    for entry in tensors:
-        seen.append(entry)
-        if entry[1].is_floating_point():  # files of old begin with positions
-            dtype = dtype or entry[1].dtype
-            break
+    if place.is_dir():
+        config, stretch = Config.from_file(place), None
+        tensors = _in_folder(place, config)
+    else:
+        file = GGUF(place)
+        config, stretch = file.config(), file.stretch()
+        tensors = file.weights(config)
+    first = next(tensors, None)
     before, init.values.skipped = init.values.skipped, True
     try:
-        model: Any = make(config).to(device=device, dtype=dtype)
+        of_file = first and first[2].dtype
+        model: Any = make(config).to(device=device, dtype=dtype or of_file)
     finally:
         init.values.skipped = before
-    load_weights(model, itertools.chain(seen, tensors))
+    _fill(model, itertools.chain([] if first is None else [first], tensors))
+    if stretch is not None:
+        for part in model.model.rotary.values():
+            part.inverse.div_(stretch.to(part.inverse))
     model.place = place
     return model.eval()
 
 
-def tensors_in(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    """The weights of a folder by the names that its files have, one by one."""
+def _in_folder(folder: Path, config: Config) -> Iterator[tuple[str, str, Tensor]]:
+    """What each tensor of a folder is called there and in a model of ours, and its values."""
     found = next((folder / n for n in FILES if (folder / n).is_file()), None)
     if found is None:
         raise FileNotFoundError(f"from_pretrained: {folder} holds none of {', '.join(FILES)}")
-    if found.suffix == ".bin":
-        yield from pf.load(found).items()
+    for name, value in _tensors(found):
+        if not is_surplus(name, config):
+            mine = ours(name, config.model_type)
+            turned = mine.endswith(".weight") and mine.split(".")[-2] in TURNED.get(
+                config.model_type, ()
+            )
+            yield name, mine, value.t() if turned else value
+
+
+def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
+    if path.suffix == ".bin":
+        yield from pf.load(path).items()
         return
-    with safetensors.safe_open(found, mmap=True) as file:
+    with safetensors.safe_open(path, mmap=True) as file:
         for name in file.offset_keys():
             yield name, file.get_tensor(name)
 
 
-def load_weights(model: Pretrained, tensors: Iterable[tuple[str, Tensor]]) -> None:
-    """Put a file's tensors into a model, by the names of its family.
+def _fill(model: Pretrained, tensors: Iterable[tuple[str, str, Tensor]]) -> None:
+    """Put a file's tensors into a model.
 
     ValueError for those that are missing, superfluous or of other shapes, of which ten are named.
     """
-    config, kind = model.config, model.config.model_type
     own: dict[str, Tensor] = dict(model.named_parameters())  # those that are tied once
     missing = dict.fromkeys(own)
     wrong: dict[str, list[str]] = {"missing": [], "superfluous": [], "of another shape": []}
     with pf.no_grad():
-        for name, value in tensors:
-            if is_surplus(name, config):
-                continue
-            mine = ours(name, kind)
-            if mine.endswith(".weight") and mine.split(".")[-2] in TURNED.get(kind, ()):
-                value = value.t()
+        for name, mine, value in tensors:
             if mine not in own:
                 wrong["superfluous"].append(name)
                 continue
@@ -187,7 +197,7 @@ def load_weights(model: Pretrained, tensors: Iterable[tuple[str, Tensor]]) -> No
                 wrong["of another shape"].append(
                     f"{name} {list(value.shape)} for {list(own[mine].shape)}"
                 )
-    wrong["missing"] = [theirs(n, kind) for n in missing]
+    wrong["missing"] = [theirs(n, model.config.model_type) for n in missing]
     if any(wrong.values()):
         parts = (
             f"{what} {', '.join(names[:MOST])}"

@@ -12,6 +12,7 @@ from typing import Any
 import pyframe as pf
 from pyframe import hub
 from pyframe.tensor import Tensor
+from pyframe.text import gguf
 
 __all__ = ["Tokenizer"]
 
@@ -40,12 +41,13 @@ class Tokenizer:
         cls, source: str | os.PathLike[str], revision: str = "main"
     ) -> Tokenizer:  # fmt: skip
         """Of a folder with `tokenizer.json`, and `tokenizer_config.json` if it has special tokens
-        and a chat's template; or of what `pf.hub.model` takes."""
-        folder = hub.model(source, revision)
+        and a chat's template; of a GGUF file; or of what `pf.hub.model` takes."""
+        folder, backend = hub.model(source, revision), _package().Tokenizer
+        if folder.is_file() and folder.suffix == ".gguf":
+            return cls(*gguf.tokenizer(gguf.GGUF(folder).metadata))
         path = folder / "tokenizer.json" if folder.is_dir() else folder
         if not path.is_file():
             raise FileNotFoundError(f"Tokenizer: {path} is not there")
-        backend = _package().Tokenizer
         try:
             made = backend.from_str(path.read_text("utf-8"))
         except Exception as error:  # the package raises no other class

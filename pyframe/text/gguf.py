@@ -1,0 +1,370 @@
+"""GGUF files, llama.cpp's: a model's weights of few bits, its sizes and its tokens in one file.
+
+    "GGUF" | version | numbers of tensors and of fields | fields | tensors' names, shapes, types and
+    places | the data, aligned: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+
+The header is read here, where nothing is believed; what a block of bits is worth is computed by the
+package gguf.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pyframe.core import dtypes as dt
+from pyframe.io import raw
+from pyframe.io.files import opened
+from pyframe.tensor import Tensor, from_host
+from pyframe.text.config import FAMILIES, Config
+
+__all__ = ["GGUF"]
+
+_NUMBERS = {  # of a field's types
+    0: "<u1", 1: "<i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "<u1", 10: "<u8",
+    11: "<i8", 12: "<f8",
+}  # fmt: skip
+_BOOL, _TEXT, _LIST = 7, 8, 9
+_DEEPEST = 4  # lists in lists
+# architectures whose files say "llama", with rows of queries and keys in another order
+_PAIRED = ("llama",)
+_PLUS_ONE = ("gemma", "gemma2", "gemma3_text")  # norms hold 1 + weight
+# our fields, by the file's keys after the name of the architecture
+_FIELDS = {
+    "context_length": "max_position_embeddings", "embedding_length": "hidden_size",
+    "block_count": "num_hidden_layers", "feed_forward_length": "intermediate_size",
+    "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads", "attention.key_length": "head_dim",
+    "attention.layer_norm_rms_epsilon": "norm_eps", "attention.layer_norm_epsilon": "norm_eps",
+    "attention.sliding_window": "sliding_window", "rope.freq_base": "rope_theta",
+    "attn_logit_softcapping": "scores_cap", "final_logit_softcapping": "logits_cap",
+}  # fmt: skip
+_NAMES = {
+    "token_embd": "model.embed_tokens", "position_embd": "model.embed_positions",
+    "output_norm": "model.norm", "output": "lm_head", "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+    "attn_qkv": "self_attn.qkv_proj", "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}  # fmt: skip
+_SANDWICH = {
+    "post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}  # fmt: skip
+
+
+class Entry(NamedTuple):
+    """Where a tensor lies."""
+
+    kind: int
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+class GGUF:
+    """A file: `metadata` by name, and tensors.
+
+    ImportError without the package gguf; ValueError for a file that is cut off or damaged, before
+    anything of its size is made.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        try:
+            from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+        except ImportError:
+            raise ImportError(
+                "GGUF files need the package gguf: pip install 'pyframe-webgpu[text]'"
+            ) from None
+        self.path, self._at = os.fspath(path), 0
+        with opened(path) as file:
+            empty = file.seek(0, os.SEEK_END) == 0
+            self._data = np.empty(0, np.uint8) if empty else raw.pages(file)
+        if self._take(4).tobytes() != b"GGUF":
+            raise self._bad("it begins with other bytes")
+        version = self._number("<u4")
+        if version not in (2, 3):
+            raise self._bad(f"versions 2 and 3 are known, this is {version}")
+        tensors, fields = self._number("<u8"), self._number("<u8")
+        self.metadata: dict[str, Any] = {}
+        for _ in range(self._fits(fields, 13)):
+            name = self._text()
+            self.metadata[name] = self._value(self._number("<u4"))
+        places = []
+        for _ in range(self._fits(tensors, 24)):
+            name, dims = self._text(), self._number("<u4")
+            if dims > 4:
+                raise self._bad(f"{name!r} has {dims} dims, 4 at most")
+            shape = tuple(self._number("<u8") for _ in range(dims))[::-1]
+            places.append((name, shape, self._number("<u4"), self._number("<u8")))
+        align = self.metadata.get("general.alignment", 32)
+        if not isinstance(align, int) or align < 1 or align & (align - 1):
+            raise self._bad(f"data are aligned to a power of two, not {align}")
+        start = -(-self._at // align) * align
+        self.tensors: dict[str, Entry] = {}
+        for name, shape, kind, place in places:
+            try:
+                block, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
+            except (KeyError, ValueError):
+                raise self._bad(f"{name!r} is of type {kind}, which is unknown") from None
+            if (shape[-1] if shape else 1) % block:
+                raise self._bad(f"rows of {name!r} {list(shape)} are no blocks of {block}")
+            begin = start + place
+            end = begin + math.prod(shape) // block * size
+            if name in self.tensors:
+                raise self._bad(f"{name!r} is there twice")
+            if end > self._data.size:
+                raise self._bad(f"{name!r} ends at byte {end} of {self._data.size}")
+            self.tensors[name] = Entry(kind, shape, begin, end)
+
+    def tensor(self, name: str) -> Tensor:
+        """One of the tensors, in float32."""
+        from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
+
+        entry = self.tensors[name]
+        kind = GGMLQuantizationType(entry.kind)
+        size = GGML_QUANT_SIZES[kind][1]
+        part = self._data[entry.begin : entry.end].reshape(-1, size)
+        try:
+            with np.errstate(all="ignore"):  # what a damaged file's bits are worth, it is worth
+                found = quants.dequantize(part, kind)
+        except NotImplementedError as error:
+            raise self._bad(f"{name!r}: {error}") from None
+        return from_host(np.ascontiguousarray(found, np.float32).reshape(entry.shape), dt.float32)
+
+    def config(self) -> Config:
+        """What the model is made of. ValueError for an architecture that is unknown."""
+        kind = self.metadata.get("general.architecture")
+        kind = {"gemma3": "gemma3_text"}.get(str(kind), kind)
+        said = {
+            field: value
+            for key, field in _FIELDS.items()
+            if (value := self.metadata.get(f"{str(kind).removesuffix('_text')}.{key}")) is not None
+        }
+        names = FAMILIES.get(str(kind), ({}, {}))[0]
+        data = {"model_type": kind, **{names.get(f, f): v for f, v in said.items()}}
+        embedded = self.tensors.get("token_embd.weight")
+        if embedded is not None and embedded.shape:
+            data["vocab_size"] = embedded.shape[0]
+        if kind in ("llama", "qwen2", "qwen3", "phi3"):
+            data["tie_word_embeddings"] = "output.weight" not in self.tensors
+        if kind == "llama":
+            data["attention_bias"] = "blk.0.attn_q.bias" in self.tensors
+            data["mlp_bias"] = "blk.0.ffn_up.bias" in self.tensors
+        for name, key in (("bos", "bos"), ("eos", "eos"), ("pad", "padding")):
+            data[f"{name}_token_id"] = self.metadata.get(f"tokenizer.ggml.{key}_token_id")
+        scaling = {
+            name: self.metadata.get(f"{kind}.rope.scaling.{key}")
+            for name, key in (("rope_type", "type"), ("factor", "factor"),
+                              ("original_max_position_embeddings", "original_context_length"))
+        }  # fmt: skip
+        if scaling["rope_type"] not in (None, "none") and "rope_freqs.weight" not in self.tensors:
+            data["rope_scaling"] = {n: v for n, v in scaling.items() if v is not None}
+        config = Config.from_dict(data)
+        c, width = config, config.num_attention_heads * config.head_dim
+        for name, shape in {  # before anything of these sizes is made
+            "token_embd": (c.vocab_size, c.hidden_size),
+            "position_embd": (c.max_position_embeddings, c.hidden_size),
+            "blk.0.attn_output": (c.hidden_size, width),
+            "blk.0.ffn_down": (c.hidden_size, c.intermediate_size),
+            f"blk.{c.num_hidden_layers - 1}.ffn_down": (c.hidden_size, c.intermediate_size),
+        }.items():
+            found = self.tensors.get(f"{name}.weight")
+            if found is None and name == "position_embd" and not c.learned_positions:
+                continue
+            if found is None or found.shape != shape:
+                seen = "is missing" if found is None else f"is {list(found.shape)}"
+                raise self._bad(f"{name}.weight {seen}; by its sizes it is {list(shape)}")
+        return config
+
+    def weights(self, config: Config) -> Iterator[tuple[str, str, Tensor]]:
+        """What each tensor is called in the file and in a model of ours, and its values."""
+        names = {**_NAMES, **(_SANDWICH if config.sandwich else {})}
+        if config.fused and config.gated:
+            names["ffn_up"] = "mlp.gate_up_proj"
+        tied = config.tie_word_embeddings
+        for name in self.tensors:
+            if name.startswith("rope_") or (tied and name.startswith("output.")):
+                continue
+            parts = re.fullmatch(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)", name)
+            mine = name
+            if parts and parts[2] in names:
+                layer = "" if parts[1] is None else f"model.layers.{int(parts[1])}."
+                mine = f"{layer}{names[parts[2]]}.{parts[3]}"
+            value = self.tensor(name)
+            if config.model_type in _PAIRED and parts and parts[2] in ("attn_q", "attn_k"):
+                value = _halves(value, config.head_dim)
+            if config.model_type in _PLUS_ONE and mine.endswith("norm.weight"):
+                value = value - 1
+            yield name, mine, value
+
+    def stretch(self) -> Tensor | None:
+        """What divides the angles of rotary positions, where the file has it (Llama 3.1)."""
+        name = "rope_freqs.weight"
+        return self.tensor(name) if name in self.tensors else None
+
+    # --- bytes
+
+    def _bad(self, why: str) -> ValueError:
+        return ValueError(f"{self.path}: this is no whole GGUF file: {why}")
+
+    def _take(self, count: int) -> np.ndarray[Any, Any]:
+        left = self._data.size - self._at
+        if count > left:
+            raise self._bad(f"{count} bytes are told of at byte {self._at}, {left} are left")
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+    def _fits(self, count: int, least: int) -> int:
+        """A number of things of so many bytes at least."""
+        left = self._data.size - self._at
+        if count > left // least:
+            raise self._bad(f"{count} entries are told of at byte {self._at}, {left} are left")
+        return count
+
+    def _number(self, kind: str) -> Any:
+        size = int(kind[2])
+        code = {"u": "BHIQ", "i": "bhiq", "f": "  fd"}[kind[1]][size.bit_length() - 1]
+        return struct.unpack(f"<{code}", self._take(size))[0]
+
+    def _text(self) -> str:
+        return self._take(self._number("<u8")).tobytes().decode("utf-8", "replace")
+
+    def _value(self, kind: int, depth: int = 0) -> Any:
+        if kind in _NUMBERS:
+            value = self._number(_NUMBERS[kind])
+            return bool(value) if kind == _BOOL else value
+        if kind == _TEXT:
+            return self._text()
+        if kind != _LIST or depth == _DEEPEST:
+            raise self._bad(f"a field of type {kind} at byte {self._at}, {depth} lists deep")
+        inner, count = self._number("<u4"), self._number("<u8")
+        if inner in _NUMBERS:
+            size = int(_NUMBERS[inner][2])
+            return self._take(self._fits(count, size) * size).view(_NUMBERS[inner]).tolist()
+        return [self._value(inner, depth + 1) for _ in range(self._fits(count, 8))]
+
+
+def _halves(x: Tensor, head_dim: int) -> Tensor:
+    """Rows of queries or keys: here the first half of a head is turned with the second, there each
+    row with the next."""
+    heads = x.shape[0] // head_dim
+    return x.reshape(heads, head_dim // 2, 2, -1).transpose(1, 2).reshape(x.shape)
+
+
+# --- tokens
+
+_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+# how texts are cut into words, before pairs of bytes are joined: a pattern, or GPT-2's own
+_CUTS = {
+    "gpt-2": None, "default": None, "llama-bpe": _WORDS % "{1,3}", "llama3": _WORDS % "{1,3}",
+    "qwen2": _WORDS % "", "smollm": r"\p{N}",
+}  # fmt: skip
+
+
+def tokenizer(metadata: Mapping[str, Any]) -> tuple[Any, dict[str, str], str | None]:
+    """The package tokenizers' tokenizer of a file, its special tokens, and its chats' template.
+
+    ValueError for a kind of tokenizer, or a way to cut texts, that is not known.
+    """
+    from tokenizers import AddedToken, Tokenizer as Made, processors
+
+    said = {k.removeprefix("tokenizer.ggml."): v for k, v in metadata.items()}
+    tokens, kind = said.get("tokens", []), said.get("model")
+    if kind == "gpt2":
+        made = _by_bytes(said, tokens)
+    elif kind == "llama":
+        made = _by_scores(said, tokens)
+    else:
+        raise ValueError(
+            f"GGUF: a tokenizer of kind {kind!r} is not known; give the model's tokenizer.json"
+        )
+    assert isinstance(made, Made)
+    types = said.get("token_type", [1] * len(tokens))
+    made.add_special_tokens(
+        [AddedToken(t, normalized=False) for t, n in zip(tokens, types, strict=False) if n == 3]
+    )
+    made.add_tokens(
+        [AddedToken(t, normalized=False) for t, n in zip(tokens, types, strict=False) if n == 4]
+    )
+    names = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
+    special = {
+        f"{name}_token": tokens[i]
+        for name, key in names.items()
+        if isinstance(i := said.get(f"{key}_token_id"), int) and i < len(tokens)
+    }
+    around = [
+        special.get(f"{n}_token") if said.get(f"add_{n}_token", n == "bos" and kind == "llama")
+        else None for n in ("bos", "eos")
+    ]  # fmt: skip
+    if any(around):
+        one, two = (
+            " ".join(filter(None, (a and f"{a}:{i}", f"${n}:{i}", b and f"{b}:{i}")))
+            for (a, b), n, i in ((around, "A", 0), (around, "B", 1))
+        )
+        ids = [(t, made.token_to_id(t)) for t in dict.fromkeys(filter(None, around))]
+        template = processors.TemplateProcessing(
+            single=one, pair=f"{one} {two}", special_tokens=ids
+        )
+        before = made.post_processor
+        made.post_processor = processors.Sequence([before, template]) if before else template
+    return made, special, metadata.get("tokenizer.chat_template")
+
+
+def _by_bytes(said: Mapping[str, Any], tokens: list[str]) -> Any:
+    """As GPT-2's: pairs of bytes are joined in an order that the file has."""
+    import tokenizers as t
+
+    cut = said.get("pre", "default")
+    if cut not in _CUTS:
+        raise ValueError(
+            f"GGUF: texts cut as {cut!r} are not known; give the model's tokenizer.json"
+        )
+    merges = [tuple(pair.split(" ", 1)) for pair in said.get("merges", [])]
+    made = t.Tokenizer(t.models.BPE({x: i for i, x in enumerate(tokens)}, merges))
+    pattern, parts = _CUTS[cut], list[Any]()
+    if cut == "qwen2":
+        made.normalizer = t.normalizers.NFC()
+    if pattern is not None:
+        parts.append(t.pre_tokenizers.Split(t.Regex(pattern), "isolated"))
+    whole = pattern is None or cut == "smollm"
+    parts.append(t.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=whole))
+    made.pre_tokenizer = t.pre_tokenizers.Sequence(parts)
+    made.decoder = t.decoders.ByteLevel()
+    made.post_processor = t.processors.ByteLevel(trim_offsets=False)
+    return made
+
+
+def _by_scores(said: Mapping[str, Any], tokens: list[str]) -> Any:
+    """As SentencePiece's: of all pieces that two others make the best is joined first."""
+    import tokenizers as t
+
+    ids = {x: i for i, x in enumerate(tokens)}
+    scores = said.get("scores", [0.0] * len(tokens))
+    pairs = [
+        (-scores[i], ids[x[:cut]], ids[x[cut:]], x[:cut], x[cut:])
+        for x, i in ids.items()
+        for cut in range(1, len(x))
+        if x[:cut] in ids and x[cut:] in ids
+    ]
+    unknown = said.get("unknown_token_id", 0)
+    made = t.Tokenizer(t.models.BPE(
+        ids, [(a, b) for *_, a, b in sorted(pairs)], unk_token=tokens[unknown],
+        fuse_unk=True, byte_fallback="<0x00>" in ids,
+    ))  # fmt: skip
+    first = [t.normalizers.Prepend("▁")] if said.get("add_space_prefix", True) else []
+    made.normalizer = t.normalizers.Sequence([*first, t.normalizers.Replace(" ", "▁")])
+    strip = [t.decoders.Strip(" ", 1, 0)] if first else []
+    parts = [t.decoders.Replace("▁", " "), t.decoders.ByteFallback(), t.decoders.Fuse(), *strip]
+    made.decoder = t.decoders.Sequence(parts)
+    return made

@@ -1,0 +1,261 @@
+"""GGUF files, written by the package gguf as llama.cpp converts models of transformers."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import families
+import numpy as np
+import pytest
+import test_tokenizers
+
+import pyframe as pf
+from pyframe.text import AutoModel, CausalLM, Tokenizer
+from pyframe.text.gguf import GGUF
+
+gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
+BLOCKS = {"F32": 1, "F16": 1, "BF16": 1, "Q8_0": 32, "Q4_0": 32, "Q4_K": 256, "Q6_K": 256}
+TRIES = 300
+IDS = np.random.default_rng(0).integers(1, 97, (2, 9))
+
+# by family of families.py: the architecture, and what its files call layers beside what most do
+ARCHITECTURES: dict[str, tuple[str, dict[str, str]]] = {
+    "gpt2": ("gpt2", {"wpe": "position_embd", "attn.c_attn": "attn_qkv"}),
+    "llama": ("llama", {}),
+    "llama 3": ("llama", {}),
+    "llama, biased and tied": ("llama", {}),
+    "linear": ("llama", {}),
+    "qwen2": ("qwen2", {}),
+    "qwen3": ("qwen3", {}),
+    "gemma": ("gemma", {}),
+    "gemma2": ("gemma2", {
+        "post_attention_layernorm": "post_attention_norm",
+        "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}),
+    "phi3": ("phi3", {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}),
+}  # fmt: skip
+PARTS = {
+    "transformer.wte": "token_embd", "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "transformer.ln_f": "output_norm", "lm_head": "output", "input_layernorm": "attn_norm",
+    "ln_1": "attn_norm", "ln_2": "ffn_norm", "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output", "attn.c_proj": "attn_output", "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.c_fc": "ffn_up",
+    "mlp.c_proj": "ffn_down", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+}  # fmt: skip
+
+
+def converted(path: Path, theirs: Any, name: str, kind: str) -> None:
+    """Write a model as llama.cpp's convert_hf_to_gguf.py does, weights in `kind` where they fit."""
+    architecture, more = ARCHITECTURES[name]
+    c, writer = theirs.config, gguf.GGUFWriter(path, architecture)
+    writer.add_context_length(c.max_position_embeddings)
+    writer.add_embedding_length(c.hidden_size)
+    writer.add_block_count(c.num_hidden_layers)
+    writer.add_head_count(c.num_attention_heads)
+    heads = getattr(c, "num_key_value_heads", c.num_attention_heads)
+    if architecture == "gpt2":
+        writer.add_layer_norm_eps(c.layer_norm_epsilon)
+        writer.add_feed_forward_length(4 * c.hidden_size)
+    else:
+        writer.add_head_count_kv(heads)
+        writer.add_layer_norm_rms_eps(c.rms_norm_eps)
+        writer.add_feed_forward_length(c.intermediate_size)
+        writer.add_rope_freq_base(c.rope_parameters["rope_theta"])
+        if getattr(c, "head_dim", None):
+            writer.add_key_length(c.head_dim)
+    if architecture == "gemma2":
+        writer.add_attn_logit_softcapping(c.attn_logit_softcapping)
+        writer.add_final_logit_softcapping(c.final_logit_softcapping)
+        writer.add_sliding_window(c.sliding_window)
+    rope = getattr(c, "rope_parameters", None) or {"rope_type": "default"}
+    if rope["rope_type"] == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope["factor"])
+    if rope["rope_type"] == "llama3":
+        dims = c.hidden_size // c.num_attention_heads
+        plain = 1 / rope["rope_theta"] ** (np.arange(0, dims, 2) / dims)
+        turned = theirs.model.rotary_emb.inv_freq.numpy()
+        writer.add_tensor("rope_freqs.weight", (plain / turned).astype(np.float32))
+    for n, p in theirs.state_dict().items():
+        if "lm_head" in n and c.tie_word_embeddings:
+            continue
+        value = p.numpy().astype(np.float32)
+        layer = re.search(r"\.(\d+)\.", n)
+        table = PARTS | more
+        part = next(part for part in sorted(table, key=len, reverse=True) if f"{part}." in n)
+        if re.search(r"c_(attn|proj|fc)\.weight", n):
+            value = value.T
+        if architecture == "llama" and re.search("[qk]_proj", n):
+            count = c.num_attention_heads if "q_proj" in n else heads
+            paired = value.reshape(count, 2, value.shape[0] // count // 2, -1).swapaxes(1, 2)
+            value = paired.reshape(value.shape)
+        if architecture.startswith("gemma") and n.endswith("norm.weight"):
+            value = value + 1
+        new = f"blk.{layer[1]}.{table[part]}" if layer else table[part]
+        value = np.ascontiguousarray(value)
+        of = gguf.GGMLQuantizationType[kind]
+        fits = value.ndim == 2 and value.shape[1] % BLOCKS[kind] == 0
+        data = gguf.quants.quantize(value, of) if fits else value
+        writer.add_tensor(f"{new}.{n.rsplit('.', 1)[1]}", data, raw_dtype=of if fits else None)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["F32", "Q8_0"])
+def test_a_model_is_what_was_converted(
+    transformers: Any, torch: Any, tmp_path: Path, name: str, kind: str
+) -> None:
+    """Its scores are transformers' of the weights that the file's bits are worth."""
+    path = tmp_path / "model.gguf"
+    theirs = families.made(transformers, torch, name)
+    if kind != "F32":
+        with torch.no_grad():
+            for n, p in theirs.named_parameters():
+                turned = bool(re.search(r"c_(attn|proj|fc)\.weight", n))
+                value = p.detach().numpy().T if turned else p.detach().numpy()
+                if p.ndim == 2 and value.shape[1] % 32 == 0:
+                    of = gguf.GGMLQuantizationType[kind]
+                    bits = gguf.quants.quantize(np.ascontiguousarray(value), of)
+                    worth = gguf.quants.dequantize(bits, of)
+                    p.copy_(torch.tensor(worth.T if turned else worth))
+    converted(path, theirs, name, kind)
+    model = AutoModel.from_pretrained(path)
+    assert isinstance(model, CausalLM)
+    want = theirs(torch.tensor(IDS)).logits.detach()
+    with pf.no_grad():
+        np.testing.assert_allclose(model(pf.tensor(IDS)), want, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_bits_are_worth_what_the_package_says(tmp_path: Path, kind: str) -> None:
+    """Bit for bit, of random bits, at whatever place."""
+    of = gguf.GGMLQuantizationType[kind]
+    block, size = gguf.GGML_QUANT_SIZES[of]
+    draws, path = np.random.default_rng(0), tmp_path / "some.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    shapes = {"a": (3, 512), "b": (256,), "c": (2, 3, 256)}
+    for name, shape in shapes.items():
+        data = draws.integers(0, 255, (*shape[:-1], shape[-1] // block * size), np.uint8)
+        if kind in ("F32", "F16"):
+            data = draws.normal(size=shape).astype(np.float32 if kind == "F32" else np.float16)
+        writer.add_tensor(name, data, raw_dtype=of)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    mine = GGUF(path)
+    for entry in gguf.GGUFReader(path).tensors:
+        with np.errstate(all="ignore"):
+            want = gguf.quants.dequantize(entry.data, entry.tensor_type)
+        found = mine.tensor(entry.name)
+        assert found.shape == shapes[entry.name] == want.shape
+        assert found.numpy().tobytes() == want.tobytes()
+
+
+def written(path: Path, made: Any, kind: str, **more: Any) -> None:
+    """A file of a tokenizer's tokens alone."""
+    writer = gguf.GGUFWriter(path, "llama")
+    tokens = [made.id_to_token(i) for i in range(made.get_vocab_size())]
+    added = {token.content for token in made.get_added_tokens_decoder().values()}
+    writer.add_tokenizer_model(kind)
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if t in added else 1 for t in tokens])
+    writer.add_bos_token_id(tokens.index("<s>"))
+    writer.add_eos_token_id(tokens.index("<|end|>"))
+    writer.add_chat_template(TEMPLATE)
+    for name, value in more.items():
+        getattr(writer, f"add_{name}")(value)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+
+
+def test_tokens(tmp_path: Path) -> None:
+    """A file's tokenizer is the one that it was made of."""
+    tokenizers, path = pytest.importorskip("tokenizers"), tmp_path / "tokens.gguf"
+    made = test_tokenizers.by_pieces(tokenizers)
+    scores = {"▁H": -1.0, "ll": -2.0, "ow": -3.0, "▁w": -4.0}
+    tokens = [made.id_to_token(i) for i in range(made.get_vocab_size())]
+    written(path, made, "llama", token_scores=[scores.get(t, -9.0) for t in tokens],
+            unk_token_id=0)  # fmt: skip
+    mine = Tokenizer.from_pretrained(path)
+    for text in test_tokenizers.TEXTS:
+        ids = made.encode(text).ids
+        assert (mine.encode(text), mine.decode(ids)) == (ids, made.decode(ids, False))
+    assert mine.chat([{"content": "Hello!"}]) == "Hello!"
+    assert mine.special["eos_token"] == "<|end|>"
+
+    made = test_tokenizers.byte_level(tokenizers)
+    merges = [
+        " ".join(m) if isinstance(m, list) else m
+        for m in json.loads(made.to_str())["model"]["merges"]
+    ]
+    written(path, made, "gpt2", token_merges=merges, add_bos_token=True, tokenizer_pre="gpt-2")
+    mine = Tokenizer.from_pretrained(path)
+    for text in test_tokenizers.TEXTS:
+        ids = made.encode(text).ids
+        assert mine.encode(text, add_special_tokens=False) == ids
+        assert mine.encode(text) == [mine.id("<s>"), *ids]
+    for cut in ("llama-bpe", "qwen2", "smollm"):
+        written(path, made, "gpt2", token_merges=merges, tokenizer_pre=cut)
+        mine = Tokenizer.from_pretrained(path)
+        for text in test_tokenizers.TEXTS[:4]:
+            assert mine.decode(mine.encode(text)) == text
+    for how, why in (({"tokenizer_pre": "knife"}, "texts cut as 'knife'"), ({}, "kind 'rwkv'")):
+        written(path, made, "gpt2" if how else "rwkv", token_merges=merges, **how)
+        with pytest.raises(ValueError, match=why):
+            Tokenizer.from_pretrained(path)
+
+
+def test_files_that_are_damaged(transformers: Any, torch: Any, tmp_path: Path) -> None:
+    """Cut off anywhere, or with other bytes in the header: a ValueError, or a model."""
+    path = tmp_path / "model.gguf"
+    converted(path, families.made(transformers, torch, "llama"), "llama", "Q8_0")
+    whole = path.read_bytes()
+    assert GGUF(path).metadata["general.architecture"] == "llama"
+    header = min(e.begin for e in GGUF(path).tensors.values())
+    for size in [*range(0, header, 7), len(whole) - 40]:
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match="this is no whole GGUF file"):
+            GGUF(path)
+    draws = np.random.default_rng(0)
+    refused = 0
+    for _ in range(TRIES):
+        data = bytearray(whole)
+        at = int(draws.integers(header))
+        data[at : at + 8] = draws.integers(0, 256, 8, np.uint8).tobytes()
+        path.write_bytes(data)
+        try:
+            CausalLM.from_pretrained(path)
+        except ValueError:
+            refused += 1
+    assert refused > TRIES / 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ((2**60, 0), "entries are told of"), ((0, 2**60), "entries are told of"),
+        ((0, 1, 2**62), "bytes are told of"),
+        ((0, 1, 1, ord("a"), 9, 4, 2**61), "entries are told of"),
+        ((0, 1, 1, ord("a"), 9, 8, 2**61), "entries are told of"),
+        ((0, 1, 1, ord("a"), 99), "a field of type 99"),
+        ((0, 1, 1, ord("a"), *(9,) * 7, *(1,) * 7), "entries are told of|lists deep"),
+    ],
+)  # fmt: skip
+def test_numbers_that_lie(tmp_path: Path, fields: tuple[int, ...], message: str) -> None:
+    """Nothing of the size that a file tells of is made."""
+    path = tmp_path / "bad.gguf"
+    sizes = {3: 1, 4: 4, 5: 4}  # the name's letter, types; all else are numbers of 8 bytes
+    parts = [v.to_bytes(sizes.get(i, 8), "little") for i, v in enumerate(fields)]
+    path.write_bytes(b"GGUF" + (3).to_bytes(4, "little") + b"".join(parts) + bytes(64))
+    with pytest.raises(ValueError, match=message):
+        GGUF(path)
