@@ -181,18 +181,19 @@ def toposort(roots: Sequence[Node]) -> list[Node]:
     """The nodes that must be computed for `roots`, each after its inputs. Views that kernels know
     as other ops become these."""
     order: list[Node] = []
-    seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(n, False) for n in reversed(roots)]
+    done: dict[int, bool] = {}  # False while a node, of which it comes, waits for its inputs
+    stack = [*reversed(roots)]
     while stack:
-        node, done = stack.pop()
-        if done:
+        node = stack.pop()
+        found = done.get(id(node))
+        if found is None and node.data is None and (node.inputs or node.op is not None):
+            done[id(node)] = False
+            stack.append(node)
+            if node.op is not None and node.op.as_nodes is not None:
+                made = node.op.as_nodes(*node.inputs)
+                node.op, node.inputs, node.attrs = made.op, made.inputs, made.attrs
+            stack += [i for i in reversed(node.inputs) if id(i) not in done]
+        elif not found:
+            done[id(node)] = True
             order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            if node.data is None:
-                if node.op is not None and node.op.as_nodes is not None:
-                    made = node.op.as_nodes(*node.inputs)
-                    node.op, node.inputs, node.attrs = made.op, made.inputs, made.attrs
-                stack += [(i, False) for i in reversed(node.inputs) if id(i) not in seen]
     return order

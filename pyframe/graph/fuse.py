@@ -337,9 +337,9 @@ class FusionGroup:
     def add(self, k: int) -> None:
         """Compute node `k` here too. Raises _UnfitError, and leaves half of the work behind. What
         comes of it was found out before if an equal node joined the same form."""
-        how, leaves = self.stored.made(k)
+        way, leaves = self.stored.members[k]
         form, own = self.form, self.own
-        key = (how, own.get(k, -1), *[own.get(x, -1) for x in leaves])
+        key = (way, own.get(k, -1), *[own.get(x, -1) for x in leaves])
         for x in (*leaves, k):
             own.setdefault(x, len(own))
         if key not in form.next:
@@ -517,6 +517,7 @@ class Stored:
             if order.kinds[k] == ELEMENTWISE and self.pays(k, users[k]):
                 self.nodes.add(k)
                 self.note(k)
+        self.members = {k: self.made(k) for k in sorted(self.nodes)}  # how each is computed
 
     def pays(self, k: int, users: int) -> bool:
         """Whether elementwise node `k` is better stored: several read it and computing it anew
@@ -624,11 +625,12 @@ class Stored:
 
     def loads(self, k: int) -> list[int]:
         """The buffers that a consumer of node `k` loads for it."""
-        return [i for i in self.leaves[k] if self.order.nodes[i].op is not CONST]
+        return self.buffers(self.leaves[k])
 
-    def reads(self, k: int) -> set[int]:
-        """The buffers that a kernel for `k` loads."""
-        return {j for i in self.order.inputs[k] for j in self.loads(i)}
+    def buffers(self, leaves: Iterable[int]) -> list[int]:
+        """Those of them that are no constants."""
+        nodes = self.order.nodes
+        return [i for i in leaves if nodes[i].op is not CONST]
 
     def bound(self, k: int) -> None:
         """Store some of what `k` is computed from, until a kernel for it alone binds no more
@@ -636,7 +638,7 @@ class Stored:
         inputs, most = self.order.inputs[k], self.limits.storage_buffers - 1
         if sum([len(self.leaves[i]) for i in inputs]) <= most:
             return
-        while len(self.reads(k)) > most:
+        while len(self.buffers(self.made(k)[1])) > most:
             for i in sorted(inputs, key=lambda i: -len(self.loads(i))):
                 base = self.order.computed_base(i)
                 if base is not None and base not in self.nodes:
@@ -687,13 +689,13 @@ class Grouping:
         # of each sum of columns: what makes it
         sums = row_sums(order.nodes, limits)
         self.product_of = {order.number[k]: order.number[id(n)] for k, n in sums.items()}
-        todo = sorted(self.stored.nodes)
-        self.reads = {k: sorted(self.stored.reads(k)) for k in todo}
-        for k in todo:
+        self.reads = {}  # of each stored node the buffers
+        for k, (_, leaves) in self.stored.members.items():
+            self.reads[k] = sorted(self.stored.buffers(leaves))
             for buffer in self.reads[k]:
                 self.users.setdefault(buffer, set()).add(k)
         self.waiting: dict[int, list[int]] = {}  # for each product: the sums that it is to make
-        for k in todo:
+        for k in self.stored.members:
             self.place(k)
             for of_rows in self.waiting.pop(k, ()):
                 self.place(of_rows)
@@ -742,7 +744,10 @@ class Grouping:
 
     def fusion(self, space: Shape) -> FusionGroup:
         """One that computes nothing yet."""
-        return FusionGroup(self.stored, self.forms.setdefault(space, Form(space)))
+        form = self.forms.get(space)
+        if form is None:
+            form = self.forms[space] = Form(space)
+        return FusionGroup(self.stored, form)
 
     # --- the rules
 

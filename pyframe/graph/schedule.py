@@ -6,7 +6,6 @@ a value may be written over the one that it replaces, and temporaries take turns
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -512,22 +511,52 @@ class _Planner:
             for s in step.slots:
                 spans[s] = (spans.get(s, (at, at))[0], at)
         out = list(range(len(self.slots)))
-        owners: list[tuple[int, list[tuple[int, int]]]] = []  # with the spans so far, in order
+        owners: list[int] = []
+        taken = _Spans(len(self.steps))
         temps = [s for s in spans if self.slots[s].kind == TEMP and self.slots[s].region < 0]
         for s in sorted(temps, key=lambda s: -number(self.slots[s].nbytes)):
-            a, b = spans[s]
-            for owner, taken in owners:
-                at = bisect.bisect(taken, (a, b))
-                after_last = not at or taken[at - 1][1] < a
-                if after_last and (at == len(taken) or b < taken[at][0]):
-                    taken.insert(at, (a, b))
-                    out[s] = owner
-                    both = greatest(self.slots[owner].nbytes, self.slots[s].nbytes)
-                    self.slots[owner] = self.slots[owner]._replace(nbytes=both)
-                    break
-            else:
-                owners.append((s, [(a, b)]))
+            k = taken.first(*spans[s])
+            if k == len(owners):
+                owners.append(s)
+                continue
+            out[s] = owner = owners[k]
+            both = greatest(self.slots[owner].nbytes, self.slots[s].nbytes)
+            self.slots[owner] = self.slots[owner]._replace(nbytes=both)
         return out
+
+
+class _Spans:
+    """Which of some buffers, as bits, are taken from one step to another: a tree over the steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.depth = steps.bit_length() + 1
+        self.leaves = 1 << steps.bit_length()
+        self.whole = [0] * 2 * self.leaves  # taken for all steps below
+        self.some = [0] * 2 * self.leaves  # taken for any of them
+
+    def first(self, a: int, b: int) -> int:
+        """The first buffer that is free from step `a` to `b`; it is taken from now on."""
+        low, high = a + self.leaves, b + self.leaves
+        inside, above = [], [leaf >> k for leaf in (low, high) for k in range(1, self.depth)]
+        high += 1
+        while low < high:
+            if low & 1:
+                inside.append(low)
+            if high & 1:
+                inside.append(high - 1)
+            low, high = (low + 1) >> 1, high >> 1
+        taken = 0
+        for i in inside:
+            taken |= self.some[i]
+        for i in above:
+            taken |= self.whole[i]
+        bit = ~taken & (taken + 1)
+        for i in inside:
+            self.whole[i] |= bit
+            self.some[i] |= bit
+        for i in above:
+            self.some[i] |= bit
+        return bit.bit_length() - 1
 
 
 _KINDS = (INPUT, OUTPUT, TEMP)

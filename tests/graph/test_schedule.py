@@ -252,3 +252,15 @@ def test_equal_layers_are_planned_once(kind: str, monkeypatch: pytest.MonkeyPatc
             few, more, many = counts(device)
     assert few == more == many
     assert 40 < few[1] < few[0] < 150
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted), max_size=30))
+def test_temporaries_take_the_first_buffer_that_is_free(spans: list[tuple[int, int]]) -> None:
+    taken, owners = schedule._Spans(13), list[list[tuple[int, int]]]()
+    for a, b in spans:
+        free = (k for k, some in enumerate(owners) if all(b < x or y < a for x, y in some))
+        k = next(free, len(owners))
+        assert taken.first(a, b) == k
+        if k == len(owners):
+            owners.append([])
+        owners[k].append((a, b))
