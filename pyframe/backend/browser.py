@@ -102,6 +102,7 @@ def _describe(runtime: Any) -> DeviceProperties:
             workgroup_bytes=limits.maxComputeWorkgroupStorageSize,
             float16="shader-f16" in features,
             subgroups="subgroups" in features and _language_has("subgroup_id"),
+            dots=_language_has("packed_4x8_integer_dot_product"),
             kind="software" if info.software else "",
         ),
         features=tuple(features),

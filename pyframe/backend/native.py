@@ -149,6 +149,7 @@ def _limits(adapter: Any) -> Limits:
         workgroup_bytes=has["max-compute-workgroup-storage-size"],
         float16="shader-f16" in adapter.features,
         subgroups="subgroup" in adapter.features,
+        dots=True,  # naga translates them for any device
         kind="software" if adapter.info["adapter_type"] == "CPU" else "",
     )
 

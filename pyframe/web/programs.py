@@ -500,7 +500,7 @@ def offline(
 ) -> Iterator[Callable[[Callable[[Exporter], Any]], Any]]:  # fmt: skip
     """Within it modules (by the start of their tensors' names) and optimizers can be captured by
     what it gives, which calls a function with an Exporter. Afterwards all is as it was."""
-    limits = replace(limits or Limits(), portable=cpu, subgroups=False)  # no page is asked for them
+    limits = replace(limits or Limits(), portable=cpu, subgroups=False, dots=False)
     with offline_device(limits) as device:
 
         def run(fn: Callable[[Exporter], Any]) -> Any:

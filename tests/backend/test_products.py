@@ -11,10 +11,14 @@ import numpy as np
 import pytest
 
 import pyframe as pf
+from pyframe import nn
 from pyframe.codegen.wgsl import generate, products
 from pyframe.codegen.wgsl.products import GPU, SOFTWARE, Machine, Variant
+from pyframe.core.dispatch import apply
 from pyframe.core.limits import Limits
+from pyframe.nn.quantized import BITS, _pack, packed_linear
 from pyframe.runtime.offline import offline_device
+from pyframe.tools.cost import totals
 
 REAL_KERNELS = True
 
@@ -83,6 +87,62 @@ def test_layouts(variant: str, gpu: str) -> None:
         (xa, of_a), (xb, of_b) = turned(a, how[0]), turned(b, how[1])
         y = of_a(pf.tensor(xa, device=gpu)) @ of_b(pf.tensor(xb, device=gpu))
         np.testing.assert_array_equal(y.cpu(), a @ b, str((m, n, k, batch, how)))
+
+
+def test_packed_weights(variant: str, gpu: str) -> None:
+    """They are unpacked as they are loaded."""
+    at = list(VARIANTS).index(variant)
+    for i, (m, k, n, group) in enumerate([(1, 160, 70, 32), (9, 64, 33, 64), (40, 320, 3, 64)]):
+        layer = nn.Linear(k, n).to(gpu)
+        pf.quantize_(layer, ("int8", "int4")[(i + at) % 2], group, symmetric=(i + at) % 4 < 2)
+        x = pf.tensor(ints(m, k), device=gpu)
+        with pf.no_grad():
+            y = layer(pf.relu(x)).cpu().numpy()
+            expected = pf.relu(x).cpu() @ layer.weight.cpu().T + layer.bias.cpu()
+        np.testing.assert_allclose(y, expected.numpy(), 1e-4, 1e-3)
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("dots", [True, False])
+@pytest.mark.parametrize("kind", ["", "software"])
+def test_packed_weights_of_ints(
+    mode: str, dots: bool, kind: str, gpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums within a group are NumPy's, with the language's own function for them and without."""
+    executor, rng = pf.device(gpu).executor, np.random.default_rng(0)
+    limits = dataclasses.replace(executor.backend.limits, dots=dots, kind=kind)
+    monkeypatch.setattr(executor.backend, "limits", limits)
+    executor.forget_programs()
+    for i, (m, k, n, group) in enumerate([(1, 160, 70, 32), (7, 64, 33, 64), (40, 96, 5, 96)]):
+        weight, bits = pf.tensor(ints(n, k)), BITS[mode]
+        packed, scale, *offset = _pack("", weight, bits, group, i != 1)
+        x = pf.tensor(rng.integers(-127, 128, (1, m, k)).astype(np.int8))
+        given, attrs = (x, packed, scale, (offset or [scale])[0]), (bits, i != 1)
+        expected = packed_linear.numpy(*[a.numpy() for a in given], *attrs)  # type: ignore[misc]
+        y = apply(packed_linear, tuple(a.to(gpu) for a in given), attrs)
+        np.testing.assert_allclose(y.cpu().numpy(), expected, 1e-6, 1e-5 * np.abs(expected).max())
+        if i == 2:  # one group: nothing but its scale is float
+            sums = np.rint(expected / scale.numpy().T)
+            assert np.array_equal(np.rint(y.cpu().numpy() / scale.numpy().T), sums)
+    executor.forget_programs()
+
+
+@pytest.mark.parametrize(
+    ("mode", "activations"), [("int8", None), ("int4", None), ("int4", "int8")]
+)
+@pytest.mark.parametrize("rows", [1, 300])
+def test_a_packed_weight_is_read_as_it_lies(mode: str, activations: Any, rows: int) -> None:
+    """On a large GPU nothing holds it as floats."""
+    with offline_device(LEAST) as device:
+        layer = nn.Linear(1024, 512, bias=False)
+        pf.quantize_(layer, mode, 128, activations=activations).to(device)
+        run = pf.compile(lambda x: layer(x))
+        with pf.no_grad():
+            run(pf.zeros(rows, 1024, device=device))
+        moved = totals(run.programs).bytes_moved
+    weight = 512 * 1024 * BITS[mode] // 8 + 4 * 512 * 8
+    given = rows * (1024 * 4 if activations is None else 1024 * (4 + 4 + 1 + 1) + 4 * 4)
+    assert weight + rows * 512 * 4 < moved <= weight + given + rows * 512 * 4
 
 
 def test_what_fuses(variant: str, gpu: str) -> None:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from pyframe.codegen.wgsl import library, products, scalars
+from pyframe.codegen.wgsl import library, packed, products, scalars
 from pyframe.codegen.wgsl.block import (
     FLAT,
     MAIN,
@@ -50,7 +50,10 @@ class Printed(NamedTuple):
     variants: Callable[[KernelCall], dict[str, Any]]
 
 
-PRINTED = {"product": Printed(products.product, products.variants)}
+PRINTED = {
+    "product": Printed(products.product, products.variants),
+    "packed": Printed(packed.product, packed.variants),
+}
 FOURS = 1 << 17  # elements of a map: so many keep a GPU busy also where a thread has four
 MAX_FOURS = 64  # instructions of such a map, of which each stands in the text four times
 

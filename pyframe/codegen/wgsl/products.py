@@ -14,7 +14,7 @@ computed there is not stored. Only past the end of the shared dim zeros must be 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from pyframe.codegen.wgsl import library, scalars
@@ -204,23 +204,35 @@ def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, Collection[int
     assert kernel.routine is not None
     (batch, m, k), (_, _, n) = call.operands
     v = call.variant or chosen(m, n, k, batch, call.limits)
-    layouts = _layouts(kernel, v)
-    p = _Product(v, m, n, k, all(d.storage == "f16" for d in call.dtypes), *layouts)
+    found = loaded_as(kernel, v, kernel.routine.operands)
+    half = all(d.storage == "f16" for d in call.dtypes)
+    return printed(kernel, call, v, (batch, m, n, k), found, half=half)
+
+
+def printed(
+    kernel: Kernel, call: KernelCall, v: Variant, sizes: tuple[int, int, int, int],
+    layouts: list[tuple[Operand, Expr]], loads: str = "", half: bool = False,
+) -> tuple[str, Grid, Collection[int], dict[int, str]]:  # fmt: skip
+    """The same of operands that lie so; `loads` are functions that load what has no expression,
+    which is b along the shared dim."""
+    batch, m, n, k = sizes
+    a, b = [o for o, _ in layouts] + [Operand("b", 1, True)] * bool(loads)
+    p = _Product(v, m, n, k, half, a, b)
     p.row_sums = any(isinstance(i, RowSum) for i in kernel.code)
     words = p.of_words(kernel, batch)
     p.each = max([s.dtype.packed for s in words], default=1)
-    text = f"alias Acc = {call.dtype.compute};\nalias Vec = vec4<Acc>;\n"
-    sizes = {"BATCH": batch, "M": m, "N": n, "K": k}
-    text += "".join(f"const {name} = {n};\n" for name, n in sizes.items() if not changes(n))
+    text = f"alias Acc = {call.dtype.compute};\nalias Vec = vec4<Acc>;\n" + loads
+    named = {"BATCH": batch, "M": m, "N": n, "K": k}
+    text += "".join(f"const {name} = {n};\n" for name, n in named.items() if not changes(n))
     fours = set()
-    for o, e in zip(layouts, kernel.routine.operands, strict=True):
+    for o, e in layouts:
         text += _load4(o.name, e) if o.four else operand(f"load_{o.name}", e)
         if o.four:
             fours.add(_load_of(e).binding)
     text += epilogue(kernel, call.dtype, by_index=True) + p.globals()
     text += HEAD.format(threads=v.threads, place=p.tile) + indented(p.body()) + "}\n"
     text = library.named(text, p.rounded)
-    text = library.named(text, {x: scalars.count(n) for x, n in sizes.items() if changes(n)})
+    text = library.named(text, {x: scalars.count(n) for x, n in named.items() if changes(n)})
     size = batch * m * n
     whole = {s.binding: whole_access(s, size) for s in words}
     return text, in_a_line(p.groups(batch)), fours, whole
@@ -680,14 +692,12 @@ def _load_of(e: Expr) -> Load:
     return max([i for i in e.code if isinstance(i, Load)], key=elements)
 
 
-def _layouts(kernel: Kernel, v: Variant) -> list[Operand]:
-    """How both operands of a product lie in memory. A buffer is bound as vectors only if all that
-    read it can take them."""
-    assert kernel.routine is not None
-    exprs = kernel.routine.operands
-    found = [_layout(name, e) for name, e in zip("ab", exprs, strict=True)]
+def loaded_as(kernel: Kernel, v: Variant, exprs: Sequence[Expr]) -> list[tuple[Operand, Expr]]:
+    """How operands of a product lie in memory. A buffer is bound as vectors only if all that read
+    it can take them."""
+    found = [_layout(name, e) for name, e in zip("ab", exprs, strict=False)]
     if v.form == "registers":  # single rows and columns don't begin at multiples of 4
-        for i, (count, along) in enumerate(((v.rm, 2), (v.rn, 1))):
+        for i, (count, along) in enumerate(((v.rm, 2), (v.rn, 1))[: len(found)]):
             if count < 4 and found[i].along != along:
                 found[i] = Operand("ab"[i], along, False)
     for _ in found:  # what one can't take the other may not either
@@ -698,7 +708,7 @@ def _layouts(kernel: Kernel, v: Variant) -> list[Operand]:
             o._replace(four=o.four and _load_of(e).binding not in scalar)
             for o, e in zip(found, exprs, strict=True)
         ]
-    return found
+    return list(zip(found, exprs, strict=True))
 
 
 VECTORS = ("f32", "i32", "u32")  # types in registers
