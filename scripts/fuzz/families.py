@@ -23,6 +23,7 @@ MODULES = (
     "lengths",
     "places",
     "scripted",
+    "quantized",
 )
 
 FAMILIES: dict[str, Callable[[Draw], Case | None]] = {}
