@@ -34,7 +34,7 @@ LAYERS = [
     distributed
      io utils hub nn optim data distributions metrics vision tools masked signal
      amp gpu profiler plot multiprocessing array_api
-     jit export onnx text
+     jit export onnx text lora
     train
     web serve torch cli __main__""".splitlines()
 ]

@@ -16,6 +16,7 @@ from pyframe.text.encoder import TextEncoder
 from pyframe.text.generate import Cache, Sampling, Stream, Writer
 from pyframe.text.loading import from_pretrained
 from pyframe.text.tokenizer import Tokenizer
+from pyframe.text.training import NextToken, pack
 
 __all__ = [
     "AutoModel",
@@ -23,11 +24,13 @@ __all__ = [
     "CausalLM",
     "Chat",
     "Config",
+    "NextToken",
     "Sampling",
     "Stream",
     "TextEncoder",
     "Tokenizer",
     "Writer",
+    "pack",
 ]
 
 

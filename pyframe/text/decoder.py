@@ -193,6 +193,7 @@ class Decoder(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, cache: Cache | None = None,
         slots: Tensor | None = None, hidden_states: list[Tensor] | None = None,
+        segments: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """(B, T) tokens -> (B, T, width).
 
@@ -201,11 +202,16 @@ class Decoder(nn.Module):
             cache: the keys and values of tokens before, where these are put, too.
             slots: (T,) where in the cache; from 0 on if not given.
             hidden_states: a list that takes the input of each layer, and the result.
+            segments: (B, T) numbers of the texts that lie side by side, which don't see each other.
         """
         c, (_, t) = self.config, input_ids.shape
         if cache is not None and slots is None:
             slots = pf.arange(t, device=input_ids.device)
-        positions = self.positions(attention_mask, slots, t, input_ids.device)
+        own = None if segments is None else segments[:, :, None] == segments[:, None]
+        if own is None:
+            positions = self.positions(attention_mask, slots, t, input_ids.device)
+        else:  # how many of its text come before each
+            positions = own.tril(-1).sum(-1)
         x = self.embed_tokens(input_ids)
         if c.scale_embeddings:
             x = x * pf.tensor(c.hidden_size**0.5).to(x.dtype).item()
@@ -214,7 +220,7 @@ class Decoder(nn.Module):
             rotary: dict[str, Any] = {}
         else:
             rotary = {kind: part(positions, x.dtype) for kind, part in self.rotary.items()}
-        masks = {w: self.mask(w, attention_mask, cache, slots, t, x.device)
+        masks = {w: self.mask(w, attention_mask, cache, slots, t, x.device, own)
                  for w in dict.fromkeys(map(c.window, range(c.num_hidden_layers)))}  # fmt: skip
         for i, layer in enumerate(self.layers):
             if hidden_states is not None:
@@ -236,18 +242,22 @@ class Decoder(nn.Module):
 
     def mask(
         self, window: int | None, attention_mask: Tensor | None, cache: Cache | None,
-        slots: Tensor | None, t: int, device: Any,
+        slots: Tensor | None, t: int, device: Any, own: Tensor | None = None,
     ) -> Tensor | None:  # fmt: skip
-        """(1 or B, 1, T, S): what each token sees, of `window` tokens at most."""
+        """(1 or B, 1, T, S): what each token sees, of `window` tokens at most, and of its `own`
+        text (B, T, S)."""
         length = t if cache is None else cache.length
-        if cache is None and attention_mask is None and (window is None or t <= window):
+        if (
+            cache is None and attention_mask is None and own is None
+            and (window is None or t <= window)
+        ):  # fmt: skip
             return None
         keys = pf.arange(length, device=device)
         queries = (keys if slots is None else slots).unsqueeze(1)
         seen = keys <= queries
         if window is not None:
             seen = seen & (keys > queries - window)
-        seen = seen[None, None]
+        seen = seen[None, None] if own is None else seen & own.unsqueeze(1)
         return seen if attention_mask is None else seen & attention_mask.bool()[:, None, None]
 
 
@@ -272,10 +282,10 @@ class CausalLM(Pretrained):
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, cache: Cache | None = None,
-        slots: Tensor | None = None,
+        slots: Tensor | None = None, segments: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """(B, T) tokens -> (B, T, vocab_size); see `Decoder.forward`."""
-        return self.scores(self.model(input_ids, attention_mask, cache, slots))
+        return self.scores(self.model(input_ids, attention_mask, cache, slots, None, segments))
 
     def scores(self, x: Tensor) -> Tensor:
         """(..., width) features -> (..., vocab_size)."""

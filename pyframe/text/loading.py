@@ -116,6 +116,19 @@ class Pretrained(nn.Module):
         return from_pretrained(cls, source, device, dtype, revision)
 
     @property
+    def turned(self) -> tuple[str, ...]:
+        """The layers whose weights lie as (inputs, outputs) in files."""
+        return TURNED.get(self.config.model_type, ())
+
+    def name_in_file(self, name: str) -> str:
+        """What a layer is called in files."""
+        return theirs(f"{name}.", self.config.model_type).removesuffix(".")
+
+    def name_here(self, name: str) -> str:
+        """What a layer of a file is called here."""
+        return ours(f"{name}.", self.config.model_type).removesuffix(".")
+
+    @property
     def tokenizer(self) -> Tokenizer:
         """That of its files."""
         if "_tokenizer" not in self.__dict__:

@@ -1,0 +1,253 @@
+"""LoRA (arXiv 2106.09685): a model learns by small matrices beside its weights, which stay.
+
+>>> pf.lora.apply(model, rank=8, targets=["q_proj", "v_proj"])
+>>> optimizer = pf.optim.AdamW([p for p in model.parameters() if p.requires_grad])
+>>> pf.lora.save(model, "adapter")  # as the package peft has it
+
+The layers may be those of `pf.quantize_`: their ints stay, and gradients go through them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyframe as pf
+from pyframe import hub, nn
+from pyframe.io import safetensors
+from pyframe.io.files import replacing
+from pyframe.nn.quantized import QuantizedLinear
+from pyframe.tensor import Tensor
+
+__all__ = ["apply", "load", "merge", "remove", "save", "unmerge"]
+
+M = TypeVar("M", bound=nn.Module)
+FILES = "adapter_config.json", "adapter_model.safetensors"
+_BEFORE = "base_model.model."  # of names in peft's files
+# what peft has and this does not, unless it says nothing
+_UNKNOWN = (
+    "use_dora", "rank_pattern", "alpha_pattern", "modules_to_save", "lora_bias",
+    "layer_replication", "trainable_token_indices", "target_parameters",
+)  # fmt: skip
+
+
+class _Adapted(nn.Module):
+    """What a layer has beside its weight: x A^T B^T, scaled, is added to its output."""
+
+    lora_A: nn.Linear  # noqa: N815  (peft's names)
+    lora_B: nn.Linear  # noqa: N815
+    lora_dropout: nn.Dropout
+    lora_scale: float
+    lora_alpha: float
+    lora_merged: bool
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(*, in_features) -> (*, out_features)."""
+        out = super().forward(input)
+        if self.lora_merged:
+            return out
+        return out + self.lora_B(self.lora_A(self.lora_dropout(input))) * self.lora_scale
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, rank={self.lora_A.out_features}"
+
+
+class AdaptedLinear(_Adapted, nn.Linear):
+    """A Linear with small matrices beside its weight."""
+
+
+class AdaptedQuantizedLinear(_Adapted, QuantizedLinear):  # type: ignore[misc]  # as below it
+    """A packed Linear with small matrices beside its weight."""
+
+
+KINDS: dict[type, type] = {nn.Linear: AdaptedLinear, QuantizedLinear: AdaptedQuantizedLinear}
+_PLAIN = {adapted: plain for plain, adapted in KINDS.items()}
+
+
+def apply(
+    model: M, rank: int = 8, targets: str | Sequence[str] = ("q_proj", "v_proj"),
+    alpha: float = 16.0, dropout: float = 0.0,
+) -> M:  # fmt: skip
+    """Freeze a model, and have its Linear layers that are meant learn by matrices of `rank`.
+
+    Args:
+        targets: how their names end ("q_proj"), or "all-linear": all but one called "lm_head"; or
+            a pattern for whole names.
+        alpha: the sum's factor is alpha / rank.
+        dropout: of the matrices' input in training.
+
+    They begin as nothing, so that the model is what it was. ValueError where no layer is meant.
+    """
+    if rank < 1:
+        raise ValueError(f"lora.apply: rank is 1 or more, got {rank}")
+    names = [n for n, layer in model.named_modules() if type(layer) in KINDS and _meant(n, targets)]
+    if not names:
+        raise ValueError(f"lora.apply: no Linear layer is meant by targets={targets!r}")
+    model.requires_grad_(False)
+    for name in names:
+        _adapt(model.get_submodule(name), rank, alpha, dropout, alpha / rank)
+    return model
+
+
+def _meant(name: str, targets: str | Sequence[str]) -> bool:
+    if targets == "all-linear":
+        return name.rpartition(".")[2] != "lm_head"
+    if isinstance(targets, str):
+        return re.fullmatch(targets, name) is not None
+    return any(name == t or name.endswith(f".{t}") for t in targets)
+
+
+def _adapt(layer: Any, rank: int, alpha: float, dropout: float, scale: float) -> None:
+    """Make of a layer one with matrices; of one that has them, one with others."""
+    if type(layer) in _PLAIN:
+        _restore(layer)
+    like = layer.scale if isinstance(layer, QuantizedLinear) else layer.weight
+    layer.__class__ = KINDS[type(layer)]
+    how: dict[str, Any] = {"bias": False, "device": like.device, "dtype": like.dtype}
+    layer.lora_A = nn.Linear(layer.in_features, rank, **how)
+    layer.lora_B = nn.Linear(rank, layer.out_features, **how)
+    nn.init.zeros_(layer.lora_B.weight)
+    layer.lora_dropout = nn.Dropout(dropout)
+    layer.lora_dropout.train(layer.training)
+    layer.lora_scale, layer.lora_alpha, layer.lora_merged = scale, alpha, False
+
+
+def _restore(layer: Any) -> None:
+    for name in ("lora_A", "lora_B", "lora_dropout", "lora_scale", "lora_alpha", "lora_merged"):
+        delattr(layer, name)
+    layer.__class__ = _PLAIN[type(layer)]
+
+
+def _layers(model: nn.Module, what: str) -> list[tuple[str, Any]]:
+    found = [(n, layer) for n, layer in model.named_modules() if isinstance(layer, _Adapted)]
+    if not found:
+        raise ValueError(f"lora.{what}: the model has no adapter; see lora.apply")
+    return found
+
+
+def _add(model: nn.Module, what: str, merged: bool) -> None:
+    layers = [(n, layer) for n, layer in _layers(model, what) if layer.lora_merged is not merged]
+    for name, layer in layers:
+        if isinstance(layer, QuantizedLinear):
+            raise ValueError(
+                f"lora.{what}: {name} holds its weight as ints, which can't take the sum; keep the "
+                "adapter beside it, or merge before quantize_"
+            )
+    with pf.no_grad():
+        for _, layer in layers:
+            more = layer.lora_B.weight @ layer.lora_A.weight * layer.lora_scale
+            layer.weight.add_(more if merged else -more)
+            layer.lora_merged = merged
+
+
+def merge(model: M) -> M:
+    """Add what the matrices make to the weights, for which a forward pass then takes no more time.
+
+    ValueError for weights that are ints.
+    """
+    _add(model, "merge", True)
+    return model
+
+
+def unmerge(model: M) -> M:
+    """Take from the weights again what `merge` added."""
+    _add(model, "unmerge", False)
+    return model
+
+
+def remove(model: M) -> M:
+    """Make of a model one without an adapter; what was merged stays in its weights."""
+    for _, layer in _layers(model, "remove"):
+        _restore(layer)
+    return model
+
+
+def save(model: nn.Module, folder: str | os.PathLike[str], base: str | None = None) -> None:
+    """Write a model's adapter as the package peft does; `base` names the model that it is for."""
+    layers, place = _layers(model, "save"), Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    kinds = {
+        (a.lora_A.out_features, a.lora_alpha, a.lora_scale, a.lora_dropout.p) for _, a in layers
+    }
+    if len(kinds) > 1:
+        raise ValueError(f"lora.save: its layers have several ranks or factors: {sorted(kinds)}")
+    ((rank, alpha, scale, dropout),) = kinds
+    names = {f"{_named(model, n)}.lora_{m}.weight": getattr(layer, f"lora_{m}").weight
+             for n, layer in layers for m in "AB"}  # fmt: skip
+    ends = {_named(model, n).rpartition(".")[2] for n, _ in layers}
+    every = {
+        n for n, layer in model.named_modules() if type(layer) in KINDS or type(layer) in _PLAIN
+    }
+    few = any(_named(model, n).rpartition(".")[2] in ends for n in every - {n for n, _ in layers})
+    config = {
+        "peft_type": "LORA", "task_type": "CAUSAL_LM" if hasattr(model, "lm_head") else None,
+        "base_model_name_or_path": base, "bias": "none", "inference_mode": True, "r": rank,
+        "lora_alpha": alpha, "lora_dropout": dropout, "use_rslora": scale != alpha / rank,
+        "fan_in_fan_out": bool(getattr(model, "turned", ())),
+        "target_modules": sorted(_named(model, n) for n, _ in layers) if few else sorted(ends),
+    }  # fmt: skip
+    weights = {_BEFORE + n: value for n, value in names.items()}
+    safetensors.save_file(weights, place / FILES[1], {"format": "pt"})
+    with replacing(place / FILES[0]) as file:
+        file.write((json.dumps(config, indent=2) + "\n").encode())
+
+
+def _named(model: nn.Module, name: str, back: bool = False) -> str:
+    """What a layer is called in files, where a model says it; `back` is the other way."""
+    say = getattr(model, "name_here" if back else "name_in_file", None)
+    return str(say(name)) if say else name
+
+
+def load(model: M, source: str | os.PathLike[str], revision: str = "main") -> M:
+    """Freeze a model, and give it the adapter that `save` or the package peft wrote.
+
+    `source` is a folder, or its name on Hugging Face's hub. ValueError for an adapter of another
+    kind, and for one whose matrices are not this model's.
+    """
+    folder = Path(source)
+    if not folder.is_dir():
+        folder = hub.snapshot(os.fspath(source), FILES, revision)
+    config = json.loads((folder / FILES[0]).read_text("utf-8"))
+    unknown = [n for n in _UNKNOWN if config.get(n)]
+    if config.get("peft_type") != "LORA" or unknown or config.get("bias", "none") != "none":
+        what = ", ".join(unknown) or f"{config.get('peft_type')}, bias={config.get('bias')!r}"
+        raise ValueError(f"lora.load: {folder} is an adapter of a kind that is unknown: {what}")
+    found = dict(_matrices(model, safetensors.load_file(folder / FILES[1])))
+    modules = dict(model.named_modules())
+    wrong = [n for n, _ in found if type(modules.get(n)) not in {**KINDS, **_PLAIN}]
+    wrong += [n for n, m in found if (n, "BA"["AB".index(m)]) not in found]
+    for (name, m), value in found.items():
+        if name not in wrong:
+            layer: Any = modules[name]
+            rank = found[name, "A"].shape[0]
+            fits = (rank, layer.in_features) if m == "A" else (layer.out_features, rank)
+            wrong += [] if value.shape == fits else [f"{name} {m} {list(value.shape)}"]
+    if wrong or not found:
+        some = ", ".join(dict.fromkeys(wrong[:10])) or "there are none"
+        raise ValueError(f"lora.load: the matrices are not this model's: {some}")
+    model.requires_grad_(False)
+    alpha, dropout = float(config["lora_alpha"]), float(config.get("lora_dropout", 0.0))
+    for name in dict.fromkeys(n for n, _ in found):
+        layer, rank = modules[name], found[name, "A"].shape[0]
+        root = math.sqrt(rank) if config.get("use_rslora") else rank
+        _adapt(layer, rank, alpha, dropout, alpha / root)
+        with pf.no_grad():
+            for m in "AB":
+                getattr(layer, f"lora_{m}").weight.copy_(found[name, m])
+    return model
+
+
+def _matrices(
+    model: nn.Module, tensors: dict[str, Tensor]
+) -> Iterator[tuple[tuple[str, str], Tensor]]:
+    """A file's matrices by the names of their layers here, and "A" or "B"."""
+    for name, value in tensors.items():
+        parts = re.fullmatch(rf"{re.escape(_BEFORE)}(.+)\.lora_([AB])(?:\.default)?\.weight", name)
+        if parts is None:
+            raise ValueError(f"lora.load: {name!r} is no matrix of a Linear layer")
+        yield (_named(model, parts[1], back=True), parts[2]), value

@@ -1,0 +1,172 @@
+"""Adapters: what the package peft computes, writes and reads; and learning with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import families
+import numpy as np
+import pytest
+from test_language_models import small
+
+import pyframe as pf
+from pyframe import lora, nn
+from pyframe.text import CausalLM
+
+IDS = np.random.default_rng(0).integers(1, 97, (2, 9))
+X = pf.tensor(IDS)
+
+
+def drawn(model: nn.Module) -> None:
+    """Give an adapter's matrices some values."""
+    with pf.no_grad():
+        for name, p in model.named_parameters():
+            if "lora_" in name:
+                nn.init.normal_(p, std=0.2)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of transformers, about what peft asks it
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of peft
+@pytest.mark.parametrize(
+    ("family", "targets"),
+    [
+        ("llama", ["q_proj", "v_proj", "down_proj"]), ("llama", "all-linear"),
+        ("llama", r".*\.1\.self_attn\.[qk]_proj"), ("gpt2", ["c_attn", "c_fc"]),
+        ("phi3", ["qkv_proj"]),
+    ],
+)  # fmt: skip
+def test_adapters_are_those_of_peft(
+    transformers: Any, torch: Any, tmp_path: Path, family: str, targets: Any
+) -> None:
+    """What peft wrote computes the same here, with gradients; and what is written here there."""
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    base = families.made(transformers, torch, family)
+    base.save_pretrained(tmp_path)
+    config = peft.LoraConfig(
+        r=3, lora_alpha=5, target_modules=targets, use_rslora=family == "phi3",
+        fan_in_fan_out=family == "gpt2", task_type="CAUSAL_LM", init_lora_weights=False,
+    )  # fmt: skip
+    theirs = peft.get_peft_model(base, config).eval()
+    theirs.save_pretrained(tmp_path / "theirs")
+    model = lora.load(CausalLM.from_pretrained(tmp_path), tmp_path / "theirs").eval()
+    want = theirs(torch.tensor(IDS)).logits
+    scores = model(X)
+    np.testing.assert_allclose(scores.detach(), want.detach(), 1e-4, 1e-4)
+    want.log_softmax(-1)[:, :, 3].sum().backward()
+    scores.log_softmax(-1)[:, :, 3].sum().backward()
+    grads = {n: p.grad for n, p in model.named_parameters() if p.requires_grad}
+    others = [p.grad for p in theirs.parameters() if p.requires_grad]
+    assert len(grads) == len(others)
+    assert all("lora_" in n for n in grads)
+    sums = [sorted(float(abs(g).sum()) for g in gs) for gs in (grads.values(), others)]
+    np.testing.assert_allclose(*sums, 1e-3)
+
+    drawn(model)
+    lora.save(model, tmp_path / "mine", base="base")
+    fresh = families.made(transformers, torch, family)
+    again = peft.PeftModel.from_pretrained(fresh, tmp_path / "mine").eval()
+    with torch.no_grad():
+        want = again(torch.tensor(IDS)).logits
+    np.testing.assert_allclose(model(X).detach(), want, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("mode", [None, "int8", "int4"])
+def test_what_an_adapter_does_to_a_model(mode: str | None, tmp_path: Path) -> None:
+    model = small()
+    if mode is not None:
+        pf.quantize_(model, mode, only=lambda name, _: "proj" in name)
+    before = model(X).detach()
+    lora.apply(model, rank=4, targets=["q_proj", "o_proj"], alpha=8)
+    np.testing.assert_array_equal(model(X).detach(), before)
+    learns = [n for n, p in model.named_parameters() if p.requires_grad]
+    assert len(learns) == 2 * 2 * 3
+    assert all("lora_" in n for n in learns)
+    drawn(model)
+    found = model(X).detach()
+    assert float(abs(found - before).max()) > 0.01
+
+    lora.save(model, tmp_path)
+    other = small()
+    if mode is not None:
+        pf.quantize_(other, mode, only=lambda name, _: "proj" in name)
+    np.testing.assert_array_equal(lora.load(other, tmp_path)(X).detach(), found)
+    if mode is not None:
+        with pytest.raises(ValueError, match="holds its weight as ints"):
+            lora.merge(model)
+        np.testing.assert_array_equal(lora.remove(model)(X).detach(), before)
+        return
+    np.testing.assert_allclose(lora.merge(model)(X).detach(), found, 1e-4, 1e-4)
+    np.testing.assert_allclose(lora.merge(model)(X).detach(), found, 1e-4, 1e-4)
+    np.testing.assert_allclose(lora.unmerge(model)(X).detach(), found, 1e-4, 1e-4)
+    np.testing.assert_allclose(lora.remove(lora.merge(model))(X).detach(), found, 1e-4, 1e-4)
+    assert set(model.state_dict()) == set(small().state_dict())
+
+
+@pytest.mark.parametrize("mode", [None, "int4"])
+def test_a_model_learns(mode: str | None) -> None:
+    """By `Model.fit`, from answers alone: what it shall say, whatever the base's bits are."""
+    from pyframe.text import NextToken, pack
+
+    texts = [([5, 6, 7], [8, 9, 10, 11]), ([7, 6], [20, 21, 22]), ([1], [30, 31, 32, 33, 34])]
+    model = small()
+    if mode is not None:
+        pf.quantize_(model, mode, group=8)
+    kept = {n: v.clone() for n, v in model.state_dict().items()}
+    lora.apply(model, rank=8, targets="all-linear")
+    batch = pack(texts, 12)
+    labels = batch.pop("labels")
+    learns = [p for p in model.parameters() if p.requires_grad]
+    trainer = pf.train.Model(model, NextToken(), pf.optim.AdamW(learns, lr=0.02))
+    history = trainer.fit(batch, labels, epochs=60, batch_size=4, verbose=0, device=None)
+    assert history["loss"][-1] < 0.1 < history["loss"][0]
+    model.eval()
+    for prompt, answer in texts:
+        said = model.generate(prompt, len(answer), eos_token_id=())
+        assert said[0, len(prompt) :].tolist() == answer
+    for name, value in kept.items():
+        np.testing.assert_array_equal(model.state_dict()[name], value)
+
+
+def test_texts_side_by_side_are_as_alone() -> None:
+    """Packed ones see neither each other nor fill, and only answers count."""
+    from pyframe.text import NextToken, pack
+
+    model = small()
+    texts: list[Any] = [([5, 6, 7], [8, 9, 10]), [1, 2], ([4], [3, 2, 1, 9]), [7] * 5]
+    batch = pack(texts, 8)
+    assert batch["input_ids"].shape == (3, 8)
+    scores = model(batch["input_ids"], segments=batch["segments"])
+    found = NextToken()(scores, batch["labels"]).item()
+    losses = []
+    for text in texts:
+        prompt, answer = text if isinstance(text, tuple) else ([], text)
+        row = pf.tensor([prompt + answer])
+        chances = model(row).log_softmax(-1)[0]
+        first = max(len(prompt), 1)
+        losses += [-chances[i - 1, row[0, i]].item() for i in range(first, row.shape[1])]
+    np.testing.assert_allclose(found, np.mean(losses), 1e-5)
+    assert pack([[1] * 20], 8)["input_ids"].shape == (3, 8), "longer ones go on"
+    with pytest.raises(ValueError, match="a text of no tokens"):
+        pack([[]], 8)
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    model = small()
+    with pytest.raises(ValueError, match="no Linear layer is meant by targets="):
+        lora.apply(model, targets=["query"])
+    with pytest.raises(ValueError, match="rank is 1 or more"):
+        lora.apply(model, rank=0)
+    for work in (lora.merge, lora.unmerge, lora.remove, lambda m: lora.save(m, tmp_path)):
+        with pytest.raises(ValueError, match="the model has no adapter"):
+            work(model)
+    lora.save(lora.apply(small(), rank=2), tmp_path)
+    other = small(num_hidden_layers=1)
+    with pytest.raises(ValueError, match=r"are not this model's: model\.layers\.1\.self_attn\.q"):
+        lora.load(other, tmp_path)
+    assert all(p.requires_grad for p in other.parameters()), "nothing was changed"
+    path = tmp_path / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"use_dora": True}))
+    with pytest.raises(ValueError, match="of a kind that is unknown: use_dora"):
+        lora.load(model, tmp_path)
