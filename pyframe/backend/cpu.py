@@ -20,7 +20,7 @@ from pyframe.backend import llvm
 from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.lanes.identity import identity_of, sources
 from pyframe.codegen.lanes.lower import lower
-from pyframe.codegen.llvm import driver, printer, routines
+from pyframe.codegen.llvm import after, driver, printer, routines
 from pyframe.codegen.llvm.routines import Blas
 from pyframe.codegen.numpy.memory import address
 from pyframe.codegen.numpy.threads import blas, cores, default_threads
@@ -54,6 +54,7 @@ class Compiler:
         self.adapter = f"LLVM {version} on {cores(self.threads)}, {jit.bits}-bit vectors"
         self.machine = routines.machine(jit.bits, self.threads, _products(), jit.dots)
         self.known: dict[str, bytes] = {}  # what was printed, by the keys of identities
+        self.afters: dict[Any, llvm.MachineCode] = {}  # of epilogues, by their code
         self.new: dict[str, bytes] = {}  # the part that the cache does not have yet
 
     def printed(self, kernel: Kernel) -> Printed:
@@ -98,6 +99,30 @@ class Compiler:
     ) -> routines.Launches | None:
         """The launches of an op's routine; None if it has none for these arrays."""
         return routines.plan(self.machine, op, inputs, attrs, out)
+
+    def with_epilogue(
+        self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray,
+        code: tuple[Any, ...], values: np.ndarray, others: Sequence[np.ndarray],
+    ) -> routines.Launches | None:  # fmt: skip
+        """The launches of a convolution that does `code` to its result, see llvm/after.py;
+        None where it does not. `values` are those of channels, `others` the arrays that it
+        loads."""
+
+        def made() -> after.After:
+            function = self.afters.get(code)
+            if function is None:
+                identity = identity_of(Kernel((), code, (), 0, 0))
+                t, bits = self.machine.tiles[out.dtype], self.jit.bits
+                one = self.kept(
+                    identity and f"after {bits} {identity}",
+                    lambda: (after.text(t, code, bits), 0, 0),
+                )
+                loaded = self.jit.load_keyed({one.key: one.text}, printer.NAME)
+                function = self.afters[code] = loaded[one.key]
+            shifts = np.array([address(x) - address(out) for x in others], np.int64)
+            return after.After(function, values, shifts)
+
+        return routines.with_epilogue(self.machine, op, inputs, attrs, out, made)
 
     def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Code:
         """Compile the functions that are launched."""

@@ -16,7 +16,7 @@ from together import together
 import pyframe as pf
 from pyframe.runtime import cpu as chosen
 from tests.backend.cases import CONVOLUTIONS
-from tests.backend.test_cpu_compiled import tensor, train
+from tests.backend.test_cpu_compiled import plan_of, tensor, train
 from tests.backend.test_llvm import made
 
 pytest.importorskip("llvmlite")
@@ -35,6 +35,7 @@ from pyframe.core.host_memory import aligned
 from pyframe.core.op import REGISTRY
 from pyframe.graph.program import Apply, Kernel
 
+F = pf.nn.functional
 found = llvm.jit()
 if found is None:
     pytest.skip("LLVM does not compile for this processor", allow_module_level=True)
@@ -190,6 +191,62 @@ def test_convolutions(
         convolved(native, "conv_weight", g, images, (weight.shape[2:], *attrs))
     turned = np.ascontiguousarray(images.swapaxes(0, 1)).swapaxes(0, 1)
     convolved(native, "conv", turned, weight[:, :, ::1], attrs)
+
+
+@pytest.mark.parametrize(("x", "w", "stride", "padding", "dilation", "groups"), [
+    *CONVOLUTIONS,
+    ((1, 40, 14, 14), (70, 40, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+    ((1, 600, 9, 9), (18, 300, 1, 1), (1, 1), (0, 0), (1, 1), 2),
+    ((6, 20, 7, 7), (33, 20, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+    ((3, 24, 22, 19), (24, 1, 3, 3), (2, 1), (1, 1), (1, 1), 24),
+    ((1, 1, 90, 35), (2, 1, 5, 5), (1, 1), (2, 2), (1, 1), 1),
+])  # fmt: skip
+def test_convolutions_with_what_follows(
+    native: cpu.Compiler, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> None:
+    """Once in their result's memory, whatever is computed by whom."""
+    conv = (F.conv1d, F.conv2d, F.conv3d)[len(stride) - 1]
+    channel = (-1, *[1] * len(stride))
+
+    def normed(y: pf.Tensor, mean: pf.Tensor, scale: pf.Tensor) -> pf.Tensor:
+        return (y - mean.reshape(channel)) * (scale * scale + 1e-5).rsqrt().reshape(channel)
+
+    ways: list[Any] = [
+        lambda y, mean, scale, rest: F.hardswish(normed(y, mean, scale)),
+        lambda y, mean, scale, rest: rest + normed(y, mean, scale).clamp(-0.5, 0.7),
+        lambda y, mean, scale, rest: pf.where(y > mean.reshape(channel), y.sigmoid() * y, rest - 1),
+        lambda y, mean, scale, rest: y + mean[0],
+        lambda y, mean, scale, rest: y * rest.flip(0),  # which does not lie like the result
+    ]
+    for way in ways:
+
+        def fn(x: Any, w: Any, *rest: Any, way: Any = way) -> pf.Tensor:
+            return way(conv(x, w, None, stride, padding, dilation, groups), *rest)
+
+        args = [tensor(*x), tensor(*w), tensor(w[0]), tensor(w[0])]
+        args.append(tensor(*conv(*args[:2], None, stride, padding, dilation, groups).shape))
+        with pf.inference_mode():
+            f = pf.compile(fn)
+            for _ in range(2):
+                want = fn(*[a.double() for a in args]).numpy()
+                np.testing.assert_allclose(f(*args).numpy(), want, 1e-4, 1e-4)
+
+
+def test_a_convolution_does_what_follows(native: cpu.Compiler) -> None:
+    """In one launch, after one that computes what channels have."""
+    if not native.machine.tiles:
+        pytest.skip("NumPy computes convolutions on this processor")
+    weights = {1: tensor(40, 20, 1, 1), 20: tensor(20, 1, 3, 3)}
+
+    def fn(x: pf.Tensor, groups: int, scale: pf.Tensor) -> pf.Tensor:
+        return F.conv2d(x, weights[groups], None, 1, groups > 1, 1, groups) * scale.exp()
+
+    for groups, name in ((1, "conv.conv.float32"), (20, "conv.direct_3_3_1_1_1_1_4_1_1.float32")):
+        f = pf.compile(functools.partial(fn, groups=groups))
+        with pf.inference_mode():
+            f(tensor(2, 20, 14, 14), scale=tensor(len(weights[groups]), 1, 1))
+        launches = [s.launch for s in plan_of(f).loaded]
+        assert [n.routine or "values" for n in launches] == ["values", name]
 
 
 @pytest.mark.parametrize(

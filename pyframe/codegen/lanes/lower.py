@@ -138,8 +138,8 @@ class Lowering(Values):
             flat = self.in_lanes(position(i.index, self.space).at)
             args.append(self.op("cast", flat, type="i32") if flat.type == INDEX else flat)
         types = tuple([a.type for a in args[: len(i.args)]])
-        meaning = _meaning(i.op, types, register(i.dtype))
-        return self.converted(self.expression(meaning, args, {}), i.dtype)
+        found = meaning(i.op, types, register(i.dtype))
+        return self.converted(self.expression(found, args, {}), i.dtype)
 
     def converted(self, x: Value, d: DType) -> Value:
         """`x` as a value of dtype `d`."""
@@ -410,7 +410,8 @@ def _known(n: Any, other: int = 0) -> int:
 
 
 @functools.lru_cache(4096)
-def _meaning(name: str, types: tuple[str, ...], out: str) -> Scalar:
+def meaning(name: str, types: tuple[str, ...], out: str) -> Scalar:
+    """What an elementwise op computes of operands of these types."""
     op: Any = REGISTRY[name]
     return s.meaning_of(op.scalar, types, out, "i32")
 

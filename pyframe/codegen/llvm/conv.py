@@ -19,7 +19,8 @@ from pyframe.codegen.cpu import gemm as shared
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.routines import names_of
 from pyframe.codegen.lanes.compiler import Memory
-from pyframe.codegen.llvm import direct, gemm, winograd
+from pyframe.codegen.llvm import after as following, direct, gemm, winograd
+from pyframe.codegen.llvm.after import After
 from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched, module
 from pyframe.codegen.llvm.routines import Launches, Machine
 from pyframe.codegen.numpy.memory import address
@@ -37,13 +38,13 @@ LARGE = 1 << 12  # positions of images from which on no tap reads padding alone,
 # between the results' (likewise); of a row of what is written elsewhere, whether there is some, and
 # of a panel; the pieces by which a weight's gradient is written elsewhere; how many images are
 # taken at once, into how many chunks they are cut, and into how many parts these, the blocks, the
-# rows and the taps.
+# rows and the taps; how many positions an image has; what follows (after.py).
 WORDS = (
     "units @memory unit_bytes columns gradient apart @c @a @x images groups m c_group c_row "
     "a_group a_row image group channel channels @taps_at c_image a_image padded padded_channel "
     "rows row_bytes @rows_at @pieces_at @blocks_at @sources @places taps depth blocks step c_step "
     "pitch elsewhere in_place panel b_step @puts_at puts @put_places put_step together chunks "
-    "image_parts block_parts row_parts tap_parts"
+    f"image_parts block_parts row_parts tap_parts positions {following.WORDS}"
 )
 TAKE = "units @to @source @at n"  # the words of `take`
 TURN = "units @to @source @at rows columns source_row"  # and of `turn`
@@ -54,9 +55,11 @@ PIECE = 5
 
 
 def _plan(
-    planned: Any, m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Launches | None:
-    """Of a convolution; None if it has no routine for these arrays."""
+    planned: Any, m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray,
+    after: Callable[[], After] | None = None,
+) -> Launches | None:  # fmt: skip
+    """Of a convolution; None if it has no routine for these arrays, or none that does as well what
+    `after` gives."""
     t = m.tiles.get(out.dtype)
     if t is None or any(x.dtype != out.dtype for x in inputs):
         return None
@@ -67,10 +70,12 @@ def _plan(
             x, w = (y.reshape(len(y), -1) for y in inputs)
             product = gemm.matmul(m, (x, w.T), (), out.reshape(out.shape[:2]))
             if product is not None:
-                return product
-        few = direct.launches(t, of_input, inputs, attrs, out, m.threads)
+                return None if after else product
+        few = direct.launches(t, of_input, inputs, attrs, out, m.threads, after)
         if few is None and not of_input:
             few = direct.few_positions(t, inputs, attrs, out, m.threads)
+            if few and after:
+                return None
         if few is not None:
             return [(f"conv.{name}.{out.dtype.name}", words) for name, words in few]
     a, x = inputs if of_weight else inputs[::-1]
@@ -80,10 +85,16 @@ def _plan(
     if not of_weight and len(products) == 1:
         fewer = winograd.launches(t, products[0], address(a), address(x), address(out), m.threads)
         if fewer is not None:
-            return [(f"conv.{name}.{out.dtype.name}", words) for name, words in fewer]
+            return (
+                None
+                if after
+                else [(f"conv.{name}.{out.dtype.name}", words) for name, words in fewer]
+            )
+    if after and (len(products) > 1 or products[0].m == 1):
+        return None
     launches, left = _matrices(t, products, a)
     for p, matrix in zip(products, left, strict=True):
-        words = _words(t, p, of_weight, matrix, x, out, m.threads)
+        words = _words(t, p, of_weight, matrix, x, out, m.threads, after)
         if words is None:
             return None
         launches.append(("row" * (p.m == 1) + ("weight" if of_weight else "conv"), words))
@@ -161,7 +172,7 @@ def _matrices(
 
 def _words(
     t: Tile, p: Products, of_weight: bool, a: tuple[int | np.ndarray, int, int], x: np.ndarray,
-    c: np.ndarray, threads: int,
+    c: np.ndarray, threads: int, after: Callable[[], After] | None,
 ) -> Any:  # fmt: skip
     """Of a launch of `conv` or `conv_weight`; None if images are too large for its tables."""
     taps, positions = len(p.taps_at), len(p.positions_at)
@@ -245,7 +256,8 @@ def _words(
         "b_step": p.channel if in_place else t.columns * t.size, "puts_at": puts,
         "puts": len(puts), "put_places": _offsets(t, put_at), "put_step": _step(put_at, t.size),
         "together": together, "chunks": chunks, "image_parts": parts[0], "block_parts": parts[1],
-        "row_parts": parts[2], "tap_parts": parts[3],
+        "row_parts": parts[2], "tap_parts": parts[3], "positions": positions,
+        **(following.NONE if after is None else after().words),
     }  # fmt: skip
     return [0 if fields[name] is None else fields[name] for name in names_of(WORDS)]
 
@@ -631,11 +643,18 @@ def _conv(t: Tile, of_weight: bool, of: dict[str, Assembler]) -> Assembler:
                         w["pitch"].where(elsewhere, w["c_row"]), a + k * t.size, w["a_row"], source,
                         w["panel"], w["b_step"], rows, width, depth, k > 0,
                     )  # fmt: skip
+                first_row = g * w["m"] + top
+                with f.when(w["elsewhere"].equals(0)):
+                    following.call(f, w, first_row, c + at * t.size, w["c_row"], rows, width)
                 with f.when(elsewhere):
                     f.call(
                         of["put"], apart, w["pitch"], c, w["c_row"], rows, piece, pieces,
                         w["places"], w["c_step"],
                     )  # fmt: skip
+                    with f.count(0, count) as z:
+                        following.call(
+                            f, w, first_row, c + z * w["c_image"], w["c_row"], rows, w["positions"]
+                        )
 
         with f.count(first, last) as z:
             if not of_weight:

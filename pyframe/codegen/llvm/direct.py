@@ -21,6 +21,8 @@ import numpy as np
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.cpu.routines import names_of
 from pyframe.codegen.lanes.compiler import Memory
+from pyframe.codegen.llvm import after as following
+from pyframe.codegen.llvm.after import After
 from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched
 from pyframe.codegen.numpy.memory import address
 
@@ -31,10 +33,10 @@ VECTORS = 4  # of a block of the result: one of so many rows, or more of a singl
 # What a launch reads: how many units; the result, the images, the weight, a row of zeros; how many
 # planes the result has, in a group, and groups; strides in bytes of the result, the images and
 # the weight; the sizes of images and of the result, and how much of an image its first results
-# leave out; into how many parts the rows of a plane are cut.
+# leave out; into how many parts the rows of a plane are cut; what follows (after.py).
 WORDS = (
     "units @c @x @a @zeros planes m groups c_image c_row image group channel channels line "
-    "a_group a_row a_channel a_y a_x height width rows columns up left bands"
+    f"a_group a_row a_channel a_y a_x height width rows columns up left bands {following.WORDS}"
 )
 
 POSITIONS = 4  # that are few
@@ -48,7 +50,7 @@ FEW = "units @memory unit_bytes @c @x @a @at @places m k whole line a_row c_row"
 
 def launches(
     t: Tile, of_input: bool, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray,
-    threads: int,
+    threads: int, after: Callable[[], After] | None = None,
 ) -> list[tuple[str, list[Any]]] | None:  # fmt: skip
     """Of `conv` or `conv_input`; None where it has another form, or products are faster."""
     x, w = inputs
@@ -78,6 +80,8 @@ def launches(
     wide = VECTORS // high if columns > t.lanes else 1
     most = min(threads, out.size * channels * kh * kw // LEAST)
     bands = -(-most // planes) if most > planes else 1
+    if after and rows % high:  # the last rows would be computed after what follows on them
+        bands = 1
     fields: dict[str, Any] = {
         "units": max(1, min(planes * bands, 4 * most if most > 1 else 1)), "c": address(out),
         "x": address(x), "a": at, "zeros": np.zeros(width, out.dtype), "planes": planes, "m": m,
@@ -88,6 +92,7 @@ def launches(
         "a_y": by[-2] if dims > 1 else 0, "a_x": by[-1], "height": height, "width": width,
         "rows": rows, "columns": columns, "up": padding[-2] if dims > 1 else 0,
         "left": padding[-1], "bands": bands,
+        **(following.NONE if after is None else after().words),
     }  # fmt: skip
     words = [fields[name] & (2**64 - 1) if isinstance(fields[name], int) else fields[name]
              for name in names_of(WORDS)]  # fmt: skip
@@ -172,6 +177,9 @@ def direct(t: Tile, name: str) -> Assembler:
                     some = (to.cast("i32").splat(t.lanes) + lanes) < columns32
                     into = c + ((y + r) * w["columns"] + to) * t.size
                     f.store_some(into, sums[r][v], some, t.size)
+            size = (bottom - top) * w["columns"]
+            at = c + top * w["columns"] * t.size
+            following.call(f, w, o, at, w["c_row"], f.value(1, "i64"), size)
     return f
 
 

@@ -40,23 +40,30 @@ INTRINSICS = {
 
 def generate(function: lanes.LaneProgram, bits: int) -> str:
     """The module of a function, for a CPU with vectors of so many bits."""
-    return module([_Printer(function, bits).f], bits)
+    f = Assembler(NAME, "ptr ptr i64 i64", linkage="", bits=bits)
+    Printer(f).print_function(function)
+    return module([f], bits)
 
 
 def _bits(type: str) -> int:
     return 64 if type == INDEX else 1 if type == "bool" else int(type[1:])
 
 
-class _Printer:
-    """Prints a lane program into the function `f`."""
+class Printer:
+    """Prints statements of lane programs into the function `f`."""
 
-    def __init__(self, function: lanes.LaneProgram, bits: int) -> None:
-        f = self.f = Assembler(NAME, "ptr ptr i64 i64", linkage="", bits=bits)
-        bindings, self.params, begin, end = f.params
-        self.buffers = [f.load_fixed("ptr", bindings + 8 * n) for n in range(function.bindings)]
-        self.values: dict[int, Value] = {-1: begin, -2: end}
+    def __init__(self, f: Assembler) -> None:
+        self.f = f
+        self.values: dict[int, Value] = {}
         self.variables: dict[int, Variable] = {}
         self.known: dict[int, Any] = {}  # the numbers of constants
+
+    def print_function(self, function: lanes.LaneProgram) -> None:
+        """All of a program, of which the function runs some units."""
+        bindings, self.params, self.values[-1], self.values[-2] = self.f.params
+        self.buffers = [
+            self.f.load_fixed("ptr", bindings + 8 * n) for n in range(function.bindings)
+        ]
         self.print_for(lanes.For(-3, -1, -2, 1, function.body))
 
     def statements(self, body: Iterable[Any]) -> None:
@@ -306,12 +313,12 @@ class _Printer:
         return primitives.bfloat16(x)
 
 
-PRINT = lanes.methods(_Printer, "print_")
+PRINT = lanes.methods(Printer, "print_")
 OPS: dict[str, Callable[..., Value]] = {
-    **dict.fromkeys(PLAIN, _Printer.plain),
-    **dict.fromkeys(INTRINSICS, _Printer.intrinsic),
-    "neg": _Printer.neg, "abs": _Printer.abs, "not": _Printer.not_, "cast": _Printer.cast,
-    "bitcast": _Printer.bitcast, "narrow": _Printer.narrow, "select": _Printer.select,
-    "min": _Printer.extreme, "max": _Printer.extreme, "div": _Printer.division,
-    "rem": _Printer.division,
+    **dict.fromkeys(PLAIN, Printer.plain),
+    **dict.fromkeys(INTRINSICS, Printer.intrinsic),
+    "neg": Printer.neg, "abs": Printer.abs, "not": Printer.not_, "cast": Printer.cast,
+    "bitcast": Printer.bitcast, "narrow": Printer.narrow, "select": Printer.select,
+    "min": Printer.extreme, "max": Printer.extreme, "div": Printer.division,
+    "rem": Printer.division,
 }  # fmt: skip

@@ -81,6 +81,17 @@ def plan(
     return found
 
 
+def with_epilogue(
+    m: Machine, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray,
+    after: Any,
+) -> Launches | None:  # fmt: skip
+    """The same of an op that does what follows, which `after()` gives; None where it does not."""
+    if not out.size or any(s < 0 for x in inputs for s in x.strides):
+        return None
+    found: Launches | None = _own(op.routine)(m, inputs, attrs, out, after)
+    return found
+
+
 def _pays(name: str, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...]) -> bool:
     """Whether a routine of codegen/cpu is faster than NumPy, which scans many rows side by side,
     and sorts keys of 32 bits and finds the first ones by vectors."""

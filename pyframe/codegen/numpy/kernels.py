@@ -232,6 +232,8 @@ class Lowering:
             result = result[: math.prod(shape)]
         out = result.reshape(shape)
         compiler = self.plan.compiler
+        if target is not None and self.with_epilogue(op, inputs, attrs, out):
+            return
         found = compiler and compiler.routine(op, inputs, attrs, out)
         lie = all(x.flags.c_contiguous for x in inputs)
         if (
@@ -260,6 +262,28 @@ class Lowering:
         if target is None or target.value != 0 or len(kernel.stores) > 1:
             number = -1 if target is None else kernel.stores.index(target)
             self.epilogue(number, result if target is None else None)
+
+    def with_epilogue(
+        self, op: Any, inputs: Sequence[Array], attrs: tuple[Any, ...], out: Array
+    ) -> bool:
+        """The stages of a convolution that does what follows to its result, if LLVM has that."""
+        compiler, k, (store, *_) = self.plan.compiler, self.kernel, self.kernel.stores
+        if op.name != "conv" or compiler is None or compiler.name != "llvm" or not store.value:
+            return False
+        from pyframe.codegen.llvm.after import epilogue  # which no page needs
+
+        after = None if self.formula is not None else epilogue(k)
+        if after is None:
+            return False
+        values = self.whole((k.space[1], max(len(after.values), 1)), np.dtype(np.float32))
+        others = [self.flat(i.binding, i.dtype)[i.index_map[0].offset :] for i in after.loads]
+        found = compiler.with_epilogue(op, inputs, attrs, out, after.code, values, others)  # type: ignore[attr-defined]
+        if found is None:
+            return False
+        if after.values:
+            self.part(lambda: after.values_of(k.space, len(self.step.slots)), values)
+        self.stages += [CompiledStage(Launch(-1, r, len(w)), words=tuple(w)) for r, w in found]
+        return True
 
     def epilogue(self, number: int, result: Array | None) -> None:
         """What follows on a routine's result, which lies where store `number` belongs, or apart."""

@@ -176,14 +176,16 @@ class Plan:
                 words.append(params + PARAM * stage.params)
             table[start : start + len(words)] = words
 
-    def _word(self, word: int | Array | Memory | Fault, memory: int, fault: int) -> int:
+    def _word(self, word: int | Array | Memory | Fault | Any, memory: int, fault: int) -> int:
         """A word of a routine, as it stands in the table."""
         if isinstance(word, int):
             return word
         if isinstance(word, Fault):
             self.may_fail = True
             return fault
-        return memory if isinstance(word, Memory) else address(word)
+        if isinstance(word, Memory):
+            return memory
+        return address(word) if isinstance(word, np.ndarray) else int(word.address)
 
     def _link(self) -> None:
         """Make calls of the stages."""
