@@ -171,6 +171,14 @@ CPU_ROWS: dict[str, tuple[Callable[..., pf.Tensor], tuple[Any, ...]]] = {
     "rows not in line": (lambda w, at: nn.functional.embedding(at, w.mT), ((3, 5), [4, 0, 4])),
     "sums of many rows": (_summed, ((9, 3), np.arange(2000) * 7 % 9)),
     "sums of many wide rows": (_summed, ((9, 40), np.arange(2000) * 7 % 9)),
+    "other numbers around": (
+        lambda x, w: nn.functional.conv2d(nn.functional.pad(x.relu(), [1] * 4, value=2.0), w),
+        ((1, 3, 9, 8), (8, 3, 3, 3)),
+    ),
+    "zeros behind": (
+        lambda x, w: nn.functional.conv2d(nn.functional.pad(x.exp(), (0, 1, 0, 2)), w, groups=3),
+        ((1, 3, 9, 8), (3, 1, 3, 3)),
+    ),
     "no images": (lambda x, w: nn.functional.conv1d(x, w, padding=1), ((0, 3, 5), (9, 3, 3))),
     "no results": (nn.functional.bilinear, ((5, 4), (5, 2), (0, 4, 2))),
 }
@@ -219,12 +227,18 @@ def test_convolutions(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def fn(x: pf.Tensor, w: pf.Tensor, b: pf.Tensor) -> pf.Tensor:
         return conv((x + 1).relu(), w, b, stride, padding, dilation, groups).sigmoid()
 
-    names = []
+    ops = []
     made = wasm_code.routine
-    monkeypatch.setattr(wasm_code, "routine", lambda op, *a: names.append(op.name) or made(op, *a))
+
+    def noted(op: Any, inputs: Any, attrs: Any, out: Any) -> Any:
+        ops.append((op.name, *attrs[1:2]))
+        return made(op, inputs, attrs, out)
+
+    monkeypatch.setattr(wasm_code, "routine", noted)
     done = pf.web.export({"ask": fn}, {"ask": args}, to=tmp_path, element=False)
     assert done.left_out == []
-    assert names == ["conv" if by_routine else "matmul"]
+    around = (padding,) * (len(shape) - 2) if isinstance(padding, int) else padding
+    assert ops == [("conv", around) if by_routine else ("matmul",)]
     found = Played(tmp_path, "wasm").run("ask", *[x.numpy() for x in args])
     np.testing.assert_allclose(found[0], fn(*args).numpy(), rtol=1e-5, atol=1e-5)
 

@@ -8,7 +8,7 @@ base and a number of bytes past it, and `tables`, which routines read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -47,11 +47,12 @@ class CpuCode:
         self.words: list[tuple[int, int]] = []
         self.tables: list[np.ndarray] = []
 
-    def add(self, program: Program) -> dict[str, Any]:
+    def add(self, program: Program, zeros: Collection[int]) -> dict[str, Any]:
         """Which launches a program is: JSON data for web/cpu.js. UnsupportedKernelError with the
-        reason where it has no form in WebAssembly."""
+        reason where it has no form in WebAssembly. `zeros` says at which bytes of the params a 0
+        always stands."""
         compiler, scratch = _Compiler(self), _Scratch()
-        program = with_convolutions(program)
+        program = with_convolutions(program, zeros)
         kernels = [in_words(k) for k in program.kernels]
         plan = Plan(replace(program, kernels=kernels, loaded={}), 1, compiler)
         plan.registers = scratch

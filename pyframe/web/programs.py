@@ -239,7 +239,10 @@ class Exporter:
             )
         if self.cpu is not None:
             try:
-                entry["cpu"] = self.cpu.add(executables[0].program)
+                made = executables[0]
+                params = zip(made.program.params, made.numbers, strict=True)
+                zeros = {at for (at, _), x in params if isinstance(x, int | float) and x == 0}
+                entry["cpu"] = self.cpu.add(made.program, zeros)
             except UnsupportedKernelError as e:
                 self.cpu = None
                 self.left_out.append(

@@ -8,7 +8,7 @@ and computes what comes before the convolution as often; as an op it reads an im
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -21,11 +21,14 @@ from pyframe.graph.program import (
     Expr,
     Kernel,
     Load,
+    Param,
     Program,
     Reduce,
     Result,
     Routine,
     Step,
+    Store,
+    Valid,
     index_map_of,
     operands,
 )
@@ -43,30 +46,43 @@ class _Axis(NamedTuple):
     summed: bool
 
 
-def with_convolutions(program: Program) -> Program:
+def with_convolutions(program: Program, zeros: Collection[int] = ()) -> Program:
     """The same by the op `conv`, where that is what kernels compute. Windows that one writes out
-    for convolutions alone are images then."""
+    for convolutions alone are images then. `zeros` says at which bytes of the params a 0 stands."""
     kernels, steps = list(program.kernels), list(program.steps)
+
+    def words(step: Step) -> frozenset[int]:
+        return frozenset([(at - step.param_offset) // 4 for at in zeros])
+
+    def put(n: int, k: Kernel) -> None:
+        steps[n] = steps[n]._replace(kernel=len(kernels))
+        kernels.append(k)
+
     for n, step in enumerate(steps):
-        k = kernels[step.kernel]
-        found = None if k.routine is not None or len(k.stores) > 1 else _image(k.code, k.space)
-        (store, *_) = k.stores
-        slot = step.slots[store.binding]
-        if found is None or program.slots[slot].kind != TEMP or math.prod(k.space) < found.size:
+        k, slot = kernels[step.kernel], step.slots[kernels[step.kernel].stores[0].binding]
+        plain = k.routine is None and len(k.stores) == 1 and program.slots[slot].kind == TEMP
+        store = k.stores[0]
+        if not plain or store.value + 1 < len(k.code) or step.slots.count(slot) > 1:
             continue
-        if found.repeated or not views.is_contiguous(store.index_map):
+        found = _image(k.code, k.space, words(step))
+        if found is None or found.repeated or not views.is_contiguous(store.index_map):
+            continue
+        if math.prod(k.space) < math.prod(found.inner):
             continue
         users = _users(kernels, steps, n, slot)
-        made = [_of_image(kernels[steps[m].kernel], steps[m].slots.index(slot), found)
-                for m in users]  # fmt: skip
-        if None in made:
+        made = [_of_image(kernels[steps[m].kernel], steps[m], slot, found) for m in users]
+        convolutions = [k for k in made if k is not None]
+        if len(convolutions) < len(users):
             continue
-        store = store._replace(index_map=views.contiguous(found.shape))
-        image = replace(k, space=found.shape, code=found.code, stores=(store,))
-        for m, new in zip([n, *users], [image, *made], strict=True):
-            steps[m] = steps[m]._replace(kernel=len(kernels))
-            kernels.append(new)  # type: ignore[arg-type]
-    kernels = [_convolution_of(k) or k for k in kernels]
+        place = views.contiguous(found.inner)
+        store = Store(store.binding, len(found.code) - 1, place, store.dtype)
+        put(n, replace(k, space=found.inner, code=found.code, stores=(store,)))
+        for m, new in zip(users, convolutions, strict=True):
+            put(m, new)
+    for n, step in enumerate(steps):
+        convolution = _convolution_of(kernels[step.kernel], words(step))
+        if convolution is not None:
+            put(n, convolution)
     return replace(program, kernels=kernels, steps=steps)
 
 
@@ -85,9 +101,13 @@ def _users(kernels: Sequence[Kernel], steps: Sequence[Step], n: int, slot: int) 
     return users
 
 
-def _of_image(k: Kernel, binding: int, image: _Image) -> Kernel | None:
-    """A convolution whose windows lie in a binding, of an image that does."""
-    before = (*views.contiguous(image.shape), image.windows)
+def _of_image(k: Kernel, step: Step, slot: int, image: _Image) -> Kernel | None:
+    """A convolution whose windows lie in a slot, of an image that does."""
+    widths = [(0, 0), (0, 0), *[(p, p) for p in image.padding]]
+    before = (*views.pad(views.contiguous(image.inner), tuple(widths)), image.windows)
+    if not any(image.padding):
+        before = (*views.contiguous(image.shape), image.windows)
+    binding = step.slots.index(slot)
 
     def reads(i: Any) -> Any:
         if not isinstance(i, Load) or i.binding != binding:
@@ -95,7 +115,7 @@ def _of_image(k: Kernel, binding: int, image: _Image) -> Kernel | None:
         same = i.index_map == views.contiguous(image.windows.shape)
         return i._replace(index_map=before if same else (*before, *i.index_map))
 
-    if binding in k.written:
+    if binding in k.written or step.slots.count(slot) > 1:
         return None
     made = k.routine
     if made is not None:
@@ -104,12 +124,13 @@ def _of_image(k: Kernel, binding: int, image: _Image) -> Kernel | None:
     return _convolution_of(replace(k, code=tuple(map(reads, k.code)), routine=made))
 
 
-def _convolution_of(k: Kernel) -> Kernel | None:
-    """The kernel by the op `conv`, if that is what it computes."""
-    return _of_sum(k) if k.routine is None else _of_product(k)
+def _convolution_of(k: Kernel, zeros: Collection[int] = ()) -> Kernel | None:
+    """The kernel by the op `conv`, if that is what it computes. Of its params the words `zeros` are
+    0."""
+    return _of_sum(k, zeros) if k.routine is None else _of_product(k, zeros)
 
 
-def _of_product(k: Kernel) -> Kernel | None:
+def _of_product(k: Kernel, zeros: Collection[int]) -> Kernel | None:
     """A product with the columns of windows."""
     assert k.routine is not None
     if k.routine.name != "matmul" or k.routine.dtype is not float32:
@@ -119,7 +140,7 @@ def _of_product(k: Kernel) -> Kernel | None:
     if weight is None or len(a.shape) != 3:
         return None
     batch, row, step = weight.index_map[0].strides
-    found = _image(b.code, b.shape)
+    found = _image(b.code, b.shape, zeros)
     if found is None:
         return None
     axes = _axes(found, b.shape, (batch if b.shape[0] > 1 else 0, step, 0), (1,))
@@ -133,7 +154,7 @@ def _of_product(k: Kernel) -> Kernel | None:
     return routine and replace(k, routine=routine)
 
 
-def _of_sum(k: Kernel) -> Kernel | None:
+def _of_sum(k: Kernel, zeros: Collection[int]) -> Kernel | None:
     """A sum of products of weights and windows, and what follows."""
     sums = [n for n, i in enumerate(k.code) if isinstance(i, Reduce)]
     if len(sums) != 1 or (total := k.code[sums[0]]).op != "sum" or total.dtype is not float32:  # type: ignore[union-attr]
@@ -143,7 +164,7 @@ def _of_sum(k: Kernel) -> Kernel | None:
         return None
     for one, other in (product.args, product.args[::-1]):
         weight = _plain([k.code[one]])
-        found = weight and _image(_subtree(k.code, [other])[0], k.space)
+        found = weight and _image(_subtree(k.code, [other])[0], k.space, zeros)
         if found is None or weight is None:
             continue
         axes = _axes(found, k.space, weight.index_map[0].strides, total.axes)  # type: ignore[union-attr]
@@ -211,18 +232,16 @@ def _over(i: Any, kept: Sequence[int]) -> Any:
 
 
 class _Image(NamedTuple):
-    """Images (N, C, *spatial) that windows are taken of: their code, how these lie in them, and
-    along which dims of the space all are the same."""
+    """Images (N, C, *spatial) that windows are taken of: how these lie in them, and along which
+    dims of the space all are the same; what the images are without a padding of zeros, and how wide
+    that is around each spatial dim."""
 
     shape: Shape
-    code: tuple[Any, ...]
     windows: View
     repeated: Shape
-
-    @property
-    def size(self) -> int:
-        """Elements of the images."""
-        return math.prod(self.shape)
+    inner: Shape
+    code: tuple[Any, ...]
+    padding: Shape
 
     @property
     def steps(self) -> Shape:
@@ -230,7 +249,7 @@ class _Image(NamedTuple):
         return views.row_major_strides(self.shape)
 
 
-def _image(code: Sequence[Any], space: Sequence[int]) -> _Image | None:
+def _image(code: Sequence[Any], space: Sequence[int], zeros: Collection[int]) -> _Image | None:
     """Where all that code reads is windows of images of one shape: these."""
     maps = [m for i in code if (m := index_map_of(i)) is not None]
     several = [m for m in maps if len(m) > 1]
@@ -261,8 +280,50 @@ def _image(code: Sequence[Any], space: Sequence[int]) -> _Image | None:
                     return None
                 i = i._replace(index_map=(View(shape, (0,) * len(shape), m[0].offset),))
             out.append(i)
-        return _Image(tuple(map(int, shape)), tuple(out), tail[0], repeated)
+        whole = tuple(map(int, shape))
+        bare = _without_padding(whole, out, zeros) or (whole, tuple(out), (0,) * (len(whole) - 2))
+        return _Image(whole, tail[0], repeated, *bare)
     return None
+
+
+def _without_padding(
+    shape: Shape, code: Sequence[Any], zeros: Collection[int]
+) -> tuple[Shape, tuple[Any, ...], Shape] | None:
+    """The shape of images without the zeros around them, their code and how many these are before
+    and after each spatial dim; None where something else is added to them."""
+    masks = {m[-1].mask for i in code if (m := index_map_of(i)) is not None} - {None}
+    if len(masks) != 1:
+        return None
+    bounds = [(int(low), int(high)) for low, high in masks.pop()]
+    if any(low != n - high for (low, high), n in zip(bounds, shape, strict=True)) or any(
+        low for low, _ in bounds[:2]
+    ):
+        return None
+    inner = tuple([high - low for low, high in bounds])
+    n = len(code) - 1
+    while isinstance(code[n], Apply) and code[n].op == "copy":
+        (n,) = code[n].args
+    if isinstance(code[n], Apply) and code[n].op == "where":
+        there, n, else_ = code[n].args
+        other = code[else_]
+        if not isinstance(code[there], Valid) or not isinstance(other, Param):
+            return None
+        if other.word not in zeros:
+            return None
+    elif not isinstance(code[n], Load):
+        return None
+    out = []
+    for i in _subtree(code, [n])[0]:
+        if isinstance(i, Valid):
+            return None
+        if (m := index_map_of(i)) is not None:
+            v = m[-1]
+            if v.mask is None and any(v.strides):
+                return None
+            first = sum(low * s for (low, _), s in zip(bounds, v.strides, strict=True))
+            i = i._replace(index_map=(*m[:-1], View(inner, v.strides, v.offset + first)))
+        out.append(i)
+    return inner, tuple(out), tuple([low for low, _ in bounds[2:]])
 
 
 def _is_in_line(v: View, apart: Sequence[int]) -> bool:
@@ -352,6 +413,6 @@ def _convolution(image: _Image, axes: Sequence[_Axis], weight: Load) -> Routine 
     row = out.weight if out.size > 1 else group.weight
     shape = (group.size * out.size, each, *kernel)
     place = View(shape, (row, within.weight, *by), weight.index_map[0].offset)
-    attrs = (tuple(strides), (0,) * dims, tuple(dilation), group.size)
+    attrs = (tuple(strides), image.padding, tuple(dilation), group.size)
     read = Expr(shape, (weight._replace(index_map=(place,)),), float32)
-    return Routine("conv", attrs, (Expr(image.shape, image.code, float32), read), float32)
+    return Routine("conv", attrs, (Expr(image.inner, image.code, float32), read), float32)
