@@ -12,7 +12,6 @@ from pyframe.ops.linalg import (
     contraction as _contraction,
     factor as _factor,
     functions as _linalg,
-    ldl as _ldl,
     matmul as _matmul,
     spectral as _spectral,
 )
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from pyframe._stubs.linalg import *
 
 _NAMES = {
-    _factor: "cholesky_ex inv inv_ex lu_factor lu_factor_ex solve solve_ex solve_triangular",
-    _ldl: "ldl_factor ldl_factor_ex ldl_solve",
+    _factor: """cholesky_ex inv inv_ex ldl_factor ldl_factor_ex ldl_solve lu_factor lu_factor_ex
+    solve solve_ex solve_triangular""",
     _spectral: "eig eigh eigvals eigvalsh householder_product lstsq matrix_rank pinv svdvals",
     _linalg: """cond det matrix_exp matrix_norm matrix_power norm slogdet tensorinv tensorsolve
     vector_norm""",

@@ -10,7 +10,7 @@ from pyframe.autograd import methods as autograd
 from pyframe.ops.api.public import as_public
 from pyframe.ops.math.operators import OPERATORS, PROPERTIES
 from pyframe.ops.shape import conversion
-from pyframe.tensor import Tensor, copying, interchange, memory_format, storage
+from pyframe.tensor import Tensor, copying, memory_format, storage
 
 
 def _false(what: str) -> property:
@@ -87,8 +87,8 @@ _METHODS: dict[str, Any] = {
     "is_set_to": storage.is_set_to,
     "dim_order": memory_format.dim_order,
     "layout": property(memory_format.layout_of),
-    "__dlpack__": interchange.to_dlpack,
-    "__dlpack_device__": interchange.dlpack_device,
+    "__dlpack__": copying.to_dlpack,
+    "__dlpack_device__": copying.dlpack_device,
     "__array_namespace__": _array_namespace,
     "to_device": _to_device,
     # copies and pickles

@@ -289,5 +289,5 @@ _CONSTANTS: dict[Any, Node] = {}
 CAST: Any = None  # (x, dtype): ops/math/elementwise.py
 CAT: Any = None  # of tensors along dim 0: ops/shape/join.py
 PERMUTE: Any = None  # ops/shape/movement.py
-PUT: Any = None  # ops/api/view_writes.py
+PUT: Any = None  # ops/api/inplace.py
 REAL: Any = None  # complex -> its real part: ops/math/complex.py

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY, Op
-from pyframe.ops.api import public, view_writes
+from pyframe.ops.api import inplace, public
 from pyframe.ops.api.inplace import inplace_variant, view_variant
 from pyframe.ops.api.public import (
     FUNCTIONS,
@@ -15,7 +15,7 @@ from pyframe.ops.api.public import (
     as_functions as as_functions,
 )
 from pyframe.ops.index import along, bins, masks, select, sort, subscript
-from pyframe.ops.linalg import contraction, factor, fft, functions, ldl, matmul, spectral
+from pyframe.ops.linalg import contraction, factor, fft, functions, matmul, spectral
 from pyframe.ops.math import complex, elementwise, pointwise, promotion, special
 from pyframe.ops.random import creation, draws, windows
 from pyframe.ops.reduce import extremes, norms, reductions, scan

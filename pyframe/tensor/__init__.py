@@ -9,11 +9,12 @@ from pyframe.tensor.construction import (
     tensor as tensor,
     upload as upload,
 )
-from pyframe.tensor.copying import _rebuild as _rebuild, own_storage as own_storage
-from pyframe.tensor.interchange import (
+from pyframe.tensor.copying import (
+    _rebuild as _rebuild,
     asarray as asarray,
     from_dlpack as from_dlpack,
     frombuffer as frombuffer,
+    own_storage as own_storage,
 )
 from pyframe.tensor.reading import (
     gather as gather,

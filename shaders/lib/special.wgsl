@@ -1,4 +1,4 @@
-// Special functions in float32, by the formulas of pyframe/ops/math/specialfn.py.
+// Special functions in float32, by the formulas of pyframe/ops/math/mathfn.py.
 
 fn pf_lgamma(x: f32) -> f32 {
   if (pf_isnan_f32(x)) { return x; }

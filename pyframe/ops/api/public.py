@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyframe.core.modes import mode
-from pyframe.ops.api import autocast, layouts, out as outs
+from pyframe.ops.api import autocast, layouts
 from pyframe.ops.api.arguments import Arguments, signature_of
 
 Functions = dict[str, Callable[..., Any]]
@@ -52,8 +52,8 @@ def public(
     INPLACE.update(find(f"{inplace} {inplace_functions}"))
     INPLACE_FUNCTIONS.update(find(inplace_functions))
     REBIND.update(find(rebind))
-    outs.EXACT.update(out_exact.split())
-    outs.APART.update(out_apart.split())
+    layouts.EXACT.update(out_exact.split())
+    layouts.APART.update(out_apart.split())
     layouts.lie(scope, rows=rows, like=like, columns=columns)
     autocast.autocast(scope, **casts)
     for token in out_of_range.split():
@@ -65,7 +65,7 @@ def public(
 def as_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
     """Public functions of a namespace: each takes `out=` too, where its results are to go."""
     return {
-        name: outs.with_out(name, as_public(name, fn), signature_of(fn))
+        name: layouts.with_out(name, as_public(name, fn), signature_of(fn))
         for name, fn in functions.items()
     }
 
@@ -126,7 +126,7 @@ def publish(scope: dict[str, Any], names: list[str], out: str = "") -> None:
     for name in names:
         fn = as_public(name, scope[name])
         if name in out.split():
-            fn = outs.with_out(name, fn, signature_of(scope[name]))
+            fn = layouts.with_out(name, fn, signature_of(scope[name]))
         if fn is not scope[name]:
             fn.__module__, fn.__qualname__ = scope["__name__"], name
             scope[name] = fn

@@ -16,7 +16,7 @@ from pyframe.core.op import Turned
 from pyframe.core.sizes import indices
 from pyframe.core.symbolic import SymbolicScalar
 from pyframe.core.view import memory_order, row_major_strides
-from pyframe.ops.api import check, view_writes
+from pyframe.ops.api import check, inplace
 from pyframe.ops.api.layouts import lying
 from pyframe.ops.api.public import public
 from pyframe.ops.index.masks import bool_mask, nonzero
@@ -370,7 +370,7 @@ def _with_view(name: str, input: Tensor, src: Tensor, part: Tensor) -> Tensor:
             f"got {list(src.shape)}"
         )
     steps = tuple(part._view_chain[len(input._view_chain) :])
-    return apply(view_writes.put_op, (input, src.to(input.dtype)), (steps,))
+    return apply(inplace.put_op, (input, src.to(input.dtype)), (steps,))
 
 
 def diagonal_scatter(

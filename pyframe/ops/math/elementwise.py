@@ -18,7 +18,7 @@ from pyframe.core.op import ELEMENTWISE, Op, const, no_flops
 from pyframe.graph import complexes, functions as f, mathematics as m, scalar as s
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
-from pyframe.ops.math import mathfn, specialfn
+from pyframe.ops.math import mathfn
 from pyframe.ops.math.promotion import (
     ALL,
     BITS,
@@ -266,7 +266,7 @@ sigmoid = op(
     lower=lowering.sigmoid, x=lambda g, y: g * conj(y) * conj(1.0 - y),
 )  # fmt: skip
 erf = op(
-    "erf", "x", specialfn.erf, m.erf, FLOAT, lower=lowering.erf, real=True,
+    "erf", "x", mathfn.erf, m.erf, FLOAT, lower=lowering.erf, real=True,
     x=lambda g, x: g * (2.0 / math.sqrt(math.pi)) * exp(-x * x),
 )  # fmt: skip
 

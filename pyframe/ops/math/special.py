@@ -15,7 +15,7 @@ from pyframe.graph import functions as f, mathematics as m
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import aligned
 from pyframe.ops.api.public import public
-from pyframe.ops.math import elementwise as el, promotion, specialfn
+from pyframe.ops.math import elementwise as el, mathfn, promotion
 from pyframe.ops.math.promotion import FLOAT
 from pyframe.ops.reduce import reductions as reduce
 from pyframe.ops.shape import movement as mv
@@ -23,8 +23,8 @@ from pyframe.tensor import Tensor
 
 
 def _op(name: str, inputs: str = "x", **gradients: Any) -> promotion.Elementwise:
-    """A function of real numbers, which has its name in `specialfn` and in graph/functions.py."""
-    numpy, meaning = getattr(specialfn, name), getattr(f, name)
+    """A function of real numbers, which has its name in `mathfn` and in graph/functions.py."""
+    numpy, meaning = getattr(mathfn, name), getattr(f, name)
     return promotion.op(name, inputs, numpy, meaning, FLOAT, real=True, **gradients)
 
 
@@ -63,7 +63,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 # --- the error function's kin
 
 erfc = promotion.op(
-    "erfc", "x", specialfn.erfc, m.erfc, FLOAT, real=True,
+    "erfc", "x", mathfn.erfc, m.erfc, FLOAT, real=True,
     x=lambda g, x: g * (-2.0 / math.sqrt(math.pi)) * el.exp(-x * x),
 )  # fmt: skip
 erfcx = _op(  # exp(x^2) * erfc(x)
@@ -239,7 +239,7 @@ def _gamma_slope(g: Tensor, a: Tensor, x: Tensor, upper: bool) -> Tensor:
 igamma_op = Op(
     "igamma", ROUTINE, "a x", "upper",
     infer=lambda a, x, upper: (promotion.broadcast("igamma", a.shape, x.shape), a.dtype),
-    numpy=specialfn.gammainc,
+    numpy=mathfn.gammainc,
     batch=aligned, a=_no_slope, x=_gamma_slope,
 )  # fmt: skip
 
@@ -264,7 +264,7 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
 polynomial_op = Op(
     "polynomial", ROUTINE, "x n", "name",
     infer=lambda x, n, name: (promotion.broadcast(name, x.shape, n.shape), x.dtype),
-    numpy=specialfn.polynomial, batch=aligned,
+    numpy=mathfn.polynomial, batch=aligned,
 )  # fmt: skip
 
 
@@ -282,7 +282,7 @@ def _polynomial(name: str) -> Any:
 
 
 HOSTED = {name: _hosted(name) for name in SCIPY}
-POLYNOMIALS = {name: _polynomial(name) for name in specialfn.FAMILIES}
+POLYNOMIALS = {name: _polynomial(name) for name in mathfn.FAMILIES}
 
 public(
     globals(), both="logaddexp logaddexp2", inplace="""lgamma digamma mvlgamma erfinv igamma

@@ -12,7 +12,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, resolve
 from pyframe.core.dispatch import check_dtype
 from pyframe.ops.api.public import public
-from pyframe.ops.math import specialfn
+from pyframe.ops.math import mathfn
 from pyframe.tensor import Tensor, upload
 
 
@@ -143,7 +143,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **kw: Unpack[Options
 
     def values(k: np.ndarray, period: float) -> Any:
         x = beta * np.sqrt(np.maximum(1 - (2 * k / period - 1) ** 2, 0))
-        return specialfn.i0e(x) / specialfn.i0e(beta) * np.exp(x - beta)
+        return mathfn.i0e(x) / mathfn.i0e(beta) * np.exp(x - beta)
 
     return _window("kaiser", M, values, sym, **kw)
 
