@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyframe.core import also_named as _also_named
 from pyframe.data.collate import default_collate, default_convert
 from pyframe.data.dataloader import DataLoader
 from pyframe.data.dataset import (
@@ -14,9 +15,9 @@ from pyframe.data.dataset import (
     TensorDataset,
     random_split,
 )
-from pyframe.data.distributed import DistributedSampler
 from pyframe.data.sampler import (
     BatchSampler,
+    DistributedSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,
@@ -31,3 +32,5 @@ __all__ = [
     "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "default_collate",
     "default_convert", "get_worker_info", "random_split",
 ]  # fmt: skip
+
+_also_named(__name__, "sampler", "distributed")  # PyTorch's name

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 from pyframe.core.devices import in_browser
 from pyframe.data.collate import default_collate, default_convert
 from pyframe.data.dataset import IterableDataset
-from pyframe.data.fetch import Fetching
-from pyframe.data.iterator import LoaderIterator, SingleIterator
+from pyframe.data.fetch import Fetching, LoaderIterator, SingleIterator
 from pyframe.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, size_of
 from pyframe.data.worker import get_worker_info as get_worker_info
 from pyframe.ops.random.draws import Generator

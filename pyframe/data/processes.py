@@ -20,8 +20,7 @@ from typing import Any
 
 from pyframe.core import dtypes as dt
 from pyframe.data import worker as of_worker
-from pyframe.data.fetch import Fetching
-from pyframe.data.iterator import LoaderIterator
+from pyframe.data.fetch import Fetching, LoaderIterator
 from pyframe.data.share import Receiver
 from pyframe.data.worker import Ended, Raised, ends, work
 from pyframe.ops.random.creation import empty

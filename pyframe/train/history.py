@@ -79,7 +79,7 @@ class History(Callback):
         the higher it is ("max"; "auto" tells by the name).
 
         KeyError for a quantity that there is not, ValueError where it has no number at all."""
-        from pyframe.train.callbacks.monitor import Monitor
+        from pyframe.train.callbacks.stopping import Monitor
 
         monitor = Monitor("History.best", name, mode)
         values = self[name]

@@ -5,7 +5,14 @@ from __future__ import annotations
 import sys
 
 from pyframe.data import *  # noqa: F403
-from pyframe.data import __all__ as __all__, collate, dataloader, dataset, distributed, sampler
+from pyframe.data import (
+    __all__ as __all__,
+    collate as collate,
+    dataloader as dataloader,
+    dataset as dataset,
+    distributed as distributed,
+    sampler as sampler,
+)
 
-for _module in (collate, dataloader, dataset, distributed, sampler):
-    sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module
+for _name in ("collate", "dataloader", "dataset", "distributed", "sampler"):
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name]

@@ -29,7 +29,7 @@ from pyframe.train.callbacks import (
     TensorBoard,
     Timer,
 )
-from pyframe.train.callbacks.monitor import higher_is_better
+from pyframe.train.callbacks.stopping import higher_is_better
 from pyframe.train.progress import ProgressBar, progress
 
 NAN = float("nan")

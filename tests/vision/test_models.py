@@ -437,7 +437,7 @@ def in_torch(file: str) -> dict[str, Any]:
 )
 def test_own_models(name: str, options: dict[str, Any], shape: Any, torch: Any) -> None:
     theirs, ours = both(
-        torch, in_torch(f"{name.lower()}.py")[name](**options), getattr(models, name)(**options)
+        torch, in_torch("own.py")[name](**options), getattr(models, name)(**options)
     )
     x = torch.rand(shape)
     close(ours.eval()(pf.from_numpy(x.numpy())), theirs.eval()(x))

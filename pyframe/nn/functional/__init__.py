@@ -3,9 +3,7 @@
 from pyframe.nn.functional.activation import *
 from pyframe.nn.functional.attention import *
 from pyframe.nn.functional.ctc import *
-from pyframe.nn.functional.distance import *
 from pyframe.nn.functional.dropouts import *
-from pyframe.nn.functional.embeddings import *
 from pyframe.nn.functional.linear_maps import *
 from pyframe.nn.functional.loss import *
 from pyframe.nn.functional.normalization import *
@@ -13,7 +11,7 @@ from pyframe.nn.functional.resample import *
 from pyframe.nn.functional.spatial import *
 from pyframe.ops.api.public import publish as _publish
 
-_MODULES = """activation attention ctc distance dropouts embeddings linear_maps loss normalization
+_MODULES = """activation attention ctc dropouts linear_maps loss normalization
 resample spatial"""
 _OUT = "avg_pool2d avg_pool3d gelu hardshrink linear logsigmoid softplus softshrink"
 for _name in _MODULES.split():

@@ -13,8 +13,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, look
 from pyframe.core.op import ROUTINE, Op
 from pyframe.nn.functional.activation import logsigmoid
-from pyframe.nn.functional.distance import at_least, pairwise_distance
-from pyframe.nn.functional.linear_maps import linear
+from pyframe.nn.functional.linear_maps import at_least, linear, pairwise_distance
 from pyframe.ops.api import check
 from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.batching_rules import aligned

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyframe.core import dtypes as dt
 from pyframe.nn import functional
-from pyframe.nn.functional import dropouts, embeddings, normalization, recurrent
+from pyframe.nn.functional import dropouts, linear_maps, normalization, recurrent
 from pyframe.nn.functional.normalization import (
     native_batch_norm as native_batch_norm,
     native_group_norm as native_group_norm,
@@ -66,7 +66,7 @@ def embedding(
 ) -> Tensor:  # fmt: skip
     """The rows of the table `weight` that `indices` name. The row `padding_idx` gets no gradient,
     if it is not -1."""
-    return embeddings.embedding(
+    return linear_maps.embedding(
         indices, weight, None if padding_idx < 0 else padding_idx, None, 2.0, scale_grad_by_freq,
         sparse,
     )  # fmt: skip
@@ -76,8 +76,8 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
     """Shorten the rows of `input` that `indices` name to the norm `max_norm`, in place."""
     if indices.dtype.category != dt.INTEGER:
         raise RuntimeError(f"embedding_renorm_: indices must be ints, got {indices.dtype.name}")
-    embeddings.renorm_rows(
-        input, embeddings.checked_rows("embedding_renorm_", indices, input), max_norm, norm_type
+    linear_maps.renorm_rows(
+        input, linear_maps.checked_rows("embedding_renorm_", indices, input), max_norm, norm_type
     )
     return input
 
@@ -129,7 +129,7 @@ publish(globals(), _HERE.split(), "native_batch_norm")
 def _functions() -> dict[str, Any]:
     found = {name: globals()[name] for name in _HERE.split()}
     found.update({name: getattr(recurrent, name) for name in recurrent.__all__})
-    for file in ("activation", "distance", "linear_maps", "normalization", "spatial"):
+    for file in ("activation", "linear_maps", "normalization", "spatial"):
         words = getattr(functional, file).TOPLEVEL.split()
         for name, _, other in (word.partition("=") for word in words):
             found[name] = getattr(functional, other or name)  # as it is published there

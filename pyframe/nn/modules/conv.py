@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from pyframe.nn import functional as F
 from pyframe.nn.modules import utils
 from pyframe.nn.modules.fields import Kind
-from pyframe.nn.modules.lazy import LazyLayer
-from pyframe.nn.modules.utils import as_int, check_sizes, each, shown, unusual
+from pyframe.nn.modules.utils import LazyLayer, as_int, check_sizes, each, shown, unusual
 from pyframe.tensor import Tensor
 
 __all__ = [

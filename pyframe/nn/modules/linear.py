@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 from pyframe.nn import functional as F, init
-from pyframe.nn.modules.lazy import LazyLayer
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import Weighted, add_parameters, check_sizes, shown
+from pyframe.nn.modules.utils import LazyLayer, Weighted, add_parameters, check_sizes, shown
 from pyframe.tensor import Tensor
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]

@@ -11,9 +11,8 @@ from pyframe.core.dtypes import int64
 from pyframe.core.modes import no_grad
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.fields import OneInput, layer
-from pyframe.nn.modules.lazy import LazyLayer
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import Affine, add_parameters, as_int, check_sizes, shown
+from pyframe.nn.modules.utils import Affine, LazyLayer, add_parameters, as_int, check_sizes, shown
 from pyframe.nn.parameter import UninitializedBuffer
 from pyframe.ops.random.creation import ones, zeros
 from pyframe.tensor import Tensor, tensor

@@ -9,12 +9,11 @@ from typing import Any
 
 from pyframe.core.modes import is_grad_enabled
 from pyframe.nn import functional as F, init
-from pyframe.nn.modules.activation import GELU, ReLU
+from pyframe.nn.modules.activation import GELU, MultiheadAttention, ReLU
 from pyframe.nn.modules.container import ModuleList
 from pyframe.nn.modules.dropout import Dropout
 from pyframe.nn.modules.linear import Linear
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.multihead import MultiheadAttention
 from pyframe.nn.modules.normalization import LayerNorm
 from pyframe.ops.index.masks import triu
 from pyframe.ops.math import elementwise as el

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyframe.train import check
 from pyframe.train.callbacks.base import Callback, Logs, Model
-from pyframe.train.callbacks.monitor import Monitor
+from pyframe.train.callbacks.stopping import Monitor
 
 
 class ModelCheckpoint(Callback):

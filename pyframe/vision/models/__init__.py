@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyframe.core import also_named as _also_named
 from pyframe.vision.models._api import (
     get_model as get_model,
     get_model_builder as get_model_builder,
     list_models as list_models,
 )
-from pyframe.vision.models.alexnet import *
 from pyframe.vision.models.convnext import *
 from pyframe.vision.models.densenet import *
 from pyframe.vision.models.efficientnet import *
-from pyframe.vision.models.lenet import *
 from pyframe.vision.models.mobilenetv2 import *
 from pyframe.vision.models.mobilenetv3 import *
+from pyframe.vision.models.own import *
+from pyframe.vision.models.plain import *
 from pyframe.vision.models.resnet import *
-from pyframe.vision.models.squeezenet import *
-from pyframe.vision.models.unet import *
-from pyframe.vision.models.vgg import *
 from pyframe.vision.models.vision_transformer import *
+
+_also_named(__name__, "plain", "alexnet squeezenet vgg")  # torchvision's names
 
 
 def __getattr__(name: str) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pyframe.vision.ops import boxes, losses, misc, roi
+from pyframe.vision.ops import boxes, misc, roi
 from pyframe.vision.ops.boxes import *
-from pyframe.vision.ops.losses import *
 from pyframe.vision.ops.misc import *
 from pyframe.vision.ops.roi import *
 
-__all__ = [*boxes.__all__, *losses.__all__, *misc.__all__, *roi.__all__]
+__all__ = [*boxes.__all__, *misc.__all__, *roi.__all__]
