@@ -438,7 +438,7 @@ def _summed(x: Tensor, dtype: _DType | None) -> Tensor:
     return _as(x, dtype or _dtype_of_sums(x))
 
 
-def _reduced(fn: Callable[..., Tensor], doc: str) -> Any:
+def _reduced(name: str, fn: Callable[..., Tensor], doc: str) -> Any:
     """A reduction over one axis, some, none or all of them."""
 
     def run(x: Tensor, /, *, axis: _Axes = None, keepdims: _Bool = False) -> Tensor:
@@ -447,31 +447,22 @@ def _reduced(fn: Callable[..., Tensor], doc: str) -> Any:
             return fn(x.unsqueeze(0), (0,), keepdim=False)
         return fn(x, axes, keepdim=keepdims)
 
-    return _named(run, fn.__name__, doc)
+    return _named(run, name, doc)
 
 
-all = _named(
-    _reduced(lambda x, dim, keepdim: pf.all(x != 0, dim, keepdim), ""),
-    "all",
-    "Whether no element is zero.",
+def _of_bools(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda x, dim, keepdim: fn(x != 0, dim, keepdim)
+
+
+all = _reduced("all", _of_bools(pf.all), "Whether no element is zero.")
+any = _reduced("any", _of_bools(pf.any), "Whether some element is not zero.")
+count_nonzero = _reduced(
+    "count_nonzero", _of_bools(pf.sum), "The number of elements that are not zero."
 )
-any = _named(
-    _reduced(lambda x, dim, keepdim: pf.any(x != 0, dim, keepdim), ""),
-    "any",
-    "Whether some element is not zero.",
-)
-count_nonzero = _named(
-    _reduced(
-        lambda x, dim, keepdim: (x != 0).sum(dim, keepdim=keepdim),
-        "The number of elements that are not zero.",
-    ),
-    "count_nonzero",
-    "The number of elements that are not zero.",
-)
-max = _named(_reduced(pf.amax, "The largest element."), "max", "The largest element.")
-min = _named(_reduced(pf.amin, "The smallest element."), "min", "The smallest element.")
-mean = _reduced(pf.mean, "The mean.")
-_sum = _reduced(pf.sum, "The sum.")
+max = _reduced("max", pf.amax, "The largest element.")
+min = _reduced("min", pf.amin, "The smallest element.")
+mean = _reduced("mean", pf.mean, "The mean.")
+_sum = _reduced("sum", pf.sum, "The sum.")
 
 
 def sum(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyframe as pf
@@ -14,6 +15,25 @@ __all__ = [
     "matrix_power", "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve",
     "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
+
+
+def _of_one(fn: Callable[[Tensor], Any], doc: str) -> Any:
+    """A function of pyframe.linalg that the standard has as it is."""
+
+    def run(x: Tensor, /) -> Any:
+        return fn(x)
+
+    run.__name__ = run.__qualname__ = fn.__name__
+    run.__doc__ = doc
+    return run
+
+
+det = _of_one(pf.linalg.det, "Determinants.")
+eigh = _of_one(pf.linalg.eigh, "(eigenvalues, eigenvectors) of symmetric matrices.")
+eigvalsh = _of_one(pf.linalg.eigvalsh, "Eigenvalues of symmetric matrices, from the smallest on.")
+inv = _of_one(pf.linalg.inv, "Inverses.")
+slogdet = _of_one(pf.linalg.slogdet, "(sign, logabsdet) of determinants.")
+svdvals = _of_one(pf.linalg.svdvals, "Singular values, from the largest on.")
 
 
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
@@ -50,29 +70,9 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     return pf.linalg.cross(*common(x1, x2), dim=axis)
 
 
-def det(x: Tensor, /) -> Tensor:
-    """Determinants."""
-    return pf.linalg.det(x)
-
-
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     """The diagonals of matrices."""
     return pf.linalg.diagonal(x, offset=offset)
-
-
-def eigh(x: Tensor, /) -> Any:
-    """(eigenvalues, eigenvectors) of symmetric matrices."""
-    return pf.linalg.eigh(x)
-
-
-def eigvalsh(x: Tensor, /) -> Tensor:
-    """Eigenvalues of symmetric matrices, from the smallest on."""
-    return pf.linalg.eigvalsh(x)
-
-
-def inv(x: Tensor, /) -> Tensor:
-    """Inverses."""
-    return pf.linalg.inv(x)
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Tensor:
@@ -105,11 +105,6 @@ def qr(x: Tensor, /, *, mode: str = "reduced") -> Any:
     return pf.linalg.qr(x, mode)
 
 
-def slogdet(x: Tensor, /) -> Any:
-    """(sign, logabsdet) of determinants."""
-    return pf.linalg.slogdet(x)
-
-
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Solutions of linear equations; `x2` is one vector, or a stack of matrices."""
     a, b = common(x1, x2)
@@ -123,11 +118,6 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> Any:
     """(U, S, Vh): singular vectors and values."""
     return pf.linalg.svd(x, full_matrices=full_matrices)
-
-
-def svdvals(x: Tensor, /) -> Tensor:
-    """Singular values, from the largest on."""
-    return pf.linalg.svdvals(x)
 
 
 def trace(x: Tensor, /, *, offset: int = 0, dtype: _DType | None = None) -> Tensor:
