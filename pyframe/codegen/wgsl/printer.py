@@ -123,12 +123,13 @@ def _bindings(kernel: Kernel, words: int, fours: Collection[int], whole: dict[in
     """The declarations of the kernel's buffers, those of `fours` as vectors, those of `whole` with
     these functions to write to them, and of so many words of scalars."""
     written = {s.binding: s.dtype.storage or "f32" for s in kernel.stores}
-    kinds = written.copy()
+    read: dict[int, str] = {}
     operands = kernel.routine.operands if kernel.routine else ()
     for code in (kernel.code, *[e.code for e in operands]):
         for i in code:
             if isinstance(i, Load):
-                kinds[i.binding] = i.dtype.storage or "f32"
+                read[i.binding] = i.dtype.storage or "f32"
+    kinds = written | read
     lines, access = [], ""
     for b in range(kernel.bindings):
         kind, mode = kinds[b], "read_write" if b in written else "read"
@@ -136,7 +137,8 @@ def _bindings(kernel: Kernel, words: int, fours: Collection[int], whole: dict[in
             kind = fours_of(kind)
         elif kind in PACKED:
             shared = b in written and b not in whole
-            access += packed_access(b, kind, shared)
+            if b in read or shared:
+                access += packed_access(b, kind, shared)
             access += whole.get(b, "")
             kind = "atomic<u32>" if shared else "u32"
         lines.append(f"@group(0) @binding({b}) var<storage, {mode}> b{b}: array<{kind}>;")

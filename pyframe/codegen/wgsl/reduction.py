@@ -448,7 +448,7 @@ def _shared_by_threads(how: Sharing, results: int, gathered: bool) -> list[str]:
         begin = ["let lane = i32(t);", f"let row = {GROUP};"]
     else:
         n = how.results if how.stride > 1 else how.width
-        over, rest = f"i32(t) / {n}", f"i32(t) % {n}"
+        over, rest = f"i32(t) / {n}" if n > 1 else "i32(t)", f"i32(t) % {n}"
         lane, row = (over, rest) if how.stride > 1 else (rest, over)
         begin = [f"let lane = {lane};"] * (how.width > 1) + [f"let mine = {row};"] * gathered
         begin.append(f"let row = {GROUP} * {how.results} + {row};")
