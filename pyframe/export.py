@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import pyframe as pf
 from pyframe.core.modes import no_grad
 from pyframe.core.sizes import UnfitSizesError
 from pyframe.jit import modules as _modules
-from pyframe.jit.graph import Graph, GraphError, Ref, bind, code_of, refs, shown, value_of
+from pyframe.jit.graph import (
+    Dim as Formula,
+    Graph,
+    GraphError,
+    Listing,
+    Ref,
+    bind,
+    code_of,
+    mapped,
+    refs,
+    value_of,
+)
 from pyframe.jit.modules import ScriptModule
 from pyframe.jit.record import NeedsValueError as NeedsValueError, parameters_of, record
 from pyframe.nn.modules.module import Module
@@ -36,11 +49,37 @@ class Dim:
         if not isinstance(name, str) or not name.isidentifier():
             raise AssertionError(f"Dim name must be a valid identifier, got {name!r}")
         self.__name__, self.min, self.max = name, 0 if min is None else min, max
+        self.root = name
+        self.formula: Any = name  # of those that are calculated of another
         if max is not None and max <= self.min:
             raise AssertionError(f"Cannot create Dim with inconsistent min={min}, max={max}")
 
+    def _than(self, word: str, n: int) -> Dim:
+        out = copy.copy(self)
+        out.formula = (word, self.formula, n)
+        out.__name__ = repr(Formula(out.formula))
+        return out
+
+    def __add__(self, n: int) -> Dim:
+        return self._than("+", n)
+
+    def __sub__(self, n: int) -> Dim:
+        return self._than("-", n)
+
+    def __mul__(self, n: int) -> Dim:
+        return self._than("*", n)
+
+    __radd__, __rmul__ = __add__, __mul__
+
     def __repr__(self) -> str:
         return f"Dim({self.__name__!r}, min={self.min}, max={self.max})"
+
+
+class Range(NamedTuple):
+    """The least and the greatest of a size; None is any."""
+
+    lower: int
+    upper: int | None
 
 
 def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
@@ -54,11 +93,13 @@ class ConstraintViolationError(ValueError):
 
 def named_dims(
     names: list[str], args: Any, kwargs: Any, shapes: Any
-) -> tuple[dict[tuple[int, int], str], dict[str, tuple[int, int | None]], set[str]]:
-    """(tensor, dim) -> its name, the ranges of those with bounds, and which are but wished."""
-    found: dict[tuple[int, int], str] = {}
+) -> tuple[dict[tuple[int, int], Any], dict[str, tuple[int, int | None]], set[str]]:
+    """(tensor, dim) -> its name, or a formula of names; the ranges of those with bounds; which are
+    but wished."""
+    found: dict[tuple[int, int], Any] = {}
     ranges: dict[str, tuple[int, int | None]] = {}
     wished: set[str] = set()
+    derived: dict[tuple[int, int], Dim] = {}
     count = iter(range(len(leaves((args, kwargs)))))
 
     def walk(value: Any, spec: Any, where: str) -> None:
@@ -80,7 +121,10 @@ def named_dims(
 
     def note(i: int, d: int, dim: Any, n: int, where: str) -> None:
         if isinstance(dim, Dim):
-            found[i, d] = dim.__name__
+            found[i, d] = dim.formula
+            if dim.formula != dim.root:
+                derived[i, d] = dim
+                return
             ranges[dim.__name__] = dim.min, dim.max
             if n < dim.min or (dim.max is not None and n > dim.max):
                 raise ConstraintViolationError(
@@ -110,22 +154,26 @@ def named_dims(
         )
     for label, value in [*zip(labels, args, strict=True), *kwargs.items()]:
         walk(value, (shapes or {}).get(label), label)
+    for place, dim in derived.items():
+        if dim.root not in found.values():  # no input says it: it is a size by itself
+            found[place] = dim.__name__
     return found, ranges, wished
 
 
 def recorded(
-    fn: Any, module: Module | None, args: Any, kwargs: Any, found: dict[tuple[int, int], str],
+    fn: Any, module: Module | None, args: Any, kwargs: Any, found: dict[tuple[int, int], Any],
     ranges: dict[str, tuple[int, int | None]], wished: set[str], **how: Any,
 ) -> tuple[Graph, dict[str, Tensor]]:  # fmt: skip
     """The graph of a run, whose sizes may be any but where that is only wished for."""
     tensors = leaves((args, kwargs))
     while True:
         sizes: dict[str, int] = {}
-        for (i, d), name in found.items():
-            sizes.setdefault(name, tensors[i].shape[d])
-            if tensors[i].shape[d] != sizes[name]:
+        for (i, d), name in sorted(found.items(), key=lambda item: isinstance(item[1], tuple)):
+            n = tensors[i].shape[d]
+            expected = sizes.setdefault(name, n) if isinstance(name, str) else value_of(name, sizes)
+            if n != expected:
                 raise ConstraintViolationError(
-                    f"{name} is {sizes[name]} and {tensors[i].shape[d]} in the example"
+                    f"{Formula(name)} is {expected} and {n} in the example"
                 )
         hints = {name: max(5, ranges.get(name, (2, None))[0]) for name, n in sizes.items() if n < 2}
         hints = {n: min(h, ranges.get(n, (0, None))[1] or h) for n, h in hints.items()}
@@ -272,9 +320,13 @@ class ExportedProgram:
         self.example_inputs = example
 
     @property
-    def graph(self) -> Graph:
-        """The graph; it prints in the style of torch.fx."""
+    def _graph(self) -> Graph:
         return self._holder._graphs["forward"]
+
+    @property
+    def graph(self) -> Listing:
+        """The graph; it prints in the style of torch.fx."""
+        return Listing(self._graph)
 
     @property
     def graph_module(self) -> ExportedProgram:
@@ -284,7 +336,7 @@ class ExportedProgram:
     @property
     def code(self) -> str:
         """The graph as Python."""
-        return code_of(self.graph)
+        return code_of(self._graph)
 
     @property
     def state_dict(self) -> dict[str, Any]:
@@ -314,24 +366,25 @@ class ExportedProgram:
         return self._holder.buffers()
 
     @property
-    def range_constraints(self) -> dict[str, tuple[int, int | None]]:
+    def range_constraints(self) -> dict[str, Range]:
         """The least and the greatest of each size that may change; None is any."""
-        return {name: self.graph.ranges.get(name, (0, None)) for name in self.graph.sizes}
+        ranges = self._graph.ranges
+        return {name: Range(*ranges.get(name, (0, None))) for name in self._graph.sizes}
 
     @property
     def graph_signature(self) -> ExportGraphSignature:
         """What the graph takes and gives."""
         parameters, kept = dict(self.named_parameters()), self.state_dict
         specs = []
-        for name, ref in self.graph.state.items():
+        for name, ref in self._graph.state.items():
             kind = InputKind.PARAMETER if name in parameters else InputKind.BUFFER
             if name.startswith("_constant") and name not in kept:
                 kind = InputKind.CONSTANT_TENSOR
             persistent = name in kept if kind is InputKind.BUFFER else None
             specs.append(InputSpec(kind, TensorArgument(ref), name, persistent))
-        given = refs(self.graph.inputs)
+        given = refs(self._graph.inputs)
         specs += [InputSpec(InputKind.USER_INPUT, TensorArgument(ref)) for ref in given]
-        out = refs(self.graph.outputs)
+        out = refs(self._graph.outputs)
         outs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(ref)) for ref in out]
         return ExportGraphSignature(specs, outs)
 
@@ -342,12 +395,12 @@ class ExportedProgram:
     def run_decompositions(self, table: Any = None) -> ExportedProgram:
         """The same with ops in the place of public functions, and no writes in place."""
         args, kwargs = self._example()
-        found, graph = {}, self.graph
+        found, graph = {}, self._graph
         given = refs(graph.inputs)
         for ref, spec in graph.specs.items():
             for d, n in enumerate(spec.shape):
                 if ref in given and not isinstance(n, int):
-                    found[given.index(ref), d] = str(n)
+                    found[given.index(ref), d] = n.formula
         how: dict[str, Callable[..., bool]] = {"keep": lambda *args: False}
         with no_grad():
             again, constants = recorded(
@@ -359,8 +412,18 @@ class ExportedProgram:
         return ExportedProgram(holder, self.example_inputs)
 
     def _example(self) -> Any:
-        if self.example_inputs is None:
-            raise RuntimeError("a program that was loaded has no example inputs")
+        if self.example_inputs is None:  # it was loaded: any will do
+            graph = self._graph
+            sizes = {n: min(max(low, 5), high or 5) for n, (low, high) in
+                     self.range_constraints.items()}  # fmt: skip
+
+            def example(x: Any) -> Any:
+                if not isinstance(x, Ref):
+                    return x
+                shape, dtype = graph.specs[x]
+                return pf.zeros([value_of(n, sizes) for n in shape], dtype=dtype)
+
+            self.example_inputs = mapped(graph.inputs, example)
         return self.example_inputs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -373,7 +436,7 @@ class ExportedProgram:
         ranges = {k: f"[{a}, {'inf' if b is None else b}]" for k, (a, b) in
                   self.range_constraints.items()}  # fmt: skip
         return (
-            f"ExportedProgram:\n{shown(self.graph)}\n\nGraph signature:\n{self.graph_signature}\n\n"
+            f"ExportedProgram:\n{self.graph}\n\nGraph signature:\n{self.graph_signature}\n\n"
             f"Range constraints: {ranges}\n"
         )
 

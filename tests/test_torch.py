@@ -22,6 +22,11 @@ PROGRAMS = [
     "digits.py", "digits.py --workers 1", "words.py LSTM", "words.py Transformer", "gan.py",
     "gpt.py", "gpt.py --compile",
 ]  # fmt: skip
+GRAPHS = [
+    "control_flow.py", "exported.py", "members.py", "time_steps.py", "traced_resnet.py",
+    *[f"{name}.py{how}" for name in ("classifier_to_onnx", "super_resolution", "tagger")
+      for how in ("", " --dynamo")],
+]  # fmt: skip
 NUMBER = re.compile(r"-?\d+\.\d+")
 
 
@@ -38,7 +43,7 @@ def ran(folder: Path, text: str, *argv: str, status: int = 0) -> str:
 
 
 def with_pytorch(program: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    name, *arguments = program.replace("--workers 1", "").replace("--compile", "").split()
+    name, *arguments = re.sub("--(workers 1|compile|dynamo)", "", program).split()
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     text = io.StringIO()
     unlocked = getattr(importlib.import_module("torch.backends"), "__allow_nonbracketed_mutation")
@@ -64,6 +69,19 @@ def test_program(
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     theirs = with_pytorch(program, monkeypatch)
     same(with_pyframe(tmp_path, *f"{TESTS / 'programs'}/{program}".split()), theirs)
+
+
+@pytest.mark.parametrize("program", GRAPHS)
+def test_program_of_graphs(
+    program: str, torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "onnx" in (TESTS / "programs" / "graphs" / program.split()[0]).read_text():
+        pytest.importorskip("onnx")
+        pytest.importorskip("onnxruntime")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    theirs = with_pytorch(f"graphs/{program}", monkeypatch)
+    same(with_pyframe(tmp_path, *f"{TESTS / 'programs'}/graphs/{program}".split()), theirs)
 
 
 def test_a_program_finds_the_gpu(gpu: str, torch: Any, tmp_path: Path, monkeypatch: Any) -> None:

@@ -20,13 +20,17 @@ from pyframe.jit.modules import (
 )
 from pyframe.jit.record import TracerWarning as TracerWarning
 from pyframe.jit.script import (
+    Future as Future,
     NotSupportedError as NotSupportedError,
     annotate as annotate,
     export as export,
+    fork as fork,
     ignore as ignore,
     is_scripting as is_scripting,
     script as script,
+    script_if_tracing as script_if_tracing,
     unused as unused,
+    wait as wait,
 )
 
 RecursiveScriptModule = TopLevelTracedModule = TracedModule = ScriptModule

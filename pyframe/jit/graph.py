@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from collections import Counter, namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -264,8 +265,20 @@ def _apply(name: str, args: Any, **kwargs: Any) -> Any:
     return function(name)(*args, **kwargs)
 
 
+def _range(*args: Any) -> range:
+    if mode.tracer is not None and any(type(a) is SymbolicSize for a in args):
+        raise GraphError("a scripted function loops as often as a size says, which may be another")
+    return range(*args)
+
+
 def _python(f: Any, *args: Any, **kwargs: Any) -> Any:
     return f(*args, **kwargs)  # of jit.ignore: no file can hold it
+
+
+@functools.cache
+def record_of(name: str, fields: tuple[str, ...]) -> Any:
+    """A NamedTuple of the code, of which a file knows the names."""
+    return namedtuple(name, fields)
 
 
 KINDS = {k.__name__: k for k in (Tensor, int, float, bool, str, list, tuple, dict)}
@@ -274,7 +287,7 @@ MATH = "sqrt exp log sin cos tan tanh floor ceil pow isnan isinf"
 # what scripted functions do besides calling the public API
 CODE: dict[str, Callable[..., Any]] = {
     f"code.{fn.__name__}": fn
-    for fn in (len, int, float, bool, abs, min, max, sum, round, range, list, tuple, sorted, str,
+    for fn in (len, int, float, bool, abs, min, max, sum, round, list, tuple, sorted, str,
                print, enumerate, zip, any, all, divmod)
 }  # fmt: skip
 CODE |= {
@@ -289,7 +302,9 @@ CODE |= {
     "code.dict_": lambda keys, values: dict(zip(keys, values, strict=True)),
     "code.value": lambda x: x, "code.format": lambda *parts: "".join(map(str, parts)),
     "code.isinstance_": lambda x, names: isinstance(x, tuple([KINDS[n] for n in names])),
-    "code.module_": _module,
+    "code.module_": _module, "code.range": _range,
+    "code.field": lambda x, name: x[x._fields.index(name)],
+    "code.record": lambda name, fields, *values: record_of(name, tuple(fields))(*values),
     "code.apply": _apply, "code.python_": _python, "code.repr": repr, "code.formatted": format,
 }  # fmt: skip
 _METHODS: dict[type, set[str]] = {
@@ -350,6 +365,40 @@ class Node:
         self.module = module  # the path of the module whose forward calls
         self.grad = grad  # False: called where no gradients are recorded
         self.blocks = blocks
+
+    @property
+    def op(self) -> str:
+        """What torch.fx calls it."""
+        return self.function if self.function in _ENTRIES else "call_function"
+
+    @property
+    def name(self) -> str:
+        """The name of its first result."""
+        return next(map(str, refs(self.out)), self.op)
+
+    @property
+    def target(self) -> Any:
+        """What it calls, or asks for."""
+        return self.function if self.op in ("call_function", "output") else self.args[0]
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What is known of its result, a Spec."""
+        return {"val": spec} if (spec := next(iter(self.specs.values()), None)) else {}
+
+    def kind(self) -> str:
+        """What TorchScript calls it."""
+        if self.op == "get_attr":
+            return "prim::GetAttr"
+        space, _, name = self.function.rpartition(".")
+        name = name.strip("_") if name.startswith("__") else name
+        return f"{'prim' if space in ('op', 'code', 'control') else 'aten'}::{name}"
+
+    def __repr__(self) -> str:
+        return f"{', '.join(f'%{r}' for r in refs(self.out))} = {_call(self, True)}"
+
+
+_ENTRIES = ("placeholder", "get_attr", "output")  # what a graph has besides calls
 
 
 class Block(NamedTuple):
@@ -415,7 +464,7 @@ class Graph:
         return tuple(args), kwargs
 
     def __str__(self) -> str:
-        return shown(self)
+        return str(Listing(self))
 
     def all_nodes(self) -> Iterator[Node]:
         """The nodes, with those in blocks."""
@@ -555,83 +604,103 @@ CONTROL = {f"control.{name}" for name in "branch loop stop fail call".split()}
 # --- as text
 
 
-def shown(graph: Graph, script: str = "") -> str:
-    """A graph in the style of torch.fx; with the name of a class in that of TorchScript."""
-    inputs = [(ref, _of(graph.specs.get(ref), bool(script))) for ref in refs(graph.inputs)]
-    lines: list[str] = []
-    if script:
-        given = [f"%self : __torch__.{script}", *[f"%{ref} : {of}" for ref, of in inputs]]
-        head = f"graph({(',' + chr(10) + ' ' * 6).join(given)}):"
-    else:
-        head = "graph():"
-        lines += [f"    %{r} : {of}{_users(graph, r)} = placeholder[target={r}]"
-                  for r, of in inputs]  # fmt: skip
-    for name, ref in graph.state.items():
-        of = _of(graph.specs.get(ref), bool(script))
+class Nodes(list[Node]):
+    """The nodes of a graph; TorchScript's programs call it, torch.fx's do not."""
+
+    def __call__(self) -> Nodes:
+        return self
+
+
+class Listing:
+    """A graph for people and programs that read it, in the style of torch.fx; with the name of a
+    class in that of TorchScript."""
+
+    def __init__(self, graph: Graph, script: str = "") -> None:
+        self.of, self.script = graph, script
+
+    @property
+    def nodes(self) -> Nodes:
+        """What it takes of a module, its calls; for torch.fx its inputs and its output, too."""
+        graph = self.of
+        found = [] if self.script else [_entry("placeholder", r, r, graph) for r in _given(graph)]
+        found += [_entry("get_attr", name, ref, graph) for name, ref in graph.state.items()]
+        found += graph.nodes
+        if not self.script:
+            found.append(Node("output", (graph.outputs,), {}, None))
+        return Nodes(found)
+
+    def __str__(self) -> str:
+        graph, script = self.of, self.script
         if script:
-            lines.append(f'    %{ref} : {of} = prim::GetAttr[name="{name}"](%self)')
+            of = [f",\n      %{r} : {_of(graph.specs.get(r), True)}" for r in _given(graph)]
+            head = f"graph(%self : __torch__.{script}{''.join(of)}):"
+            end = [f"    return ({_arg(graph.outputs)})"]
         else:
-            lines.append(f"    %{ref} : {of}{_users(graph, ref)} = get_attr[target={name}]")
-    _lines(graph, graph.nodes, lines, "    ", bool(script))
-    out = _arg(graph.outputs)
-    lines.append(f"    return ({out})" if script else f"    return {out}")
-    return "\n".join([head, *lines])
+            head, end = "graph():", []
+        users = Counter(refs(graph.outputs))
+        for node in graph.all_nodes():
+            users.update(set(refs((node.args, node.kwargs))))
+
+        def line(node: Node) -> str:
+            count = [""] * 99 if script else [f" [num_users={users[r]}]" for r in refs(node.out)]
+            left = [f"%{r} : {_of(node.specs.get(r), bool(script))}{n}"
+                    for r, n in zip(refs(node.out), count, strict=False)]  # fmt: skip
+            return f"{', '.join(left)}{' = ' * bool(left)}{_call(node, bool(script))}"
+
+        return "\n".join([head, *_lines(self.nodes, line, "    "), *end])
+
+    __repr__ = __str__
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.of, name)
 
 
-def _users(graph: Graph, ref: Ref) -> str:
-    users = sum(ref in refs((n.args, n.kwargs)) for n in graph.all_nodes())
-    return f" [num_users={users + (ref in refs(graph.outputs))}]"
+def _given(graph: Graph) -> list[Ref]:
+    return refs(graph.inputs)
 
 
-def _lines(graph: Graph, nodes: list[Node], lines: list[str], indent: str, script: bool) -> None:
+def _entry(kind: str, target: str, ref: Ref, graph: Graph) -> Node:
+    specs = {ref: graph.specs[ref]} if ref in graph.specs else {}
+    return Node(kind, (str(target),), {}, ref, specs)
+
+
+def _lines(nodes: list[Node], line: Callable[[Node], str], indent: str) -> Iterator[str]:
     for node in nodes:
-        left = ", ".join(
-            f"%{r} : {_of(node.specs.get(r), script)}{'' if script else _users(graph, r)}"
-            for r in refs(node.out)
-        )
-        space, _, name = node.function.rpartition(".")
-        if script:
-            args = [*map(_arg, node.args), *[f"{k}={_arg(v)}" for k, v in node.kwargs.items()]]
-            kind = "prim" if space in ("op", "code", "control") else "aten"
-            name = name.strip("_") if name.startswith("__") else name
-            call = f"{kind}::{name}({', '.join(args)})"
-        else:
-            given = f"args = {_arg(node.args)}, kwargs = {_arg(node.kwargs)}"
-            call = f"call_function[target={node.function}]({given})"
-        scope = f"  # {node.module}" if node.module else ""
-        lines.append(f"{indent}{left}{' = ' * bool(left)}{call}{scope}")
+        yield indent + line(node)
         for i, block in enumerate(node.blocks):
-            lines.append(f"{indent}  block{i}():")
-            _lines(graph, block.nodes, lines, f"{indent}    ", script)
-            lines.append(f"{indent}    -> ({'' if block.outputs is None else _arg(block.outputs)})")
+            yield f"{indent}  block{i}():"
+            yield from _lines(block.nodes, line, f"{indent}    ")
+            yield f"{indent}    -> ({'' if block.outputs is None else _arg(block.outputs)})"
+
+
+def _call(node: Node, script: bool) -> str:
+    scope = f"  # {node.module}" if node.module else ""
+    if node.op == "output":
+        return f"return {_arg(node.args[0])}"
+    if script:
+        name = f'[name="{node.args[0]}"]' if node.op == "get_attr" else ""
+        return f"{node.kind()}{name}({'%self' if name else _arguments(node)}){scope}"
+    if node.op != "call_function":
+        return f"{node.op}[target={node.target}]"
+    given = f"args = {_arg(node.args)}, kwargs = {_arg(node.kwargs)}"
+    return f"call_function[target={node.function}]({given}){scope}"
+
+
+def _arguments(node: Node) -> str:
+    return ", ".join([*map(_arg, node.args), *[f"{k}={_arg(v)}" for k, v in node.kwargs.items()]])
 
 
 def code_of(graph: Graph, name: str = "forward") -> str:
     """A graph as Python."""
-    inputs = [str(r) for r in refs(graph.inputs)]
-    lines = [f"def {name}({', '.join(['self', *inputs])}):"]
-    lines += [f"  {ref} = self.{at}" for at, ref in graph.state.items()]
 
-    def write(nodes: list[Node], indent: str) -> None:
-        for node in nodes:
-            left = ", ".join(refs(node.out))
-            args = [*map(_bare, node.args), *[f"{k}={_bare(v)}" for k, v in node.kwargs.items()]]
-            if node.blocks:
-                lines.append(f"{indent}{node.function[8:]} {', '.join([left, *args]).strip(', ')}:")
-                for block in node.blocks:
-                    write(block.nodes, f"{indent}  ")
-                    if block.outputs is not None:
-                        lines.append(f"{indent}  -> {_bare(block.outputs)}")
-            else:
-                call = f"{node.function}({', '.join(args)})"
-                lines.append(f"{indent}{left}{' = ' * bool(left)}{call}")
+    def line(node: Node) -> str:
+        left = ", ".join(refs(node.out))
+        return f"{left}{' = ' * bool(left)}{node.function}({_arguments(node)})"
 
-    write(graph.nodes, "  ")
-    return "\n".join([*lines, f"  return {_bare(graph.outputs)}", ""])
-
-
-def _bare(x: Any) -> str:
-    return _arg(x).replace("%", "")
+    lines = [f"  {ref} = self.{at}" for at, ref in graph.state.items()]
+    lines += [*_lines(graph.nodes, line, "  "), f"  return {_arg(graph.outputs)}", ""]
+    head = f"def {name}({', '.join(['self', *_given(graph)])}):"
+    return "\n".join([head, *lines]).replace("%", "")
 
 
 _TYPES = {"float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int", "bool": "Bool",

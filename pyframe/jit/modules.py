@@ -8,6 +8,7 @@ import os
 import warnings
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pyframe as pf
@@ -20,13 +21,13 @@ from pyframe.jit.graph import (
     Dim,
     Graph,
     GraphError,
+    Listing,
     Node,
     code_of,
     decode,
     decoded,
     encode,
     encoded,
-    shown,
     value_of,
 )
 from pyframe.jit.record import TracerWarning, record, warn
@@ -83,9 +84,9 @@ class ScriptModule(Module):
         return super().__getattr__(name)
 
     @property
-    def graph(self) -> Script:
+    def graph(self) -> Listing:
         """The graph of `forward`; it prints in TorchScript's style."""
-        return Script(self._graphs["forward"], self.original_name)
+        return Listing(self._graphs["forward"], self.original_name)
 
     inlined_graph = graph
 
@@ -102,22 +103,6 @@ class ScriptModule(Module):
         return f"original_name={self.original_name}"
 
 
-class Script:
-    """A graph of a ScriptModule, for people."""
-
-    def __init__(self, graph: Graph, name: str) -> None:
-        self.of, self.name = graph, name
-
-    def nodes(self) -> list[Any]:
-        """Its nodes, in order."""
-        return list(self.of.nodes)
-
-    def __str__(self) -> str:
-        return shown(self.of, self.name)
-
-    __repr__ = __str__
-
-
 class ScriptFunction:
     """A function as a graph."""
 
@@ -132,7 +117,7 @@ class ScriptFunction:
         return self._module.forward(*args, **kwargs)
 
     @property
-    def graph(self) -> Script:
+    def graph(self) -> Listing:
         """Its graph; it prints in TorchScript's style."""
         return self._module.graph
 
@@ -169,6 +154,10 @@ def shell(module: Module | None, name: str, script: bool = False) -> Any:
         out.__dict__["training"] = module.training
         for key in ("_parameters", "_buffers", "_non_persistent_buffers_set"):
             out.__dict__[key] = copy.copy(module.__dict__[key])
+        for key, value in vars(module).items():
+            with suppress(GraphError):
+                if key not in out.__dict__ and not hasattr(ScriptModule, key):
+                    out.__dict__[key] = decode(encode(value))
     for key, child in module._modules.items():
         out._modules[key] = None if child is None else shell(child, key, script)
     return out
@@ -388,7 +377,8 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
             about["graphs"] = {k: encoded(g) for k, g in part._graphs.items()}
         layer = part._layer if isinstance(part, ScriptModule) else part
         if layer is not None:
-            about = {"class": type(layer).__name__, "attributes": _attributes(layer), **about}
+            about["class"] = type(layer).__name__
+        about["attributes"] = _attributes(part if layer is None else layer)
         modules[path] = {
             **about, "training": part.training, **fields,
             "children": [k for k, v in part._modules.items() if v is not None],
@@ -409,8 +399,8 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
 
 
 def _attributes(layer: Module) -> dict[str, Any]:
-    """What a layer of pyframe.nn has besides tensors and modules."""
-    plain = Module()
+    """What a layer of pyframe.nn, or a ScriptModule, has besides tensors and modules."""
+    plain = ScriptModule() if isinstance(layer, ScriptModule) else Module()
     try:
         return {k: encode(v) for k, v in vars(layer).items() if k not in plain.__dict__}
     except GraphError as error:
@@ -426,11 +416,18 @@ def _layer(about: dict[str, Any]) -> Module:
         )
     out = kind.__new__(kind)
     Module.__init__(out)
-    for key, value in about["attributes"].items():
-        if key in out.__dict__ or key.startswith("__") or callable(getattr(kind, key, None)):
-            raise GraphError(f"a {kind.__name__} in the file has an attribute {str(key)[:40]!r}")
-        out.__dict__[key] = decode(value)
     return out
+
+
+def _give_attributes(part: Module, found: dict[str, Any]) -> None:
+    """Give a module its plain attributes: none that it has, and no method."""
+    kind = type(part)
+    for key, value in found.items():
+        method = getattr(kind, key, None)
+        known = method is not None if kind is ScriptModule else callable(method)
+        if key in part.__dict__ or key.startswith("__") or known:
+            raise GraphError(f"a {kind.__name__} in the file has an attribute {str(key)[:40]!r}")
+        part.__dict__[key] = decode(value)
 
 
 def _write(file: Any, parts: dict[str, bytes]) -> None:
@@ -494,6 +491,7 @@ def _module_of(text: Any, weights: dict[str, Tensor], device: Any) -> Any:
 
     for path, about in modules.items():
         part = made[path] = _layer(about) if "class" in about else ScriptModule(str(about["name"]))
+        _give_attributes(part, about.get("attributes", {}))
         part.__dict__["training"] = bool(about["training"])
         prefix = f"{path}." if path else ""
         for key, trains in about["parameters"].items():
@@ -547,7 +545,12 @@ def freeze(
                 if flat not in out._buffers:
                     out.register_buffer(flat, value.detach(), persistent=False)
             elif isinstance(value, Module):
-                out._modules[flat] = copy.deepcopy(value).requires_grad_(False)
+                out._modules[flat] = layer = copy.deepcopy(value)
+                for part in layer.modules():
+                    held = {
+                        k: None if p is None else p.detach() for k, p in part._parameters.items()
+                    }
+                    part.__dict__.update(_parameters={}, _buffers={**part._buffers, **held})
             else:
                 ref = again.state.pop(flat)
                 again.nodes.insert(0, Node("code.value", (value,), {}, ref))

@@ -44,6 +44,7 @@ from pyframe.jit.graph import (
     hooked,
     mapped,
     refs,
+    value_of,
 )
 from pyframe.nn import functional
 from pyframe.nn.functional import attention, recurrent
@@ -554,12 +555,13 @@ def _tracing(recording: Recording) -> Iterator[None]:
 
 def record(
     fn: Callable[..., Any], args: Any, kwargs: Any = None, *, module: Module | None = None,
-    dims: dict[Place, str] | None = None, hints: dict[str, int] | None = None,
+    dims: dict[Place, Any] | None = None, hints: dict[str, int] | None = None,
     ranges: dict[str, tuple[int, int | None]] | None = None,
     keep: Callable[..., bool] = lambda *args: True, pure: bool = False, values: bool = False,
 ) -> tuple[Graph, dict[str, Any], _Asked]:  # fmt: skip
     """The graph of `fn(*args, **kwargs)`, its constants, and what was asked of sizes. `module` has
-    the parameters; `dims` names the sizes that may be others, `hints` what they are taken for."""
+    the parameters; `dims` names the sizes that may be others, or has a formula of such; `hints` is
+    what they are taken for."""
     kwargs = kwargs or {}
     if module is not None and any(hasattr(p, "cls_to_become") for p in module.parameters()):
         with pf.no_grad():
@@ -569,8 +571,8 @@ def record(
     home = tensors[0].device if tensors else pf.get_default_device()
     rec = Recording(home, keep, pure, values)
     dims = dims or {}
-    names = list(dict.fromkeys(dims.values()))
-    now = {name: given[i].shape[d] for (i, d), name in dims.items()} | (hints or {})
+    now = {name: given[i].shape[d] for (i, d), name in dims.items() if isinstance(name, str)}
+    names, now = list(now), now | (hints or {})
     sizes = Sizes([now[name] for name in names], names)
     sizes.guards = guards = _Asked(sizes)
     for k, name in enumerate(names):
@@ -584,7 +586,7 @@ def record(
     def fresh(x: Tensor) -> Tensor:
         i = next(count)
         shape: list[Any] = [
-            symbols[dims[i, d]] if (i, d) in dims else n for d, n in enumerate(x.shape)
+            value_of(dims[i, d], symbols) if (i, d) in dims else n for d, n in enumerate(x.shape)
         ]
         value = x.detach().contiguous()._value()
         data = value.data
@@ -620,7 +622,7 @@ def record(
                 rec.give(x, ref)
                 rec.graph.specs[ref] = rec.spec(x)
                 for (k, d), name in dims.items():
-                    if k == i:
+                    if k == i and isinstance(name, str):
                         rec.graph.sizes.setdefault(name, (ref, d))
                 return ref
 

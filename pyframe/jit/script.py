@@ -16,10 +16,10 @@ import math
 import operator
 import textwrap
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn, TypeVar
 
 import pyframe as pf
-from pyframe.core.modes import no_grad
+from pyframe.core.modes import mode, no_grad
 from pyframe.jit import graph as _graph
 from pyframe.jit.graph import Block, Graph, Node, Ref, functions
 from pyframe.jit.modules import ScriptFunction, ScriptModule, as_script, is_layer, shell
@@ -27,6 +27,7 @@ from pyframe.jit.record import names_of
 from pyframe.nn.modules.module import Module
 from pyframe.tensor import Tensor
 
+T = TypeVar("T")
 DEEPEST = 50  # functions that call each other
 
 
@@ -392,6 +393,9 @@ class Translator:
         x = self.expr(e.value)
         if not isinstance(x, Known):
             if e.attr not in _graph.ATTRIBUTES:
+                outside = self.frame.outside.values()
+                if any(e.attr in getattr(v, "_fields", ()) for v in outside):
+                    return self.emit("code.field", x, e.attr)
                 self.fail(e, f"the attribute {e.attr} of a value is not in the subset")
             return self.emit(f"attr.{e.attr}", x)
         if x.path is None:
@@ -570,6 +574,8 @@ class Translator:
         if owner is not None and not isinstance(owner, Known):
             name = e.func.attr  # type: ignore[attr-defined]
             args, kwargs = self.arguments(e)
+            if name == "wait" and not args:
+                return owner  # what a fork gave
             if not _graph.has_method(name):
                 self.fail(e, f"the method {name} of a value is not in the subset")
             return self.emit(f"method.{name}", owner, *args, **kwargs)
@@ -633,7 +639,7 @@ class Translator:
             return self.emit(f"method.{f.__name__}", owner, *args, **kwargs)
         special = getattr(f, "_jit_special", None)
         if special is not None:
-            return special(*args)
+            return special(self, e, *args, **kwargs)
         if f is len and isinstance(args[0], Known) and args[0].path is not None:
             return Known(len(args[0].value))
         if f is len and isinstance(args[0], tuple):
@@ -647,6 +653,11 @@ class Translator:
                 found = self.computed(e, f, plain)
                 return Known(tuple(found.value)) if f in (enumerate, zip) else found
             return self.emit(name, *args, **kwargs)
+        if inspect.isclass(f) and issubclass(f, tuple) and hasattr(f, "_fields"):
+            given = inspect.signature(f).bind(*args, **kwargs)
+            given.apply_defaults()
+            return self.emit("code.record", f.__name__, f._fields, *given.arguments.values())
+        f = inspect.unwrap(f)
         inner = f"{getattr(f, '__module__', '')}.".startswith("pyframe.")
         inner = inner and not f.__module__.startswith("pyframe.vision.")  # programs themselves
         if not inspect.isfunction(f) or inner:
@@ -817,6 +828,16 @@ def _give(out: ScriptModule, method: str, graph: Graph, constants: dict[str, Ten
     out._graphs[method] = graph
 
 
+def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose branches and loops stay what they are in a trace."""
+
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return (fn if mode.tracer is None else script(fn))(*args, **kwargs)
+
+    return run
+
+
 def _mark(name: str) -> Callable[[Any], Any]:
     def mark(fn: Any) -> Any:
         setattr(fn, name, True)
@@ -849,5 +870,42 @@ def annotate(the_type: Any, the_value: Any) -> Any:
     return the_value
 
 
-is_scripting._jit_special = lambda: Known(True)  # type: ignore[attr-defined]
-annotate._jit_special = lambda the_type, the_value: the_value  # type: ignore[attr-defined]
+class Future(Generic[T]):
+    """What a function gives that `fork` has run."""
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    def wait(self) -> T:
+        """The value."""
+        return self._value
+
+    value = wait
+
+    def done(self) -> bool:
+        """True."""
+        return True
+
+
+def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
+    """A Future of what the function gives; it runs at once."""
+    return Future(func(*args, **kwargs))
+
+
+def wait(future: Future[T]) -> T:
+    """What a forked function gave."""
+    return future.wait()
+
+
+def _forked(t: Translator, e: Any, fn: Known, *args: Any, **kwargs: Any) -> Any:
+    owner = getattr(fn.value, "__self__", None)
+    paths = {id(m): name for name, m in (t.module.named_modules() if t.module else ())}
+    known = Known(owner, paths[id(owner)]) if id(owner) in paths else None
+    return t.called(fn, known, args, kwargs, e)
+
+
+for _fn, _special in {
+    is_scripting: lambda t, e: Known(True), annotate: lambda t, e, kind, value: value,
+    fork: _forked, wait: lambda t, e, future: future,
+}.items():  # fmt: skip
+    _fn._jit_special = _special  # type: ignore[attr-defined]

@@ -401,11 +401,13 @@ def export(
     if isinstance(model, ExportedProgram):
         if not args and not kwargs:
             args, kwargs = model._example()
-        graph = model.graph
+        graph = model._graph
         if dynamic_shapes is None and dynamic_axes is None:
             dynamic_axes = {
                 str(r): {
-                    d: str(n) for d, n in enumerate(graph.specs[r].shape) if not isinstance(n, int)
+                    d: n.formula
+                    for d, n in enumerate(graph.specs[r].shape)
+                    if not isinstance(n, int)
                 }
                 for r in refs(graph.inputs)
             }
@@ -446,7 +448,7 @@ def _recorded(
         for d, size in pairs:
             if not -given[at].ndim <= d < given[at].ndim:
                 raise ValueError(f"onnx.export: dynamic_axes[{name!r}]: no dim {d}")
-            found[at, d % given[at].ndim] = size if isinstance(size, str) else str(size)
+            found[at, d % given[at].ndim] = size if isinstance(size, (str, tuple)) else str(size)
 
     def run() -> Any:
         with no_grad():

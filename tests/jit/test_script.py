@@ -233,7 +233,7 @@ def test_modules() -> None:
     assert isinstance(again.seq[2], pf.jit.ScriptModule)
     assert isinstance(again.lstm, nn.LSTM)
     assert "prim::branch(%gt_" in str(scripted.graph)
-    assert "branch gt_" in scripted.code
+    assert "control.branch(gt_" in scripted.code
 
 
 def test_a_scripted_net_trains_in_a_compiled_step() -> None:
