@@ -79,6 +79,7 @@ class _Writer:
         self.counts: dict[str, int] = {}
         self.known: dict[Any, str] = {}
         self.sources: dict[str, tuple[str, int]] = {}  # which size of which input a name is
+        self.strided: set[str] = set()  # inputs whose memory is in another order than ONNX's
         self.node: Node = None  # type: ignore[assignment]  # that is being written
         self.results = 1
         self.where = ""
@@ -425,7 +426,9 @@ def export(
     graph, constants = _recorded(
         model, args, kwargs, opset, input_names, dynamic_axes, dynamic_shapes
     )
-    proto = _model(onnx, graph, model, constants, opset, input_names, output_names)
+    w = _Writer(onnx, opset)
+    strided = [not x.is_contiguous() for x in leaves((args, kwargs))]
+    proto = _model(w, graph, model, constants, strided, input_names, output_names)
     program = ONNXProgram(proto, graph)
     if f is not None:
         program.save(f, external_data=external_data)
@@ -460,10 +463,10 @@ def _recorded(
 
 
 def _model(
-    onnx: Any, graph: Graph, model: Any, constants: dict[str, Tensor], opset: int, inputs: Any,
-    outputs: Any,
+    w: _Writer, graph: Graph, model: Any, constants: dict[str, Tensor], strided: list[bool],
+    inputs: Any, outputs: Any,
 ) -> Any:  # fmt: skip
-    w = _Writer(onnx, opset)
+    onnx, opset = w.onnx, w.opset
     state = dict(constants)
     if isinstance(model, Module):
         state |= {**dict(model.named_parameters()), **dict(model.named_buffers())}
@@ -472,6 +475,7 @@ def _model(
         name = w.fresh(inputs[i] if i < len(inputs or ()) else str(ref))
         spec = graph.specs[ref]
         w.names[ref], w.shapes[name], w.dtypes[name] = name, spec.shape, spec.dtype
+        w.strided |= {name} if strided[i] else set()
         shape = [n if isinstance(n, int) else str(n) for n in spec.shape]
         given.append(onnx.helper.make_tensor_value_info(name, w.kind(spec.dtype), shape))
     w.sources = {name: (w.names[ref], d) for name, (ref, d) in graph.sizes.items()}

@@ -89,14 +89,21 @@ def _hardsigmoid(w: Any, a: Any) -> Any:
     return w.op("HardSigmoid", a["input"], alpha=1 / 6, beta=0.5)
 
 
-@call("softmax", fits=lambda a: a["dim"] is not None and a["dtype"] is None)
-def _softmax(w: Any, a: Any) -> Any:
-    return w.op("Softmax", a["input"], axis=a["dim"])
+def _along(name: str, kind: str) -> None:
+    """A row of softmaxes; of one number a vector is made, as ONNX has none along no dim."""
+
+    def write(w: Any, x: Any, dim: int) -> Any:
+        if w.shape(x):
+            return w.op(kind, x, axis=dim)
+        return w.reshape(w.op(kind, w.reshape(x, [1]), axis=0), [])
+
+    fits = lambda a: a["dim"] is not None and a["dtype"] is None  # noqa: E731
+    call(name, fits=fits)(lambda w, a: write(w, a["input"], a["dim"]))
+    op(name)(write)
 
 
-@call("log_softmax", fits=lambda a: a["dim"] is not None and a["dtype"] is None)
-def _log_softmax(w: Any, a: Any) -> Any:
-    return w.op("LogSoftmax", a["input"], axis=a["dim"])
+_along("softmax", "Softmax")
+_along("log_softmax", "LogSoftmax")
 
 
 @call("linear", fits=lambda a: a["input"].ndim >= 2)
@@ -550,6 +557,8 @@ def _diagonal(w: Any, x: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
 
 @op("as_strided")
 def _as_strided(w: Any, x: Any, *attrs: Any) -> Any:
+    if x in w.strided:
+        raise w.no(f"it reads the memory of {x}, which lies in another order than ONNX has")
     return _by_places(w, x, "as_strided", attrs)
 
 
@@ -632,8 +641,6 @@ def _argmax(w: Any, x: Any, axes: Any, keepdim: Any, kind: str = "ArgMax") -> An
 op("argmin")(lambda w, x, axes, keepdim: _argmax(w, x, axes, keepdim, "ArgMin"))
 op("matmul")(lambda w, a, b: w.op("MatMul", a, b))
 op("linear")(lambda w, x, weight: w.op("MatMul", x, w.turned(weight, (1, 0))))
-op("softmax")(lambda w, x, dim: w.op("Softmax", x, axis=dim))
-op("log_softmax")(lambda w, x, dim: w.op("LogSoftmax", x, axis=dim))
 op("cumsum")(lambda w, x: w.op("CumSum", x, w.const(np.int64(1))))
 op("take_rows")(lambda w, x, index: w.op("Gather", x, index, axis=0))
 op("take_along")(lambda w, x, index, dim: w.op("GatherElements", x, index, axis=dim))

@@ -246,6 +246,19 @@ def test_what_an_opset_has_not_is_named() -> None:
         pf.onnx.export(lambda x: x.conj(), pf.zeros(2, dtype=pf.complex64))
 
 
+def test_softmax_of_a_number() -> None:
+    x = pf.tensor(2.0)
+    exported(lambda x: (pf.softmax(x, 0), pf.log_softmax(x, -1), pf.softmax(x, 0).log()), (x,))
+
+
+def test_the_nearest_element_is_the_one_of_others() -> None:
+    """The scale comes in float32, in which 2 / 0.4 is 5."""
+    x = pf.randn(1, 1, 3, 8)
+    resized = lambda x: F.interpolate(x, scale_factor=0.4)  # noqa: E731
+    model = exported(resized, (x,))
+    assert (pf.onnx.load(model)(x) == resized(x)).all()
+
+
 def test_numbers_of_bfloat16() -> None:
     proto = pf.onnx.export(lambda x: (x * 1.5).float(), pf.ones(3).bfloat16()).model_proto
     onnx.checker.check_model(proto, full_check=True)
@@ -320,5 +333,7 @@ def test_what_there_is_no_row_for_is_named() -> None:
     net = nn.Sequential(nn.Linear(2, 2), Bessel())
     with pytest.raises(pf.onnx.UnsupportedOperatorError, match=r"op.i0e in 1 can't be written"):
         pf.onnx.export(net, pf.randn(1, 2))
+    with pytest.raises(pf.onnx.UnsupportedOperatorError, match="the memory of x, which lies in"):
+        pf.onnx.export(lambda x: x.as_strided((2,), (1,)), pf.randn(2, 2).T)
     with pytest.raises(ValueError, match="an opset of 13 to 24, got 7"):
         pf.onnx.export(net, pf.randn(1, 2), opset_version=7)

@@ -321,9 +321,12 @@ def col2im(
 # --- resampling
 
 
-def _coordinates(mode: str, n: int, out: int, scale: float, start: float, end: float) -> Any:
-    """Where on the input each output lies."""
-    x = np.arange(out, dtype=np.float64)
+def _coordinates(
+    mode: str, n: int, out: int, scale: float, start: float, end: float, kind: Any = np.float64
+) -> Any:
+    """Where on the input each output lies; calculated in float32 that is the element that others
+    find, who have the scale in float32 as well."""
+    x = np.arange(out, dtype=kind)
     if mode == "asymmetric":
         return x / scale
     if mode == "align_corners":
@@ -390,13 +393,14 @@ def resized(
             continue
         if mode == "nearest" and not changes(scale) and float(scale).is_integer():
             whole, few = int(scale), 4  # each row so often, which a few rows tell
-            at = _coordinates(place, few, few * whole, scale, start, end)
+            at = _coordinates(place, few, few * whole, scale, start, end, np.float32)
             times = place in ("asymmetric", "half_pixel")
             if times and (_nearest(at, few, nearest) == np.arange(few * whole) // whole).all():
                 x = x.repeat_interleave(whole, i)
                 continue
         n, out = int(n), int(out)
-        at = _coordinates(place, n, out, scale, start, end)
+        kind_of = np.float32 if mode == "nearest" else np.float64
+        at = _coordinates(place, n, out, scale, start, end, kind_of)
         if mode == "nearest":
             places = _nearest(at, n, nearest)
             x = x.index_select(i, values.tensor(places, x.device))
