@@ -490,7 +490,13 @@ class Step:
             found = self.host(*args)
         if found is NotImplemented:
             return found
-        return [values.boxed(a) for a in (found if isinstance(found, tuple | list) else (found,))]
+        found = found if isinstance(found, tuple | list) else (found,)
+        first = next((a for a in args if a is not None and a.dtype != bool), None)
+        to = self.keywords.get("to", 0 if first is None else values.type_of(first))
+        return [
+            a.view(values.Narrow if to == 6 else np.ndarray) if a.dtype == object else a
+            for a in map(values.boxed, found)
+        ]
 
     def call(self, run: Run, env: list[Any]) -> Any:
         """The values of the outputs."""

@@ -2,7 +2,7 @@
 
 An array on the host is what is known without asking a device: numbers that decide shapes, and what
 tensors have no dtype for (strings, eight bits of float, four of int). An array of dtype object has
-sizes that a capture keeps as symbols; it counts as int64.
+sizes that a capture keeps as symbols; it counts as int64, or as int32 where it is Narrow.
 """
 
 from __future__ import annotations
@@ -48,18 +48,24 @@ def numpy_dtype(number: int) -> np.dtype:
     return _NUMPY[number]
 
 
+class Narrow(np.ndarray):
+    """Sizes of dtype object that count as int32."""
+
+
 def type_of(value: Any) -> int:
     """The TensorProto.DataType of a value."""
     if isinstance(value, Tensor):
         return TYPES[value.dtype]
     if value.dtype.kind == "U":
         return STRING
-    return 7 if value.dtype == object else _NUMBERS[value.dtype]
+    if value.dtype == object:
+        return 6 if isinstance(value, Narrow) else 7
+    return _NUMBERS[value.dtype]
 
 
 def dtype_of(array: np.ndarray) -> pf.dtype | None:
     """A tensor's dtype for a NumPy array; None where there is none."""
-    return _NAMES.get("int64" if array.dtype == object else array.dtype.name)
+    return DTYPES[type_of(array)] if array.dtype == object else _NAMES.get(array.dtype.name)
 
 
 def is_host(value: Any) -> bool:
@@ -73,7 +79,7 @@ def tensor(array: np.ndarray, device: Any = None) -> Tensor:
     if dtype is None:
         raise TypeError(f"tensors have no dtype for {array.dtype.name}")
     if array.dtype == object:  # sizes, some of which are symbols
-        flat = [pf.full((), n, dtype=pf.int64, device=device) for n in array.ravel().tolist()]
+        flat = [pf.full((), n, dtype=dtype, device=device) for n in array.ravel().tolist()]
         return pf.stack(flat).reshape(array.shape) if array.ndim else flat[0]
     if dtype is pf.bfloat16:
         return pf.tensor(array.astype(np.float32), device=device).to(pf.bfloat16)

@@ -118,6 +118,8 @@ PATTERNS = _rows({
     "a triangle": ("(n, 4),", "pf.ones(x.shape[0], x.shape[0]).tril() @ x"),
     "made of lengths": (
         "(n, 4),", "x + pf.zeros(x.shape[0], 4) + pf.full((x.shape[0], 1), 2.0)"),
+    "full of lengths": (
+        "(n, 4),", "x * pf.full((), x.shape[0]) + pf.full((4,), x.shape[0] + 1.0)"),
     "an eye": ("(n, n),", "x + pf.eye(x.shape[0])"),
     "a length returned": ("(n, 4),", "return x * 2, x.shape[0], x.shape[0] // 2 + 1"),
     "a shape returned": ("(n, 4),", "return x.sum(1), tuple(x.shape)"),

@@ -172,6 +172,39 @@ def test_marked_sizes_are_symbols() -> None:
     assert str(step.explain()).startswith("<compiled OnnxModule>: 2 captures, 1 replay")
 
 
+NARROW = [
+    node("Shape", ["x"], ["s"]),
+    node("Cast", ["s"], ["s32"], to=TensorProto.INT32),
+    node("Gather", ["s32", "zeros"], ["n"]),
+    node("Mul", ["n", "two"], ["m"]),
+    node("Concat", ["m", "minus"], ["both"], axis=0),
+    node("Add", ["x", "one"], ["more"]),
+    node("Cast", ["both"], ["to"], to=TensorProto.INT64),
+    node("Reshape", ["more", "to"], ["y"]),
+    node("Expand", ["m", "places"], ["sizes"]),
+    node("Max", ["sizes", "many"], ["many_sizes"]),
+]
+
+
+def test_sizes_that_are_cast_to_int32_stay_symbols() -> None:
+    """What is computed of them is of int32, too."""
+    numbers = {
+        "zeros": [0], "minus": np.array([-1], np.int32), "two": np.array(2, np.int32),
+        "one": np.float32(1), "places": [6], "many": np.zeros(6, np.int32),
+    }  # fmt: skip
+    model = made(NARROW, numbers, ("n", 2, 6))
+    model.graph.output.add(name="many_sizes").type.tensor_type.elem_type = TensorProto.INT32
+    net = pf.onnx.load(model)
+    step = pf.compile(net)
+    for n in (1, 2, 3, 4, 5, 7, 9):
+        x = pf.randn(n, 2, 6)
+        y, sizes = step(x)
+        assert (y == (x + 1).reshape(2 * n, 6)).all()
+        assert sizes.dtype is pf.int32
+        assert sizes.tolist() == [2 * n] * 6
+    assert str(step.explain()).startswith("<compiled OnnxModule>: 3 captures, 4 replays")
+
+
 def test_without_the_package() -> None:
     program = "import sys; sys.modules['onnx'] = None; import pyframe as pf; pf.onnx.load(b'')"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

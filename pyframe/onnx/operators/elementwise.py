@@ -167,8 +167,8 @@ def cast_array(x: Host, to: int, saturate: int = 1, round_mode: str = "up") -> A
     if to == values.STRING:
         wide = np.dtype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else x.dtype
         return x.astype(wide).astype(str)
-    if x.dtype == object and to == 7:
-        return x
+    if x.dtype == object and to in (6, 7):
+        return x  # of which it is a symbol, the step says
     dtype = values.numpy_dtype(to)
     if x.dtype.kind == "U":
         return x.astype(np.float64 if dtype.kind == "V" else dtype).astype(dtype)

@@ -13,7 +13,7 @@ from pyframe.core.dispatch import check_dtype, computes_now, values_known
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import const
-from pyframe.core.sizes import SymbolicSize, is_symbolic
+from pyframe.core.sizes import SymbolicSize, is_symbolic, number
 from pyframe.core.symbolic import hint
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
@@ -81,9 +81,10 @@ def _filled(
         value = value.item()
     d = dtype or dt.of_scalar(value)
     check_dtype(name, d, target)
-    one = dt.convert_scalar(hint(value), d)
+    shown = hint(number(value) if d.itemsize >= 4 else value)  # a size fits into these
+    one = dt.convert_scalar(shown, d)
     if not computes_now(target):
-        if d.category == dt.INTEGER and hint(value) is value:
+        if d.category == dt.INTEGER and shown is value:
             value = one  # wrapped, as -5 is to 251
         with_grad = _dispatch.new(const(value, d, target))
         return finish(mv.expand(with_grad, shape).clone(), requires_grad)
