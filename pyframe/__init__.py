@@ -153,9 +153,13 @@ else:
 
     def __getattr__(name: str) -> Any:
         """Load the upper layers when they are first used."""
-        import importlib
+        import importlib.util
 
         if name in _MODULES:
+            if name in ("text", "lora") and importlib.util.find_spec(f"pyframe.{name}") is None:
+                from pyframe.core.extras import install
+
+                raise ModuleNotFoundError(f"pf.{name} is an extra: {install('text')}")
             return importlib.import_module(f"pyframe.{'tools.' if name == 'bench' else ''}{name}")
         if name in _ELSEWHERE:
             return getattr(importlib.import_module(f"pyframe.{_ELSEWHERE[name]}"), name)

@@ -72,8 +72,18 @@ def data_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(ROOT / "examples", tmp_path_factory.mktemp("wheel"))
 
 
-def test_wheels_hold_the_package_and_its_parts(wheel: Path, data_wheel: Path) -> None:
-    names, data = (set(zipfile.ZipFile(path).namelist()) for path in (wheel, data_wheel))
+@pytest.fixture(scope="module")
+def text_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the extra `text` installs."""
+    return build_wheel(ROOT / "scripts" / "text", tmp_path_factory.mktemp("wheel"))
+
+
+def test_wheels_hold_the_package_and_its_parts(
+    wheel: Path, data_wheel: Path, text_wheel: Path
+) -> None:
+    names, data, text = (
+        set(zipfile.ZipFile(path).namelist()) for path in (wheel, data_wheel, text_wheel)
+    )
     places = {
         "pyframe": "pyframe", "shaders": "pyframe/shaders", "web": "pyframe/web/static",
         "examples": "pyframe/examples",
@@ -86,10 +96,14 @@ def test_wheels_hold_the_package_and_its_parts(wheel: Path, data_wheel: Path) ->
         if path.is_file()
         and not {"__pycache__", "pyproject.toml", *npm} & set(path.relative_to(ROOT).parts)
     }
-    assert there | {"pyframe/py.typed"} <= names | data
-    assert {n for n in names | data if not n.startswith(("pyframe/", "pyframe_webgpu"))} == set()
+    assert there | {"pyframe/py.typed"} <= names | data | text
+    assert {
+        n for n in names | data | text if not n.startswith(("pyframe/", "pyframe_webgpu"))
+    } == set()
     assert not {n for n in names if n.endswith(".pyc")}, "caches stay out"
-    assert not names & data
+    assert not (names & (data | text))
+    assert not (data & text)
+    assert "pyframe/text/generate.py" in text
     assert {n for n in names if n.startswith("pyframe/examples/")} == {
         f"pyframe/examples/{name}.py" for name in serve.examples()
     }

@@ -37,8 +37,9 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_files_are_named_and_summed(release: Path) -> None:
     stem = f"pyframe_webgpu-{pf.__version__}"
-    names = {f"{stem}.tar.gz", f"{stem}-py3-none-any.whl", "sbom.cdx.json",
-             f"pyframe_webgpu_examples-{pf.__version__}-py3-none-any.whl"}  # fmt: skip
+    extras = {stem.replace("webgpu", f"webgpu_{name}") for name in ("examples", "text")}
+    names = {f"{stem}.tar.gz", "sbom.cdx.json"}
+    names |= {f"{name}-py3-none-any.whl" for name in (stem, *extras)}
     sums = dict(line.split()[::-1] for line in (release / "SHA256SUMS").read_text().splitlines())
     assert names == sums.keys()
     for name, digest in sums.items():
@@ -51,7 +52,14 @@ def test_the_files_are_named_and_summed(release: Path) -> None:
 def test_every_part_has_its_licence(release: Path) -> None:
     bom = json.loads((release / "sbom.cdx.json").read_text())
     parts = {part["name"]: part["licenses"] for part in bom["components"]}
-    assert {"numpy", "wgpu", "tqdm", "llvmlite", "pyframe-webgpu-examples"} <= parts.keys()
+    assert {
+        "numpy",
+        "wgpu",
+        "tqdm",
+        "llvmlite",
+        "pyframe-webgpu-examples",
+        "pyframe-webgpu-text",
+    } <= set(parts)
     assert all(parts.values())
     assert len(bom["dependencies"][-1]) > 0
 

@@ -10,9 +10,9 @@ from pyframe.data import (
     collate as collate,
     dataloader as dataloader,
     dataset as dataset,
-    distributed as distributed,
     sampler as sampler,
 )
 
-for _name in ("collate", "dataloader", "dataset", "distributed", "sampler"):
+for _name in ("collate", "dataloader", "dataset", "sampler"):
     sys.modules[f"{__name__}.{_name}"] = globals()[_name]
+distributed = sys.modules[f"{__name__}.distributed"] = sampler  # PyTorch's name
