@@ -155,7 +155,7 @@ def _then(fn: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[...,
 
 def _forget() -> None:
     """What was compiled with an op's meaning before."""
-    for known in (lower._meaning, printer.generate, scalars.computed):
+    for known in (lower.meaning, printer.generate, scalars.computed):
         known.cache_clear()
     for where in ("cpu", *["gpu"] * on_gpus()):
         device(where).executor.forget_programs()

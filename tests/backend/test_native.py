@@ -406,9 +406,9 @@ def test_each_thread_gets_the_error_or_the_fresh_device(gpu: str) -> None:
         thread.start()
     ready.wait()
     for _ in range(3):
-        d = pf.device(gpu)
-        with d.executor.lock:  # wgpu ends the process where a device goes within a submit
-            d.backend._device.destroy()
+        executor = pf.device(gpu).executor  # and its own backend: another thread may open a new one
+        with executor.lock:  # wgpu ends the process where a device goes within a submit
+            executor.backend._device.destroy()
     for thread in threads:
         thread.join(120)
         assert not thread.is_alive()

@@ -276,7 +276,7 @@ REFUSED = {
         made([node("Relu", ["x"], ["y"])], {}, ("n", "width")), "", "as --shape x=1x? with numbers",
     ),
     "a size that it asks for": (
-        made([node("Shape", ["x"], ["s"]), node("Cast", ["s"], ["i"], to=TensorProto.INT32),
+        made([node("Shape", ["x"], ["s"]), node("Cast", ["s"], ["i"], to=TensorProto.FLOAT),
               node("Cast", ["i"], ["l"], to=TensorProto.INT64),
               node("Reshape", ["x", "l"], ["y"])], {}), "--shape 2*x4",
         "asks for its number; export it for known sizes",
