@@ -52,14 +52,8 @@ def test_the_files_are_named_and_summed(release: Path) -> None:
 def test_every_part_has_its_licence(release: Path) -> None:
     bom = json.loads((release / "sbom.cdx.json").read_text())
     parts = {part["name"]: part["licenses"] for part in bom["components"]}
-    assert {
-        "numpy",
-        "wgpu",
-        "tqdm",
-        "llvmlite",
-        "pyframe-webgpu-examples",
-        "pyframe-webgpu-text",
-    } <= set(parts)
+    names = "numpy wgpu tqdm llvmlite tokenizers gguf pyframe-webgpu-examples pyframe-webgpu-text"
+    assert set(names.split()) <= parts.keys()
     assert all(parts.values())
     assert len(bom["dependencies"][-1]) > 0
 
@@ -69,8 +63,8 @@ def test_a_version_that_differs_is_named(tmp_path: Path) -> None:
     pytest.importorskip("cyclonedx")
     for name in ("pyframe", "scripts", "shaders", "web", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
-    for name in ("README.md", "CONTRIBUTING.md"):
-        (tmp_path / name).write_text((ROOT / name).read_text())
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "page.md").write_text("pyframe_webgpu-0.0.2-py3-none-any.whl")
     project = (ROOT / "pyproject.toml").read_text()
     (tmp_path / "pyproject.toml").write_text(project.replace("examples==", "examples==9."))
     (tmp_path / "CHANGELOG.md").write_text("## [0.0.1]\n")
@@ -79,6 +73,10 @@ def test_a_version_that_differs_is_named(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 1
     assert f"extra `examples` is 9.{pf.__version__}; pyframe/__init__.py says" in done.stderr
+    assert (
+        f"the wheel that docs/page.md names is 0.0.2; pyframe/__init__.py says {pf.__version__}"
+        in (done.stderr)
+    )
     assert "release: the newest entry of CHANGELOG.md is 0.0.1; pyframe" in done.stderr
 
 

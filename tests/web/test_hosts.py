@@ -116,11 +116,11 @@ def install(*commands: list[Any]) -> None:
 def jupyterlite(
     tmp_path: Path, pyodide_files: None, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    """The address of a site of JupyterLite's with pyframe's export in it, as the README says."""
-    readme = (serve.ROOT / "README.md").read_text()
+    """The address of a site of JupyterLite's with pyframe's export in it, as docs/page.md says."""
+    text = (serve.ROOT / "docs" / "page.md").read_text()
     for command in (("pip install", *JUPYTERLITE), ("scripts/get_pyodide", *KERNEL)):
-        assert " ".join(command) in readme
-    config = re.search(r'```json\n({"jupyter-lite.*?)```', readme, re.DOTALL)
+        assert " ".join(command) in text
+    config = re.search(r'```json\n({"jupyter-lite.*?)```', text, re.DOTALL)
     assert config
     venv.create(tmp_path / "env", with_pip=True)
     python, lite, site = tmp_path / "env/bin/python", tmp_path / "lite", tmp_path / "site"
