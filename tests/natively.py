@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,8 +98,9 @@ class Natively(wasm.Compiler):
     def address(self, array: np.ndarray) -> int:
         return self.machine.address(array)
 
-    def instance(self, code: bytes, lib: Any = None) -> Exports:
-        return Exports(self.machine, self.machine.functions(code, lib.functions if lib else {}))
+    def instance(self, code: bytes, libraries: Any = MappingProxyType({})) -> Exports:
+        known = {n: f for lib in libraries.values() for n, f in lib.functions.items()}
+        return Exports(self.machine, self.machine.functions(code, known))
 
 
 class Part(NamedTuple):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.codegen.wasm.encoder import OP, Module, f32
 from pyframe.codegen.wasm.forms import LANES
-from pyframe.codegen.wasm.library import library, routine
+from pyframe.codegen.wasm.library import library, library_of, routine
 from pyframe.codegen.wasm.module import module, starts
 from pyframe.codegen.wasm.printer import Printed, printed
 from pyframe.core.host_memory import aligned
@@ -54,7 +55,7 @@ class Compiler:
 
     def __init__(self, relaxed: bool) -> None:
         self.relaxed = relaxed
-        self._library = self.instance(library(relaxed))
+        self._libraries = {"lib": self.instance(library("lib", relaxed))}
         self._scratch = aligned(0)
 
     def routine(
@@ -88,7 +89,7 @@ class Compiler:
         found = self.routine(op, inputs, attrs, out)
         for name, words in found or ():
             numbers = [w if isinstance(w, int) else self.address(w) for w in words]
-            getattr(self._library, name)(*numbers)
+            getattr(self._library(library_of(name)), name)(*numbers)
         return found is not None
 
     def printed(self, kernel: Kernel) -> Printed:
@@ -97,7 +98,9 @@ class Compiler:
 
     def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Code:
         """Compile. UnsupportedKernelError where the browser refuses it."""
-        made = self.instance(module(functions, launches), self._library)
+        names = {library_of(n.routine) for n in launches if n.routine}
+        libraries = {name: self._library(name) for name in names}
+        made = self.instance(module(functions, launches), libraries)
         *begins, words = starts(functions, launches)
         table = np.zeros(words + len(launches), np.uint32)
         return Code(table, begins, made.run, self.address)
@@ -106,13 +109,19 @@ class Compiler:
         """Where its first element lies."""
         return int(array.__array_interface__["data"][0])
 
-    def instance(self, code: bytes, lib: Any = None) -> Any:
+    def _library(self, name: str) -> Any:
+        """The functions of a library, which is made when one is first asked for."""
+        if name not in self._libraries:
+            self._libraries[name] = self.instance(library(name, self.relaxed))
+        return self._libraries[name]
+
+    def instance(self, code: bytes, libraries: Mapping[str, Any] = MappingProxyType({})) -> Any:
         """The exports of a module. A page compiles it while Python waits, which all browsers allow
         for so few bytes."""
         import js
         from pyodide.ffi import JsException, to_js
 
-        imports = {"env": {"memory": _memory()}} | ({} if lib is None else {"lib": lib})
+        imports = {"env": {"memory": _memory()}, **libraries}
         given = to_js(imports, dict_converter=js.Object.fromEntries)
         try:
             made = js.WebAssembly.Module.new(to_js(code))

@@ -13,7 +13,7 @@ import pytest
 import pyframe as pf
 from pyframe.backend import wasm
 from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At, Routine
-from pyframe.codegen.wasm.library import library, routine
+from pyframe.codegen.wasm.library import LIBRARIES, library, library_of, routine
 from pyframe.core.op import REGISTRY
 from tests.backend.cases import CONVOLUTIONS
 
@@ -24,11 +24,13 @@ GUARD = 64  # bytes around each operand that must stay as they are
 
 
 class Machine:
-    """The library in wasmtime, with a memory for each run."""
+    """The libraries in wasmtime, with a memory for each run."""
 
     def __init__(self, relaxed: bool) -> None:
         self.engine = wasmtime.Engine()
-        self.module = wasmtime.Module(self.engine, library(relaxed))
+        self.modules = {
+            name: wasmtime.Module(self.engine, library(name, relaxed)) for name in LIBRARIES
+        }
 
     def run(self, made: Routine, inputs: Sequence[np.ndarray], out: np.ndarray) -> np.ndarray:
         """What the routine writes; inputs are laid out with their strides. Memory ends where the
@@ -50,7 +52,8 @@ class Machine:
         pages = -(-end // PAGE)
         store = wasmtime.Store(self.engine)
         memory = wasmtime.Memory(store, wasmtime.MemoryType(wasmtime.Limits(pages, None)))
-        exports = wasmtime.Instance(store, self.module, [memory]).exports(store)
+        (name,) = {library_of(call.function) for call in made.calls} or {"lib"}
+        exports = wasmtime.Instance(store, self.modules[name], [memory]).exports(store)
         held = np.ctypeslib.as_array(memory.data_ptr(store), (pages * PAGE,))
         held[:] = 0xFF  # NaN
         shift = pages * PAGE - end & -16

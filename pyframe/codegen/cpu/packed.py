@@ -83,7 +83,10 @@ def floats(make: Make, t: Tile, tile: WriteTile, bits: int, symmetric: bool) -> 
 
 def name(what: str, bits: int, symmetric: bool) -> str:
     """A function's name: what it computes, and of which weights."""
-    return f"{what}{bits}" + ("" if symmetric else "_offset")
+    return f"packed_{what}{bits}" + ("" if symmetric else "_offset")
+
+
+NAMES = {name(*what): what for what in itertools.product(("floats", "ints"), (8, 4), (True, False))}
 
 
 def _turned(f: Any, t: Tile, to: Any, source: Any, first: Any, n: Any, groups: Any) -> None:

@@ -97,7 +97,7 @@ def packed(
 
 
 def _packed(m: Machine, t: Tile, name: str) -> list[Assembler]:
-    """The functions of a product whose kind is named, as `floats8_offset`."""
+    """The functions of a product of this name."""
     made: list[Assembler] = []
 
     def make(name: str, params: str) -> Assembler:
@@ -105,9 +105,8 @@ def _packed(m: Machine, t: Tile, name: str) -> list[Assembler]:
         made[-1].dots = m.dots
         return made[-1]
 
-    kind, _, offset = name.partition("_")
-    bits, symmetric = int(kind[-1]), not offset
-    if kind[:-1] == "ints":
+    what, bits, symmetric = shared_packed.NAMES[name]
+    if what == "ints":
         product = shared_packed.ints(make, t, bits, symmetric)
     else:
         tile = _tile(make, t)

@@ -7,14 +7,13 @@ hold. A single row or column reads the other matrix once, and has functions of i
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.cpu import gemm as shared, packed as shared_packed
+from pyframe.codegen.cpu import gemm as shared
 from pyframe.codegen.cpu.assembler import F32, Operand
 from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At, Call, Routine
 from pyframe.codegen.wasm.assembler import F32X4, Assembler, Value, as_value
@@ -53,16 +52,10 @@ def matmul(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 
 
 def packed(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
-    """The routine of `packed_linear`, of float32 and of ints."""
-    x, *weight = inputs
-    ints, (_, m, k), (n, groups, _) = x.dtype == np.int8, x.shape, weight[0].shape
-    lie = all(a.flags.c_contiguous for a in weight) and x.strides[2] == x.itemsize
-    if not lie or out.dtype != np.float32 or not (ints or x.dtype == np.float32):
-        return None
-    arguments = (At(SCRATCH), At(4), *map(At, range(4)), 0, n, n, m, k, x.strides[1], k // groups)
-    name = shared_packed.name("ints" if ints else "floats", *attrs)
-    call = Call(name, arguments)
-    return Routine((call,), shared_packed.scratch(TILE, m, k, groups, ints))
+    """The routine of `packed_linear`, which few pages have."""
+    from pyframe.codegen.wasm.packed import product
+
+    return product(inputs, attrs, out)
 
 
 def _vector(vector: At, matrix: At, x: np.ndarray) -> Routine | None:
@@ -92,37 +85,15 @@ def build(module: Module, relaxed: bool) -> None:
     ]
     for kernel in kernels:
         module.table_slot(kernel.function.index)
-    gemm = shared.gemm(functools.partial(_made, module), TILE, _write_tile)
+    gemm = shared.gemm(functools.partial(_made, module), TILE, write_tile)
     _batched(module, gemm)
     _times_columns(module, relaxed)
     _times_rows(module, relaxed)
 
 
-def build_packed(module: Module, relaxed: bool, names: Set[str]) -> None:
-    """Add the products with packed weights of these names."""
-
-    def make(name: str, params: str) -> Assembler:
-        f = Assembler(module, name, params, export=name in PACKED)
-        f.relaxed = relaxed
-        return f
-
-    for name in PACKED.keys() & names:
-        what, bits, symmetric = PACKED[name]
-        if what == "ints":
-            shared_packed.ints(make, TILE, bits, symmetric)
-        else:
-            shared_packed.floats(make, TILE, _write_tile, bits, symmetric)
-
-
-PACKED = {
-    shared_packed.name(*what): what
-    for what in itertools.product(("floats", "ints"), (8, 4), (True, False))
-}
-
-
 def tiles(f: Assembler, *arguments: Operand) -> None:
     """The code of all tiles of a block: see `shared.tiles`."""
-    shared.tiles(f, TILE, _write_tile, *arguments)
+    shared.tiles(f, TILE, write_tile, *arguments)
 
 
 def _made(module: Module, name: str, params: str) -> Assembler:
@@ -187,7 +158,7 @@ def _kernel(module: Module, rows: int, in_line: bool, relaxed: bool) -> Assemble
     return f
 
 
-def _write_tile(
+def write_tile(
     f: Assembler, c: Value, c_row: Value, a: Value, a_row: Value, a_step: Value, b: Value,
     b_step: Value, k: Value, rows: Value, columns: Value, adds: Value, memory: Value,
 ) -> None:  # fmt: skip

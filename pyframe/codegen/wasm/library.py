@@ -1,5 +1,4 @@
-"""The library: one module of all routines, which other modules import as `lib`, and the plans that
-call them."""
+"""The libraries: modules of routines, which other modules import, and the plans that call them."""
 
 from __future__ import annotations
 
@@ -17,23 +16,39 @@ from pyframe.codegen.wasm.assembler import I32, Assembler, as_value
 from pyframe.codegen.wasm.encoder import Module
 from pyframe.core.op import Op
 
+LIBRARIES = "lib", "packed"  # by what modules import them as; the second is rarely wanted
+
+
+def library_of(routine: str) -> str:
+    """Which library has the routine of this name."""
+    return LIBRARIES[routine.startswith("packed_")]
+
 
 @functools.cache
-def library(relaxed: bool) -> bytes:
-    """The module. `relaxed`: it uses relaxed SIMD, which may round a product and a sum at once."""
+def library(name: str, relaxed: bool) -> bytes:
+    """The module of a library. `relaxed`: it uses relaxed SIMD, which may round a product and a sum
+    at once."""
     module = Module()
-    add_routines(module, relaxed)
+    if name == "lib":
+        add_routines(module, relaxed)
+    else:
+        from pyframe.codegen.cpu.packed import NAMES
+
+        add_routines(module, relaxed, NAMES.keys())
     return module.encode()
 
 
 def add_routines(module: Module, relaxed: bool, names: Set[str] | None = None) -> None:
-    """Make the routines of these names, or all, functions of a module."""
+    """Make the routines of these names, or all of `lib`, functions of a module."""
     others = BODIES.keys() if names is None else names
     if names is None or not names <= BODIES.keys():
         gemm.build(module, relaxed)  # whose tiles convolutions need too
     if names is None or not names.isdisjoint(conv.NAMES):
         conv.build(module)
-    gemm.build_packed(module, relaxed, gemm.PACKED.keys() if names is None else names)
+    if any(library_of(name) == "packed" for name in names or ()):
+        from pyframe.codegen.wasm import packed
+
+        packed.build(module, relaxed, names or set())
     for name, body in BODIES.items():
         if name in others:
             words = names_of(body.words)

@@ -15,6 +15,7 @@ from itertools import accumulate
 
 from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.wasm.encoder import CALL, GET, OP, Module, i32, if_, load
+from pyframe.codegen.wasm.library import library_of
 from pyframe.codegen.wasm.printer import PARAMS, Printed
 
 
@@ -27,7 +28,7 @@ def starts(functions: Sequence[Printed], launches: Sequence[Launch]) -> list[int
 def module(
     functions: Sequence[Printed], launches: Sequence[Launch], made: Module | None = None
 ) -> bytes:
-    """The module's bytes. Routines are those of `made`, which grows, or imported from `lib`;
+    """The module's bytes. Routines are those of `made`, which grows, or imported from libraries;
     functions that are equal become one."""
     if made is not None:
         routines = made.exported
@@ -35,7 +36,7 @@ def module(
         made = Module()
         words = {n.routine: n.words for n in launches if n.routine}
         routines = {
-            name: made.imported("lib", name, " ".join(["i32"] * count))
+            name: made.imported(library_of(name), name, " ".join(["i32"] * count))
             for name, count in words.items()
         }
     numbers: dict[bytes, int] = {}
