@@ -20,7 +20,7 @@ MODULES = (
     "pyframe.backend.native", "pyframe.backend.vulkan", "pyframe.capture.stages", "pyframe.cli",
     "pyframe.codegen.cpu.packed", "pyframe.codegen.lanes.identity",
     "pyframe.codegen.lanes.interpret", "pyframe.codegen.llvm", "pyframe.codegen.numpy.sized",
-    "pyframe.codegen.wasm.packed",
+    "pyframe.codegen.wasm.packed", "pyframe.codegen.wgsl.packed",
     "pyframe.data.processes", "pyframe.data.share", "pyframe.distributed", "pyframe.distributions",
     "pyframe.export", "pyframe.func", "pyframe.gpu", "pyframe.graph.interpret", "pyframe.hub",
     "pyframe.io.npz", "pyframe.io.pt", "pyframe.io.unpickler", "pyframe.jit", "pyframe.lora",

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import json
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from pyframe.codegen.wgsl import library, packed, products, scalars
+from pyframe.codegen.wgsl import library, scalars
 from pyframe.codegen.wgsl.block import (
     FLAT,
     MAIN,
@@ -41,19 +42,10 @@ from pyframe.core.view import is_contiguous
 from pyframe.graph.loops import Let, Nest, Write, axes_of, nest as loops_of
 from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, Valid, operands
 
-
-class Printed(NamedTuple):
-    """What prints all the text of a kernel by hand: its text, its workgroups, the bindings that it
-    reads as vectors, and by binding what writes whole words; and what its variants are, by name."""
-
-    text: Callable[[Kernel, KernelCall], tuple[str, Grid, Collection[int], dict[int, str]]]
-    variants: Callable[[KernelCall], dict[str, Any]]
-
-
-PRINTED = {
-    "product": Printed(products.product, products.variants),
-    "packed": Printed(packed.product, packed.variants),
-}
+# Modules that print all the text of a kernel by hand: `product` gives its text, its workgroups, the
+# bindings that it reads as vectors, and by binding what writes whole words; `variants` what its
+# variants are, by name.
+PRINTED = {"product": "products", "packed": "packed"}
 FOURS = 1 << 17  # elements of a map: so many keep a GPU busy also where a thread has four
 MAX_FOURS = 64  # instructions of such a map, of which each stands in the text four times
 
@@ -298,6 +290,11 @@ def _call(kernel: Kernel, limits: Limits) -> KernelCall:
     )  # fmt: skip
 
 
+def _printing(kernel: str) -> Any:
+    """The module that prints a kernel of PRINTED."""
+    return importlib.import_module(f"pyframe.codegen.wgsl.{PRINTED[kernel]}")
+
+
 def variants(kernel: Kernel, limits: Limits) -> dict[str, Any]:
     """The variants that a kernel may have on a device of these limits, by name, the one that it has
     first: the fastest that was measured, or what the cost model says. Those that the driver has
@@ -305,10 +302,10 @@ def variants(kernel: Kernel, limits: Limits) -> dict[str, Any]:
     if kernel.routine is None:
         return {}
     name, how = kernel.routine.name, REGISTRY[kernel.routine.name].kernel
-    of = PRINTED[how].variants if isinstance(how, str) else how and how.variants
+    of = _printing(how).variants if isinstance(how, str) else how and how.variants
     if of is None:
         return {}
-    found = of(_call(kernel, limits))
+    found: dict[str, Any] = of(_call(kernel, limits))
     taken = {k: v for k, v in found.items() if (name, k) not in limits.refused} or found
     fastest = dict(limits.tuned).get(key(kernel)) if limits.tuned else None
     return {fastest: taken[fastest], **taken} if fastest in taken else taken
@@ -347,7 +344,9 @@ def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid, Collection[int]
         found = variants(kernel, limits)
         call = call._replace(variant=next(iter(found.values()), None))
     if isinstance(op.kernel, str):
-        return PRINTED[op.kernel].text(kernel, call)
+        made: tuple[str, Grid, Collection[int], dict[int, str]]
+        made = _printing(op.kernel).product(kernel, call)
+        return made
     constants, grid = op.kernel.plan(call)
     words: list[Store] = []
     if (sizes := constants.pop("NEIGHBOURS", None)) is not None:
