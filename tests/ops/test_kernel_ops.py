@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-import pyframe.ops.linalg.attention  # declared when it is first needed
+import pyframe.nn.quantized
+import pyframe.ops.linalg.attention  # both declare ops when they are first needed
 from pyframe.core.dispatch import apply, results_of
 from pyframe.core.op import REGISTRY, ROUTINE, KernelCall, KernelFile, Op, in_a_line
 from pyframe.runtime.offline import offline_device
@@ -156,6 +157,10 @@ CALLS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "merge_runs": ((KEYS, RUNS), ()),
     "attention": ((*QKV, *GIVEN), (True, True, True)),
     "attention_grad": ((*QKV, G, *STATS, *GIVEN), (True, True, True)),
+    "packed_linear": (
+        (_floats(1, 5, 64), _ints(6, 2, 8, high=1 << 31), _floats(6, 2) / 100, _floats(6, 2)),
+        (8, False),
+    ),
     "searchsorted": ((np.sort(_ints(3, 8, high=9)), _ints(3, 5, high=9)), ()),
 }
 

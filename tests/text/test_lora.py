@@ -112,7 +112,7 @@ def test_a_model_learns(mode: str | None) -> None:
     texts = [([5, 6, 7], [8, 9, 10, 11]), ([7, 6], [20, 21, 22]), ([1], [30, 31, 32, 33, 34])]
     model = small()
     if mode is not None:
-        pf.quantize_(model, mode, group=8)
+        pf.quantize_(model, mode, group=32)
     kept = {n: v.clone() for n, v in model.state_dict().items()}
     lora.apply(model, rank=8, targets="all-linear")
     batch = pack(texts, 12)
