@@ -46,5 +46,5 @@ class _Zopfli:
         return b""
 
     def flush(self) -> bytes:
-        out: bytes = self.zlib.compress(self.data, numiterations=3)
+        out: bytes = self.zlib.compress(self.data, numiterations=15)
         return out[2:-4]  # without zlib's head and checksum

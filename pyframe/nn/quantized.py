@@ -169,7 +169,7 @@ def _numpy(x: Any, packed: Any, scale: Any, offset: Any, bits: int, symmetric: b
 packed_linear = Op(
     "packed_linear", ROUTINE, "x packed scale offset", "bits symmetric", numpy=_numpy,
     infer=lambda x, packed, scale, *_: ((1, x.shape[1], packed.shape[0]), scale.dtype),
-    routine="gemm.packed", kernel="packed",
+    routine="packed.product", kernel="packed",
     fallback=lambda x, packed, scale, offset, bits, symmetric: F.linear(
         x.to(scale.dtype), _unpacked(packed, scale, offset, bits, symmetric)
     ),

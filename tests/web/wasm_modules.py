@@ -37,7 +37,7 @@ def runner() -> bytes:
 def in_place() -> str:
     """A module changes arrays where they lie, and goes on to when Python's memory has grown."""
     compiler = wasm.compiler()
-    made = compiler.instance(runner(), compiler.instance(scale()))
+    made = compiler.instance(runner(), {"lib": compiler.instance(scale())})
     for held in (0, 1 << 27):
         more = np.ones(held, np.uint8)
         x = np.arange(10, dtype=np.float32)
@@ -57,7 +57,7 @@ def refused() -> list[str]:
     compiler, said = wasm.compiler(), []
     for code in (b"\0asm\1\0\0", runner().replace(b"scale", b"scald")):
         try:
-            compiler.instance(code, compiler.instance(scale()))
+            compiler.instance(code, {"lib": compiler.instance(scale())})
         except UnsupportedKernelError as error:
             said.append(str(error))
     return said

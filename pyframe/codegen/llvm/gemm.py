@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.cpu import gemm as shared, packed as shared_packed
+from pyframe.codegen.cpu import gemm as shared
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm import blas
@@ -71,63 +71,9 @@ def _words(t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int) -
     ]  # fmt: skip
 
 
-# What a launch of a product with packed weights reads: units, memory and the bytes for each; the
-# result, x, the words, scales and offsets; the sizes; bytes from row to row of x; a group's
-# elements.
-PACKED = "units @memory unit_bytes @c @x @words @scale @offset n m k x_row group"
-
-
-def packed(
-    m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-) -> Launches | None:
-    """Of `packed_linear` (codegen/cpu/packed.py); each unit has some rows of the weight."""
-    x, words, scale, offset = inputs
-    tile, (_, rows, k), (n, groups, _) = m.tiles.get(out.dtype), x.shape, words.shape
-    lie = all(a.flags.c_contiguous for a in (words, scale, offset)) and x.strides[2] == x.itemsize
-    ints = x.dtype == np.int8
-    if tile is None or not lie or not (x.dtype == out.dtype or (ints and tile.size == 4)):
-        return None
-    units = max(1, min(m.threads, n // tile.columns, rows * n * k // LEAST))
-    nbytes = -(-shared_packed.scratch(tile, rows, k, groups, ints) // 64) * 64
-    kind = shared_packed.name("ints" if ints else "floats", *attrs)
-    return [(f"gemm.{kind}.{out.dtype.name}", [
-        units, Memory(units * nbytes), nbytes, address(out), address(x), address(words),
-        address(scale), address(offset), n, rows, k, x.strides[1], k // groups,
-    ])]  # fmt: skip
-
-
-def _packed(m: Machine, t: Tile, name: str) -> list[Assembler]:
-    """The functions of a product of this name."""
-    made: list[Assembler] = []
-
-    def make(name: str, params: str) -> Assembler:
-        made.append(Assembler(name, params))
-        made[-1].dots = m.dots
-        return made[-1]
-
-    what, bits, symmetric = shared_packed.NAMES[name]
-    if what == "ints":
-        product = shared_packed.ints(make, t, bits, symmetric)
-    else:
-        tile = _tile(make, t)
-        product = shared_packed.floats(
-            make, t, lambda f, *given: f.call(tile, *given[:-1]), bits, symmetric
-        )
-    f, w, begin, end = launched(PACKED)
-    with f.count(begin, end) as u:
-        first, last = cut(w["n"], u, w["units"], t.columns)
-        f.call(
-            product, w["memory"] + w["unit_bytes"] * u, *[w[x] for x in PACKED.replace("@", "")
-            .split()[3:8]], first, last, *[w[x] for x in ("n", "m", "k", "x_row", "group")],
-        )  # fmt: skip
-    return [*made, f]
-
-
 def text(m: Machine, name: str, dtype: np.dtype) -> str:
     """The module of the routine."""
     tile = m.tiles[dtype]
-    if name != "matmul":
-        return module(_packed(m, tile, name), m.bits)
     *functions, gemm = build(tile)
     return module([*functions, gemm, _units(tile, gemm)], m.bits)
 
@@ -140,12 +86,12 @@ def build(t: Tile) -> list[Assembler]:
         made.append(Assembler(name, params))
         return made[-1]
 
-    tile = _tile(make, t)
+    tile = tile_of(make, t)
     shared.gemm(make, t, lambda f, *arguments: f.call(tile, *arguments[:-1]))
     return made
 
 
-def _tile(
+def tile_of(
     make: Callable[[str, str], Assembler], t: Tile, name: str = "tile", fetch: bool = False
 ) -> Assembler:
     """c (rows x columns) = or += a (rows x k) times b (k x columns); it may fetch the rows of a
@@ -204,7 +150,7 @@ def _tile(
 
 def fetching(t: Tile) -> Assembler:
     """A tile that fetches the rows of a below it."""
-    return _tile(Assembler, t, "fetching", fetch=True)
+    return tile_of(Assembler, t, "fetching", fetch=True)
 
 
 def _units(t: Tile, gemm: Assembler) -> Assembler:

@@ -51,13 +51,6 @@ def matmul(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
     return Routine((batched,), memory, table)
 
 
-def packed(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
-    """The routine of `packed_linear`, which few pages have."""
-    from pyframe.codegen.wasm.packed import product
-
-    return product(inputs, attrs, out)
-
-
 def _vector(vector: At, matrix: At, x: np.ndarray) -> Routine | None:
     """A row that lies in line times a matrix x, if rows of this or columns do."""
     (k, n), (row, column) = x.shape[-2:], x.strides[-2:]
