@@ -5,7 +5,6 @@ from pyframe.nn.modules.activation import *
 from pyframe.nn.modules.adaptive import *
 from pyframe.nn.modules.container import *
 from pyframe.nn.modules.conv import *
-from pyframe.nn.modules.dropout import *
 from pyframe.nn.modules.linear import *
 from pyframe.nn.modules.loss import *
 from pyframe.nn.modules.module import Module as Module
@@ -13,10 +12,11 @@ from pyframe.nn.modules.normalization import *
 from pyframe.nn.modules.pooling import *
 from pyframe.nn.modules.rnn import *
 from pyframe.nn.modules.shapes import *
-from pyframe.nn.modules.sparse import *
 from pyframe.nn.modules.transformer import *
 from pyframe.nn.modules.utils import *
 
+_also_named(__name__, "activation", "dropout")
+_also_named(__name__, "linear", "sparse")
 _also_named(__name__, "loss", "distance")
 _also_named(__name__, "utils", "lazy")
 _also_named(__name__, "normalization", "batchnorm instancenorm")

@@ -9,9 +9,8 @@ from typing import Any
 
 from pyframe.core.modes import is_grad_enabled
 from pyframe.nn import functional as F, init
-from pyframe.nn.modules.activation import GELU, MultiheadAttention, ReLU
+from pyframe.nn.modules.activation import GELU, Dropout, MultiheadAttention, ReLU
 from pyframe.nn.modules.container import ModuleList
-from pyframe.nn.modules.dropout import Dropout
 from pyframe.nn.modules.linear import Linear
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.normalization import LayerNorm
