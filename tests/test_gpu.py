@@ -129,7 +129,11 @@ def test_properties(there: Settings) -> None:
 def test_properties_of_the_real_one(gpu: str) -> None:
     about, backend = pf.gpu.get_device_properties(), pf.device(gpu).backend
     assert about.adapter == backend.adapter == pf.device_name(gpu)
-    assert about.limits == backend.limits
+    # but for what was learnt of it since, by other tests
+    now = dataclasses.replace(
+        backend.limits, refused=about.limits.refused, tuned=about.limits.tuned
+    )
+    assert about.limits == now
     assert about.software == backend.software
     assert pf.gpu.get_device_name(gpu) == about.name
     assert pf.gpu.is_initialized()
