@@ -107,7 +107,7 @@ class Lengths:
                     if g is not None
                 ]
             return [np.array(a) for a in found]
-        except (RuntimeError, ValueError, IndexError) as e:
+        except (RuntimeError, ValueError, IndexError, ZeroDivisionError) as e:
             return type(e).__name__
 
     def source(self) -> list[str]:
