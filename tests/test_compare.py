@@ -1,4 +1,4 @@
-"""The same program in four frameworks: what the README says of it."""
+"""The same program in four frameworks: what the documentation says of it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ NEEDS = {
 
 
 def test_lines_are_counted() -> None:
-    readme = (ROOT / "README.md").read_text()
-    told = re.findall(r"^\| \[\w+\]\(scripts/compare/with_(\w+)\.py\) \| (\d+) \|", readme, re.M)
+    text = (ROOT / "docs" / "from-keras.md").read_text()
+    told = re.findall(r"^\| \[\w+\]\(../scripts/compare/with_(\w+)\.py\) \| (\d+) \|", text, re.M)
     assert {name: int(n) for name, n in told} == {n: SIDE["lines"](n) for n in SIDE["NAMES"]}
     assert (FOLDER / "README.md").read_text() == SIDE["page"]()
 
@@ -51,16 +51,18 @@ def test_they_train_alike() -> None:
         assert re.search(r"patience=2\b", text)
 
 
-def test_the_readme_names_all_that_there_is() -> None:
-    readme = (ROOT / "README.md").read_text()
-    section = readme.partition("## Training with `Model`")[2].partition("\n## ")[0]
+def test_the_guide_names_all_that_there_is() -> None:
+    section = (ROOT / "docs" / "training.md").read_text()
     metrics = [cls.__name__ for cls in pf.metrics.known().values()]
     for name in (*metrics, *callbacks.LATE, "Callback", "EarlyStopping", "LambdaCallback"):
         assert f"`{name}`" in section or name == "ProgressBar", name
     for path in re.findall(r"`pf\.([\w.]+)", section):
         if "tensorboard" not in path or importlib.util.find_spec("tensorboardX"):
             assert functools.reduce(getattr, path.split("."), pf), path
-    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    table = (
+        (ROOT / "docs" / "from-keras.md").read_text().partition("What a user of dense models")[2]
+    )
+    rows = [line for line in table.splitlines() if line.startswith("| ")]
     assert {line.count(" |") for line in rows} == {2, 5}
     assert len(rows) > 45
 

@@ -239,6 +239,35 @@ def test_readme_block_runs(number: int, tmp_path: Path, monkeypatch: pytest.Monk
     exec(compile(readme_blocks()[number], f"README.md block {number}", "exec"), {})
 
 
+def test_reference_tells_of_every_name() -> None:
+    """All that a public name leads to has a text, and each its place in one page."""
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        reference = importlib.import_module("reference")
+    finally:
+        del sys.path[0]
+    home = reference.homes()
+    bare = [
+        f"{namespace}.{name}"
+        for namespace in reference.NAMESPACES
+        for name, value in reference.public(namespace).items()
+        if callable(value)
+        and home.get(id(value)) == f"{namespace}.{name}"
+        and not value.__doc__
+        and not value.__module__.startswith("multiprocessing")  # Python's own
+    ]
+    assert bare == []
+    text = "\n".join(reference.page(name, home) for name in reference.NAMESPACES)
+    for line in (
+        "{py:class} Conv2d(in_channels: int,",
+        "{py:method} Tensor.cumsum(",
+        "{py:function} einsum(",
+    ):
+        assert line in text
+    assert text.count("```{py:module}") == len(reference.NAMESPACES) - 1
+    assert "<pyframe" not in re.sub(r"`\w+ <pyframe[\w.]*>`", "", text), "an object's address"
+
+
 def test_readme_starts_with_the_commands() -> None:
     readme = (ROOT / "README.md").read_text()
     assert readme_blocks()
