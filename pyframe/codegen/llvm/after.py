@@ -4,10 +4,10 @@ It is any expression of elements: of the result, of arrays that lie like it, and
 channel has, which are computed once, before. Such a function is compiled apart from the routines
 that call it, by its address: a convolution is the same code whatever follows.
 
-    void @kernel(ptr c, i64 c_row, i64 rows, i64 columns, ptr values, ptr shifts)
+    void @kernel(ptr c, i64 c_row, i64 rows, i64 columns, ptr values, i64 value_bytes, ptr shifts)
 
-writes over rows of `c`; those of `values` follow each other, and `shifts` says how many bytes past
-`c` the other arrays lie.
+writes over rows of `c`; each of their `values` lies so many bytes past the one before, and `shifts`
+says how many bytes past `c` the other arrays lie.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class After(NamedTuple):
     """A function, as machine code, and what it reads."""
 
     function: Any
-    values: np.ndarray  # (channels, values), float32
+    values: np.ndarray  # (values, channels), float32
     shifts: np.ndarray
 
     @property
@@ -52,7 +52,8 @@ def call(f: Assembler, w: dict[str, Value], row: Value, *arguments: Value) -> No
     """Write a call on some of c: where it begins, bytes between rows, which are those from `row`
     on of all groups, how many they are, and elements of each."""
     with f.when(w["after"].differs(0)):
-        given = [*arguments, w["values"] + row * w["value_bytes"], w["shifts"]]
+        values = w["values"] + row * 4
+        given = [*arguments, values, w["value_bytes"], w["shifts"]]
         listed = ", ".join(f"{x.type} {x.name}" for x in given)
         f.line(f"call void {w['after'].name}({listed})")
 
@@ -60,15 +61,15 @@ def call(f: Assembler, w: dict[str, Value], row: Value, *arguments: Value) -> No
 def text(t: Tile, code: Sequence[Any], bits: int) -> str:
     """The module of a function of this code, whose last value is written. A Param stands for the
     value of a channel, a Load for the array of another binding."""
-    f = Assembler(NAME, "ptr i64 i64 i64 ptr ptr", linkage="", bits=bits)
-    c, c_row, rows, columns, values, shifts = f.params
+    f = Assembler(NAME, "ptr i64 i64 i64 ptr i64 ptr", linkage="", bits=bits)
+    c, c_row, rows, columns, values, value_bytes, shifts = f.params
     count = sum(isinstance(i, Param) for i in code)
     apart = [f.load("i64", shifts + 8 * i.binding) for i in code if isinstance(i, Load)]
     whole = columns - columns % t.lanes
     some = f.lanes_below(columns - whole, t.lanes)
     with f.count(0, rows) as r:
-        line, at = c + c_row * r, values + r * (count * t.size)
-        fixed = [f.load(t.real, at + n * t.size).splat(t.lanes) for n in range(count)]
+        line, at = c + c_row * r, values + r * t.size
+        fixed = [f.load(t.real, at + value_bytes * n).splat(t.lanes) for n in range(count)]
 
         def result(read: Callable[[Value], Value], place: Value) -> Value:
             others = iter([read(place + shift) for shift in apart])
@@ -126,13 +127,13 @@ class Epilogue(NamedTuple):
     def values_of(
         self, space: Sequence[int], binding: int
     ) -> tuple[Sequence[Any], tuple[int, ...], Sequence[Store]]:
-        """The part of a kernel that writes the values of each channel, one after the other, to a
+        """The part of a kernel that writes the values of channels, a row for each of them, to a
         binding: its code, space and stores."""
         shape = tuple([n if d == 1 else 1 for d, n in enumerate(space)])
         stores = []
         for k, n in enumerate(self.values):
-            strides = tuple([len(self.values) if d == 1 else 0 for d in range(len(space))])
-            place = (View(shape, strides, k),)
+            strides = tuple([int(d == 1) for d in range(len(space))])
+            place = (View(shape, strides, k * space[1]),)
             stores.append(Store(binding, n, place, self.before[n].dtype))
         code = [
             i._replace(index_map=(i.index_map[0]._replace(shape=shape),))

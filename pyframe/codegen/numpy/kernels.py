@@ -275,7 +275,7 @@ class Lowering:
         after = None if self.formula is not None else epilogue(k)
         if after is None:
             return False
-        values = self.whole((k.space[1], max(len(after.values), 1)), np.dtype(np.float32))
+        values = self.whole((max(len(after.values), 1), k.space[1]), np.dtype(np.float32))
         others = [self.flat(i.binding, i.dtype)[i.index_map[0].offset :] for i in after.loads]
         found = compiler.with_epilogue(op, inputs, attrs, out, after.code, values, others)  # type: ignore[attr-defined]
         if found is None:
