@@ -21,15 +21,15 @@ from pyframe.graph.program import Expr, Kernel, Load
 LOAD = """fn load4_b(batch: i32, k: i32, n: i32) -> Vec {{
   let group = k / {group};
   let word = load_packed(n, group, k % {group} / {ints});
-  let q = vec4<i32>(word) << (vec4<u32>({ups}){half}) >> vec4<u32>({down}u);
+  let q = (vec4<i32>(word) << (vec4<u32>({ups}){half})) >> vec4<u32>({down}u);
   return Vec(q) * load_scale(n, group){offset};
 }}
 """
 # a total and the products of four ints in each of two words
 DOT = """fn dot_of(a: u32, b: u32, total: i32) -> i32 {
   let up = vec4<u32>(24u, 16u, 8u, 0u);
-  let x = vec4<i32>(bitcast<i32>(a)) << up >> vec4<u32>(24u);
-  let y = vec4<i32>(bitcast<i32>(b)) << up >> vec4<u32>(24u);
+  let x = (vec4<i32>(bitcast<i32>(a)) << up) >> vec4<u32>(24u);
+  let y = (vec4<i32>(bitcast<i32>(b)) << up) >> vec4<u32>(24u);
   return total + dot(x, y);
 }
 """
