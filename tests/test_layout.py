@@ -266,7 +266,7 @@ def test_files_that_the_guide_names_are_there() -> None:
     text = (root / "CONTRIBUTING.md").read_text("utf-8")
     named = set(re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|js|wgsl|md|html|ts))`", text))
     assert len(named) > 50
-    folders = "pyframe shaders web tests examples scripts".split()
+    folders = "pyframe shaders web tests examples scripts docs".split()
     paths = [path.as_posix() for top in folders for path in (root / top).rglob("*.*")]
     paths += [path.as_posix() for path in root.iterdir()]
     assert [n for n in sorted(named) if not any(p.endswith(f"/{n}") for p in paths)] == []
