@@ -153,13 +153,12 @@ else:
 
     def __getattr__(name: str) -> Any:
         """Load the upper layers when they are first used."""
-        import importlib.util
+        import importlib
 
         if name in _MODULES:
-            if name in ("text", "lora") and importlib.util.find_spec(f"pyframe.{name}") is None:
-                from pyframe.core.extras import install
+            from pyframe.core.extras import check_installed
 
-                raise ModuleNotFoundError(f"pf.{name} is an extra: {install('text')}")
+            check_installed(f"pyframe.{name}")
             return importlib.import_module(f"pyframe.{'tools.' if name == 'bench' else ''}{name}")
         if name in _ELSEWHERE:
             return getattr(importlib.import_module(f"pyframe.{_ELSEWHERE[name]}"), name)

@@ -73,17 +73,21 @@ def data_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def text_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the extra `text` installs."""
-    return build_wheel(ROOT / "scripts" / "text", tmp_path_factory.mktemp("wheel"))
+def wheels(
+    wheel: Path, data_wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """All distributions, by the extras that install them; the main one is ""."""
+    beside = {
+        folder.name: build_wheel(folder, tmp_path_factory.mktemp("wheel"))
+        for folder in (ROOT / "scripts" / "distributions").iterdir()
+    }
+    return {"": wheel, "examples": data_wheel, **beside}
 
 
-def test_wheels_hold_the_package_and_its_parts(
-    wheel: Path, data_wheel: Path, text_wheel: Path
-) -> None:
-    names, data, text = (
-        set(zipfile.ZipFile(path).namelist()) for path in (wheel, data_wheel, text_wheel)
-    )
+def test_wheels_hold_the_package_and_its_parts(wheels: dict[str, Path]) -> None:
+    held = {extra: zipfile.ZipFile(path).namelist() for extra, path in wheels.items()}
+    names = set(held[""])
+    everything = [name for some in held.values() for name in some]
     places = {
         "pyframe": "pyframe", "shaders": "pyframe/shaders", "web": "pyframe/web/static",
         "examples": "pyframe/examples",
@@ -96,18 +100,19 @@ def test_wheels_hold_the_package_and_its_parts(
         if path.is_file()
         and not {"__pycache__", "pyproject.toml", *npm} & set(path.relative_to(ROOT).parts)
     }
-    assert there | {"pyframe/py.typed"} <= names | data | text
-    assert {
-        n for n in names | data | text if not n.startswith(("pyframe/", "pyframe_webgpu"))
-    } == set()
+    assert there | {"pyframe/py.typed"} <= set(everything)
+    assert [n for n in everything if not n.startswith(("pyframe/", "pyframe_webgpu"))] == []
     assert not {n for n in names if n.endswith(".pyc")}, "caches stay out"
-    assert not (names & (data | text))
-    assert not (data & text)
-    assert "pyframe/text/generate.py" in text
+    assert len(everything) == len(set(everything)), "each file is in one of them"
+    for module, extra in extras.BESIDE.items():
+        start = module.replace(".", "/")
+        files = {n for n in everything if n.startswith((f"{start}/", f"{start}.py"))}
+        assert files
+        assert files <= set(held[extra])
     assert {n for n in names if n.startswith("pyframe/examples/")} == {
         f"pyframe/examples/{name}.py" for name in serve.examples()
     }
-    assert wheel.stat().st_size < 1.75e6
+    assert wheels[""].stat().st_size < 1.75e6
 
 
 def test_wheel_holds_fresh_stubs(wheel: Path) -> None:
@@ -138,12 +143,18 @@ def test_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
         "print(pf.__file__); print((serve.WEB / 'runtime.js').is_file());"
         "print(*serve.examples()); pf.gpu.synchronize();"
         "print(pf.gpu.is_available() is (pf.gpu.device_count() > 0));"
-        "from pyframe.core.extras import install; print(install('jit'))"
+        "from pyframe.core.extras import install; print(install('jit'))\n"
+        "for module, name in ((pf, 'onnx'), (pf, 'text'), (pf, 'lora'), (pf.web, 'OnnxFile')):\n"
+        "    try: getattr(module, name)\n"
+        "    except ModuleNotFoundError as error: print(error)"
     )
     out = python("-c", code, folder=tmp_path)[0].splitlines()
     there = " ".join(sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
+    missing = {"onnx": "onnx", "text": "text", "lora": "text", "web.onnx_file": "onnx"}
     assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", there, "True",
-                   "pip install 'pyframe-webgpu[jit]'"]  # fmt: skip
+                   "pip install 'pyframe-webgpu[jit]'",
+                   *(f"pf.{module} is an extra: pip install 'pyframe-webgpu[{extra}]'"
+                     for module, extra in missing.items())]  # fmt: skip
 
 
 def test_no_text_installs_the_other_pyframe(wheel: Path) -> None:
@@ -151,6 +162,9 @@ def test_no_text_installs_the_other_pyframe(wheel: Path) -> None:
     name = extras.DISTRIBUTION.replace("-", "_")
     assert wheel.name == f"{name}-{pf.__version__}-py3-none-any.whl"
     assert extras.install("jit") == "pip install -e '.[jit]'"
+    for extra in extras.BESIDE.values():
+        folder = extras.install(extra).removeprefix("pip install -e . ")
+        assert (ROOT / folder / "pyproject.toml").is_file()
     other = re.compile(r"pip install (-\S+ )*['\"]?pyframe\b(?!-)|\bpyframe\[[a-z]+\]")
     assert other.search("pip install -U " + "pyframe")
     for path in sources():

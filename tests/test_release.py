@@ -37,7 +37,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_files_are_named_and_summed(release: Path) -> None:
     stem = f"pyframe_webgpu-{pf.__version__}"
-    extras = {stem.replace("webgpu", f"webgpu_{name}") for name in ("examples", "text")}
+    extras = {stem.replace("webgpu", f"webgpu_{name}") for name in ("examples", "onnx", "text")}
     names = {f"{stem}.tar.gz", "sbom.cdx.json"}
     names |= {f"{name}-py3-none-any.whl" for name in (stem, *extras)}
     sums = dict(line.split()[::-1] for line in (release / "SHA256SUMS").read_text().splitlines())
@@ -52,8 +52,9 @@ def test_the_files_are_named_and_summed(release: Path) -> None:
 def test_every_part_has_its_licence(release: Path) -> None:
     bom = json.loads((release / "sbom.cdx.json").read_text())
     parts = {part["name"]: part["licenses"] for part in bom["components"]}
-    names = "numpy wgpu tqdm llvmlite tokenizers gguf pyframe-webgpu-examples pyframe-webgpu-text"
-    assert set(names.split()) <= parts.keys()
+    names = "numpy wgpu tqdm llvmlite tokenizers gguf onnx".split()
+    names += [f"pyframe-webgpu-{extra}" for extra in ("examples", "onnx", "text")]
+    assert set(names) <= parts.keys()
     assert all(parts.values())
     assert len(bom["dependencies"][-1]) > 0
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
 
 DISTRIBUTION = "pyframe-webgpu"  # as in pyproject.toml: what PyPI calls pyframe is another project
+# Modules of distributions that lie beside it, and the extras that install them.
+BESIDE = {
+    "pyframe.lora": "text", "pyframe.onnx": "onnx", "pyframe.text": "text",
+    "pyframe.web.onnx_file": "onnx",
+}  # fmt: skip
 
 
 def is_pil(img: Any) -> bool:
@@ -17,5 +23,15 @@ def is_pil(img: Any) -> bool:
 
 def install(extra: str) -> str:
     """The command that adds an extra; a checkout is installed from where it lies."""
-    wheel = (Path(__file__).parents[1] / "shaders").is_dir()  # a checkout has them beside pyframe/
-    return f"pip install '{DISTRIBUTION}[{extra}]'" if wheel else f"pip install -e '.[{extra}]'"
+    if (Path(__file__).parents[1] / "shaders").is_dir():  # a checkout has them beside pyframe/
+        return f"pip install '{DISTRIBUTION}[{extra}]'"
+    if extra in BESIDE.values():
+        return f"pip install -e . scripts/distributions/{extra}"
+    return f"pip install -e '.[{extra}]'"
+
+
+def check_installed(module: str) -> None:
+    """ModuleNotFoundError where `module` is of an extra that is not installed, which it names."""
+    if module in BESIDE and importlib.util.find_spec(module) is None:
+        name = module.replace("pyframe", "pf", 1)
+        raise ModuleNotFoundError(f"{name} is an extra: {install(BESIDE[module])}")

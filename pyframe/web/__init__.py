@@ -18,6 +18,11 @@ else:
         """`export` and what belongs to it, and `notebook`, which load when they are first used."""
         if name == "notebook":
             return importlib.import_module("pyframe.web.notebook")
-        if name in ("export", "Export", "ExportError", "Limits", "OnnxFile"):
+        if name == "OnnxFile":
+            from pyframe.core.extras import check_installed
+
+            check_installed("pyframe.web.onnx_file")
+            return importlib.import_module("pyframe.web.onnx_file").OnnxFile
+        if name in ("export", "Export", "ExportError", "Limits"):
             return getattr(importlib.import_module("pyframe.web.exporter"), name)
         raise AttributeError(f"module 'pyframe.web' has no attribute {name!r}")

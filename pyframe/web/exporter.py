@@ -52,8 +52,7 @@ from pyframe.web import guess
 from pyframe.web.bundle import bundle, modules_of
 from pyframe.web.cpu import CpuCode
 from pyframe.web.demo import Demo, Image, Pad, Plane, Points, Slider, Text
-from pyframe.web.onnx_file import OnnxFile
-from pyframe.web.programs import Exporter, ExportError, offline
+from pyframe.web.programs import Exporter, ExportError, File, offline
 from pyframe.web.session import Session, about, drawn, shown
 
 SCRIPTS = "runtime.js", "player.js", "cpu.js", "player.d.ts"
@@ -366,8 +365,8 @@ def _job(
 ) -> _Job:  # fmt: skip
     if isinstance(program, Demo):
         return _of_demo(program, train, data, weights, batch_size)
-    if isinstance(program, OnnxFile):
-        return _of_onnx(program, train, data, weights, batch_size)
+    if isinstance(program, File):
+        return _of_file(program, train, data, weights, batch_size)
     if isinstance(program, Model):
         if weights is not None:
             _load(program.load, weights)
@@ -410,8 +409,8 @@ def _of_functions(functions: Mapping[str, Any], sample: Any, state: Sequence[Any
     return job
 
 
-def _of_onnx(
-    file: OnnxFile, train: bool, with_data: bool, weights: Any, batch_size: int | None
+def _of_file(
+    file: File, train: bool, with_data: bool, weights: Any, batch_size: int | None
 ) -> _Job:
     program, sample, about = file.program(train, batch_size)
     net = program.net if isinstance(program, Model) else program

@@ -25,7 +25,7 @@ from pyframe.onnx.module import OnnxModule
 from pyframe.train import Model
 from pyframe.web import guess
 from pyframe.web.demo import Slider
-from pyframe.web.programs import ExportError
+from pyframe.web.programs import ExportError, File
 
 OPEN = 0  # a size that the file does not say
 BATCH = 16  # samples of a step, by default
@@ -39,7 +39,7 @@ SIZE = re.compile(r"(\d+)(\*?)")
 
 
 @dataclass
-class OnnxFile:
+class OnnxFile(File):
     """An ONNX model for `pf.web.export`.
 
     `shapes`: of inputs whose sizes the file leaves open, by their names: "1x3x48x320"; a size with
@@ -60,7 +60,6 @@ class OnnxFile:
     lr: float = 1e-3
 
     def program(self, train: bool, batch_size: int | None) -> tuple[Any, Any, dict[str, Any]]:
-        """What `export` takes, its sample, and what the page is told of it."""
         try:
             inputs, made_by, ints = _read(self.path)
             net = _Net(self.path, self.values, self.outputs)

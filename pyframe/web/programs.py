@@ -11,6 +11,7 @@ import ast
 import math
 import traceback
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -46,6 +47,16 @@ TRIES = 3  # captures of a function that makes something when it is first called
 
 class ExportError(RuntimeError):
     """What can't be exported; the text says why."""
+
+
+class File(ABC):
+    """A file that is a program as it is: OnnxFile, of a distribution of its own."""
+
+    data: tuple[Any, Any] | None
+
+    @abstractmethod
+    def program(self, train: bool, batch_size: int | None) -> tuple[Any, Any, dict[str, Any]]:
+        """What `export` takes, its sample, and what the page is told of it."""
 
 
 class _UnreadyError(Exception):
