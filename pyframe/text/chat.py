@@ -67,6 +67,10 @@ class Chat:
         tokens = self.model.stream(ids, new, writer=self.writer, **{**self.how, **how})
         return Answer(self.tokenizer.stream(tokens, stop=stop), self.messages)
 
+    def clear(self) -> None:
+        """Begin another conversation, of which nothing but the system's message is said."""
+        self.messages = [m for m in self.messages[:1] if m["role"] == "system"]
+
 
 class Answer:
     """See `Chat.say`."""

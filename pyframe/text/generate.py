@@ -122,7 +122,8 @@ class Writer:
         valid: (B, length) of 1, and 0 for what fills up prompts that are shorter than others.
         seen: (B, vocabulary) whether a token came before, for penalties.
         ids: the tokens in the cache, of a single text: a stream that is given this writer reads
-            what follows those that it has in common with them, and no more.
+            what follows those that it has in common with them, and no more. Another stream of
+            this writer, which was not done, ends.
     """
 
     def __init__(self, model: CausalLM, batch: int, length: int) -> None:
@@ -286,6 +287,8 @@ def stream(
         done = [False] * batch
         for n in range(max_new_tokens):
             found = yield token
+            if w.ids is not tokens:  # another stream writes on
+                return
             for i, t in enumerate(found):
                 if done[i]:
                     found[i] = pad

@@ -116,8 +116,13 @@ def test_a_conversation(tokenizer: Tokenizer) -> None:
     assert [m["role"] for m in chat.messages] == ["system", *["user", "assistant"] * 2]
     piece = next(iter(chat.say("is", max_new_tokens=20)))
     assert chat.messages[-1]["content"] == piece
-    chat.messages = chat.messages[:1]
+    left, before = iter(chat.say("is", max_new_tokens=90)), chat.messages
+    piece = next(left)
+    chat.clear()
+    assert chat.messages == before[:1]
     assert "".join(chat.say("again", max_new_tokens=5)) == expected(5)
+    assert len(piece + "".join(left)) <= len(before[-1]["content"])
+    assert "".join(chat.say("more", max_new_tokens=5)) == expected(5)  # the left one wrote nothing
     with pytest.raises(ValueError, match="room for"):
         chat.say("it " * 2000)
     assert chat.messages[-1]["role"] == "assistant"
