@@ -50,7 +50,7 @@ def test_a_demo_is_json_data() -> None:
 @pytest.mark.parametrize(
     ("part", "shape"),
     [(web.Pad(20, 30), [1, 20, 30]), (web.Image(8, 9, 3), [3, 8, 9]), (web.Points(), [2]),
-     (web.Position(), [2]), (web.Text(), []),
+     (web.Position(), [2]), (web.Text(), []), (web.Chat(), []),
      (web.Numbers([web.Slider("a", 0, 1), web.Slider("b", 0, 2)]), [2])],
 )  # fmt: skip
 def test_an_input_has_the_shape_of_a_sample(part: Any, shape: list[int]) -> None:
@@ -88,11 +88,21 @@ def test_an_input_has_the_shape_of_a_sample(part: Any, shape: list[int]) -> None
         (lambda: Demo(make_model, controls=["lr"]), "Slider, Choice or Toggle, got 'lr'"),
         (lambda: Demo(make_model, rename={"a": 1}), "rename: expected a dict of names, .*'a': 1"),
         (lambda: Demo(make_model, web.Text()), "needs predict="),
+        (lambda: Demo(str, web.Chat(), web.Text()), "none: Chat\\(\\) shows the answers"),
     ],
 )
 def test_bad_declarations_say_what_is_wrong(make: Callable[[], Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         make()
+
+
+def test_a_function_of_texts_stands_for_the_model() -> None:
+    demo = Demo(str.upper, web.Text(), web.Text())
+    assert demo.predict is not None
+    assert demo.predict(demo.model(), "abc") == "ABC"
+    assert isinstance(demo.model(), pf.Model)
+    assert not demo.spec()["trains"]
+    assert Demo(make_model, web.Text(), predict=lambda model, text: text).model is make_model
 
 
 def test_what_is_shown_of_a_networks_output() -> None:

@@ -132,6 +132,7 @@ export const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1]
 
 const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 const QUIET = 600; // ms without news before a screen reader is told the last of them
+const SOME = 60; // characters of a growing text that it is told of together at least
 
 /**
  * A widget. A subclass names its `fields` with their defaults: each is an attribute as well as an entry of
@@ -158,6 +159,7 @@ export class Part extends HTMLElement {
   #status = make("p", { class: "said", role: "status" });
   #message = make("p", { part: "message", role: "alert", hidden: true });
   #telling = 0;
+  #heard = ""; // of a text that grows
   #colors = new Map();
 
   constructor() {
@@ -302,6 +304,17 @@ export class Part extends HTMLElement {
   say(text) {
     clearTimeout(this.#telling);
     if (text !== null) this.#telling = setTimeout(() => { this.#status.textContent = text; }, QUIET);
+  }
+
+  /** Tells a screen reader of a text that grows: of sentences once they are whole, and of each once. */
+  read(text, done, before) {
+    if (!text.startsWith(this.#heard)) this.#heard = "";
+    const more = text.slice(this.#heard.length);
+    const whole = done ? more : more.match(/^[^]*[.!?…:;\n]["'”’)]*(?=\s)/)?.[0] ?? "";
+    if (!whole.trim() || (!done && whole.length < SOME)) return;
+    clearTimeout(this.#telling);
+    this.#status.textContent = (this.#heard ? "" : before) + whole.trim();
+    this.#heard += whole;
   }
 
   /** Shows what is wrong and tells it by an event "error"; null takes it away. */

@@ -10,7 +10,7 @@ export interface Batch {
 
 /** What the visitor gives: JSON data of one of the inputs of `pyframe.web`. */
 export interface InputSpec {
-  kind: "pad" | "image" | "points" | "position" | "text" | "numbers";
+  kind: "pad" | "image" | "points" | "position" | "text" | "chat" | "numbers";
   /** Of one sample; [] of a text. */
   shape: number[];
   [field: string]: unknown;
@@ -207,9 +207,12 @@ export class PyFrame extends HTMLElement {
   stop(): Promise<void>;
   /** What the network makes of samples, one after the other in any nesting; the input shows a single one. */
   predict(value: ArrayLike<number> | readonly unknown[]): Promise<Batch>;
+  /** What is written of a text; in a chat the answer to it. */
   predict(text: string): Promise<string>;
   /** What an exported program with several inputs or outputs gives: its only output, or all by their names. */
   predict(inputs: Inputs): Promise<Batch | Record<string, Batch>>;
+  /** Begins another conversation. */
+  clear(): Promise<void>;
   /** Loss and metrics on the test data; null where there is none. */
   evaluate(): Promise<Record<string, number> | null>;
   reset(): Promise<void>;
@@ -250,6 +253,8 @@ export interface Engine {
    *  only what is named. */
   stop(what?: "training" | "writing"): Promise<void> | void;
   predict(value: ArrayLike<number> | string | Inputs): Promise<Batch | string | Record<string, Batch>>;
+  /** Begins another conversation, where there are any. */
+  clear?(): Promise<void>;
   evaluate(): Promise<Record<string, number> | null>;
   reset(): Promise<void>;
   set(name: string, value: unknown): Promise<void>;

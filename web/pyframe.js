@@ -20,7 +20,7 @@ const SPEEDS = { "Full speed": 0, "10 a second": 10, "3 a second": 3, "1 a secon
 const LOOK = 400; // ms between two looks at what the network makes of things, while it is trained
 const PICTURES = 10; // of a side, laid beneath a plane of pictures
 const NEAR = "200px"; // from the screen, a lazy program loads
-const INPUTS = ["pad", "image", "points", "position", "text", "numbers"];
+const INPUTS = ["pad", "image", "points", "position", "text", "chat", "numbers"];
 const OUTPUTS = ["bars", "picture", "values", "text"]; // a plane is drawn beneath the points
 
 const css = sheet(`
@@ -103,6 +103,9 @@ th, td { padding: .3em .5em .3em 0; border-bottom: 1px solid var(--_border); }
   .settings { grid-template-columns: repeat(auto-fit, minmax(min(100%, 8.5rem), 1fr)); }
 }
 `);
+
+/** Whether a program takes texts. */
+const reads = ({ input } = {}) => input?.kind === "text" || input?.kind === "chat";
 
 /** What of a part of the page's own, or of the element, is now shown in a slot. */
 const shown = (slot) => slot.assignedElements()[0] ?? slot.firstElementChild;
@@ -370,7 +373,7 @@ export class PyFrame extends HTMLElement {
    */
   async predict(value) {
     await this.load();
-    if (this.spec.input?.kind === "text" && typeof value === "string") return this.#write(value);
+    if (reads(this.spec) && typeof value === "string") return this.#write(value);
     try {
       const found = await this.#engine.predict(value);
       if (typeof found !== "string" && !Array.isArray(found.shape)) {
@@ -396,6 +399,16 @@ export class PyFrame extends HTMLElement {
     } finally {
       input.addEventListener("input", this.#given);
     }
+  }
+
+  /** Begins another conversation. */
+  async clear() {
+    await this.load();
+    this.#writing = null;
+    const input = shown(this.#slots.input);
+    if (input?.begin) [input.busy, input.messages] = [false, []];
+    await this.#engine.clear?.().catch((error) => { throw this.#told(error); });
+    if (!this.#run) this.#say(this.#rest());
   }
 
   /** Loss and metrics on the test data; null where there is none. */
@@ -725,14 +738,14 @@ export class PyFrame extends HTMLElement {
       const found = await engine.predict(all);
       if (turn === this.#turn) this.#samples?.show(found);
     }
-    if (turn === this.#turn && engine.spec.input?.kind !== "text") this.#ask();
+    if (turn === this.#turn && !reads(engine.spec)) this.#ask();
   }
 
   /** Asks what the network makes of the input; while an answer is on its way, once more afterwards. */
   async #ask() {
     const { input, output } = this.spec ?? {};
     const widget = shown(this.#slots.input);
-    if (!input || !output || output.kind === "plane" || !widget || input.kind === "text") return;
+    if (!input || !output || output.kind === "plane" || !widget || reads(this.spec)) return;
     this.#asking.next = true;
     if (this.#asking.busy) return;
     this.#asking.busy = true;
@@ -770,16 +783,23 @@ export class PyFrame extends HTMLElement {
 
   #written(text, done) {
     const { given, ending } = this.#writing ?? { given: "", ending: false };
-    if (typeof text === "string") shown(this.#slots.output)?.show?.(text, done || ending, given);
+    if (typeof text === "string") this.#page?.show?.(text, done || ending, given);
   }
+
+  /** The widget that shows what is written: a chat does so itself. */
+  get #page() { return shown(this.spec?.input?.kind === "chat" ? this.#slots.input : this.#slots.output); }
 
   /** What the program writes of a text; another text, or Stop, ends it. */
   async #write(given) {
     const writing = this.#writing = { given, ending: false };
-    const [engine, input, output] = [this.#engine, shown(this.#slots.input), shown(this.#slots.output)];
+    const [engine, input, output] = [this.#engine, shown(this.#slots.input), this.#page];
     if (input) input.busy = true;
-    if (input && input.value !== given) this.#move(given);
-    if (!this.#run) this.#say("Writing");
+    if (input?.begin) input.begin(given);
+    else if (input && input.value !== given) this.#move(given);
+    if (!this.#run) {
+      this.#clearError(); // of what was tried before
+      this.#say("Writing");
+    }
     output?.show?.("", false);
     try {
       const text = await engine.predict(given);
@@ -789,7 +809,8 @@ export class PyFrame extends HTMLElement {
       }
       return text;
     } catch (error) {
-      if (writing === this.#writing) output?.show?.(output.value ?? "", true, given);
+      if (writing === this.#writing && input?.withdraw) input.withdraw();
+      else if (writing === this.#writing) output?.show?.(output.value ?? "", true, given);
       throw this.#told(error);
     } finally {
       if (writing === this.#writing) {
@@ -940,9 +961,10 @@ export class PyFrame extends HTMLElement {
     shownInput?.addEventListener("input", this.#given);
     shownInput?.addEventListener("submit", this.#submitted);
     shownInput?.addEventListener("stop", this.#stopped);
+    shownInput?.addEventListener("clear", this.#cleared);
     shownInput?.addEventListener("points", this.#put);
     shownInput?.addEventListener("error", this.#refused);
-    const beside = shownInput && shownOutput && spec.input?.kind !== "text"; // texts want the whole width
+    const beside = shownInput && shownOutput && !reads(spec); // texts want the whole width
     this.#slots.input.parentNode.classList.toggle("beside", Boolean(beside));
     this.#controls.replaceChildren(...(spec.controls ?? []).map((control) => {
       const made = make(`pf-${control.kind}`, { change: (event) => {
@@ -967,7 +989,7 @@ export class PyFrame extends HTMLElement {
       this.#samples.spec = { kind, channels, height, width, names: spec.output.names ?? [] };
     }
     const { body, model } = this.#part;
-    if (spec.trained || spec.input?.kind === "numbers") body.prepend(model); // tried first; sliders are small
+    if (spec.trained || !spec.trains || spec.input?.kind === "numbers") body.prepend(model); // tried first; sliders are small
     else body.append(model);
     const [trains, shows] = [spec.trains, Boolean(shownInput || shownOutput)];
     for (const name of ["train", "step-button", "reset", "save", "numbers"]) this.#part[name].hidden = !trains;
@@ -988,9 +1010,12 @@ export class PyFrame extends HTMLElement {
     if (!this.#writing) return;
     this.#writing.ending = true; // training may keep the last piece waiting
     shown(this.#slots.input).busy = false;
-    shown(this.#slots.output)?.show?.(shown(this.#slots.output).value, true, this.#writing.given);
+    const page = this.#page;
+    page?.show?.(page.messages?.at(-1).content ?? page.value, true, this.#writing.given);
     this.#engine.stop("writing");
   };
+
+  #cleared = () => { this.clear().catch(() => {}); }; // told
 
   /** What the input does not take, such as a file too large, it shows itself. */
   #refused = ({ detail }) => {

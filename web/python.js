@@ -247,6 +247,7 @@ class PythonEngine {
     return text ?? { data, shape };
   }
 
+  clear() { return this.#ask("clear"); }
   async evaluate() { return await this.#ask("evaluate") ?? null; }
   async reset() { this.#take(await this.#ask("reset")); }
   async set(name, value) { this.#take(await this.#ask("set", { name, value })); }

@@ -82,14 +82,45 @@ export class Position extends Widget<PlaneFields> implements Input<Float32Array>
   clear(): void;
 }
 
-/** `<pf-text>`: what a visitor writes (mode "input") or what the program writes (mode "output"). */
-export class Text
-  extends Widget<{ mode: "input" | "output"; placeholder: string; most: number; button: string }>
-  implements Input<string> {
+interface TextFields {
+  placeholder: string;
+  most: number;
+  button: string;
+}
+
+/**
+ * `<pf-text>`: what a visitor writes (mode "input") or what the program writes (mode "output"); "submit" with { value },
+ * "stop" while `busy`.
+ */
+export class Text extends Widget<TextFields & { mode: "input" | "output" }> implements Input<string> {
+  busy: boolean;
   get value(): string;
   set value(value: string | null);
   /** Shows all that is written so far; `given` is its start that the visitor wrote. */
   show(text: string, done?: boolean, given?: string): void;
+  clear(): void;
+}
+
+export interface Message {
+  role: "user" | "assistant";
+  content: string;
+}
+
+/** `<pf-chat>`: a conversation; "submit" with { value }, "stop" while `busy`, "clear" once it is cleared. */
+export class Chat extends Widget<TextFields> implements Input<string> {
+  busy: boolean;
+  /** What the visitor writes now. */
+  get value(): string;
+  set value(value: string | null);
+  /** All that was said, the oldest first. */
+  get messages(): Message[];
+  set messages(messages: Iterable<Message> | null);
+  /** Puts what the visitor says into the conversation, with an answer that is still empty. */
+  begin(text: string): void;
+  /** Shows all of the answer that is written so far. */
+  show(text: string, done?: boolean): void;
+  /** Takes what was said last and its answer out again. */
+  withdraw(): void;
   clear(): void;
 }
 
@@ -193,6 +224,7 @@ declare global {
   interface HTMLElementTagNameMap {
     "pf-bars": Bars;
     "pf-chart": Chart;
+    "pf-chat": Chat;
     "pf-choice": Choice;
     "pf-image": Image;
     "pf-numbers": Numbers;

@@ -5,6 +5,7 @@
 
 export { Bars } from "./widgets/bars.js";
 export { Chart } from "./widgets/chart.js";
+export { Chat } from "./widgets/chat.js";
 export { Choice } from "./widgets/choice.js";
 export { Image } from "./widgets/image.js";
 export { Numbers } from "./widgets/numbers.js";

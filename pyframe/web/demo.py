@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import os.path
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     from pyframe.train import Model
 
 __all__ = [
-    "Bars", "Choice", "Demo", "Image", "Numbers", "Pad", "Picture", "Plane", "Points", "Position",
-    "Slider", "Text", "Toggle", "Values",
+    "Bars", "Chat", "Choice", "Demo", "Image", "Numbers", "Pad", "Picture", "Plane", "Points",
+    "Position", "Slider", "Text", "Toggle", "Values",
 ]  # fmt: skip
 
 
@@ -163,8 +165,9 @@ class Position(_InPlane):
 
 @dataclass(frozen=True)
 class Text(Input):
-    """Text, both as what a visitor writes and as what the program writes. `Demo.predict` turns
-    one into the other: it takes (model, str) and returns a str or yields pieces of it."""
+    """Text, both as what a visitor writes and as what the program writes. A function turns one into
+    the other: of a str it returns a str, or yields pieces of it, which the page shows as they come.
+    """
 
     kind = "text"
     placeholder: str = ""
@@ -174,6 +177,16 @@ class Text(Input):
     def shape(self) -> tuple[int, ...]:
         """(): a string is no numbers."""
         return ()
+
+
+@dataclass(frozen=True)
+class Chat(Text):
+    """A conversation. The function takes what the visitor says and, if it has an argument
+    `history`, what was said before: {"role": "user" or "assistant", "content": …} each. One that is
+    an object's method, such as `pf.text.Chat.say`, keeps that itself: Clear calls the object's
+    `clear()`."""
+
+    kind = "chat"
 
 
 @dataclass(frozen=True)
@@ -332,6 +345,33 @@ class Numbers(Input):
 Output = Picture | Bars | Plane | Values | Text
 
 
+def _of_texts(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of texts as one of a model, which it needs none, and texts."""
+
+    @functools.wraps(fn)
+    def predict(_: Model, text: str, **more: Any) -> Any:
+        return fn(text, **more)
+
+    return predict
+
+
+def _no_network() -> Model:
+    from pyframe import Model, nn
+
+    return Model(nn.Identity())
+
+
+def _takes_text(fn: Callable[..., Any]) -> bool:
+    try:
+        found = inspect.signature(fn)
+        found.bind("", **{"history": ()} if "history" in found.parameters else {})
+    except TypeError:
+        return False
+    except ValueError:  # it says nothing of its arguments
+        pass
+    return True
+
+
 def no_model(program: str) -> str:
     """What is said of a program that defines no model."""
     return (
@@ -344,14 +384,16 @@ def no_model(program: str) -> str:
 class Demo:
     """A program as a page shows it.
 
-    `model` makes the pf.Model. `inputs` and `outputs` say what it takes and gives; None: it is only
-    trained. `data` gives what it learns from: a data set, (x, y) tensors, or (training, test)
-    data sets. `predict(model, x)` stands in place of the network's forward: tensors (N, *shape) in,
-    a tensor out; with Text, a str in, and a str or pieces of one out. `controls` are shown beside
-    Train. `read_every`: steps between two losses that are read. Of files of weights, `strict=False`
-    takes what fits by its name and leaves the rest, and `rename` has the model's names for the
-    file's: {"fc.weight": "head.weight", "backbone.": ""}, where a dot at the end stands for all
-    names that begin so.
+    `model` makes the pf.Model; with Text and Chat it may be the function of texts itself, which
+    needs no such model: `Demo(write, Text(), Text())`, `Demo(chat.say, Chat())`. `inputs` and
+    `outputs` say what it takes and gives; None: it is only trained. `data` gives what it learns
+    from: a data set, (x, y) tensors, or (training, test) data sets. `predict(model, x)` stands in
+    place of the network's forward: tensors (N, *shape) in, a tensor out; with Text, a str in, and a
+    str or pieces of one out, and it may take controls as arguments of their names. `controls` are
+    shown beside Train. `read_every`: steps between two losses that are read. Of files of weights,
+    `strict=False` takes what fits by its name and leaves the rest, and `rename` has the model's
+    names for the file's: {"fc.weight": "head.weight", "backbone.": ""}, where a dot at the end
+    stands for all names that begin so.
     """
 
     model: Callable[..., Model]
@@ -379,6 +421,8 @@ class Demo:
               "an input such as Pad() or Points()", self.inputs)  # fmt: skip
         _need("Demo: outputs", self.outputs is None or isinstance(self.outputs, Output),
               "an output such as Bars() or Plane()", self.outputs)  # fmt: skip
+        _need("Demo: outputs", not (isinstance(self.inputs, Chat) and self.outputs), "none: Chat() "
+              "shows the answers", self.outputs)  # fmt: skip
         _need("Demo: data", self.data is None or callable(self.data), "a function", self.data)
         for name in ("epochs", "batch_size", "read_every"):
             value = getattr(self, name)
@@ -391,10 +435,12 @@ class Demo:
             _need("Demo: controls", isinstance(c, (Slider, Choice, Toggle)),
                   "Slider, Choice or Toggle", c)  # fmt: skip
         if isinstance(self.inputs, Text) and self.predict is None:
-            raise ValueError(
-                "Demo: inputs=Text() needs predict=, a function of (model, text) that returns text "
-                "or yields pieces of it"
-            )
+            if not _takes_text(self.model):
+                raise ValueError(
+                    "Demo: inputs=Text() needs predict=, a function of (model, text) that returns "
+                    "text or yields pieces of it; or a function of a text in the model's place"
+                )
+            self.predict, self.model = _of_texts(self.model), _no_network
 
     def spec(self) -> dict[str, Any]:
         """What the page gets, as JSON data."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import contextlib
 import contextvars
 import gc
 import importlib
@@ -190,6 +191,7 @@ class App(Session):
         self._kept: dict[str, np.ndarray] = {}  # the weights as they came, if they are on a GPU
         self._ended = asyncio.Event()
         self._asked = 0
+        self.history: list[dict[str, str]] = []  # what was asked and answered
 
     def post(self, event: str, **details: Any) -> None:
         """Tell the element about something."""
@@ -280,8 +282,10 @@ class App(Session):
                 self.set_option(name, value)
 
     def _acts_on(self, name: str) -> str:
-        """Where a control of this name acts: "optimizer", or "model", "data" or both."""
-        parts = [p for p, fn in (("model", self.demo.model), ("data", self.demo.data))
+        """Where a control of this name acts: "optimizer", or "model", "data" and "text"."""
+        writes = self.demo.predict if isinstance(self.inputs, Text) else None
+        parts = [p for p, fn in (("model", self.demo.model), ("data", self.demo.data),
+                                 ("text", writes))
                  if fn is not None and name in parameters(fn)]  # fmt: skip
         if parts:
             return " ".join(parts)
@@ -350,8 +354,9 @@ class App(Session):
     def _json(self) -> str:
         gpu = self._gpu()
         device = self.model.device
+        about = self.described()
         spec = {
-            **self.described(),
+            **about,
             "trains": self.model.trainable
             and (self.train_data is not None or isinstance(self.inputs, Points)),
             "tests": self.test_data is not None,
@@ -359,7 +364,11 @@ class App(Session):
                 "kind": device.type,
                 "name": pf.device_name(device),
                 "software": bool(device.type == "gpu" and gpu is not None and gpu.software),
-                "choices": ["cpu", "gpu"] if gpu is not None else ["cpu"],
+                "choices": [
+                    kind
+                    for kind in ("cpu", "gpu")
+                    if kind == device.type or (gpu is not None and about["parameters"])
+                ],
             },
             "steps_per_epoch": self._steps(),
             "trained": self.trained,
@@ -580,22 +589,42 @@ class App(Session):
             raise TroubleError(f"predict: expected a text, got {type(text).__name__}.")
         self._asked += 1
         asked = self._asked  # a later question, or stop, ends this answer
+        question, answer = (
+            {"role": r, "content": c} for r, c in (("user", text), ("assistant", ""))
+        )
+        history, self.history = self.history, [*self.history, question, answer]
         os.chdir(self.folder)
-        assert self.demo.predict is not None
-        given = self.demo.predict(self.model, text)
-        if inspect.isawaitable(given):
-            given = await given
-        if isinstance(given, str):
-            return given
-        written = ""
-        pieces = given if hasattr(given, "__aiter__") else _slowly(given)
-        async for piece in pieces:
-            if asked != self._asked:
-                break
-            written += str(piece)
-            self.post("prediction", text=written, done=False)
-            await asyncio.sleep(0)
-        return written
+        fn = self.demo.predict
+        assert fn is not None
+        how = self.arguments(fn)
+        if "history" in parameters(fn):
+            how["history"] = [dict(said) for said in history]
+        try:
+            given = fn(self.model, text, **how)
+            if inspect.isawaitable(given):
+                given = await given
+            if isinstance(given, str):
+                answer["content"] = given
+                return given
+            async with contextlib.aclosing(_slowly(given)) as pieces:
+                async for piece in pieces:
+                    if asked != self._asked:
+                        break
+                    answer["content"] += str(piece)
+                    self.post("prediction", text=answer["content"], done=False)
+        except BaseException:
+            self.history = [s for s in self.history if s is not question and s is not answer]
+            raise
+        return answer["content"]
+
+    async def clear(self) -> None:
+        """Begin another conversation."""
+        await self.stop("writing")
+        self.history = []
+        fn = self.demo.predict
+        owner = getattr(getattr(fn, "__wrapped__", fn), "__self__", None)
+        if callable(forget := getattr(owner, "clear", None)):
+            forget()
 
     async def evaluate(self) -> dict[str, float] | None:
         """Loss and metrics on the test data, those that are one number each; None without."""
@@ -735,10 +764,22 @@ def _as_control(control: Any, value: Any) -> Any:
 
 
 async def _slowly(pieces: Any) -> Any:
-    """The pieces of a generator, with a breath in between for the page."""
-    for piece in pieces:
-        yield piece
-        await asyncio.sleep(0)
+    """The pieces of a generator, with a breath in between for the page; it is closed in the end."""
+    each = aiter(pieces) if hasattr(pieces, "__aiter__") else iter(pieces)
+    try:
+        if hasattr(each, "__anext__"):
+            async for piece in each:
+                yield piece
+                await asyncio.sleep(0)
+        else:
+            for piece in each:
+                yield piece
+                await asyncio.sleep(0)
+    finally:
+        if hasattr(each, "aclose"):
+            await each.aclose()
+        elif hasattr(each, "close"):
+            each.close()
 
 
 class Reporter(train.Callback):
@@ -878,7 +919,8 @@ def _missing(where: str, module: str) -> str:
 
 
 CALLS = (
-    "open", "train", "stop", "predict", "evaluate", "reset", "set", "move", "save", "load", "close",
+    "open", "train", "stop", "predict", "clear", "evaluate", "reset", "set", "move", "save", "load",
+    "close",
 )  # fmt: skip
 
 

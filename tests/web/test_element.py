@@ -172,6 +172,41 @@ async def write(model, text):
 demo = Demo(make_model, Text(), Text(), predict=write)
 """
 
+CHAT = """
+from pyframe.web import Chat, Demo, Slider
+
+
+def answer(text, history, times=2):
+    if "!" in text:
+        raise ValueError(f"{text} is too loud")
+    try:
+        for turn in range(10**6 if text == "on" else int(times)):
+            yield f"{text}{len(history)} "
+    finally:
+        print("closed")
+
+
+demo = Demo(answer, Chat(most=50), controls=[Slider("times", 1, 9, 2, step=1)])
+"""
+OBJECT = """
+from pyframe.web import Chat, Demo
+
+
+class Parrot:
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+        return " ".join(self.said)
+
+    def clear(self):
+        self.said = []
+
+
+demo = Demo(Parrot().say, Chat())
+"""
+
 
 class Site:
     """A folder that a plain server serves under one policy; pyframe lies in a folder of it."""
@@ -235,7 +270,11 @@ def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Itera
         made.write(b_in_pictures__py=PICTURES, b_in_helper__py="LOSE = 0\nmade = 0\n")
         made.write(lost_in_pictures__py=PICTURES, lost_in_helper__py="LOSE = 60\nmade = 0\n")
         made.write(
-            text__py=TEXT, gan__py=GAN, package__py=POINTS.replace("from helper", "from tiny")
+            chat__py=CHAT,
+            object__py=OBJECT,
+            text__py=TEXT,
+            gan__py=GAN,
+            package__py=POINTS.replace("from helper", "from tiny"),
         )
         yield made
 
@@ -600,6 +639,58 @@ def test_writing_is_stopped(page: Page) -> None:
     # it is painted with the next frame
     painted = frame.locator("[part=output] output")
     painted.filter(has_text=re.compile(f"^{written[1]}$")).wait_for()
+
+
+def test_a_conversation(page: Page) -> None:
+    """A generator answers with what was said before; what failed was never said."""
+    frame = page.add('src="chat.py" device="auto"')
+    assert frame.locator("[part=train]").is_hidden()
+    assert frame.locator("[part=devices]").is_hidden()  # it has no network
+    area, bubbles = frame.locator("textarea"), frame.locator("[part=log] p")
+    area.fill("a")
+    area.press("Enter")
+    bubbles.filter(has_text="a0 a0 ").wait_for()
+    page.run("await el.set('times', 1)")
+    assert page.run("return el.predict('b')") == "b2 "
+    area.fill("c!")
+    area.press("Enter")
+    frame.get_by_role("alert").filter(has_text="c! is too loud").wait_for()
+    assert "chat.py, line" in page.run("return el.errors.at(-1)")
+    assert area.input_value() == "c!"
+    assert page.run("return el.predict('d')") == "d4 "
+    assert frame.get_by_role("alert").count() == 0
+    said = bubbles.all_text_contents()
+    assert [text.strip() for text in said] == ["You: a", "Answer: a0 a0", "You: b", "Answer: b2",
+                                               "You: d", "Answer: d4"]  # fmt: skip
+    frame.get_by_role("button", name="Clear").click()
+    assert bubbles.count() == 0
+    assert page.run("return el.predict('e')") == "e0 "
+
+
+def test_an_answer_is_stopped(page: Page) -> None:
+    """The rest of it is never asked for, and what came of it was said."""
+    frame = page.add('src="chat.py" device="cpu"')
+    page.printed.clear()
+    area = frame.locator("textarea")
+    area.fill("on")
+    area.press("Enter")
+    frame.locator(".writing").filter(has_text="on0 on0 ").wait_for()
+    frame.get_by_role("button", name="Stop").click()
+    frame.get_by_role("button", name="Send").wait_for()
+    assert page.run("return el.predict('then')") == "then2 then2 "
+    assert page.printed.count("closed") == 2
+    page.run("self.on = el.predict('on')")
+    frame.locator(".writing").filter(has_text="on4 on4 ").wait_for()
+    page.run("await el.clear()")
+    assert page.run("return (await self.on).startsWith('on4 on4 ')")
+    assert frame.locator("[part=log] p").count() == 0
+    assert page.run("return el.predict('anew')") == "anew0 anew0 "
+
+
+def test_an_object_that_keeps_a_conversation(page: Page) -> None:
+    page.add('src="object.py" device="cpu"')
+    assert page.run("return [await el.predict('a'), await el.predict('b')]") == ["a", "a b"]
+    assert page.run("await el.clear(); return el.predict('c')") == "c"
 
 
 def test_a_step_of_ones_own(page: Page) -> None:

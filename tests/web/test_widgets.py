@@ -20,6 +20,7 @@ TAGS = {
     "pf-points": "classes=3",
     "pf-position": "low=-2 high=2",
     "pf-text": 'placeholder="Once"',
+    "pf-chat": 'label="Message"',
     "pf-numbers": """sliders='[{"name": "age", "low": 0, "high": 100, "step": 1}]'""",
     "pf-bars": 'names="cat, dog, fox"',
     "pf-picture": "",
@@ -56,11 +57,13 @@ class Widgets(Tab):
                 document.body.innerHTML = html;
                 self.told = [];
                 self.w = document.body.firstElementChild;
-                const names = ["input", "change", "points", "choose", "submit", "stop", "error"];
+                const names = ["input", "change", "points", "choose", "submit", "stop", "error",
+                    "clear"];
                 for (const name of names) {
                     w.addEventListener(name, (event) => told.push([name, event.detail ?? null]));
                 }
                 self.$ = (query) => w.shadowRoot.querySelector(query);
+                self.$$ = (query) => [...w.shadowRoot.querySelectorAll(query)];
                 self.frame = () => new Promise((go) => requestAnimationFrame(() => setTimeout(go)));
             }""",
             html,
@@ -68,9 +71,9 @@ class Widgets(Tab):
         self.run("frame()")
         return self.page.locator("body > :first-child")
 
-    def run(self, code: str) -> Any:
+    def run(self, code: str, argument: Any = None) -> Any:
         """What JavaScript gives; `w` is the widget and `$` finds in it."""
-        return self.page.evaluate(code)
+        return self.page.evaluate(code, argument)
 
     def paint(self, code: str) -> None:
         """Run JavaScript, and wait for the frame that shows what it did."""
@@ -433,13 +436,17 @@ def test_a_prompt_is_written_and_sent(page: Widgets) -> None:
     assert page.run("w.value") == "To be or not to be, "
     assert page.run("$('#left').textContent") == "0 characters left"
     assert len(page.told("input")) == 20
-    area.press("Control+Enter")
+    area.press("Enter")
     page.page.locator("[part=submit]").click()
     assert page.told("submit") == [{"value": "To be or not to be, "}] * 2
+    area.fill("To")
+    area.press("Shift+Enter")
+    assert page.run("w.value") == "To\n"
     page.run("w.busy = true")
     stop = page.page.get_by_role("button", name="Stop")
     stop.click()
-    assert len(page.told("stop")) == 1
+    area.press("Escape")
+    assert len(page.told("stop")) == 2
     assert len(page.told("submit")) == 2
     page.run("w.busy = false")
     assert stop.count() == 0
@@ -455,8 +462,76 @@ def test_written_text_streams(page: Widgets) -> None:
     assert page.run("$('.given').textContent") == "To "
     assert page.run("$('output').ariaBusy") == "true"
     page.run("w.show('To be, or not')")
-    page.wait("$('[role=status]').textContent.endsWith('To be, or not')")
+    assert page.run("$('[role=status]').textContent") == "Written: To be, or not"
     assert page.run("$('output').ariaBusy") == "false"
+
+
+def test_a_screen_reader_is_told_of_whole_sentences(page: Widgets) -> None:
+    page.make('<pf-text mode="output"></pf-text>')
+    first = "It was the best of times, it was the worst of times: so they say. "
+    told = page.run(
+        """first => {
+            const told = [], text = `${first}It was the age of wisdom`, status = $("[role=status]");
+            w.show("", false);
+            for (let i = 1; i <= text.length; i++) {
+                w.show(text.slice(0, i), false);
+                if (status.textContent !== told.at(-1)) told.push(status.textContent);
+            }
+            w.show(text);
+            w.show(text);
+            return [...told, status.textContent];
+        }""",
+        first,
+    )
+    assert told == ["", f"Written: {first.strip()}", "It was the age of wisdom"]
+
+
+def test_a_conversation(page: Widgets) -> None:
+    """Answers grow in bubbles of their own; what failed goes back into the field."""
+    page.make("<pf-chat></pf-chat>")
+    area, log = page.page.locator("textarea"), page.page.locator("[part=log]")
+    assert not log.is_visible()
+    area.press("Enter")
+    area.fill("Hello <b>there</b>")
+    area.press("Enter")
+    assert page.told("submit") == [{"value": "Hello <b>there</b>"}]  # of nothing nothing is told
+    page.run("w.begin(w.value); w.busy = true")
+    assert area.input_value() == ""
+    page.paint("w.show('Good ', false)")
+    assert page.run("$('.writing').textContent") == "Answer: Good "
+    assert page.run("$('[part=log]').ariaBusy") == "true"
+    area.fill("And")
+    area.press("Enter")
+    assert len(page.told("submit")) == 1  # while it is answered
+    page.page.get_by_role("button", name="Stop").click()
+    assert page.told("stop") == [None]
+    page.run("w.busy = false")
+    page.paint("w.show('Good day!')")
+    assert page.run("$('[role=status]').textContent") == "Answer: Good day!"
+    assert page.run("$$('.writing').length") == 0
+    said = [{"role": "user", "content": "Hello <b>there</b>"},
+            {"role": "assistant", "content": "Good day!"}]  # fmt: skip
+    assert page.run("w.messages") == said
+    assert page.run("$$('[part=log] p').map((p) => p.textContent)") == [
+        "You: Hello <b>there</b>", "Answer: Good day!"]  # fmt: skip
+    page.run("w.value = ''; w.begin('What?'); w.withdraw()")
+    assert page.run("w.value") == "What?"
+    assert page.run("w.messages") == said
+    page.page.get_by_role("button", name="Clear").click()
+    assert page.told("clear") == [None]
+    assert page.run("[w.messages.length, w.value, $('[part=clear]').disabled]") == [0, "", True]
+
+
+def test_a_conversation_is_followed_unless_one_reads_above(page: Widgets) -> None:
+    page.make("<pf-chat></pf-chat>")
+    page.paint("w.begin('Tell'); w.show('line\\n'.repeat(60), false)")
+    end = "$('[part=log]').scrollHeight - $('[part=log]').clientHeight - $('[part=log]').scrollTop"
+    assert page.run(end) < 2
+    page.paint("w.show('line\\n'.repeat(70), false)")
+    assert page.run(end) < 2
+    page.run("$('[part=log]').scrollTop = 100")
+    page.paint("w.show('line\\n'.repeat(80), false)")
+    assert page.run("$('[part=log]').scrollTop") == 100
 
 
 def test_numbers_are_sliders(page: Widgets) -> None:
@@ -674,6 +749,7 @@ def test_a_toggle_is_a_switch(page: Widgets) -> None:
     ("<pf-choice></pf-choice>", "expected at least one of options"),
     ("<pf-bars top=-1></pf-bars>", "expected a top from 0"),
     ("<pf-numbers sliders='[1'></pf-numbers>", "expected a list"),
+    ("<pf-chat mode=output></pf-chat>", 'expected no mode, got "output"'),
     ("<pf-text mode=both></pf-text>", 'expected a mode "input" or "output", got "both"'),
 ])  # fmt: skip
 def test_a_bad_attribute_is_told(page: Widgets, html: str, message: str) -> None:
@@ -724,6 +800,7 @@ def test_all_have_names(browser: Any, server: serve.Server) -> None:
         'radiogroup "Class of the next point"',
         'slider "Place in the plane"',
         'textbox "Text"',
+        'textbox "Message"',
         'slider "age"',
         'meter "cat"',
         'img "Picture of 28 by 28 pixels"',

@@ -25,8 +25,8 @@ output[part=text] { border-color: var(--_border); background: var(--_field); min
 `);
 
 /**
- * As an input its value is a string; "submit" is dispatched by the button, or by Ctrl and Enter. While `busy`
- * is true the button says Stop, and dispatches "stop". As an output
+ * As an input its value is a string; "submit" is dispatched by the button, or by Enter (with Shift it begins a
+ * line). While `busy` is true the button says Stop, and it or Escape dispatches "stop". As an output
  * `show(text, done, given)` shows all that is written so far; `given` is the start that the visitor wrote.
  */
 export class Text extends Part {
@@ -48,17 +48,19 @@ export class Text extends Part {
       this.#count();
       this.tell("input");
     },
+    enterkeyhint: "send",
     keydown: (event) => {
-      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+      if (event.key === "Escape" && this.#busy) return this.tell("stop");
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return; // which chooses a word
       event.preventDefault();
-      this.#submit();
+      this.submit();
     },
   });
   #left = make("span", { id: "left", class: "quiet" });
   #busy = false;
   #button = make("button", { type: "button", class: "primary", part: "submit", click: () => {
     if (this.#busy) this.tell("stop");
-    else this.#submit();
+    else this.submit();
   } });
   #output = make("output", { part: "text", "aria-live": "off", tabindex: 0 });
   #input = make("div", {}, this.#area, make("div", { class: "tools" }, this.#left, this.#button));
@@ -108,7 +110,7 @@ export class Text extends Part {
   show(text, done = true, given = "") {
     [this.#text, this.#done, this.#given] = [String(text), done, given];
     this.#output.setAttribute("aria-busy", !done);
-    this.say(done && text ? `The text is written: ${this.#text.slice(-500)}` : null);
+    this.read(this.#text.slice(given && this.#text.startsWith(given) ? given.length : 0), done, "Written: ");
     this.redraw();
   }
 
@@ -124,7 +126,7 @@ export class Text extends Part {
     if (below < 8) output.scrollTop = output.scrollHeight; // who reads the end goes on reading it
   }
 
-  #submit() {
+  submit() {
     this.tell("submit", { value: this.value });
   }
 
