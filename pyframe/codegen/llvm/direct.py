@@ -186,13 +186,12 @@ def direct(t: Tile, name: str) -> Assembler:
 def few_positions(
     t: Tile, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray, threads: int
 ) -> list[tuple[str, list[Any]]] | None:
-    """Of a `conv`, or of a product as one with taps of one element; None where it has more
-    positions or another form."""
+    """Of a `conv`; None where it has more positions or another form."""
     x, w = inputs
     stride, padding, dilation, groups = attrs
     dims, size = len(stride), t.size
     n, m, k = out.size // out.shape[1], len(w), w[:1].size
-    if n > POSITIONS or groups > 1 or k < t.lanes or not x.size or not w[0].flags.c_contiguous:
+    if n > POSITIONS or groups > 1 or k < t.lanes or not x.size or not w.flags.c_contiguous:
         return None
 
     def along(offsets: np.ndarray, dim: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from pyframe.codegen.cpu import gemm as shared
 from pyframe.codegen.cpu.gemm import Tile
 from pyframe.codegen.lanes.compiler import Memory
-from pyframe.codegen.llvm import blas, direct
+from pyframe.codegen.llvm import blas
 from pyframe.codegen.llvm.assembler import Assembler, cut, launched, module
 from pyframe.codegen.llvm.routines import Launches, Machine, Words, in_two_dims
 from pyframe.codegen.numpy.memory import address
@@ -32,17 +32,11 @@ def matmul(
     m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Launches | None:
     """Of `matmul`, of matrices of any strides; BLAS's where a tile would be wider or higher than
-    the result, or the processor has none, unless few rows are multiplied with a matrix whose
-    columns lie in line."""
+    the result, or the processor has none."""
     a, b = inputs
     if not a.dtype == b.dtype == out.dtype or not a.shape[-1]:
         return None
     tile = m.tiles.get(out.dtype)
-    if tile is not None and out.ndim == 2 and isinstance(out, np.ndarray):  # without formulas
-        of_rows = (a[..., None], b.T[..., None]), ((1,), (0,), (1,), 1), out[..., None]
-        few = direct.few_positions(tile, *of_rows, m.threads)
-        if few is not None:
-            return [(f"conv.{name}.{out.dtype.name}", words) for name, words in few]
     if tile is not None and min(out.shape[-2:]) >= tile.rows:
         kind, words = "gemm", _words(tile, a, b, out, m.threads)
     else:
