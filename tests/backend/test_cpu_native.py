@@ -92,6 +92,7 @@ def strided(shape: tuple[int, ...], kind: str, dtype: Any) -> np.ndarray:
     [
         ((40, 7), (7, 9)), ((3, 50), (50, 33)), ((1, 5), (5, 1)), ((2, 3, 20, 4), (2, 3, 4, 6)),
         ((6, 1, 9, 4), (1, 5, 4, 17)), ((130, 300), (300, 530)), ((9, 2, 11, 40), (2, 40, 66)),
+        ((1, 70), (70, 300)), ((2, 3, 2, 40), (2, 1, 40, 67)), ((7, 20), (20, 40)),
     ],
 )  # fmt: skip
 def test_products(native: cpu.Compiler, a: Any, b: Any, kinds: str, dtype: Any) -> None:
@@ -104,6 +105,20 @@ def test_products(native: cpu.Compiler, a: Any, b: Any, kinds: str, dtype: Any) 
         native.machine = native.machine._replace(tiles=tiles)
         run(native, pf.ops.matmul.matmul_op, [x, y], (), out)
         np.testing.assert_allclose(out, want, 1e-3, 1e-4)
+
+
+@pytest.mark.skipif(found is None or found.bits < 256, reason="BLAS multiplies")
+def test_few_rows_are_multiplied_by_what_lies_in_pieces(native: cpu.Compiler) -> None:
+    """They read it once; BLAS reads what it packs."""
+    x = np.ones((5, 16), np.float32)
+    for a, b, kind in [(x[:1], x.T, "blas.matmul"), (x[:4], np.ones((16, 9), "f4"), "gemm.few"),
+                       (x[:1], np.ones((9, 16), "f4").T, "gemm.few"),
+                       (x.T[:1], np.ones((5, 9), "f4"), "blas.matmul"),
+                       (x, np.ones((16, 9), "f4"), "gemm.matmul")]:  # fmt: skip
+        out = np.empty((len(a), b.shape[1]), np.float32)
+        found = native.routine(pf.ops.matmul.matmul_op, [a, b], (), out)
+        assert found is not None
+        assert found[0][0] == f"{kind}.float32"
 
 
 def run(native: cpu.Compiler, op: Any, inputs: Any, attrs: Any, out: np.ndarray) -> None:

@@ -16,6 +16,9 @@ from pyframe.codegen.cpu.assembler import F32
 
 Make = Callable[[str, str], Any]  # a new function of a name and types of params
 
+# of `gemm`: memory, c, a, b, m, n, k, strides of c, and of rows and columns of a and b, whether it
+# adds
+PARAMS = "ptr ptr ptr ptr word word word word word word word word bool"
 FEW = 32  # rows of a that are too few for packing a b that lies well
 
 # Writes the code of one tile, of a function's values: c, its stride of rows; a, its strides of rows
@@ -160,11 +163,9 @@ def tiles(
 
 
 def gemm(make: Make, t: Tile, tile: WriteTile) -> Any:
-    """c = or, if it adds, += a times b, in blocks; of `memory` it needs as much as `scratch` says.
-    Its other arguments are c, a, b, m, n, k, and strides of c, and of rows and columns of a and
-    b."""
+    """c = or, if it adds, += a times b, in blocks; it needs as much memory as `scratch` says."""
     pack_rows, pack_columns = pack_a(make, t), pack_b(make, t)
-    f = make("gemm", "ptr ptr ptr ptr word word word word word word word word bool")
+    f = make("gemm", PARAMS)
     memory, c, a, b, m, n, k, c_row, a_row, a_column, b_row, b_column, more = f.params
     packed = f.local(memory + t.memory)
     right, b_panel, b_step = f.local(b), f.local(0), f.local(t.columns * t.size)

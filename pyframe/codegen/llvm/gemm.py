@@ -15,8 +15,11 @@ from pyframe.codegen.llvm import blas
 from pyframe.codegen.llvm.assembler import Assembler, cut, launched, module
 from pyframe.codegen.llvm.routines import Launches, Machine, Words, in_two_dims
 from pyframe.codegen.numpy.memory import address
+from pyframe.core.sizes import alike
 
 LEAST = 1 << 18  # multiplications that are worth a unit of their own
+FEW = 4  # rows of a that are multiplied by b as it lies, which is read from memory once
+SIDE = 4  # rows of a transposed b that are walked together then
 
 # What a launch of products reads: how many units; the memory of units, and its bytes for each; the
 # matrices a, b and c; m, n and k; strides in bytes of rows and columns, then of the outer and of
@@ -31,17 +34,24 @@ WORDS = (
 def matmul(
     m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Launches | None:
-    """Of `matmul`, of matrices of any strides; BLAS's where a tile would be wider or higher than
-    the result, or the processor has none."""
+    """Of `matmul`, of matrices of any strides; BLAS's where a tile would be wider than the
+    result, where few rows are multiplied by what lies in no pieces, or the processor has none."""
     a, b = inputs
     if not a.dtype == b.dtype == out.dtype or not a.shape[-1]:
         return None
-    tile = m.tiles.get(out.dtype)
-    if tile is not None and min(out.shape[-2:]) >= tile.rows:
-        kind, words = "gemm", _words(tile, a, b, out, m.threads)
-    else:
-        kind, words = "blas", blas.words(m, a, b, out)
-    return None if words is None else [(f"{kind}.matmul.{out.dtype.name}", words)]
+    tile, (rows, columns) = m.tiles.get(out.dtype), out.shape[-2:]
+    kind = "blas.matmul"
+    if tile is not None and columns >= tile.rows:
+        if rows > FEW:
+            kind = "gemm.matmul"
+        elif all(any(alike(s, tile.size) for s in x) for x in (a.strides[-1:], b.strides[-2:])):
+            kind = "gemm.few"
+    words = (
+        _words(tile, a, b, out, m.threads)
+        if tile is not None and kind != "blas.matmul"
+        else blas.words(m, a, b, out)
+    )
+    return None if words is None else [(f"{kind}.{out.dtype.name}", words)]
 
 
 def _words(t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int) -> Words | None:
@@ -74,21 +84,117 @@ def _words(t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int) -
 def text(m: Machine, name: str, dtype: np.dtype) -> str:
     """The module of the routine."""
     tile = m.tiles[dtype]
-    *functions, gemm = build(tile)
-    return module([*functions, gemm, _units(tile, gemm)], m.bits)
+    functions = build(tile, name == "few")
+    return module([*functions, _units(tile, functions[-1])], m.bits)
 
 
-def build(t: Tile) -> list[Assembler]:
-    """The functions of a product, of which the last is `shared.gemm`."""
+def build(t: Tile, few: bool = False) -> list[Assembler]:
+    """The functions of a product, of which the last is `shared.gemm`, or the like for few rows."""
     made: list[Assembler] = []
 
     def make(name: str, params: str) -> Assembler:
         made.append(Assembler(name, params))
         return made[-1]
 
+    if few:
+        _few(make, t)
+        return made
     tile = tile_of(make, t)
     shared.gemm(make, t, lambda f, *arguments: f.call(tile, *arguments[:-1]))
     return made
+
+
+def _few(make: Callable[[str, str], Assembler], t: Tile) -> None:
+    """c = a times b for a few rows of a, which stay in cache while b passes by once; an element
+    of c is a sum of as many as a vector has lanes, or over k one after the other."""
+    functions = [(rows, _dots(make, t, rows), _sums(make, t, rows)) for rows in (4, 2, 1)]
+    f = make("few", shared.PARAMS)
+    _, c, a, b, m, n, k, c_row, a_row, _, b_row, b_column, _ = f.params
+    i = f.local(0)
+    for rows, dots, sums in functions:
+        with f.during(lambda rows=rows: i <= m - rows):  # type: ignore[misc]
+            to, x = c + c_row * i, a + a_row * i
+            with f.when(b_row.equals(t.size)):
+                f.call(dots, to, c_row, x, a_row, b, b_column, n, k)
+                f.otherwise()
+                f.call(sums, to, c_row, x, a_row, b, b_row, n, k)
+            i.add(rows)
+
+
+def _dots(make: Callable[[str, str], Assembler], t: Tile, rows: int) -> Assembler:
+    """Of columns of b that are each in one piece."""
+    f = make(f"dots{rows}", "ptr word ptr word ptr word word word")
+    c, c_row, a, a_row, b, b_column, n, k = f.params
+    totals = [[f.local(type=t.vector) for _ in range(SIDE)] for _ in range(rows)]
+    whole = f.local(k - k % t.lanes)
+    some = f.lanes_below(k - whole, t.lanes)
+
+    def add(load: Callable[[Any], Any]) -> None:
+        columns = [load(b + at) for at in starts]
+        for r, row in enumerate(totals):
+            x = load(a + a_row * r)
+            for total, y in zip(row, columns, strict=True):
+                total.set(x.fma(y, total))
+
+    with f.count(0, n, SIDE) as j:
+        sides = [f.local((j + s).min(n - 1)) for s in range(SIDE)]
+        starts = [f.local(b_column * side) for side in sides]
+        for row in totals:
+            for total in row:
+                total.set(f.value(0, t.vector))
+        with f.count(0, whole, t.lanes) as p:
+            for at in starts:  # what comes next, as rows are too short for the processor to see it
+                f.prefetch(b + at + b_column * SIDE + p * t.size, 0)
+            add(lambda at, p=p: f.load(t.vector, at + p * t.size))  # type: ignore[misc]
+        with f.when(whole < k):
+            add(lambda at: f.load_some(t.vector, at + whole * t.size, some, t.size))
+        for r, row in enumerate(totals):
+            for side, total in zip(sides, row, strict=True):
+                f.store(c + c_row * r + side * t.size, total.total())
+    return f
+
+
+def _sums(make: Callable[[str, str], Assembler], t: Tile, rows: int) -> Assembler:
+    """Of rows of b that are each in one piece."""
+    vectors = 8 if rows == 1 else 4
+    f = make(f"sums{rows}", "ptr word ptr word ptr word word word")
+    c, c_row, a, a_row, b, b_row, n, k = f.params
+    totals = [[f.local(type=t.vector) for _ in range(vectors)] for _ in range(rows)]
+    xs, right, at = [f.local(a) for _ in range(rows)], f.local(b), f.local(0)
+
+    def columns(count: int, some: Any = None) -> None:
+        """So many vectors of columns, of the last one's `some`."""
+        places = [v * t.bytes for v in range(count)]
+        for r, row in enumerate(totals):
+            xs[r].set(a + a_row * r)
+            for total in row[:count]:
+                total.set(f.value(0, t.vector))
+        right.set(b + at * t.size)
+        with f.count(0, k):
+            loaded = [f.load(t.vector, right, place) for place in places[: count - bool(some)]]
+            if some is not None:
+                loaded.append(f.load_some(t.vector, right + places[-1], some, t.size))
+            for x, row in zip(xs, totals, strict=True):
+                value = f.load(t.real, x).splat(t.lanes)
+                x.add(t.size)
+                for total, y in zip(row, loaded, strict=False):
+                    total.set(value.fma(y, total))
+            right.add(b_row)
+        for r, row in enumerate(totals):
+            into = c + c_row * r + at * t.size
+            for total, place in zip(row, places, strict=False):
+                if some is not None:
+                    f.store_some(into + place, total, some, t.size)
+                else:
+                    f.store(into, total, place)
+
+    for count in (vectors, 1):
+        with f.during(lambda count=count: at <= n - count * t.lanes):  # type: ignore[misc]
+            columns(count)
+            at.add(count * t.lanes)
+    with f.when(at < n):
+        columns(1, f.lanes_below(n - at, t.lanes))
+    return f
 
 
 def tile_of(
