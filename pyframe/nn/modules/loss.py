@@ -28,7 +28,18 @@ __all__ = [
 
 
 class PairwiseDistance(Module):
-    """||x1 - x2 + eps||_p over the last dim."""
+    """The distance of vectors in a p-norm: (Σ |x1 - x2 + eps|^p)^(1/p) over the last dim.
+
+    Two tensors (*, D) that broadcast give (*).
+
+    Args:
+        p: the norm's exponent, also negative or inf.
+        eps: added to each difference, so that the gradient at equal vectors is finite.
+        keepdim: whether the last dim stays, with size 1.
+
+    >>> nn.PairwiseDistance()(pf.tensor([[0.0, 0.0]]), pf.tensor([[3.0, 4.0]]))
+    tensor([5.0000])
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -41,7 +52,17 @@ class PairwiseDistance(Module):
 
 @layer()
 class CosineSimilarity(Layer):
-    """The cosine of the angle between two tensors over a dim, norms no less than eps."""
+    """The cosine of the angle between vectors: x1 · x2 / (max(‖x1‖, eps) · max(‖x2‖, eps)).
+
+    Tensors whose shapes broadcast give that shape without `dim`.
+
+    Args:
+        dim: the dim that a vector lies in.
+        eps: the least norm that is divided by.
+
+    >>> nn.CosineSimilarity()(pf.tensor([[1.0, 0.0]]), pf.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
 
     dim: int = 1
     eps: float = 1e-8
@@ -122,24 +143,65 @@ class _WeightedLoss(_OfTarget):
 
 @layer(F.l1_loss)
 class L1Loss(_Plain):
-    """The mean of |input - target|."""
+    """The mean absolute error: the mean of |input - target|, tensors of one shape.
+
+    Args:
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    >>> nn.L1Loss()(pf.tensor([1.0, 2.0]), pf.tensor([1.0, 5.0]))
+    tensor(1.5000)
+    """
 
 
 @layer(F.mse_loss)
 class MSELoss(_Plain):
-    """The mean of (input - target)^2."""
+    """The mean squared error: the mean of (input - target)², tensors of one shape.
+
+    Args:
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    >>> nn.MSELoss()(pf.tensor([1.0, 2.0]), pf.tensor([1.0, 5.0]))
+    tensor(4.5000)
+    """
 
 
 @layer(F.smooth_l1_loss)
 class SmoothL1Loss(_Plain):
-    """The mean of d^2 / (2 beta) where d = |input - target| < beta, else of d - beta / 2."""
+    """Squares near 0, and lines beyond: with d = |input - target|, the mean of d² / (2 beta) where
+    d < beta, else of d - beta / 2 (arXiv 1504.08083).
+
+    Args:
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+        beta: where the line begins, at least 0; at 0 this is L1Loss.
+
+    Raises:
+        RuntimeError: `beta` is negative.
+
+    >>> nn.SmoothL1Loss(reduction="none")(pf.tensor([0.5, 3.0]), pf.zeros(2))
+    tensor([0.1250, 2.5000])
+    """
 
     beta: float = 1.0
 
 
 @layer(F.huber_loss)
 class HuberLoss(_Plain):
-    """The mean of d^2 / 2 where d = |input - target| <= delta, else of delta (d - delta / 2)."""
+    """Squares near 0, and lines beyond: with d = |input - target|, the mean of d² / 2 where d <=
+    delta, else of delta (d - delta / 2). It is `delta` times SmoothL1Loss with that beta.
+
+    Args:
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        delta: where the line begins, above 0.
+
+    Raises:
+        TypeError, RuntimeError: `delta` is no number, or not above 0.
+
+    >>> nn.HuberLoss(reduction="none", delta=2.0)(pf.tensor([0.5, 3.0]), pf.zeros(2))
+    tensor([0.1250, 4.0000])
+    """
 
     delta: float = 1.0
 
@@ -151,16 +213,42 @@ class HuberLoss(_Plain):
 
 @layer(F.kl_div)
 class KLDivLoss(_Plain):
-    """The mean of target * (log(target) - input), of log-probabilities `input`; with `log_target`
-    target is given as its logarithm. reduction 'batchmean' divides the sum by N."""
+    """The Kullback-Leibler divergence: target * (log(target) - input), `input` being
+    log-probabilities.
+
+    Both have one shape. The mean over all elements is not the divergence: that is
+    `reduction="batchmean"`.
+
+    Args:
+        size_average, reduce: deprecated names of what `reduction` says.
+        reduction: 'mean', 'sum', 'batchmean' for the sum divided by the size of dim 0, or 'none'
+            for each element.
+        log_target: whether `target` is given as its logarithm.
+
+    >>> logp = pf.tensor([[0.5, 0.5]]).log()
+    >>> nn.KLDivLoss(reduction="batchmean")(logp, pf.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
 
     log_target: bool = False
     _reductions = ("mean", "batchmean", "sum", "none")
 
 
 class PoissonNLLLoss(_Loss):
-    """The mean of exp(input) - target * input; without `log_input` of input - target *
-    log(input + eps). `full` adds Stirling's approximation of log(target!)."""
+    """-log of the probability of counts under a Poisson distribution: the mean of exp(input) -
+    target * input, without the term of the target alone.
+
+    Args:
+        log_input: whether `input` is the logarithm of the rate. Else it is the rate itself, and the
+            loss is input - target * log(input + eps).
+        full: whether to add Stirling's approximation of log(target!), where target > 1.
+        eps: what keeps the logarithm finite.
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    >>> nn.PoissonNLLLoss()(pf.tensor([0.0, 1.0]), pf.tensor([1.0, 3.0]))
+    tensor(0.3591)
+    """
 
     def __init__(
         self, log_input: bool = True, full: bool = False, size_average: Any = None,
@@ -178,8 +266,23 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """The mean of (log(var) + (input - target)^2 / var) / 2, var no less than eps; `full` adds
-    log(2 pi) / 2."""
+    """-log of the density of `target` under normal distributions of mean `input` and variance
+    `var`: the mean of (log(var) + (input - target)² / var) / 2.
+
+    Called as loss(input, target, var). `input` and `target` have one shape, `var` that one too, or
+    1 in its last dim, or without it; a number is for all.
+
+    Args:
+        full: whether to add the constant log(2 π) / 2.
+        eps: the least variance; smaller ones count as this one.
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+
+    Raises:
+        ValueError: a variance is negative, or its shape doesn't fit.
+
+    >>> nn.GaussianNLLLoss()(pf.tensor([1.0, 2.0]), pf.tensor([1.0, 4.0]), pf.ones(2))
+    tensor(1.)
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -200,19 +303,53 @@ class GaussianNLLLoss(_Loss):
     "Equal shapes, from 0 to 1 -> a scalar, or the same shape for reduction='none'.",
 )
 class BCELoss(_WeightedLoss):
-    """The mean of -(target * log(input) + (1 - target) * log(1 - input)), times the weight."""
+    """The cross-entropy of two classes: the mean of -(y log(p) + (1 - y) log(1 - p)) for
+    probabilities p = `input` and targets y, tensors of one shape with values from 0 to 1.
+
+    Logarithms are never less than -100, so that p = 0 and p = 1 have a finite loss. Where p is
+    sigmoid(x), BCEWithLogitsLoss of x is exact for all x.
+
+    Args:
+        weight: a tensor that the losses are multiplied by; its shape broadcasts to theirs.
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    >>> nn.BCELoss()(pf.tensor([0.5, 0.75]), pf.tensor([1.0, 0.0]))
+    tensor(1.0397)
+    """
 
 
 @layer(F.binary_cross_entropy_with_logits)
 class BCEWithLogitsLoss(_WeightedLoss):
-    """BCELoss of sigmoid(input), without overflow; `pos_weight` multiplies what target = 1 adds."""
+    """The cross-entropy of two classes, from scores: BCELoss of sigmoid(input), without overflow.
+
+    `input` is any real number for each element, `target` from 0 to 1, both of one shape.
+
+    Args:
+        weight: a tensor that the losses are multiplied by; its shape broadcasts to theirs.
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+        pos_weight: a tensor that multiplies what the targets of 1 add, (C,) for (N, C): above 1 for
+            classes that are rare and shall be found more often.
+
+    >>> nn.BCEWithLogitsLoss()(pf.tensor([0.0, 2.0]), pf.tensor([1.0, 1.0]))
+    tensor(0.4100)
+    """
 
     pos_weight: Tensor | None = None
 
 
 @layer(F.soft_margin_loss)
 class SoftMarginLoss(_Plain):
-    """The mean of log(1 + exp(-target * input)), targets 1 or -1."""
+    """The mean of log(1 + exp(-target * input)) over tensors of one shape; targets are 1 or -1.
+
+    Args:
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    >>> nn.SoftMarginLoss()(pf.tensor([0.0, 2.0]), pf.tensor([1.0, -1.0]))
+    tensor(1.4100)
+    """
 
 
 @layer()
@@ -225,13 +362,36 @@ class _Margin(_Loss):
 
 @layer(F.hinge_embedding_loss)
 class HingeEmbeddingLoss(_Margin, _OfTarget):
-    """The mean of input where target is 1, of max(0, margin - input) where it is -1."""
+    """The mean of a distance, `input`, of what belongs together (target 1), and of max(0, margin -
+    input) of what doesn't (target -1).
+
+    Args:
+        margin: from which distance on what doesn't belong together costs nothing.
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    >>> nn.HingeEmbeddingLoss()(pf.tensor([0.5, 0.25]), pf.tensor([1, -1]))
+    tensor(0.6250)
+    """
 
     margin: float = 1.0
 
 
 class CosineEmbeddingLoss(_Margin):
-    """The mean of 1 - cos(x1, x2) where target is 1, of max(0, cos - margin) where it is -1."""
+    """The mean of 1 - cos(x1, x2) of what belongs together (target 1), and of max(0, cos - margin)
+    of what doesn't (target -1).
+
+    Called as loss(x1, x2, target), of shapes (N, D), (N, D) and (N,), or all without N.
+
+    Args:
+        margin: up to which cosine what doesn't belong together costs nothing, from -1 to 1.
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    >>> a, b = pf.tensor([[1.0, 0.0]]), pf.tensor([[0.0, 1.0]])
+    >>> nn.CosineEmbeddingLoss()(a, b, pf.tensor([1]))
+    tensor(1.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """(N, D), (N, D) and (N,), or all without N -> a scalar, or (N,)."""
@@ -241,7 +401,19 @@ class CosineEmbeddingLoss(_Margin):
 
 
 class MarginRankingLoss(_Margin):
-    """The mean of max(0, -target * (input1 - input2) + margin), targets 1 or -1."""
+    """Which of two scores is larger: the mean of max(0, -target * (input1 - input2) + margin).
+
+    Called as loss(input1, input2, target), tensors of one shape. Target 1 says that the first score
+    shall be larger, -1 that the second one shall.
+
+    Args:
+        margin: by how much the scores have to differ so as to cost nothing.
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    >>> nn.MarginRankingLoss()(pf.tensor([1.0, 1.0]), pf.tensor([3.0, 0.0]), pf.tensor([1, 1]))
+    tensor(1.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Equal shapes -> a scalar, or the same shape for reduction='none'."""
@@ -251,8 +423,26 @@ class MarginRankingLoss(_Margin):
 
 
 class TripletMarginLoss(_Loss):
-    """The mean of max(0, |anchor - positive|_p - |anchor - negative|_p + margin); `swap` takes
-    |positive - negative| where it is less."""
+    """An anchor shall be nearer to a positive than to a negative example: the mean of max(0,
+    d(anchor, positive) - d(anchor, negative) + margin), d the p-norm of the difference.
+
+    Called as loss(anchor, positive, negative), each (N, D) or (D,).
+
+    Args:
+        margin: how much nearer it has to be so as to cost nothing, above 0.
+        p: the norm's exponent.
+        eps: added to each difference, so that the gradient at equal vectors is finite.
+        swap: whether d(positive, negative) is taken where it is the smaller of the two distances.
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    Raises:
+        ValueError: `margin` is not above 0.
+
+    >>> a, near, far = pf.zeros(1, 2), pf.tensor([[0.0, 1.0]]), pf.tensor([[1.5, 0.0]])
+    >>> nn.TripletMarginLoss()(a, near, far)
+    tensor(0.5000)
+    """
 
     def __init__(
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
@@ -271,7 +461,23 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with any distance of two tensors, PairwiseDistance() by default."""
+    """TripletMarginLoss of any distance: the mean of max(0, d(anchor, positive) - d(anchor,
+    negative) + margin).
+
+    Called as loss(anchor, positive, negative), three tensors that the distance takes.
+
+    Args:
+        distance_function: a function of two tensors that gives a distance for each sample; None is
+            PairwiseDistance().
+        margin: how much nearer the positive has to be so as to cost nothing, above 0.
+        swap: whether d(positive, negative) is taken where it is the smaller of the two distances.
+        reduction: 'mean', 'sum', or 'none' for each sample's own loss.
+
+    >>> city = lambda x, y: (x - y).abs().sum(-1)
+    >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=city)
+    >>> loss(pf.zeros(1, 2), pf.tensor([[1.0, 1.0]]), pf.tensor([[0.5, 2.0]]))
+    tensor(0.5000)
+    """
 
     def __init__(
         self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
@@ -303,7 +509,24 @@ def _positive(loss: Module, margin: float) -> None:
 
 @layer(F.nll_loss, "A scalar, or (N, *) for reduction='none'.")
 class NLLLoss(_WeightedLoss):
-    """The mean of -input[target] over samples: log-probabilities (N, C, *), ints (N, *)."""
+    """The negative log-likelihood: the mean of -input[target] over samples.
+
+    `input` is log-probabilities (N, C, *) or (C,), as LogSoftmax gives them; `target` is ints (N,
+    *) or (), from 0 to C - 1.
+
+    Args:
+        weight: a weight (C,) for each class. The mean is then Σ w[target] loss / Σ w[target].
+        ignore_index: a target that costs nothing and isn't counted.
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    Raises:
+        IndexError: a target is out of range; on a GPU when a value is next read.
+
+    >>> logp = pf.tensor([[0.5, 0.5], [0.25, 0.75]]).log()
+    >>> nn.NLLLoss(reduction="none")(logp, pf.tensor([0, 1]))
+    tensor([0.6931, 0.2877])
+    """
 
     ignore_index: int = -100
 
@@ -315,7 +538,11 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """An older name of NLLLoss."""
+    """An older name of NLLLoss, which takes input of any number of dims. It gives a FutureWarning.
+
+    >>> issubclass(nn.NLLLoss2d, nn.NLLLoss)
+    True
+    """
 
     def __init__(
         self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
@@ -332,7 +559,28 @@ class NLLLoss2d(NLLLoss):
 
 @layer(F.cross_entropy, "A scalar, or (N, *) for reduction='none'.")
 class CrossEntropyLoss(_WeightedLoss):
-    """-log_softmax(input)[target]: (N, C, *) with class ints (N, *) or probabilities (N, C, *)."""
+    """The cross-entropy of classes, from scores: the mean of -log(softmax(input))[target].
+
+    `input` is any scores (N, C, *) or (C,). `target` is the ints of the classes, (N, *) or (), or
+    floats of input's shape, a probability for each class; then the loss is -Σ target *
+    log(softmax(input)) over the classes.
+
+    Args:
+        weight: a weight (C,) for each class. With ints the mean is Σ w[target] loss / Σ w[target].
+        ignore_index: a target that costs nothing and isn't counted; for ints alone.
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+        label_smoothing: the share, from 0 to 1, of the target that is spread over all classes
+            evenly (arXiv 1512.00567).
+
+    Raises:
+        IndexError: an int is out of range; on a GPU when a value is next read.
+        RuntimeError, ValueError: shapes don't fit.
+
+    >>> scores = pf.tensor([[2.0, 0.0], [0.0, 0.0]])
+    >>> nn.CrossEntropyLoss()(scores, pf.tensor([0, 1]))
+    tensor(0.4100)
+    """
 
     ignore_index: int = -100
     label_smoothing: float = 0.0
@@ -345,8 +593,27 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """CrossEntropyLoss of a Linear layer of its own: (N, in_features) to (num_classes,
-    *out_features) for each sample. `options` is a hint on memory; it changes nothing."""
+    """CrossEntropyLoss of a linear layer of its own, the last one of a net.
+
+    `input` is (N, in_features) or (in_features,); scores are (N, num_classes, *out_features).
+    `target` is ints (N, *out_features) or probabilities of the scores' shape.
+
+    Args:
+        out_features: further dims, where each sample has a class for each of several places.
+        bias: whether the layer has one.
+        reduction: 'mean', 'sum', or 'none' for each target's own loss.
+        weight: a weight (num_classes,) for each class.
+        ignore_index: a target that costs nothing; None for -100, as it must be with probabilities.
+        label_smoothing: the share, from 0 to 1, of the target that is spread over all classes.
+        options: a hint on memory; it changes nothing.
+
+    Attributes:
+        linear: the Linear layer, whose weight has num_classes * prod(out_features) rows.
+
+    >>> loss = nn.LinearCrossEntropyLoss(8, 10)
+    >>> loss(pf.randn(4, 8), pf.tensor([1, 0, 9, 3])).shape, loss.linear.weight.shape
+    (pyframe.Size([]), pyframe.Size([10, 8]))
+    """
 
     def __init__(
         self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (),
@@ -393,8 +660,24 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 @layer(F.multi_margin_loss, "(N, C) or (C,), ints (N,) or () -> a scalar, or target's shape.")
 class MultiMarginLoss(_WeightedLoss):
-    """The mean over samples of the sum over i != y of max(0, margin - x[y] + x[i])^p / C, times
-    weight[y]: (N, C), ints (N,)."""
+    """The right class shall lead the others by a margin: for each sample Σ over i != y of max(0,
+    margin - x[y] + x[i])^p / C.
+
+    `input` x is (N, C) or (C,), `target` y is ints (N,) or ().
+
+    Args:
+        p: 1 or 2.
+        margin: by how much it has to lead so as to cost nothing.
+        weight: a weight (C,) for each class; a sample's loss is multiplied by that of its target.
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    Raises:
+        ValueError: `p` is neither 1 nor 2.
+
+    >>> nn.MultiMarginLoss()(pf.tensor([[0.0, 0.5, 2.0]]), pf.tensor([1]))
+    tensor(1.)
+    """
 
     p: int = 1
     margin: float = 1.0
@@ -417,19 +700,56 @@ class MultiMarginLoss(_WeightedLoss):
 
 @layer(F.multilabel_margin_loss, "(N, C) or (C,), ints of that shape -> a scalar, or (N,).")
 class MultiLabelMarginLoss(_Plain):
-    """The mean over samples of the sum over classes j in the target, i not in it, of
-    max(0, 1 - x[j] + x[i]) / C; a target lists its classes and ends at the first -1."""
+    """Each class of a sample shall lead all others by 1: for each sample the sum over classes j
+    that it has, and i that it hasn't, of max(0, 1 - x[j] + x[i]) / C.
+
+    `input` x is (N, C) or (C,). `target` is ints of that shape, a row of which lists the classes of
+    a sample and ends at the first -1.
+
+    Args:
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    >>> x = pf.tensor([[0.0, 0.5, 2.0]])
+    >>> nn.MultiLabelMarginLoss()(x, pf.tensor([[2, 1, -1]]))
+    tensor(0.1667)
+    """
 
 
 @layer(F.multilabel_soft_margin_loss, "(N, C), targets of that shape, 0 or 1 -> a scalar, or (N,).")
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over samples and classes of BCEWithLogitsLoss, times a weight for each class."""
+    """Any number of classes for a sample: BCEWithLogitsLoss, the mean of which over the C classes
+    is a sample's loss. `input` and `target`, 0 or 1, are (N, C).
+
+    Args:
+        weight: a weight (C,) for each class.
+        reduction: 'mean', 'sum', or 'none' for each element's own loss.
+        size_average, reduce: deprecated names of what `reduction` says.
+
+    >>> nn.MultiLabelSoftMarginLoss()(pf.zeros(1, 3), pf.tensor([[1.0, 0.0, 1.0]]))
+    tensor(0.6931)
+    """
 
 
 class CTCLoss(_Loss):
-    """-log of the probability of a target, added up over all ways to align it with the times of
-    the input (Graves et al. 2006); class `blank` stands between labels. With `zero_infinity` what
-    can't be aligned counts 0."""
+    """Connectionist temporal classification: -log of the probability of a sequence of labels, added
+    up over all ways to align it with a longer input (Graves et al. 2006).
+
+    Called as loss(log_probs, targets, input_lengths, target_lengths): log-probabilities (T, N, C)
+    of each class at each time, ints (N, S) without blanks or all of them in one row, and lengths
+    (N,). Or (T, C), (S,) and two numbers for one sequence. Its gradient is right for
+    log-probabilities that log_softmax gives.
+
+    Args:
+        blank: the class that stands for no label.
+        reduction: 'sum', 'none' for each sequence's own loss, or 'mean', which divides each by its
+            target's length first.
+        zero_infinity: whether a target too long for its input counts 0 instead of inf.
+
+    >>> logp = pf.full((2, 1, 2), 0.5).log()
+    >>> nn.CTCLoss()(logp, pf.tensor([[1]]), pf.tensor([2]), pf.tensor([1]))
+    tensor(0.2877)
+    """
 
     def __init__(
         self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
