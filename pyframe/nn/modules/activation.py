@@ -23,8 +23,37 @@ __all__ = [
 
 
 class MultiheadAttention(Module):
-    """softmax(q k^T / sqrt(E / heads)) v for each head, on projections of query, key and value
-    (arXiv 1706.03762)."""
+    """Attention in several heads: softmax(q kᵀ / √(embed_dim / num_heads)) v for each, where q, k
+    and v are linear maps of query, key and value, and a linear map of what all heads found (arXiv
+    1706.03762).
+
+    Called as layer(query, key, value) of shapes (L, N, embed_dim), (S, N, kdim), (S, N, vdim), or
+    all without N. It gives (output (L, N, embed_dim), weights); `forward` tells of masks and
+    weights.
+
+    Args:
+        embed_dim: the width of the query and of the output; `num_heads` divides it.
+        dropout: the probability with which weights are dropped in training.
+        add_bias_kv: whether a learnt key and value stand behind those given.
+        add_zero_attn: whether a key and value of zeros do.
+        kdim: the width of the keys; None is embed_dim.
+        vdim: the width of the values; None is embed_dim.
+        batch_first: whether the three and the output are (N, L, embed_dim), ….
+
+    Attributes:
+        in_proj_weight: (3 * embed_dim, embed_dim), those of q, k and v in a row; None where kdim or
+            vdim is another width, which have q_proj_weight, k_proj_weight and v_proj_weight.
+        in_proj_bias: (3 * embed_dim,), None without `bias`.
+        out_proj: the last Linear.
+
+    Raises:
+        AssertionError: `num_heads` doesn't divide `embed_dim`.
+
+    >>> x = pf.randn(5, 2, 8)
+    >>> out, weights = nn.MultiheadAttention(8, 2)(x, x, x)
+    >>> out.shape, weights.shape
+    (pyframe.Size([5, 2, 8]), pyframe.Size([2, 5, 5]))
+    """
 
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
@@ -126,12 +155,27 @@ class _InPlace(_Elementwise):
 
 @layer(F.relu)
 class ReLU(_InPlace):
-    """max(x, 0)."""
+    """The rectifier: max(x, 0) for each element.
+
+    Args:
+        inplace: whether the input is overwritten with the result.
+
+    >>> nn.ReLU()(pf.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
 
 
 @layer(F.leaky_relu)
 class LeakyReLU(_Elementwise):
-    """x where x > 0, else negative_slope * x."""
+    """A rectifier that leaks: x where x > 0, else negative_slope * x, for each element.
+
+    Args:
+        negative_slope: the slope below 0.
+        inplace: whether the input is overwritten with the result.
+
+    >>> nn.LeakyReLU(0.25)(pf.tensor([-1.0, 2.0]))
+    tensor([-0.2500,  2.0000])
+    """
 
     negative_slope: float = 1e-2
     inplace: bool = False
@@ -139,8 +183,18 @@ class LeakyReLU(_Elementwise):
 
 @layer(F.rrelu)
 class RReLU(_Elementwise):
-    """LeakyReLU whose slope is drawn from [lower, upper) in training, else their mean
-    (arXiv 1505.00853)."""
+    """A LeakyReLU of random slopes: each element below 0 draws its own from [lower, upper) in
+    training, and is multiplied by their mean in evaluation (arXiv 1505.00853).
+
+    Args:
+        inplace: whether the input is overwritten with the result.
+
+    Raises:
+        RuntimeError: when called, unless lower <= upper, both finite.
+
+    >>> nn.RReLU(0.25, 0.75).eval()(pf.tensor([-1.0, 2.0]))
+    tensor([-0.5000,  2.0000])
+    """
 
     lower: float = 1 / 8
     upper: float = 1 / 3
@@ -148,8 +202,18 @@ class RReLU(_Elementwise):
 
 
 class PReLU(Module):
-    """x where x > 0, else weight * x with a learnt weight, one or one a channel
-    (arXiv 1502.01852)."""
+    """A LeakyReLU whose slope is learnt: x where x > 0, else weight * x (arXiv 1502.01852).
+
+    Args:
+        num_parameters: 1 for one slope, or the number of channels, the size of dim 1, for one each.
+        init: the slope to begin with.
+
+    Attributes:
+        weight: the slopes, (num_parameters,). Weight decay would draw them to 0.
+
+    >>> nn.PReLU()(pf.tensor([[-1.0, 2.0]])).tolist()
+    [[-0.25, 2.0]]
+    """
 
     weight: Parameter
 
@@ -176,7 +240,14 @@ class PReLU(Module):
 
 @layer(F.threshold)
 class Threshold(_Elementwise):
-    """x where x > threshold, else value."""
+    """x where x > threshold, else `value`, for each element.
+
+    Args:
+        inplace: whether the input is overwritten with the result.
+
+    >>> nn.Threshold(0.5, -1.0)(pf.tensor([0.25, 2.0]))
+    tensor([-1.,  2.])
+    """
 
     threshold: float
     value: float
@@ -185,7 +256,18 @@ class Threshold(_Elementwise):
 
 @layer(F.hardtanh)
 class Hardtanh(_Elementwise):
-    """x limited to [min_val, max_val]. AssertionError unless min_val < max_val."""
+    """Each element limited to [min_val, max_val]: min(max(x, min_val), max_val).
+
+    Args:
+        inplace: whether the input is overwritten with the result.
+        min_value, max_value: deprecated names of min_val and max_val.
+
+    Raises:
+        AssertionError: unless min_val < max_val.
+
+    >>> nn.Hardtanh()(pf.tensor([-3.0, 0.5, 3.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
 
     min_val: float
     max_val: float
@@ -216,7 +298,14 @@ class Hardtanh(_Elementwise):
 
 
 class ReLU6(Hardtanh):
-    """min(max(x, 0), 6)."""
+    """A rectifier with an upper limit: min(max(x, 0), 6) for each element.
+
+    Args:
+        inplace: whether the input is overwritten with the result.
+
+    >>> nn.ReLU6()(pf.tensor([-1.0, 2.0, 9.0]))
+    tensor([0., 2., 6.])
+    """
 
     __shown__ = ("inplace",)
 
@@ -226,14 +315,29 @@ class ReLU6(Hardtanh):
 
 @layer(F.hardsigmoid)
 class Hardsigmoid(_InPlace):
-    """min(max(x + 3, 0), 6) / 6 (arXiv 1905.02244)."""
+    """A sigmoid of three lines: min(max(x + 3, 0), 6) / 6 for each element (arXiv 1905.02244).
+
+    Args:
+        inplace: whether the input is overwritten with the result.
+
+    >>> nn.Hardsigmoid()(pf.tensor([-3.0, 0.0, 1.5]))
+    tensor([0.0000, 0.5000, 0.7500])
+    """
 
     __shown__ = ()
 
 
 @layer(F.hardswish)
 class Hardswish(_InPlace):
-    """x * hardsigmoid(x) (arXiv 1905.02244)."""
+    """A SiLU of two lines and a parabola: x * min(max(x + 3, 0), 6) / 6 for each element (arXiv
+    1905.02244).
+
+    Args:
+        inplace: whether the input is overwritten with the result.
+
+    >>> nn.Hardswish()(pf.tensor([-1.0, 1.0, 4.0]))
+    tensor([-0.3333,  0.6667,  4.0000])
+    """
 
     __shown__ = ()
 
@@ -248,17 +352,33 @@ class _Shrink(_Elementwise):
 
 @layer(F.hardshrink)
 class Hardshrink(_Shrink):
-    """x, or 0 where |x| <= lambd."""
+    """x where |x| > lambd, else 0, for each element.
+
+    >>> nn.Hardshrink(1.0)(pf.tensor([-2.0, 0.5, 2.0]))
+    tensor([-2.,  0.,  2.])
+    """
 
 
 @layer(F.softshrink)
 class Softshrink(_Shrink):
-    """x brought nearer to 0 by lambd, and 0 where |x| <= lambd."""
+    """Each element brought nearer to 0 by lambd, and to 0 where |x| <= lambd: sign(x) * max(|x| -
+    lambd, 0).
+
+    Raises:
+        RuntimeError: when called, if lambd is negative or infinite.
+
+    >>> nn.Softshrink(1.0)(pf.tensor([-2.5, 0.5, 2.0]))
+    tensor([-1.5000,  0.0000,  1.0000])
+    """
 
 
 @layer(F.softsign)
 class Softsign(_Elementwise):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|) for each element, which stays between -1 and 1.
+
+    >>> nn.Softsign()(pf.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
 
 
 # --- exponentials
@@ -272,22 +392,60 @@ class _Alpha(_Elementwise):
 
 @layer(F.elu)
 class ELU(_Alpha):
-    """x where x > 0, else alpha * (exp(x) - 1) (arXiv 1511.07289)."""
+    """The exponential linear unit: x where x > 0, else alpha * (exp(x) - 1), for each element
+    (arXiv 1511.07289).
+
+    Args:
+        alpha: what it comes near to, negated, far below 0.
+        inplace: whether the input is overwritten with the result.
+
+    >>> nn.ELU()(pf.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
 
 
 @layer(F.celu)
 class CELU(_Alpha):
-    """x where x > 0, else alpha * (exp(x / alpha) - 1) (arXiv 1704.07483)."""
+    """An ELU that is smooth for each alpha: x where x > 0, else alpha * (exp(x / alpha) - 1), for
+    each element (arXiv 1704.07483).
+
+    Args:
+        alpha: what it comes near to, negated, far below 0.
+        inplace: whether the input is overwritten with the result.
+
+    Raises:
+        RuntimeError: when called, if alpha is 0.
+
+    >>> nn.CELU(2.0)(pf.tensor([-1.0, 2.0]))
+    tensor([-0.7869,  2.0000])
+    """
 
 
 @layer(F.selu)
 class SELU(_InPlace):
-    """ELU with the constants that keep mean 0 and variance 1 (arXiv 1706.02515)."""
+    """A scaled ELU: scale * (x where x > 0, else alpha * (exp(x) - 1)), with alpha = 1.67326… and
+    scale = 1.0507…, which keep the mean 0 and the variance 1 from layer to layer (arXiv
+    1706.02515).
+
+    Args:
+        inplace: whether the input is overwritten with the result.
+
+    >>> nn.SELU()(pf.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
 
 
 @layer(F.gelu)
 class GELU(_Elementwise):
-    """x * Phi(x) (arXiv 1606.08415)."""
+    """The Gaussian error linear unit: x * Φ(x) for each element, Φ the distribution function of the
+    standard normal distribution (arXiv 1606.08415).
+
+    Args:
+        approximate: 'none', or 'tanh' for x / 2 * (1 + tanh(√(2 / π) * (x + 0.044715 x³))).
+
+    >>> nn.GELU()(pf.tensor([-1.0, 2.0]))
+    tensor([-0.1587,  1.9545])
+    """
 
     approximate: str = "none"
 
@@ -297,17 +455,39 @@ class GELU(_Elementwise):
 
 @layer(F.silu)
 class SiLU(_InPlace):
-    """x * sigmoid(x) (arXiv 1606.08415)."""
+    """The sigmoid linear unit, or swish: x / (1 + exp(-x)) for each element (arXiv 1606.08415).
+
+    Args:
+        inplace: whether the input is overwritten with the result.
+
+    >>> nn.SiLU()(pf.tensor([-1.0, 2.0]))
+    tensor([-0.2689,  1.7616])
+    """
 
 
 @layer(F.mish)
 class Mish(_InPlace):
-    """x * tanh(softplus(x)) (arXiv 1908.08681)."""
+    """x * tanh(log(1 + exp(x))) for each element (arXiv 1908.08681).
+
+    Args:
+        inplace: whether the input is overwritten with the result.
+
+    >>> nn.Mish()(pf.tensor([-1.0, 2.0]))
+    tensor([-0.3034,  1.9440])
+    """
 
 
 @layer(F.softplus)
 class Softplus(_Elementwise):
-    """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold."""
+    """A smooth rectifier: log(1 + exp(beta * x)) / beta for each element.
+
+    Args:
+        beta: how sharply it bends.
+        threshold: x itself is the result where beta * x is above this.
+
+    >>> nn.Softplus()(pf.tensor([-1.0, 2.0]))
+    tensor([0.3133, 2.1269])
+    """
 
     beta: float = 1.0
     threshold: float = 20.0
@@ -315,22 +495,38 @@ class Softplus(_Elementwise):
 
 @layer(F.tanh)
 class Tanh(_Elementwise):
-    """tanh(x)."""
+    """The hyperbolic tangent of each element: (exp(x) - exp(-x)) / (exp(x) + exp(-x)).
+
+    >>> nn.Tanh()(pf.tensor([-1.0, 2.0]))
+    tensor([-0.7616,  0.9640])
+    """
 
 
 @layer(F.tanhshrink)
 class Tanhshrink(_Elementwise):
-    """x - tanh(x)."""
+    """x - tanh(x) for each element.
+
+    >>> nn.Tanhshrink()(pf.tensor([-1.0, 2.0]))
+    tensor([-0.2384,  1.0360])
+    """
 
 
 @layer(F.sigmoid)
 class Sigmoid(_Elementwise):
-    """1 / (1 + exp(-x))."""
+    """The logistic function of each element: 1 / (1 + exp(-x)), between 0 and 1.
+
+    >>> nn.Sigmoid()(pf.tensor([-1.0, 2.0]))
+    tensor([0.2689, 0.8808])
+    """
 
 
 @layer(F.logsigmoid)
 class LogSigmoid(_Elementwise):
-    """log(sigmoid(x)), without overflow."""
+    """The logarithm of the sigmoid of each element: -log(1 + exp(-x)), without overflow.
+
+    >>> nn.LogSigmoid()(pf.tensor([-1.0, 2.0]))
+    tensor([-1.3133, -0.1269])
+    """
 
 
 # --- over a dim
@@ -338,7 +534,15 @@ class LogSigmoid(_Elementwise):
 
 @layer(F.glu, "Half the size in `dim`.")
 class GLU(OneInput):
-    """a * sigmoid(b) of the two halves of a dim (arXiv 1612.08083)."""
+    """A gated linear unit: a * sigmoid(b), a and b being the halves of a dim (arXiv 1612.08083).
+    That dim is half as large in the result.
+
+    Raises:
+        RuntimeError: when called, if the size of `dim` is odd.
+
+    >>> nn.GLU()(pf.tensor([1.0, 2.0, 0.0, 0.0]))
+    tensor([0.5000, 1.0000])
+    """
 
     dim: int = -1
 
@@ -353,21 +557,51 @@ class _OverDim(OneInput):
 
 @layer(F.softmax)
 class Softmax(_OverDim):
-    """exp(x) / sum(exp(x)) over a dim."""
+    """Scores as probabilities: exp(x) / Σ exp(x) over a dim, without overflow. The shape stays.
+
+    Args:
+        dim: the dim that the probabilities add up to 1 over. None, which is deprecated, is 0 for
+            tensors of 0, 1 or 3 dims and else 1.
+
+    >>> nn.Softmax(dim=-1)(pf.tensor([0.0, 0.0, 1.0]))
+    tensor([0.2119, 0.2119, 0.5761])
+    """
 
 
 @layer(F.softmin)
 class Softmin(_OverDim):
-    """softmax(-x) over a dim."""
+    """Softmax of what is negated: exp(-x) / Σ exp(-x) over a dim. The shape stays.
+
+    Args:
+        dim: as of Softmax.
+
+    >>> nn.Softmin(dim=-1)(pf.tensor([0.0, 0.0, 1.0]))
+    tensor([0.4223, 0.4223, 0.1554])
+    """
 
 
 @layer(F.log_softmax)
 class LogSoftmax(_OverDim):
-    """log(softmax(x)) over a dim."""
+    """The logarithms of probabilities: x - log(Σ exp(x)) over a dim, without overflow. The shape
+    stays.
+
+    Args:
+        dim: as of Softmax.
+
+    >>> nn.LogSoftmax(dim=-1)(pf.tensor([0.0, 0.0, 1.0]))
+    tensor([-1.5514, -1.5514, -0.5514])
+    """
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of each pixel: (N, C, H, W) or (C, H, W)."""
+    """Softmax over the channels of each pixel of (N, C, H, W) or (C, H, W). The shape stays.
+
+    Raises:
+        ValueError: when called with another number of dims.
+
+    >>> nn.Softmax2d()(pf.zeros(1, 4, 2, 2))[0, :, 0, 0]
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The same shape. ValueError for another number of dims."""
@@ -395,26 +629,67 @@ class _DropoutNd(OneInput):
 
 @layer(F.dropout)
 class Dropout(_DropoutNd):
-    """In training, zeros each element with probability p and scales the rest by 1 / (1 - p)."""
+    """In training each element becomes 0 with probability p, and the others are multiplied by 1 /
+    (1 - p), so that the mean stays (arXiv 1207.0580). In evaluation nothing changes.
+
+    Args:
+        p: the probability, from 0 to 1.
+        inplace: whether the input is overwritten with the result.
+
+    Raises:
+        ValueError: `p` is not from 0 to 1.
+
+    >>> layer = nn.Dropout(0.5)
+    >>> sorted(set(layer(pf.ones(100)).tolist())), layer.eval()(pf.ones(2)).tolist()
+    ([0.0, 2.0], [1.0, 1.0])
+    """
 
 
 @layer(F.dropout1d)
 class Dropout1d(_DropoutNd):
-    """Dropout of whole channels: (N, C, L) or (C, L) (arXiv 1411.4280)."""
+    """Dropout of whole channels of (N, C, L) or (C, L): each is zeros with probability p, else
+    multiplied by 1 / (1 - p) (arXiv 1411.4280). Arguments are Dropout's.
+
+    >>> x = nn.Dropout1d(0.5)(pf.ones(1, 4, 3))
+    >>> bool((x == x[:, :, :1]).all())
+    True
+    """
 
 
 @layer(F.dropout2d)
 class Dropout2d(_DropoutNd):
-    """Dropout of whole channels: (N, C, H, W)."""
+    """Dropout of whole channels of (N, C, H, W): each is zeros with probability p, else multiplied
+    by 1 / (1 - p) (arXiv 1411.4280). Arguments are Dropout's.
+
+    >>> x = nn.Dropout2d(0.5)(pf.ones(1, 4, 3, 3))
+    >>> bool((x == x[:, :, :1, :1]).all())
+    True
+    """
 
 
 @layer(F.dropout3d)
 class Dropout3d(_DropoutNd):
-    """Dropout of whole channels: (N, C, D, H, W) or (C, D, H, W)."""
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W): each is zeros with probability
+    p, else multiplied by 1 / (1 - p) (arXiv 1411.4280). Arguments are Dropout's.
+
+    >>> x = nn.Dropout3d(0.5)(pf.ones(1, 4, 2, 2, 2))
+    >>> bool((x == x[:, :, :1, :1, :1]).all())
+    True
+    """
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout to the value that SELU saturates at, keeping mean 0 and variance 1 (1706.02515)."""
+    """Dropout behind SELU: in training each element becomes SELU's limit, about -1.758, with
+    probability p, and a linear map brings all of them back to mean 0 and variance 1 (arXiv
+    1706.02515).
+
+    Args:
+        p: the probability, from 0 to 1.
+        inplace: it changes nothing.
+
+    >>> nn.AlphaDropout(0.1)(pf.randn(4, 8)).shape
+    pyframe.Size([4, 8])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The same shape; never in place, as in PyTorch."""
@@ -422,7 +697,12 @@ class AlphaDropout(_DropoutNd):
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """AlphaDropout of whole channels: (N, C, *)."""
+    """AlphaDropout of whole channels of (N, C, *): all elements of a channel are dropped, or none.
+    Arguments are AlphaDropout's.
+
+    >>> nn.FeatureAlphaDropout(0.1)(pf.randn(4, 8, 5)).shape
+    pyframe.Size([4, 8, 5])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The same shape; never in place, as in PyTorch."""
