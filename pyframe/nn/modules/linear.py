@@ -24,7 +24,11 @@ __all__ = ["Bilinear", "Embedding", "EmbeddingBag", "Identity", "LazyLinear", "L
 
 
 class Identity(Module):
-    """Its input, whatever the arguments."""
+    """Its input, unchanged. It takes any arguments, and so can stand in for any layer.
+
+    >>> nn.Identity(54, unused=True)(pf.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -35,7 +39,21 @@ class Identity(Module):
 
 
 class Linear(Weighted):
-    """x @ weight.T + bias: (*, in_features) -> (*, out_features)."""
+    """A linear map of the last dim: y = x @ weight.T + bias, (*, in_features) -> (*, out_features).
+
+    Args:
+        bias: whether a vector is added.
+
+    Attributes:
+        weight: (out_features, in_features), at first from U(-k, k) with k = 1 / √in_features.
+        bias: (out_features,), at first from there too; None without one.
+
+    Raises:
+        RuntimeError: when called with another last dim.
+
+    >>> nn.Linear(20, 30)(pf.randn(128, 20)).shape
+    pyframe.Size([128, 30])
+    """
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, device: Any = None,
@@ -61,7 +79,13 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class LazyLinear(LazyLayer, Linear):
-    """A Linear that learns in_features from its first input."""
+    """A Linear that learns in_features from its first input, and is a Linear from then on. Until it
+    was called its parameters have no shape. Arguments are Linear's, without `in_features`.
+
+    >>> layer = nn.LazyLinear(30)
+    >>> layer(pf.randn(128, 20)).shape, layer
+    (pyframe.Size([128, 30]), Linear(in_features=20, out_features=30, bias=True))
+    """
 
     cls_to_become, _learned = Linear, "in_features"
 
@@ -88,7 +112,20 @@ class LazyLinear(LazyLayer, Linear):
 
 
 class Bilinear(Weighted):
-    """x1 @ weight[o] @ x2 + bias[o]: (*, in1_features), (*, in2_features) -> (*, out_features)."""
+    """A bilinear map of two inputs: y[o] = x1ᵀ weight[o] x2 + bias[o] for each output o, (*,
+    in1_features) and (*, in2_features) -> (*, out_features).
+
+    Args:
+        bias: whether a vector is added.
+
+    Attributes:
+        weight: (out_features, in1_features, in2_features), at first from U(-k, k) with k = 1 /
+            √in1_features.
+        bias: (out_features,), at first from there too; None without one.
+
+    >>> nn.Bilinear(20, 30, 40)(pf.randn(128, 20), pf.randn(128, 30)).shape
+    pyframe.Size([128, 40])
+    """
 
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
@@ -175,11 +212,26 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """A table of vectors looked up by ints: (*) -> (*, embedding_dim).
+    """A table of vectors, one for each int: ints (*) -> (*, embedding_dim).
 
-    Rows longer than `max_norm` are shortened in the table when they are looked up; that of
-    `padding_idx` gets no gradient; with `scale_grad_by_freq` gradients are divided by how often a
-    row is named. `sparse` changes nothing: gradients are dense.
+    Args:
+        num_embeddings: the number of rows; ints are from 0 to num_embeddings - 1.
+        embedding_dim: the length of each row.
+        padding_idx: a row that begins as zeros and gets no gradient.
+        max_norm: rows that are longer are shortened to this, in the table, when they are looked up;
+            None shortens none.
+        norm_type: the exponent of the norm that measures them.
+        scale_grad_by_freq: whether a row's gradient is divided by how often the input names it.
+        sparse: it changes nothing; gradients are dense.
+
+    Attributes:
+        weight: (num_embeddings, embedding_dim), at first from N(0, 1).
+
+    Raises:
+        IndexError: when called with an int that is no row; on a GPU when a value is next read.
+
+    >>> nn.Embedding(10, 3)(pf.tensor([[1, 2], [9, 1]])).shape
+    pyframe.Size([2, 2, 3])
     """
 
     def __init__(
@@ -223,8 +275,28 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """The 'sum', 'mean' or 'max' of bags of vectors that ints name: (B, L), or (n,) with the
-    offsets (B,) where bags start -> (B, embedding_dim). Options are Embedding's."""
+    """Rows of a table, summed up or averaged for each bag of ints: (B, L) -> (B, embedding_dim), or
+    ints (n,) with `offsets` (B,), where in them each bag starts.
+
+    Called as layer(input, offsets, per_sample_weights); those weights, of input's shape, multiply
+    rows before they are summed up.
+
+    Args:
+        max_norm: rows that are longer are shortened to this, in the table, when they are looked up;
+            None shortens none.
+        norm_type: the exponent of the norm that measures them.
+        scale_grad_by_freq: whether a row's gradient is divided by how often the input names it.
+        mode: 'mean', 'sum' or 'max'. Weights are for 'sum'.
+        sparse: it changes nothing; gradients are dense.
+        include_last_offset: whether `offsets` ends with n, where the last bag ends.
+        padding_idx: a row that no bag counts, and that gets no gradient.
+
+    Attributes:
+        weight: (num_embeddings, embedding_dim), at first from N(0, 1).
+
+    >>> nn.EmbeddingBag(10, 3)(pf.tensor([1, 2, 4, 5]), pf.tensor([0, 3])).shape
+    pyframe.Size([2, 3])
+    """
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None,
