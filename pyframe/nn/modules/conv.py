@@ -117,15 +117,55 @@ class _Conv(_ConvNd):
 
 
 class Conv1d(_Conv, k=1, function=F.conv1d):
-    """Convolution: (N, in_channels, L) -> (N, out_channels, L')."""
+    """A convolution over one dim: (N, in_channels, L) or (in_channels, L) -> (N, out_channels, L').
+    Formula, arguments and attributes are Conv2d's, with one number for each dim of space instead of
+    two.
+
+    >>> nn.Conv1d(16, 33, 3, stride=2)(pf.randn(20, 16, 50)).shape
+    pyframe.Size([20, 33, 24])
+    """
 
 
 class Conv2d(_Conv, k=2, function=F.conv2d):
-    """Convolution: (N, in_channels, H, W) -> (N, out_channels, H', W')."""
+    """A convolution of images (cross-correlation, strictly): output channel o at (y, x) is bias[o]
+    plus the sum of weight[o] times the window of the input that begins at (stride * y, stride * x).
+
+    (N, in_channels, H, W), or without N, gives (N, out_channels, H', W'), where H' = ⌊(H + 2
+    padding - dilation (kernel_size - 1) - 1) / stride⌋ + 1, and W' likewise.
+
+    Args:
+        kernel_size: the size of a window, as all below an int or a tuple (height, width).
+        stride: how far windows lie apart.
+        padding: how many elements are added at both ends of a dim, 'valid' for none, or 'same' for
+            as many as keep the size, with stride 1.
+        dilation: how far the elements of a window lie apart.
+        groups: into how many groups the channels are divided, none of which sees another;
+            in_channels for a filter of each channel by itself.
+        bias: whether a number is added to each output channel.
+        padding_mode: what is added: 'zeros', 'reflect', 'replicate' or 'circular'.
+
+    Attributes:
+        weight: (out_channels, in_channels / groups, *kernel_size), at first from U(-k, k) with k =
+            1 / √(in_channels / groups * prod(kernel_size)).
+        bias: (out_channels,), at first from there too; None without one.
+
+    Raises:
+        ValueError: `groups` doesn't divide both numbers of channels, padding 'same' has a stride,
+            or a word is none of those above.
+        RuntimeError: when called with other channels, or with less space than a window.
+
+    >>> nn.Conv2d(16, 33, (3, 5), padding=(1, 2))(pf.randn(20, 16, 50, 100)).shape
+    pyframe.Size([20, 33, 50, 100])
+    """
 
 
 class Conv3d(_Conv, k=3, function=F.conv3d):
-    """Convolution: (N, in_channels, D, H, W) -> (N, out_channels, D', H', W')."""
+    """A convolution over three dims: (N, in_channels, D, H, W), or without N -> (N, out_channels,
+    D', H', W'). Formula, arguments and attributes are Conv2d's, with three numbers.
+
+    >>> nn.Conv3d(4, 6, 3, stride=2)(pf.randn(2, 4, 7, 9, 11)).shape
+    pyframe.Size([2, 6, 3, 4, 5])
+    """
 
 
 class _ConvTransposeNd(_ConvNd):
@@ -181,15 +221,57 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd, k=1, function=F.conv_transpose1d):
-    """Transposed convolution: (N, in_channels, L) -> (N, out_channels, L')."""
+    """A transposed convolution over one dim: (N, in_channels, L), or without N -> (N, out_channels,
+    L'). Formula, arguments and attributes are ConvTranspose2d's, with one number for each dim of
+    space.
+
+    >>> nn.ConvTranspose1d(16, 33, 3, stride=2)(pf.randn(20, 16, 50)).shape
+    pyframe.Size([20, 33, 101])
+    """
 
 
 class ConvTranspose2d(_ConvTransposeNd, k=2, function=F.conv_transpose2d):
-    """Transposed convolution: (N, in_channels, H, W) -> (N, out_channels, H', W')."""
+    """A transposed convolution of images, the gradient of a Conv2d with respect to its input: each
+    element adds its multiple of the kernel to a window of the output, and windows lie `stride`
+    apart.
+
+    (N, in_channels, H, W), or without N, gives (N, out_channels, H', W'), where H' = (H - 1) stride
+    - 2 padding + dilation (kernel_size - 1) + output_padding + 1, and W' likewise. A call may give
+    `output_size`, (H', W') or all dims, instead of `output_padding`.
+
+    Args:
+        kernel_size: the size of a window, as all below an int or a tuple (height, width).
+        stride: how far windows lie apart in the output.
+        padding: how many elements are cut off at both ends of each dim of the output.
+        output_padding: how many are added at one end: Conv2d maps `stride` sizes to the same one.
+        groups: into how many groups the channels are divided, none of which sees another.
+        bias: whether a number is added to each output channel.
+        dilation: how far the elements of a window lie apart.
+        padding_mode: 'zeros' alone.
+
+    Attributes:
+        weight: (in_channels, out_channels / groups, *kernel_size), at first from U(-k, k) with k =
+            1 / √(out_channels / groups * prod(kernel_size)).
+        bias: (out_channels,), at first from there too; None without one.
+
+    Raises:
+        ValueError: `groups` doesn't divide both numbers of channels, or `output_size` is out of
+            reach.
+
+    >>> up = nn.ConvTranspose2d(16, 8, 3, stride=2, padding=1)
+    >>> up(pf.randn(1, 16, 6, 6)).shape, up(pf.randn(1, 16, 6, 6), output_size=(12, 12)).shape
+    (pyframe.Size([1, 8, 11, 11]), pyframe.Size([1, 8, 12, 12]))
+    """
 
 
 class ConvTranspose3d(_ConvTransposeNd, k=3, function=F.conv_transpose3d):
-    """Transposed convolution: (N, in_channels, D, H, W) -> (N, out_channels, D', H', W')."""
+    """A transposed convolution over three dims: (N, in_channels, D, H, W), or without N -> (N,
+    out_channels, D', H', W'). Formula, arguments and attributes are ConvTranspose2d's, with three
+    numbers.
+
+    >>> nn.ConvTranspose3d(4, 6, 3, stride=2)(pf.randn(2, 4, 3, 4, 5)).shape
+    pyframe.Size([2, 6, 7, 9, 11])
+    """
 
 
 # --- with in_channels taken from the first input
@@ -245,36 +327,72 @@ class _LazyConvTranspose(_Lazy):
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    """A Conv1d that learns in_channels from its first input."""
+    """A Conv1d that learns in_channels from its first input, and is a Conv1d from then on.
+    Arguments are Conv1d's, without `in_channels`.
+
+    >>> layer = nn.LazyConv1d(6, 3)
+    >>> layer(pf.randn(1, 4, 10)).shape, layer.in_channels
+    (pyframe.Size([1, 6, 8]), 4)
+    """
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyConv, Conv2d):
-    """A Conv2d that learns in_channels from its first input."""
+    """A Conv2d that learns in_channels from its first input, and is a Conv2d from then on.
+    Arguments are Conv2d's, without `in_channels`.
+
+    >>> layer = nn.LazyConv2d(6, 3)
+    >>> layer(pf.randn(1, 4, 10, 10)).shape, layer.in_channels
+    (pyframe.Size([1, 6, 8, 8]), 4)
+    """
 
     cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """A Conv3d that learns in_channels from its first input."""
+    """A Conv3d that learns in_channels from its first input, and is a Conv3d from then on.
+    Arguments are Conv3d's, without `in_channels`.
+
+    >>> layer = nn.LazyConv3d(6, 3)
+    >>> layer(pf.randn(1, 4, 10, 10, 10)).shape, layer.in_channels
+    (pyframe.Size([1, 6, 8, 8, 8]), 4)
+    """
 
     cls_to_become = Conv3d
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    """A ConvTranspose1d that learns in_channels from its first input."""
+    """A ConvTranspose1d that learns in_channels from its first input, and is a ConvTranspose1d from
+    then on. Arguments are ConvTranspose1d's, without `in_channels`.
+
+    >>> layer = nn.LazyConvTranspose1d(6, 3)
+    >>> layer(pf.randn(1, 4, 10)).shape, layer.in_channels
+    (pyframe.Size([1, 6, 12]), 4)
+    """
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    """A ConvTranspose2d that learns in_channels from its first input."""
+    """A ConvTranspose2d that learns in_channels from its first input, and is a ConvTranspose2d from
+    then on. Arguments are ConvTranspose2d's, without `in_channels`.
+
+    >>> layer = nn.LazyConvTranspose2d(6, 3)
+    >>> layer(pf.randn(1, 4, 10, 10)).shape, layer.in_channels
+    (pyframe.Size([1, 6, 12, 12]), 4)
+    """
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    """A ConvTranspose3d that learns in_channels from its first input."""
+    """A ConvTranspose3d that learns in_channels from its first input, and is a ConvTranspose3d from
+    then on. Arguments are ConvTranspose3d's, without `in_channels`.
+
+    >>> layer = nn.LazyConvTranspose3d(6, 3)
+    >>> layer(pf.randn(1, 4, 10, 10, 10)).shape, layer.in_channels
+    (pyframe.Size([1, 6, 12, 12, 12]), 4)
+    """
 
     cls_to_become = ConvTranspose3d
