@@ -111,29 +111,73 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Each channel of (N, C) or (N, C, L) normalized over the batch in training, by the running
-    statistics otherwise (arXiv 1502.03167); momentum None makes those the mean over all batches."""
+    """Batch normalization of (N, C) or (N, C, L). Formula, arguments and attributes are
+    BatchNorm2d's.
+
+    >>> nn.BatchNorm1d(3)(pf.randn(20, 3)).shape
+    pyframe.Size([20, 3])
+    """
 
     _dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Each channel of (N, C, H, W) normalized over the batch in training, by the running
-    statistics otherwise (arXiv 1502.03167); momentum None makes those the mean over all batches."""
+    """Batch normalization: (x - mean) / √(var + eps) * weight + bias for each channel of (N, C, H,
+    W) (arXiv 1502.03167). The shape stays.
+
+    In training, mean and variance are the batch's own, and the running statistics move towards
+    them: running = (1 - momentum) * running + momentum * the batch's. In evaluation they are the
+    running ones.
+
+    Args:
+        num_features: the number C of channels.
+        eps: added to the variance, so that no division is by 0.
+        momentum: how far the running statistics move in a step, from 0 to 1; None makes them the
+            mean over all batches.
+        affine: whether there is a weight and a bias.
+        track_running_stats: whether there are running statistics; without them evaluation takes the
+            batch's too.
+        bias: whether there is a bias beside the weight.
+
+    Attributes:
+        weight, bias: (C,), at first ones and zeros; None without them.
+        running_mean, running_var: buffers (C,), at first zeros and ones.
+        num_batches_tracked: how many batches training has seen.
+
+    Raises:
+        ValueError: when called with another number of dims, or in training with one value a
+            channel.
+
+    >>> layer = nn.BatchNorm2d(3)
+    >>> layer(pf.ones(2, 3, 4, 4)).shape, layer.running_mean
+    (pyframe.Size([2, 3, 4, 4]), tensor([0.1000, 0.1000, 0.1000]))
+    """
 
     _dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Each channel of (N, C, D, H, W) normalized over the batch in training, by the running
-    statistics otherwise (arXiv 1502.03167); momentum None makes those the mean over all batches."""
+    """Batch normalization of (N, C, D, H, W). Formula, arguments and attributes are BatchNorm2d's.
+
+    >>> nn.BatchNorm3d(3)(pf.randn(2, 3, 4, 4, 4)).shape
+    pyframe.Size([2, 3, 4, 4, 4])
+    """
 
     _dims = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
-    """BatchNorm of inputs (N, C, *), in training with the statistics of the batches of all
-    processes of a group (see `pf.distributed`): of all, unless `process_group` says which."""
+    """BatchNorm of (N, C, *) with the statistics of the batches of several processes, as
+    `pf.distributed` has them. In one process, and in evaluation, it is BatchNorm2d for any number
+    of dims. Arguments and attributes are BatchNorm2d's.
+
+    Args:
+        process_group: whose batches count; None for those of all processes.
+
+    >>> net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    >>> nn.SyncBatchNorm.convert_sync_batchnorm(net)[1]
+    SyncBatchNorm(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    """
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
@@ -225,19 +269,37 @@ class _LazyNormBase(LazyLayer, _NormBase):
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm1d that learns num_features from its first input."""
+    """A BatchNorm1d that learns num_features from its first input, and is a BatchNorm1d from then
+    on. Arguments are BatchNorm1d's, without `num_features`.
+
+    >>> layer = nn.LazyBatchNorm1d()
+    >>> layer(pf.randn(2, 4, 10)).shape, layer.num_features
+    (pyframe.Size([2, 4, 10]), 4)
+    """
 
     cls_to_become, _dims = BatchNorm1d, (2, 3)
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm2d that learns num_features from its first input."""
+    """A BatchNorm2d that learns num_features from its first input, and is a BatchNorm2d from then
+    on. Arguments are BatchNorm2d's, without `num_features`.
+
+    >>> layer = nn.LazyBatchNorm2d()
+    >>> layer(pf.randn(2, 4, 10, 10)).shape, layer.num_features
+    (pyframe.Size([2, 4, 10, 10]), 4)
+    """
 
     cls_to_become, _dims = BatchNorm2d, (4,)
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm3d that learns num_features from its first input."""
+    """A BatchNorm3d that learns num_features from its first input, and is a BatchNorm3d from then
+    on. Arguments are BatchNorm3d's, without `num_features`.
+
+    >>> layer = nn.LazyBatchNorm3d()
+    >>> layer(pf.randn(2, 4, 4, 10, 10)).shape, layer.num_features
+    (pyframe.Size([2, 4, 4, 10, 10]), 4)
+    """
 
     cls_to_become, _dims = BatchNorm3d, (5,)
 
@@ -282,40 +344,87 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Each channel of each sample of (N, C, L) or (C, L) normalized by itself
-    (arXiv 1607.08022); with track_running_stats by the running statistics in evaluation."""
+    """Instance normalization of (N, C, L) or (C, L). Formula, arguments and attributes are
+    InstanceNorm2d's.
+
+    >>> nn.InstanceNorm1d(3)(pf.randn(2, 3, 8)).shape
+    pyframe.Size([2, 3, 8])
+    """
 
     _dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Each channel of each sample of (N, C, H, W) or (C, H, W) normalized by itself
-    (arXiv 1607.08022); with track_running_stats by the running statistics in evaluation."""
+    """Instance normalization: (x - mean) / √(var + eps) for each channel of each sample of (N, C,
+    H, W) or (C, H, W), by its own mean and variance (arXiv 1607.08022). The shape stays.
+
+    Args:
+        num_features: the number C of channels.
+        eps: added to the variance, so that no division is by 0.
+        momentum: how far running statistics move in a step, from 0 to 1.
+        affine: whether there is a weight and a bias for each channel, after that.
+        track_running_stats: whether there are running statistics, which evaluation takes.
+        bias: whether there is a bias beside the weight.
+
+    Attributes:
+        weight, bias: (C,), at first ones and zeros; None unless `affine`.
+        running_mean, running_var: buffers (C,), at first zeros and ones; None unless
+            `track_running_stats`.
+
+    Raises:
+        ValueError: when called with another number of dims, with one element of space, or, if
+            `affine`, with other channels.
+
+    >>> nn.InstanceNorm2d(3)(pf.randn(2, 3, 8, 8)).shape
+    pyframe.Size([2, 3, 8, 8])
+    """
 
     _dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Each channel of each sample of (N, C, D, H, W) or (C, D, H, W) normalized by itself
-    (arXiv 1607.08022); with track_running_stats by the running statistics in evaluation."""
+    """Instance normalization of (N, C, D, H, W) or (C, D, H, W). Formula, arguments and attributes
+    are InstanceNorm2d's.
+
+    >>> nn.InstanceNorm3d(3)(pf.randn(2, 3, 4, 4, 4)).shape
+    pyframe.Size([2, 3, 4, 4, 4])
+    """
 
     _dims = (4, 5)
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    """An InstanceNorm1d that learns num_features from its first input."""
+    """A InstanceNorm1d that learns num_features from its first input, and is a InstanceNorm1d from
+    then on. Arguments are InstanceNorm1d's, without `num_features`.
+
+    >>> layer = nn.LazyInstanceNorm1d()
+    >>> layer(pf.randn(2, 4, 10)).shape, layer.num_features
+    (pyframe.Size([2, 4, 10]), 4)
+    """
 
     cls_to_become, _dims = InstanceNorm1d, (2, 3)
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    """An InstanceNorm2d that learns num_features from its first input."""
+    """A InstanceNorm2d that learns num_features from its first input, and is a InstanceNorm2d from
+    then on. Arguments are InstanceNorm2d's, without `num_features`.
+
+    >>> layer = nn.LazyInstanceNorm2d()
+    >>> layer(pf.randn(2, 4, 10, 10)).shape, layer.num_features
+    (pyframe.Size([2, 4, 10, 10]), 4)
+    """
 
     cls_to_become, _dims = InstanceNorm2d, (3, 4)
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    """An InstanceNorm3d that learns num_features from its first input."""
+    """A InstanceNorm3d that learns num_features from its first input, and is a InstanceNorm3d from
+    then on. Arguments are InstanceNorm3d's, without `num_features`.
+
+    >>> layer = nn.LazyInstanceNorm3d()
+    >>> layer(pf.randn(2, 4, 4, 10, 10)).shape, layer.num_features
+    (pyframe.Size([2, 4, 4, 10, 10]), 4)
+    """
 
     cls_to_become, _dims = InstanceNorm3d, (4, 5)
 
@@ -326,7 +435,24 @@ def _shape(normalized_shape: Any) -> tuple[int, ...]:
 
 
 class LayerNorm(Affine):
-    """(x - mean) / sqrt(var + eps) * weight + bias over the last dims (arXiv 1607.06450)."""
+    """Layer normalization: (x - mean) / √(var + eps) * weight + bias, with mean and variance over
+    the last dims of each sample (arXiv 1607.06450). The shape stays.
+
+    Args:
+        normalized_shape: the sizes of those dims, an int for the last one alone.
+        eps: added to the variance, so that no division is by 0.
+        elementwise_affine: whether there is a weight and a bias.
+        bias: whether there is a bias beside the weight.
+
+    Attributes:
+        weight, bias: of normalized_shape, at first ones and zeros; None without them.
+
+    Raises:
+        RuntimeError: when called with other last dims.
+
+    >>> nn.LayerNorm(4)(pf.tensor([1.0, 1.0, 3.0, 3.0]))
+    tensor([-1.0000, -1.0000,  1.0000,  1.0000], grad_fn=<AddBackward0>)
+    """
 
     def __init__(
         self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True,
@@ -348,8 +474,20 @@ class LayerNorm(Affine):
 
 
 class RMSNorm(Module):
-    """x / sqrt(mean(x^2) + eps) * weight over the last dims (arXiv 1910.07467); eps is the
-    dtype's machine epsilon by default."""
+    """Normalization by the root mean square: x / √(mean(x²) + eps) * weight over the last dims
+    (arXiv 1910.07467). The shape stays.
+
+    Args:
+        normalized_shape: the sizes of those dims, an int for the last one alone.
+        eps: added to the mean square; None for the machine epsilon of the dtype.
+        elementwise_affine: whether there is a weight.
+
+    Attributes:
+        weight: of normalized_shape, at first ones; None without it.
+
+    >>> nn.RMSNorm(2)(pf.tensor([3.0, 3.0]))
+    tensor([1., 1.], grad_fn=<MulBackward0>)
+    """
 
     def __init__(
         self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True,
@@ -377,8 +515,25 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Affine):
-    """(x - mean) / sqrt(var + eps) over each of `num_groups` groups of the channels of (N, C, *),
-    then * weight + bias for each channel (arXiv 1803.08494)."""
+    """Group normalization: (x - mean) / √(var + eps) * weight + bias, with mean and variance over
+    each group of channels of each sample of (N, C, *) (arXiv 1803.08494). The shape stays.
+
+    Args:
+        num_groups: into how many groups the channels are divided; 1 takes all of them together.
+        num_channels: the number C of channels.
+        eps: added to the variance, so that no division is by 0.
+        affine: whether there is a weight and a bias for each channel.
+        bias: whether there is a bias beside the weight.
+
+    Attributes:
+        weight, bias: (C,), at first ones and zeros; None without them.
+
+    Raises:
+        ValueError: `num_groups` doesn't divide `num_channels`.
+
+    >>> nn.GroupNorm(3, 6)(pf.randn(20, 6, 10, 10)).shape
+    pyframe.Size([20, 6, 10, 10])
+    """
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
@@ -417,15 +572,33 @@ class _LRN(OneInput):
 
 @layer(F.local_response_norm)
 class LocalResponseNorm(_LRN):
-    """x / (k + alpha * mean of x^2 over `size` neighbouring channels)^beta: (N, C, *)."""
+    """Normalization by neighbouring channels of (N, C, L, *): x / (k + alpha * m)^beta, m being the
+    mean of x² over `size` channels around each, zeros beyond the ends. The shape stays. Of AlexNet
+    (Krizhevsky et al. 2012).
+
+    Args:
+        size: how many channels a window has.
+        alpha, beta, k: the numbers of the formula.
+
+    Raises:
+        ValueError: when called with fewer than 3 dims.
+
+    >>> nn.LocalResponseNorm(2)(pf.randn(32, 5, 24, 24)).shape
+    pyframe.Size([32, 5, 24, 24])
+    """
 
 
 @layer()
 class CrossMapLRN2d(_LRN):
-    """LocalResponseNorm as PyTorch's first layer of this kind has it: (N, C, H, W).
+    """LocalResponseNorm as PyTorch's first layer of this kind has it: (N, C, H, W), and the shape
+    stays.
 
     Its windows reach (size - 1) // 2 channels to both sides, and those that begin behind the first
-    channel contain that one too; the gradient is that of the result.
+    channel contain that one too; the gradient is that of the result. Arguments are
+    LocalResponseNorm's.
+
+    >>> nn.CrossMapLRN2d(3)(pf.randn(1, 5, 4, 4)).shape
+    pyframe.Size([1, 5, 4, 4])
     """
 
     k: float = 1
