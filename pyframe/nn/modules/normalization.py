@@ -394,8 +394,8 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    """A InstanceNorm1d that learns num_features from its first input, and is a InstanceNorm1d from
-    then on. Arguments are InstanceNorm1d's, without `num_features`.
+    """An InstanceNorm1d that learns num_features from its first input, and is an InstanceNorm1d
+    from then on. Arguments are InstanceNorm1d's, without `num_features`.
 
     >>> layer = nn.LazyInstanceNorm1d()
     >>> layer(pf.randn(2, 4, 10)).shape, layer.num_features
@@ -406,8 +406,8 @@ class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    """A InstanceNorm2d that learns num_features from its first input, and is a InstanceNorm2d from
-    then on. Arguments are InstanceNorm2d's, without `num_features`.
+    """An InstanceNorm2d that learns num_features from its first input, and is an InstanceNorm2d
+    from then on. Arguments are InstanceNorm2d's, without `num_features`.
 
     >>> layer = nn.LazyInstanceNorm2d()
     >>> layer(pf.randn(2, 4, 10, 10)).shape, layer.num_features
@@ -418,8 +418,8 @@ class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    """A InstanceNorm3d that learns num_features from its first input, and is a InstanceNorm3d from
-    then on. Arguments are InstanceNorm3d's, without `num_features`.
+    """An InstanceNorm3d that learns num_features from its first input, and is an InstanceNorm3d
+    from then on. Arguments are InstanceNorm3d's, without `num_features`.
 
     >>> layer = nn.LazyInstanceNorm3d()
     >>> layer(pf.randn(2, 4, 4, 10, 10)).shape, layer.num_features
