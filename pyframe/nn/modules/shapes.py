@@ -21,7 +21,11 @@ __all__ = [
 
 @layer()
 class Flatten(Layer):
-    """Dims start_dim..end_dim joined into one."""
+    """Joins the dims from start_dim to end_dim into one: (N, C, H, W) -> (N, C * H * W) by default.
+
+    >>> nn.Flatten()(pf.randn(32, 1, 5, 5)).shape
+    pyframe.Size([32, 25])
+    """
 
     start_dim: int = 1
     end_dim: int = -1
@@ -35,7 +39,18 @@ class Flatten(Layer):
 
 @layer()
 class Unflatten(Layer):
-    """A dim split into several: Flatten undone."""
+    """Splits a dim into several: Flatten undone.
+
+    Args:
+        dim: the dim to split.
+        unflattened_size: its sizes then, a tuple or list of ints, one of which may be -1.
+
+    Raises:
+        TypeError: `unflattened_size` is something else.
+
+    >>> nn.Unflatten(1, (2, 5, 5))(pf.randn(32, 50)).shape
+    pyframe.Size([32, 2, 5, 5])
+    """
 
     dim: int
     unflattened_size: Any
@@ -90,15 +105,37 @@ class _ConstantPadNd(_PadNd):
 
 
 class ConstantPad1d(_ConstantPadNd, k=1):
-    """Padding of the last dim with `value`."""
+    """Adds elements at both ends of the last dim of (*, L): `value`.
+
+    Args:
+        padding: how many, an int or (left, right); negative numbers cut elements off.
+
+    >>> nn.ConstantPad1d(2, 9.0)(pf.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[9., 9., 1., 2., 3., 9., 9.]])
+    """
 
 
 class ConstantPad2d(_ConstantPadNd, k=2):
-    """Padding of the last two dims with `value`."""
+    """Adds elements at both ends of the last two dims of (*, H, W): `value`.
+
+    Args:
+        padding: how many, an int or (left, right, top, bottom); negative numbers cut elements off.
+
+    >>> nn.ConstantPad2d((1, 0, 1, 0), 9.0)(pf.tensor([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
+    [[[9.0, 9.0, 9.0], [9.0, 1.0, 2.0], [9.0, 3.0, 4.0]]]
+    """
 
 
 class ConstantPad3d(_ConstantPadNd, k=3):
-    """Padding of the last three dims with `value`."""
+    """Adds elements at both ends of the last three dims of (*, D, H, W): `value`.
+
+    Args:
+        padding: how many, an int or (left, right, top, bottom, front, back); negative numbers cut
+            elements off.
+
+    >>> nn.ConstantPad3d(1, 9.0)(pf.randn(1, 2, 3, 4, 5)).shape
+    pyframe.Size([1, 2, 5, 6, 7])
+    """
 
 
 class _Zero(_ConstantPadNd):
@@ -110,15 +147,37 @@ class _Zero(_ConstantPadNd):
 
 
 class ZeroPad1d(_Zero, ConstantPad1d):
-    """Padding of the last dim with zeros."""
+    """Adds elements at both ends of the last dim of (*, L): zeros.
+
+    Args:
+        padding: how many, an int or (left, right); negative numbers cut elements off.
+
+    >>> nn.ZeroPad1d(2)(pf.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[0., 0., 1., 2., 3., 0., 0.]])
+    """
 
 
 class ZeroPad2d(_Zero, ConstantPad2d):
-    """Padding of the last two dims with zeros."""
+    """Adds elements at both ends of the last two dims of (*, H, W): zeros.
+
+    Args:
+        padding: how many, an int or (left, right, top, bottom); negative numbers cut elements off.
+
+    >>> nn.ZeroPad2d((1, 0, 1, 0))(pf.tensor([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
+    [[[0.0, 0.0, 0.0], [0.0, 1.0, 2.0], [0.0, 3.0, 4.0]]]
+    """
 
 
 class ZeroPad3d(_Zero, ConstantPad3d):
-    """Padding of the last three dims with zeros."""
+    """Adds elements at both ends of the last three dims of (*, D, H, W): zeros.
+
+    Args:
+        padding: how many, an int or (left, right, top, bottom, front, back); negative numbers cut
+            elements off.
+
+    >>> nn.ZeroPad3d(1)(pf.randn(1, 2, 3, 4, 5)).shape
+    pyframe.Size([1, 2, 5, 6, 7])
+    """
 
 
 class _ReflectionPadNd(_PadNd):
@@ -126,15 +185,49 @@ class _ReflectionPadNd(_PadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd, k=1):
-    """Padding of the last dim with its mirror image, whose first element is not repeated."""
+    """Adds elements at both ends of the last dim of (N, C, L) or (C, L): its mirror image, in which
+    the element at the edge is not repeated.
+
+    Args:
+        padding: how many, an int or (left, right); negative numbers cut elements off.
+
+    Raises:
+        RuntimeError: when called, if they are more than the dim has less one.
+
+    >>> nn.ReflectionPad1d(2)(pf.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 2., 1., 2., 3., 2., 1.]])
+    """
 
 
 class ReflectionPad2d(_ReflectionPadNd, k=2):
-    """Padding of the last two dims with their mirror images."""
+    """Adds elements at both ends of the last two dims of (N, C, H, W) or (C, H, W): their mirror
+    image, in which the element at the edge is not repeated.
+
+    Args:
+        padding: how many, an int or (left, right, top, bottom); negative numbers cut elements off.
+
+    Raises:
+        RuntimeError: when called, if they are more than the dim has less one.
+
+    >>> nn.ReflectionPad2d((1, 0, 1, 0))(pf.tensor([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
+    [[[4.0, 3.0, 4.0], [2.0, 1.0, 2.0], [4.0, 3.0, 4.0]]]
+    """
 
 
 class ReflectionPad3d(_ReflectionPadNd, k=3):
-    """Padding of the last three dims with their mirror images."""
+    """Adds elements at both ends of the last three dims of (N, C, D, H, W) or (C, D, H, W): their
+    mirror image, in which the element at the edge is not repeated.
+
+    Args:
+        padding: how many, an int or (left, right, top, bottom, front, back); negative numbers cut
+            elements off.
+
+    Raises:
+        RuntimeError: when called, if they are more than the dim has less one.
+
+    >>> nn.ReflectionPad3d(1)(pf.randn(1, 2, 3, 4, 5)).shape
+    pyframe.Size([1, 2, 5, 6, 7])
+    """
 
 
 class _ReplicationPadNd(_PadNd):
@@ -142,15 +235,40 @@ class _ReplicationPadNd(_PadNd):
 
 
 class ReplicationPad1d(_ReplicationPadNd, k=1):
-    """Padding of the last dim with the element at its edge."""
+    """Adds elements at both ends of the last dim of (N, C, L) or (C, L): the element at the edge,
+    repeated.
+
+    Args:
+        padding: how many, an int or (left, right); negative numbers cut elements off.
+
+    >>> nn.ReplicationPad1d(2)(pf.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[1., 1., 1., 2., 3., 3., 3.]])
+    """
 
 
 class ReplicationPad2d(_ReplicationPadNd, k=2):
-    """Padding of the last two dims with the elements at their edges."""
+    """Adds elements at both ends of the last two dims of (N, C, H, W) or (C, H, W): the element at
+    the edge, repeated.
+
+    Args:
+        padding: how many, an int or (left, right, top, bottom); negative numbers cut elements off.
+
+    >>> nn.ReplicationPad2d((1, 0, 1, 0))(pf.tensor([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
+    [[[1.0, 1.0, 2.0], [1.0, 1.0, 2.0], [3.0, 3.0, 4.0]]]
+    """
 
 
 class ReplicationPad3d(_ReplicationPadNd, k=3):
-    """Padding of the last three dims with the elements at their edges."""
+    """Adds elements at both ends of the last three dims of (N, C, D, H, W) or (C, D, H, W): the
+    element at the edge, repeated.
+
+    Args:
+        padding: how many, an int or (left, right, top, bottom, front, back); negative numbers cut
+            elements off.
+
+    >>> nn.ReplicationPad3d(1)(pf.randn(1, 2, 3, 4, 5)).shape
+    pyframe.Size([1, 2, 5, 6, 7])
+    """
 
 
 class _CircularPadNd(_PadNd):
@@ -167,20 +285,72 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd, k=1):
-    """Padding of the last dim with what stands at its other end."""
+    """Adds elements at both ends of the last dim of (N, C, L) or (C, L): what stands at the other
+    end.
+
+    Args:
+        padding: how many, an int or (left, right); negative numbers cut elements off.
+
+    Raises:
+        RuntimeError: when called, if they are more than the dim has.
+
+    >>> nn.CircularPad1d(2)(pf.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[2., 3., 1., 2., 3., 1., 2.]])
+    """
 
 
 class CircularPad2d(_CircularPadNd, k=2):
-    """Padding of the last two dims with what stands at their other ends."""
+    """Adds elements at both ends of the last two dims of (N, C, H, W) or (C, H, W): what stands at
+    the other end.
+
+    Args:
+        padding: how many, an int or (left, right, top, bottom); negative numbers cut elements off.
+
+    Raises:
+        RuntimeError: when called, if they are more than the dim has.
+
+    >>> nn.CircularPad2d((1, 0, 1, 0))(pf.tensor([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
+    [[[4.0, 3.0, 4.0], [2.0, 1.0, 2.0], [4.0, 3.0, 4.0]]]
+    """
 
 
 class CircularPad3d(_CircularPadNd, k=3):
-    """Padding of the last three dims with what stands at their other ends."""
+    """Adds elements at both ends of the last three dims of (N, C, D, H, W) or (C, D, H, W): what
+    stands at the other end.
+
+    Args:
+        padding: how many, an int or (left, right, top, bottom, front, back); negative numbers cut
+            elements off.
+
+    Raises:
+        RuntimeError: when called, if they are more than the dim has.
+
+    >>> nn.CircularPad3d(1)(pf.randn(1, 2, 3, 4, 5)).shape
+    pyframe.Size([1, 2, 5, 6, 7])
+    """
 
 
 @layer(F.fold, "(N, C * kh * kw, positions) or without N -> (N, C, *output_size).")
 class Fold(OneInput):
-    """Columns added up where their windows lie: (N, C * kh * kw, positions) -> (N, C, H, W)."""
+    """Columns, each a window's elements, added up where their windows lie: Unfold backwards.
+
+    (N, C * kh * kw, positions), or without N, gives (N, C, *output_size), where positions is the
+    number of windows (kh, kw) that Unfold takes of that size. An element in several windows is
+    their sum.
+
+    Args:
+        output_size: the size (H, W) of the result.
+        kernel_size: the size of a window, as all below an int or a tuple (height, width).
+        dilation: how far the elements of a window lie apart.
+        padding: how many elements at both ends of each dim are left out of the result.
+        stride: how far windows lie apart.
+
+    Raises:
+        RuntimeError: when called with another number of positions.
+
+    >>> nn.Fold((2, 3), (2, 2))(pf.ones(1, 4, 2)).tolist()
+    [[[[1.0, 2.0, 1.0], [1.0, 2.0, 1.0]]]]
+    """
 
     output_size: Any
     kernel_size: Any
@@ -191,7 +361,18 @@ class Fold(OneInput):
 
 @layer(F.unfold, "(N, C, H, W) or (C, H, W) -> (N, C * kh * kw, positions).")
 class Unfold(OneInput):
-    """Windows as columns: (N, C, H, W) -> (N, C * kh * kw, positions)."""
+    """Windows as columns (im2col): (N, C, H, W) or (C, H, W) -> (N, C * kh * kw, positions), a
+    column for each of the windows (kh, kw), of which there are as many as a Conv2d has outputs.
+
+    Args:
+        kernel_size: the size of a window, as all below an int or a tuple (height, width).
+        dilation: how far the elements of a window lie apart.
+        padding: how many zeros are added at both ends of each dim.
+        stride: how far windows lie apart.
+
+    >>> nn.Unfold(2)(pf.arange(6.0).reshape(1, 2, 3)).tolist()
+    [[0.0, 1.0], [1.0, 2.0], [3.0, 4.0], [4.0, 5.0]]
+    """
 
     kernel_size: Any
     dilation: Any = 1
@@ -201,29 +382,71 @@ class Unfold(OneInput):
 
 @layer(F.channel_shuffle)
 class ChannelShuffle(OneInput):
-    """Channels of (N, C, *), `groups` groups of them, taken from each group in turn."""
+    """The channels of (N, C, *) taken from each of `groups` groups in turn, so that groups of a
+    convolution see each other's (arXiv 1707.01083). The shape stays.
+
+    Raises:
+        RuntimeError: when called with channels that `groups` doesn't divide.
+
+    >>> nn.ChannelShuffle(2)(pf.arange(4.0).reshape(1, 4, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
 
     groups: int
 
 
 @layer(F.pixel_shuffle, "(*, C * r^2, H, W) -> (*, C, H * r, W * r).")
 class PixelShuffle(OneInput):
-    """(*, C * r^2, H, W) -> (*, C, H * r, W * r) (arXiv 1609.05158)."""
+    """Channels as pixels: (*, C r², H, W) -> (*, C, H r, W r), r being upscale_factor. Pixel (y, x)
+    is of channel c r² + r (y % r) + x % r (arXiv 1609.05158).
+
+    Raises:
+        RuntimeError: when called with channels that r² doesn't divide.
+
+    >>> nn.PixelShuffle(2)(pf.arange(4.0).reshape(1, 4, 1, 1)).tolist()
+    [[[[0.0, 1.0], [2.0, 3.0]]]]
+    """
 
     upscale_factor: int
 
 
 @layer(F.pixel_unshuffle, "(*, C, H * r, W * r) -> (*, C * r^2, H, W).")
 class PixelUnshuffle(OneInput):
-    """(*, C, H * r, W * r) -> (*, C * r^2, H, W): PixelShuffle undone."""
+    """Pixels as channels, PixelShuffle undone: (*, C, H r, W r) -> (*, C r², H, W), r being
+    downscale_factor.
+
+    Raises:
+        RuntimeError: when called with a height or width that r doesn't divide.
+
+    >>> nn.PixelUnshuffle(2)(pf.randn(1, 1, 6, 4)).shape
+    pyframe.Size([1, 4, 3, 2])
+    """
 
     downscale_factor: int
 
 
 @layer(F.interpolate, "(N, C, *spatial) -> (N, C, *size).")
 class Upsample(OneInput):
-    """(N, C, *spatial) at another `size`, or `scale_factor` times as large; mode: nearest,
-    nearest-exact, linear, bilinear, bicubic, trilinear or area."""
+    """An image, or what has one or three dims of space, at another size: (N, C, *spatial) -> (N, C,
+    *size).
+
+    Args:
+        size: the size of the result, an int or a tuple.
+        scale_factor: how many times as large it is, a number or a tuple. One of the two is given.
+        mode: 'nearest', 'nearest-exact' (of pixels' centres), 'linear' of (N, C, L), 'bilinear' or
+            'bicubic' of (N, C, H, W), 'trilinear' of (N, C, D, H, W), or 'area', the mean of bins.
+        align_corners: whether the centres of the corners' pixels stay, rather than the outer edges;
+            of the modes between 'linear' and 'trilinear' alone.
+        recompute_scale_factor: whether pixels lie as far apart as the sizes say, rather than as
+            `scale_factor` does, which differs where the size was rounded.
+
+    Raises:
+        ValueError: when called, if both of `size` and `scale_factor` are given, or none.
+        NotImplementedError: when called, if the mode is of another number of dims.
+
+    >>> nn.Upsample(scale_factor=2)(pf.tensor([[[1.0, 2.0]]]))
+    tensor([[[1., 1., 2., 2.]]])
+    """
 
     size: Any = None
     scale_factor: Any = None
@@ -244,14 +467,23 @@ class Upsample(OneInput):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Upsample in mode 'nearest': (N, C, H, W)."""
+    """Upsample in mode 'nearest': (N, C, H, W) -> (N, C, *size). Arguments are Upsample's.
+
+    >>> nn.UpsamplingNearest2d(scale_factor=2)(pf.randn(1, 3, 4, 5)).shape
+    pyframe.Size([1, 3, 8, 10])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor)
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Upsample in mode 'bilinear' with align_corners: (N, C, H, W)."""
+    """Upsample in mode 'bilinear', with align_corners: (N, C, H, W) -> (N, C, *size). Arguments are
+    Upsample's.
+
+    >>> nn.UpsamplingBilinear2d(size=(2, 3))(pf.tensor([[[[0.0, 1.0], [2.0, 3.0]]]])).tolist()
+    [[[[0.0, 0.5, 1.0], [2.0, 2.5, 3.0]]]]
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "bilinear", True)
