@@ -57,6 +57,12 @@ class RNNBase(_Recurrent, Generic[State]):
     Input (T, B, input_size), (B, T, input_size) with `batch_first`, (T, input_size), or a
     PackedSequence; `hx` (num_layers * directions, B, hidden_size), an LSTM's is a pair. The result
     is (output of the last layer for each step, the last state of each layer and direction).
+
+    Args:
+        mode: 'LSTM', 'GRU', 'RNN_TANH' or 'RNN_RELU'. All others are LSTM's.
+
+    >>> isinstance(nn.GRU(3, 4), nn.RNNBase)
+    True
     """
 
     def __init__(
@@ -284,10 +290,22 @@ def _no_projection(kwargs: dict[str, Any]) -> None:
 
 
 class RNN(RNNBase[Tensor]):
-    """h = tanh(x @ W_ih.T + b_ih + h @ W_hh.T + b_hh), or with relu (Elman 1990).
+    """A plain recurrent network: h = tanh(W_ih x + b_ih + W_hh h + b_hh) for each step (Elman
+    1990).
 
-    Arguments: input_size, hidden_size, num_layers=1, nonlinearity='tanh', bias=True,
-    batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None.
+    It is called, and gives its outputs and states, as an LSTM without the state c. Arguments are
+    input_size, hidden_size, num_layers=1, nonlinearity='tanh', bias=True, batch_first=False,
+    dropout=0.0, bidirectional=False, device=None, dtype=None.
+
+    Args:
+        nonlinearity: 'tanh', or 'relu' instead of it. All others are LSTM's.
+
+    Attributes:
+        weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0: as LSTM's, of hidden_size rows.
+
+    >>> out, h = nn.RNN(10, 20, num_layers=2)(pf.randn(5, 3, 10))
+    >>> out.shape, h.shape
+    (pyframe.Size([5, 3, 20]), pyframe.Size([2, 3, 20]))
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -305,11 +323,44 @@ class RNN(RNNBase[Tensor]):
 
 
 class LSTM(RNNBase[tuple[Tensor, Tensor]]):
-    """Long short-term memory (Hochreiter & Schmidhuber 1997; gates in the order i, f, g, o).
+    """Long short-term memory (Hochreiter & Schmidhuber 1997). Each step makes of an input x and the
+    states h and c, with a product of the form W x + b_ih + U h + b_hh each,
 
-    Arguments: input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-    bidirectional=False, proj_size=0 (of a projection of h, arXiv 1402.1128), device=None,
-    dtype=None.
+        i, f, o = sigmoid(…), sigmoid(…), sigmoid(…)    g = tanh(…)
+        c = f * c + i * g                               h = o * tanh(c)
+
+    Called as layer(input, (h, c)), states of zeros where none are given. It gives (output, (h, c)):
+    the h of the last layer at each step, and the states after the last one. Input is (T, N,
+    input_size), (T, input_size), or a PackedSequence of sequences of several lengths; output (T, N,
+    directions * hidden_size) likewise; h and c (num_layers * directions, N, hidden_size).
+
+    Arguments are input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+    bidirectional=False, proj_size=0, device=None, dtype=None.
+
+    Args:
+        num_layers: how many layers, each of which has the outputs of the one before as its input.
+        bias: whether there are b_ih and b_hh.
+        batch_first: whether input and output are (N, T, …). States are not changed by it.
+        dropout: the probability with which outputs of all layers but the last are dropped in
+            training.
+        bidirectional: whether a second net reads the sequence backwards; outputs of both lie beside
+            each other.
+        proj_size: the size of a projection of h, less than hidden_size (arXiv 1402.1128); 0 for
+            none.
+
+    Attributes:
+        weight_ih_l0: (4 * hidden_size, input_size), rows in the order i, f, g, o; l1 is the second
+            layer, …_reverse reads backwards. All begin as U(-k, k), k = 1 / √hidden_size.
+        weight_hh_l0: (4 * hidden_size, hidden_size).
+        bias_ih_l0, bias_hh_l0: (4 * hidden_size,).
+        weight_hr_l0: (proj_size, hidden_size), where there is a projection.
+
+    Raises:
+        ValueError, RuntimeError: the dtype, the last dim or a state's shape doesn't fit.
+
+    >>> out, (h, c) = nn.LSTM(10, 20, num_layers=2)(pf.randn(5, 3, 10))
+    >>> out.shape, h.shape, c.shape
+    (pyframe.Size([5, 3, 20]), pyframe.Size([2, 3, 20]), pyframe.Size([2, 3, 20]))
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -347,10 +398,23 @@ class LSTM(RNNBase[tuple[Tensor, Tensor]]):
 
 
 class GRU(RNNBase[Tensor]):
-    """Gated recurrent units (arXiv 1406.1078; gates in the order r, z, n).
+    """Gated recurrent units (arXiv 1406.1078). Each step makes of an input x and the state h
 
-    Arguments: input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-    bidirectional=False, device=None, dtype=None.
+        r, z = sigmoid(W x + b_ih + U h + b_hh), likewise with weights of their own
+        n = tanh(W x + b_ih + r * (U h + b_hh))
+        h = (1 - z) * n + z * h
+
+    It is called, and gives its outputs and states, as an LSTM without the state c. Arguments are
+    input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+    bidirectional=False, device=None, dtype=None, with LSTM's meaning.
+
+    Attributes:
+        weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0: as LSTM's, of 3 * hidden_size rows in
+            the order r, z, n.
+
+    >>> out, h = nn.GRU(10, 20, num_layers=2)(pf.randn(5, 3, 10))
+    >>> out.shape, h.shape
+    (pyframe.Size([5, 3, 20]), pyframe.Size([2, 3, 20]))
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -362,8 +426,17 @@ class GRU(RNNBase[Tensor]):
 
 
 class RNNCellBase(_Recurrent):
-    """What the cells share: weight_ih, weight_hh, bias_ih, bias_hh, and input with or without a
-    batch: (N, input_size) or (input_size,)."""
+    """What RNNCell, LSTMCell and GRUCell share: their parameters, and input with or without a
+    batch, (N, input_size) or (input_size,).
+
+    Attributes:
+        weight_ih: (parts * hidden_size, input_size): an LSTM has 4 parts, a GRU 3, an RNN 1.
+        weight_hh: (parts * hidden_size, hidden_size).
+        bias_ih, bias_hh: (parts * hidden_size,), None without `bias`.
+
+    >>> nn.LSTMCell(10, 20).weight_ih.shape
+    pyframe.Size([80, 10])
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None,
@@ -410,7 +483,15 @@ class RNNCellBase(_Recurrent):
 
 
 class RNNCell(RNNCellBase):
-    """One step of RNN: (N, input_size) and (N, hidden_size) -> (N, hidden_size)."""
+    """One step of RNN: (N, input_size) and (N, hidden_size) -> (N, hidden_size), or all without N.
+    A state that isn't given is zeros.
+
+    Args:
+        nonlinearity: 'tanh' or 'relu'.
+
+    >>> nn.RNNCell(10, 20)(pf.randn(3, 10)).shape
+    pyframe.Size([3, 20])
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
@@ -429,7 +510,13 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of LSTM: (N, input_size) and (h, c), (N, hidden_size) each -> (h, c)."""
+    """One step of LSTM: (N, input_size) and (h, c), (N, hidden_size) each -> (h, c), or all without
+    N. States that aren't given are zeros.
+
+    >>> h, c = nn.LSTMCell(10, 20)(pf.randn(3, 10))
+    >>> h.shape, c.shape
+    (pyframe.Size([3, 20]), pyframe.Size([3, 20]))
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
@@ -446,7 +533,12 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of GRU: (N, input_size) and (N, hidden_size) -> (N, hidden_size)."""
+    """One step of GRU: (N, input_size) and (N, hidden_size) -> (N, hidden_size), or all without N.
+    A state that isn't given is zeros.
+
+    >>> nn.GRUCell(10, 20)(pf.randn(3, 10)).shape
+    pyframe.Size([3, 20])
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
