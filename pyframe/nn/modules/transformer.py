@@ -87,7 +87,30 @@ class _TransformerLayer(Module):
 
 
 class TransformerEncoderLayer(_TransformerLayer):
-    """Attention of a sequence on itself, then two linear maps."""
+    """Attention of a sequence on itself, then two linear maps, each added to what it began with and
+    normalized (arXiv 1706.03762): x = norm1(x + attention(x)), x = norm2(x +
+    linear2(relu(linear1(x)))).
+
+    Called as layer(src, src_mask, src_key_padding_mask) with src (S, N, d_model) or (S, d_model);
+    the shape stays. Masks are MultiheadAttention's.
+
+    Args:
+        d_model: the width of the sequence; `nhead`, the number of heads, divides it.
+        dim_feedforward: the width between the two linear maps.
+        dropout: the probability of every dropout: of the weights of attention, within and behind
+            the linear maps, and behind attention.
+        activation: 'relu', 'gelu' or a function of a tensor.
+        layer_norm_eps: the eps of the LayerNorms.
+        batch_first: whether src is (N, S, d_model).
+        norm_first: whether each norm stands before its block: x = x + attention(norm1(x)).
+        bias: whether linear maps and norms have one.
+
+    Attributes:
+        self_attn, linear1, linear2, norm1, norm2: the layers.
+
+    >>> nn.TransformerEncoderLayer(8, 2, 32)(pf.randn(10, 3, 8)).shape
+    pyframe.Size([10, 3, 8])
+    """
 
     _attentions = ("self_attn",)
 
@@ -104,7 +127,18 @@ class TransformerEncoderLayer(_TransformerLayer):
 
 
 class TransformerDecoderLayer(_TransformerLayer):
-    """Attention of a sequence on itself, then on the encoder's result, then two linear maps."""
+    """Attention of a sequence on itself, then on an encoder's result, then two linear maps, each
+    added to what it began with and normalized (arXiv 1706.03762).
+
+    Called as layer(tgt, memory, tgt_mask, memory_mask, …) with tgt (T, N, d_model) and memory (S,
+    N, d_model), or both without N; tgt's shape stays. Arguments are TransformerEncoderLayer's.
+
+    Attributes:
+        self_attn, multihead_attn, linear1, linear2, norm1, norm2, norm3: the layers.
+
+    >>> nn.TransformerDecoderLayer(8, 2, 32)(pf.randn(4, 3, 8), pf.randn(10, 3, 8)).shape
+    pyframe.Size([4, 3, 8])
+    """
 
     _attentions = ("self_attn", "multihead_attn")
 
@@ -143,11 +177,21 @@ def _clones(layer: Module, n: int) -> ModuleList:
 
 
 class TransformerEncoder(Module):
-    """`num_layers` copies of a layer, one after the other, and a norm.
+    """`num_layers` copies of a layer, one after the other, and a norm. The shape stays.
 
     Where PyTorch leaves out what is padded (`use_nested_tensor`; in evaluation, without gradients,
     with src_key_padding_mask alone, True at the ends), its result is 0 there before the norm: here
     too.
+
+    Args:
+        encoder_layer: the layer to copy. Copies begin with its weights, all the same.
+        norm: a module behind the last one; None for none.
+        enable_nested_tensor: whether what is padded is 0, as above.
+        mask_check: it changes nothing.
+
+    >>> encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 32), 2)
+    >>> encoder(pf.randn(10, 3, 8)).shape, len(encoder.layers)
+    (pyframe.Size([10, 3, 8]), 2)
     """
 
     def __init__(
@@ -200,7 +244,16 @@ def _may_leave_out(layer: Any) -> bool:
 
 
 class TransformerDecoder(Module):
-    """`num_layers` copies of a layer, one after the other, and a norm."""
+    """`num_layers` copies of a layer, one after the other, and a norm. tgt's shape stays.
+
+    Args:
+        decoder_layer: the layer to copy. Copies begin with its weights, all the same.
+        norm: a module behind the last one; None for none.
+
+    >>> decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 32), 2)
+    >>> decoder(pf.randn(4, 3, 8), pf.randn(10, 3, 8)).shape
+    pyframe.Size([4, 3, 8])
+    """
 
     def __init__(self, decoder_layer: Any, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -226,7 +279,25 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder of the source and a decoder of the target."""
+    """An encoder of a source sequence, and a decoder of a target sequence that looks at it (arXiv
+    1706.03762). Embeddings, positions and a last linear map are not in it.
+
+    Called as net(src, tgt, tgt_mask=…) with src (S, N, d_model) and tgt (T, N, d_model), or both
+    without N; tgt's shape stays. `generate_square_subsequent_mask(T)` is the mask of a target that
+    is not to be looked at ahead.
+
+    Args:
+        num_encoder_layers, num_decoder_layers: how many layers each has.
+        custom_encoder, custom_decoder: modules instead of them.
+        d_model, nhead, …: as of TransformerEncoderLayer.
+
+    Raises:
+        RuntimeError: when called with another width, or batches of two sizes.
+
+    >>> net = nn.Transformer(8, 2, 1, 1, dim_feedforward=32)
+    >>> net(pf.randn(10, 3, 8), pf.randn(4, 3, 8)).shape
+    pyframe.Size([4, 3, 8])
+    """
 
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
