@@ -24,8 +24,8 @@ __all__ = [
 
 class MultiheadAttention(Module):
     """Attention in several heads: softmax(q kᵀ / √(embed_dim / num_heads)) v for each, where q, k
-    and v are linear maps of query, key and value, and a linear map of what all heads found (arXiv
-    1706.03762).
+    and v are linear maps of query, key and value, and a linear map of what all heads found
+    (arXiv 1706.03762).
 
     Called as layer(query, key, value) of shapes (L, N, embed_dim), (S, N, kdim), (S, N, vdim), or
     all without N. It gives (output (L, N, embed_dim), weights); `forward` tells of masks and
@@ -329,8 +329,8 @@ class Hardsigmoid(_InPlace):
 
 @layer(F.hardswish)
 class Hardswish(_InPlace):
-    """A SiLU of two lines and a parabola: x * min(max(x + 3, 0), 6) / 6 for each element (arXiv
-    1905.02244).
+    """A SiLU of two lines and a parabola: x * min(max(x + 3, 0), 6) / 6 for each element
+    (arXiv 1905.02244).
 
     Args:
         inplace: whether the input is overwritten with the result.
@@ -361,8 +361,8 @@ class Hardshrink(_Shrink):
 
 @layer(F.softshrink)
 class Softshrink(_Shrink):
-    """Each element brought nearer to 0 by lambd, and to 0 where |x| <= lambd: sign(x) * max(|x| -
-    lambd, 0).
+    """Each element brought nearer to 0 by lambd, and to 0 where |x| <= lambd: sign(x) *
+    max(|x| - lambd, 0).
 
     Raises:
         RuntimeError: when called, if lambd is negative or infinite.
@@ -424,8 +424,8 @@ class CELU(_Alpha):
 @layer(F.selu)
 class SELU(_InPlace):
     """A scaled ELU: scale * (x where x > 0, else alpha * (exp(x) - 1)), with alpha = 1.67326… and
-    scale = 1.0507…, which keep the mean 0 and the variance 1 from layer to layer (arXiv
-    1706.02515).
+    scale = 1.0507…, which keep the mean 0 and the variance 1 from layer to layer
+    (arXiv 1706.02515).
 
     Args:
         inplace: whether the input is overwritten with the result.
@@ -680,8 +680,8 @@ class Dropout3d(_DropoutNd):
 
 class AlphaDropout(_DropoutNd):
     """Dropout behind SELU: in training each element becomes SELU's limit, about -1.758, with
-    probability p, and a linear map brings all of them back to mean 0 and variance 1 (arXiv
-    1706.02515).
+    probability p, and a linear map brings all of them back to mean 0 and variance 1
+    (arXiv 1706.02515).
 
     Args:
         p: the probability, from 0 to 1.

@@ -160,8 +160,9 @@ class Conv2d(_Conv, k=2, function=F.conv2d):
 
 
 class Conv3d(_Conv, k=3, function=F.conv3d):
-    """A convolution over three dims: (N, in_channels, D, H, W), or without N -> (N, out_channels,
-    D', H', W'). Formula, arguments and attributes are Conv2d's, with three numbers.
+    """A convolution over three dims: (N, in_channels, D, H, W), or without N ->
+    (N, out_channels, D', H', W'). Formula, arguments and attributes are Conv2d's, with three
+    numbers.
 
     >>> nn.Conv3d(4, 6, 3, stride=2)(pf.randn(2, 4, 7, 9, 11)).shape
     pyframe.Size([2, 6, 3, 4, 5])
@@ -221,9 +222,9 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd, k=1, function=F.conv_transpose1d):
-    """A transposed convolution over one dim: (N, in_channels, L), or without N -> (N, out_channels,
-    L'). Formula, arguments and attributes are ConvTranspose2d's, with one number for each dim of
-    space.
+    """A transposed convolution over one dim: (N, in_channels, L), or without N ->
+    (N, out_channels, L'). Formula, arguments and attributes are ConvTranspose2d's, with one number
+    for each dim of space.
 
     >>> nn.ConvTranspose1d(16, 33, 3, stride=2)(pf.randn(20, 16, 50)).shape
     pyframe.Size([20, 33, 101])
@@ -265,9 +266,9 @@ class ConvTranspose2d(_ConvTransposeNd, k=2, function=F.conv_transpose2d):
 
 
 class ConvTranspose3d(_ConvTransposeNd, k=3, function=F.conv_transpose3d):
-    """A transposed convolution over three dims: (N, in_channels, D, H, W), or without N -> (N,
-    out_channels, D', H', W'). Formula, arguments and attributes are ConvTranspose2d's, with three
-    numbers.
+    """A transposed convolution over three dims: (N, in_channels, D, H, W), or without N ->
+    (N, out_channels, D', H', W'). Formula, arguments and attributes are ConvTranspose2d's, with
+    three numbers.
 
     >>> nn.ConvTranspose3d(4, 6, 3, stride=2)(pf.randn(2, 4, 3, 4, 5)).shape
     pyframe.Size([2, 6, 7, 9, 11])

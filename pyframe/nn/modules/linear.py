@@ -112,8 +112,8 @@ class LazyLinear(LazyLayer, Linear):
 
 
 class Bilinear(Weighted):
-    """A bilinear map of two inputs: y[o] = x1ᵀ weight[o] x2 + bias[o] for each output o, (*,
-    in1_features) and (*, in2_features) -> (*, out_features).
+    """A bilinear map of two inputs: y[o] = x1ᵀ weight[o] x2 + bias[o] for each output o,
+    (*, in1_features) and (*, in2_features) -> (*, out_features).
 
     Args:
         bias: whether a vector is added.

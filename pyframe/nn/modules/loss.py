@@ -362,8 +362,8 @@ class _Margin(_Loss):
 
 @layer(F.hinge_embedding_loss)
 class HingeEmbeddingLoss(_Margin, _OfTarget):
-    """The mean of a distance, `input`, of what belongs together (target 1), and of max(0, margin -
-    input) of what doesn't (target -1).
+    """The mean of a distance, `input`, of what belongs together (target 1), and of
+    max(0, margin - input) of what doesn't (target -1).
 
     Args:
         margin: from which distance on what doesn't belong together costs nothing.
@@ -461,8 +461,8 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss of any distance: the mean of max(0, d(anchor, positive) - d(anchor,
-    negative) + margin).
+    """TripletMarginLoss of any distance: the mean of max(0, d(anchor, positive) -
+    d(anchor, negative) + margin).
 
     Called as loss(anchor, positive, negative), three tensors that the distance takes.
 
@@ -511,8 +511,8 @@ def _positive(loss: Module, margin: float) -> None:
 class NLLLoss(_WeightedLoss):
     """The negative log-likelihood: the mean of -input[target] over samples.
 
-    `input` is log-probabilities (N, C, *) or (C,), as LogSoftmax gives them; `target` is ints (N,
-    *) or (), from 0 to C - 1.
+    `input` is log-probabilities (N, C, *) or (C,), as LogSoftmax gives them; `target` is ints
+    (N, *) or (), from 0 to C - 1.
 
     Args:
         weight: a weight (C,) for each class. The mean is then Σ w[target] loss / Σ w[target].
@@ -660,8 +660,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 @layer(F.multi_margin_loss, "(N, C) or (C,), ints (N,) or () -> a scalar, or target's shape.")
 class MultiMarginLoss(_WeightedLoss):
-    """The right class shall lead the others by a margin: for each sample Σ over i != y of max(0,
-    margin - x[y] + x[i])^p / C.
+    """The right class shall lead the others by a margin: for each sample Σ over i != y of
+    max(0, margin - x[y] + x[i])^p / C.
 
     `input` x is (N, C) or (C,), `target` y is ints (N,) or ().
 

@@ -122,8 +122,8 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalization: (x - mean) / √(var + eps) * weight + bias for each channel of (N, C, H,
-    W) (arXiv 1502.03167). The shape stays.
+    """Batch normalization: (x - mean) / √(var + eps) * weight + bias for each channel of
+    (N, C, H, W) (arXiv 1502.03167). The shape stays.
 
     In training, mean and variance are the batch's own, and the running statistics move towards
     them: running = (1 - momentum) * running + momentum * the batch's. In evaluation they are the
@@ -355,8 +355,8 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Instance normalization: (x - mean) / √(var + eps) for each channel of each sample of (N, C,
-    H, W) or (C, H, W), by its own mean and variance (arXiv 1607.08022). The shape stays.
+    """Instance normalization: (x - mean) / √(var + eps) for each channel of each sample of
+    (N, C, H, W) or (C, H, W), by its own mean and variance (arXiv 1607.08022). The shape stays.
 
     Args:
         num_features: the number C of channels.

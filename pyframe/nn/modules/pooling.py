@@ -88,8 +88,8 @@ class MaxPool2d(_MaxPoolNd):
 
 @layer(F.max_pool3d)
 class MaxPool3d(_MaxPoolNd):
-    """The largest element of each window of three dims: (N, C, D, H, W), or without N -> (N, C, D',
-    H', W'). Sizes and arguments are MaxPool2d's, with three numbers.
+    """The largest element of each window of three dims: (N, C, D, H, W), or without N ->
+    (N, C, D', H', W'). Sizes and arguments are MaxPool2d's, with three numbers.
 
     >>> nn.MaxPool3d(2)(pf.randn(1, 3, 4, 6, 8)).shape
     pyframe.Size([1, 3, 2, 3, 4])
@@ -169,8 +169,8 @@ class _AvgPool(_Windows):
 
 @layer(F.avg_pool2d)
 class AvgPool2d(_AvgPool):
-    """The mean of each window: (N, C, H, W) or (C, H, W) -> (N, C, H', W'), where H' = ⌊(H + 2
-    padding - kernel_size) / stride⌋ + 1, and W' likewise.
+    """The mean of each window: (N, C, H, W) or (C, H, W) -> (N, C, H', W'), where H' =
+    ⌊(H + 2 padding - kernel_size) / stride⌋ + 1, and W' likewise.
 
     Args:
         kernel_size: the size of a window, as all below an int or a tuple (height, width).
@@ -324,8 +324,8 @@ class _AdaptiveMaxPoolNd(_Largest):
 
 @layer(F.adaptive_max_pool1d)
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """The largest element of each of `output_size` bins: (N, C, L) or (C, L) -> (N, C,
-    output_size). Bins and arguments are AdaptiveMaxPool2d's.
+    """The largest element of each of `output_size` bins: (N, C, L) or (C, L) ->
+    (N, C, output_size). Bins and arguments are AdaptiveMaxPool2d's.
 
     >>> nn.AdaptiveMaxPool1d(2)(pf.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[3., 2.]])

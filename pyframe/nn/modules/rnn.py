@@ -290,8 +290,8 @@ def _no_projection(kwargs: dict[str, Any]) -> None:
 
 
 class RNN(RNNBase[Tensor]):
-    """A plain recurrent network: h = tanh(W_ih x + b_ih + W_hh h + b_hh) for each step (Elman
-    1990).
+    """A plain recurrent network: h = tanh(W_ih x + b_ih + W_hh h + b_hh) for each step
+    (Elman 1990).
 
     It is called, and gives its outputs and states, as an LSTM without the state c. Arguments are
     input_size, hidden_size, num_layers=1, nonlinearity='tanh', bias=True, batch_first=False,
@@ -330,9 +330,9 @@ class LSTM(RNNBase[tuple[Tensor, Tensor]]):
         c = f * c + i * g                               h = o * tanh(c)
 
     Called as layer(input, (h, c)), states of zeros where none are given. It gives (output, (h, c)):
-    the h of the last layer at each step, and the states after the last one. Input is (T, N,
-    input_size), (T, input_size), or a PackedSequence of sequences of several lengths; output (T, N,
-    directions * hidden_size) likewise; h and c (num_layers * directions, N, hidden_size).
+    the h of the last layer at each step, and the states after the last one. Input is
+    (T, N, input_size), (T, input_size), or a PackedSequence of sequences of several lengths; output
+    (T, N, directions * hidden_size) likewise; h and c (num_layers * directions, N, hidden_size).
 
     Arguments are input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
     bidirectional=False, proj_size=0, device=None, dtype=None.

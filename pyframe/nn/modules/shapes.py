@@ -427,8 +427,8 @@ class PixelUnshuffle(OneInput):
 
 @layer(F.interpolate, "(N, C, *spatial) -> (N, C, *size).")
 class Upsample(OneInput):
-    """An image, or what has one or three dims of space, at another size: (N, C, *spatial) -> (N, C,
-    *size).
+    """An image, or what has one or three dims of space, at another size: (N, C, *spatial) ->
+    (N, C, *size).
 
     Args:
         size: the size of the result, an int or a tuple.

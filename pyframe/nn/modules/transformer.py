@@ -130,8 +130,8 @@ class TransformerDecoderLayer(_TransformerLayer):
     """Attention of a sequence on itself, then on an encoder's result, then two linear maps, each
     added to what it began with and normalized (arXiv 1706.03762).
 
-    Called as layer(tgt, memory, tgt_mask, memory_mask, …) with tgt (T, N, d_model) and memory (S,
-    N, d_model), or both without N; tgt's shape stays. Arguments are TransformerEncoderLayer's.
+    Called as layer(tgt, memory, tgt_mask, memory_mask, …) with tgt (T, N, d_model) and memory
+    (S, N, d_model), or both without N; tgt's shape stays. Arguments are TransformerEncoderLayer's.
 
     Attributes:
         self_attn, multihead_attn, linear1, linear2, norm1, norm2, norm3: the layers.
@@ -279,8 +279,8 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder of a source sequence, and a decoder of a target sequence that looks at it (arXiv
-    1706.03762). Embeddings, positions and a last linear map are not in it.
+    """An encoder of a source sequence, and a decoder of a target sequence that looks at it
+    (arXiv 1706.03762). Embeddings, positions and a last linear map are not in it.
 
     Called as net(src, tgt, tgt_mask=…) with src (S, N, d_model) and tgt (T, N, d_model), or both
     without N; tgt's shape stays. `generate_square_subsequent_mask(T)` is the mask of a target that
