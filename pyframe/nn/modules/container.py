@@ -100,7 +100,15 @@ class _Chain(Module):
 
 
 class Sequential(_Chain):
-    """Modules one after the other: given in order, or as an OrderedDict of names."""
+    """Modules one after the other: each is called with the result of the one before.
+
+    They are given in order, or as an OrderedDict of names. `net[i]` is a module, `net[a:b]` a
+    Sequential of several; `append`, `extend`, `insert`, `pop`, + and * work as a list's.
+
+    >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> net(pf.randn(3, 4)).shape, net[1]
+    (pyframe.Size([3, 2]), ReLU())
+    """
 
     _takes_children = True
 
@@ -170,7 +178,13 @@ class Sequential(_Chain):
 
 
 class ModuleList(_Chain):
-    """A list of modules."""
+    """A list of modules, whose parameters are those of the module that it is an attribute of. It
+    can't be called: `forward` goes through it.
+
+    >>> layers = nn.ModuleList(nn.Linear(10, 10) for _ in range(3))
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -200,7 +214,16 @@ class ModuleList(_Chain):
 
 
 class ModuleDict(Module):
-    """A dict of modules."""
+    """A dict of modules by names, whose parameters are those of the module that it is an attribute
+    of.
+
+    Args:
+        modules: a dict, or pairs (name, module).
+
+    >>> heads = nn.ModuleDict({"class": nn.Linear(8, 10), "box": nn.Linear(8, 4)})
+    >>> heads["box"](pf.randn(3, 8)).shape
+    pyframe.Size([3, 4])
+    """
 
     def __init__(
         self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None
@@ -277,7 +300,15 @@ class _Values(Module):
 
 
 class ParameterList(_Values):
-    """A list of parameters; anything but a tensor stays as it is."""
+    """A list of parameters, which are those of the module that it is an attribute of.
+
+    Args:
+        values: tensors, which become parameters; anything else stays as it is.
+
+    >>> weights = nn.ParameterList(pf.zeros(2, 2) for _ in range(3))
+    >>> len(weights), weights[0].requires_grad
+    (3, True)
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -320,7 +351,16 @@ class ParameterList(_Values):
 
 
 class ParameterDict(_Values):
-    """A dict of parameters by name; anything but a tensor stays as it is."""
+    """A dict of parameters by names, which are those of the module that it is an attribute of.
+
+    Args:
+        parameters: a dict or pairs (name, tensor). Tensors become parameters; anything else stays
+            as it is.
+
+    >>> weights = nn.ParameterDict({"scale": pf.ones(3), "shift": pf.zeros(3)})
+    >>> weights["scale"].shape, list(weights)
+    (pyframe.Size([3]), ['scale', 'shift'])
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
