@@ -24,11 +24,33 @@ class _ASMoutput(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """The log-softmax of n_classes classes, sorted by how frequent they are (arXiv 1609.04309).
+    """The log-softmax of very many classes, sorted by how frequent they are (arXiv 1609.04309).
 
     The head knows the classes below cutoffs[0] and one class for each cluster of rarer ones; the
     i-th cluster sees in_features / div_value^(i + 1) features. Every cluster is computed for every
     row: which rows need it is known on the device alone.
+
+    Called as layer(input, target) of (N, in_features) and ints (N,), or both without N, it gives
+    (output, loss): the log-probability of each target, and minus their mean. `log_prob` gives those
+    of all classes, `predict` the most probable one.
+
+    Args:
+        n_classes: how many classes there are; 0 is the most frequent one.
+        cutoffs: where clusters begin: rising ints from 1 to n_classes - 1.
+        div_value: by what the features of a cluster are divided, for each cluster before it too.
+        head_bias: whether the head has a bias.
+
+    Attributes:
+        head: a Linear of cutoffs[0] + len(cutoffs) outputs.
+        tail: two Linear layers for each cluster.
+
+    Raises:
+        ValueError: `cutoffs` are not as above.
+        RuntimeError: when called with a target out of range; on a GPU when a value is next read.
+
+    >>> layer = nn.AdaptiveLogSoftmaxWithLoss(16, 1000, cutoffs=[10, 100])
+    >>> layer(pf.randn(4, 16), pf.tensor([0, 7, 50, 999])).output.shape
+    pyframe.Size([4])
     """
 
     def __init__(
