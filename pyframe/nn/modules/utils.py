@@ -25,7 +25,12 @@ class LazyModuleMixin:
     """Stands before a Module among the bases of a lazy layer, whose `__init__` makes
     UninitializedParameters and whose `initialize_parameters` materializes them.
 
-    The first call does so from its arguments; then the layer becomes a `cls_to_become`.
+    The first call does so from its arguments; then the layer becomes a `cls_to_become`. What is
+    loaded by a state_dict before gives shapes, too.
+
+    >>> layer = nn.LazyLinear(2)
+    >>> isinstance(layer, nn.modules.lazy.LazyModuleMixin), layer.has_uninitialized_params()
+    (True, True)
     """
 
     cls_to_become: type[Any] | None = None
