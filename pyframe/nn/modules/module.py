@@ -370,7 +370,27 @@ _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class Module:
-    """A layer or a model: fields that are Parameters, buffers and Modules, and `forward`."""
+    """A layer or a model: fields that are Parameters, buffers and Modules, and `forward`.
+
+    A subclass calls `super().__init__()`, and then sets its fields. What is called is the module
+    itself, which runs hooks around `forward`. `parameters()` are those of all modules in it,
+    `state_dict()` has them and the buffers by names, `to(device)` moves them, and `train()` and
+    `eval()` set `training`.
+
+        class Twice(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(3, 3)
+
+            def forward(self, x):
+                return self.linear(self.linear(x))
+
+    Attributes:
+        training: whether layers such as Dropout and BatchNorm2d behave as in training.
+
+    >>> [name for name, _ in nn.Sequential(nn.Linear(2, 3)).named_parameters()]
+    ['0.weight', '0.bias']
+    """
 
     training = InDict(_training, _set_training)
     dump_patches: bool = False
