@@ -28,7 +28,16 @@ def _holding(cls: Any, data: Tensor | None, requires_grad: bool) -> Any:
 
 
 class Parameter(Tensor):
-    """A tensor that a Module counts among its parameters; requires grad unless told not to."""
+    """A tensor that a Module counts among its parameters as soon as it is its attribute.
+
+    Args:
+        data: the tensor, whose memory is shared; None for an empty one.
+        requires_grad: whether gradients are computed for it.
+
+    >>> nn.Parameter(pf.ones(2))
+    Parameter containing:
+    tensor([1., 1.], requires_grad=True)
+    """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         return _holding(cls, data, requires_grad)
@@ -46,8 +55,18 @@ class Parameter(Tensor):
 
 
 class Buffer(Tensor):
-    """A tensor that a Module counts among its buffers as soon as it is its attribute; unless
-    `persistent`, it is not in the state_dict."""
+    """A tensor that a Module counts among its buffers as soon as it is its attribute: state that
+    isn't trained, such as running statistics.
+
+    Args:
+        data: the tensor, whose memory is shared; None for an empty one.
+        persistent: whether it is in the module's state_dict.
+
+    >>> module = nn.Module()
+    >>> module.steps = nn.Buffer(pf.zeros(1))
+    >>> list(module.state_dict())
+    ['steps']
+    """
 
     persistent: bool
 
@@ -196,7 +215,13 @@ def is_lazy(param: Any) -> bool:
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[override]
     """A parameter whose shape is not known yet. It can be moved and converted; any other use of it
-    is a ValueError until `materialize`."""
+    is a ValueError until `materialize`.
+
+    >>> weight = nn.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> type(weight).__name__, weight.shape
+    ('Parameter', pyframe.Size([2, 3]))
+    """
 
     cls_to_become = Parameter
 
@@ -207,7 +232,13 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Buffer):  # type: ignore[override]
-    """A buffer whose shape is not known yet, as UninitializedParameter."""
+    """A buffer whose shape is not known yet, as UninitializedParameter.
+
+    >>> mean = nn.UninitializedBuffer()
+    >>> mean.materialize((3,))
+    >>> type(mean).__name__, mean.shape
+    ('Buffer', pyframe.Size([3]))
+    """
 
     cls_to_become = Buffer
 
