@@ -217,7 +217,19 @@ _POLICIES = ("auto", "accurate", "balanced", "compact")
 
 @dataclass(frozen=True)
 class LinearCrossEntropyOptions:
-    """PyTorch's hints on how linear_cross_entropy saves memory; here they change nothing."""
+    """PyTorch's hints on how linear_cross_entropy saves memory; here they change nothing.
+
+    Args:
+        chunking_method: 'auto', 'aspect_ratio', 'aspect_ratio:N' or None.
+        batch_chunk_size: an int above 0, or None.
+        acc_policy: 'auto', 'accurate', 'balanced' or 'compact'.
+
+    Raises:
+        ValueError: one of them is something else.
+
+    >>> nn.LinearCrossEntropyOptions(acc_policy="compact").acc_policy
+    'compact'
+    """
 
     allow_retain_graph: bool = False
     batch_chunk_size: int | None = None
