@@ -27,9 +27,28 @@ __all__ = [
 
 
 class SGD(Optimizer):
-    """v = momentum * v + (1 - dampening) * g; p -= lr * v (or lr * (g + momentum * v), nesterov).
+    """Gradient descent, with momentum: v = momentum * v + (1 - dampening) * g, then p -= lr * v, or
+    p -= lr * (g + momentum * v) with `nesterov`. The first v is g.
 
-    https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the learning rate, at least 0; a number, or a tensor of one element.
+        momentum: how much of v stays, at least 0; at 0 the step is lr * g.
+        dampening: how much of g is left out of v.
+        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
+        nesterov: whether a step looks ahead; it needs a momentum, and dampening 0.
+        maximize: whether to go up the gradient.
+        differentiable: whether autograd follows the step.
+        foreach, fused: they change nothing.
+
+    Raises:
+        ValueError: an option is out of range, or there are no parameters.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> (w * w).sum().backward()
+    >>> optim.SGD([w], lr=0.1).step()
+    >>> w.data
+    tensor([0.8000, 1.6000])
     """
 
     _ranges: ClassVar = USUAL_RANGES | {"momentum": "[0, inf]", "dampening": "[-inf, inf]"}
@@ -67,10 +86,29 @@ class SGD(Optimizer):
 
 
 class ASGD(Optimizer):
-    """p = p (1 - lambd eta) - eta g; ax += mu (p - ax), with eta = lr / (1 + lambd lr t)^alpha and
-    mu = 1 / max(1, t - t0) of the step before.
+    """Averaged gradient descent: p = p (1 - lambd eta) - eta g; ax += mu (p - ax), with eta = lr /
+    (1 + lambd lr t)^alpha and mu = 1 / max(1, t - t0) of the step before (Polyak & Juditsky 1992).
+    The averages ax are in the state.
 
-    Polyak & Juditsky 1992, Acceleration of stochastic approximation by averaging.
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the learning rate, at least 0; a number, or a tensor of one element.
+        lambd: how fast parameters shrink, and eta falls.
+        alpha: the power with which eta falls.
+        t0: the step at which averaging begins.
+        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
+        maximize: whether to go up the gradient.
+        differentiable: whether autograd follows the step.
+        foreach, capturable: they change nothing.
+
+    Raises:
+        ValueError: an option is out of range, or there are no parameters.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> (w * w).sum().backward()
+    >>> optim.ASGD([w], lr=0.1).step()
+    >>> w.data
+    tensor([0.8000, 1.6000])
     """
 
     _ranges: ClassVar = USUAL_RANGES
@@ -97,9 +135,29 @@ class ASGD(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """s = s + g^2; p -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(s) + eps).
+    """A rate for each element, which falls with its gradients: s = s + g²; p -= lr / (1 + (t - 1)
+    lr_decay) * g / (√s + eps) (Duchi et al. 2011, https://jmlr.org/papers/v12/duchi11a.html). The
+    state is made at once.
 
-    Duchi et al. 2011, https://jmlr.org/papers/v12/duchi11a.html. The state is made at once.
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the learning rate, at least 0; a number, or a tensor of one element.
+        lr_decay: how fast the rate falls by itself.
+        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
+        initial_accumulator_value: what s begins with.
+        eps: what keeps divisors above 0.
+        maximize: whether to go up the gradient.
+        differentiable: whether autograd follows the step.
+        foreach, fused: they change nothing.
+
+    Raises:
+        ValueError: an option is out of range, or there are no parameters.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> (w * w).sum().backward()
+    >>> optim.Adagrad([w], lr=0.1).step()
+    >>> w.data
+    tensor([0.9000, 1.9000])
     """
 
     _ranges: ClassVar = USUAL_RANGES | {
@@ -135,8 +193,27 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """v = rho v + (1 - rho) g^2; d = sqrt((u + eps) / (v + eps)) g; u = rho u + (1 - rho) d^2;
-    p -= lr * d (arXiv 1212.5701).
+    """Steps in the unit of the parameters: v = rho v + (1 - rho) g²; d = √((u + eps) / (v + eps))
+    g; u = rho u + (1 - rho) d²; p -= lr * d (arXiv 1212.5701).
+
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the learning rate, at least 0; a number, or a tensor of one element.
+        rho: how much of the means of squares v and u stays, from 0 to 1.
+        eps: what keeps divisors above 0, and makes the first steps.
+        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
+        foreach, capturable: they change nothing.
+        maximize: whether to go up the gradient.
+        differentiable: whether autograd follows the step.
+
+    Raises:
+        ValueError: an option is out of range, or there are no parameters.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> (w * w).sum().backward()
+    >>> optim.Adadelta([w]).step()
+    >>> w.data
+    tensor([0.9968, 1.9968])
     """
 
     _ranges: ClassVar = USUAL_RANGES | {"rho": "[0, 1]"}
@@ -160,10 +237,29 @@ class Adadelta(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """v = alpha v + (1 - alpha) g^2; b = momentum b + g / (sqrt(v) + eps); p -= lr * b.
+    """Gradients divided by the root of their mean square: v = alpha v + (1 - alpha) g²; b =
+    momentum b + g / (√v + eps); p -= lr * b (Hinton's lecture 6 of 2012).
 
-    `centered` takes the square of the mean gradient from v. Hinton's lecture 6 of 2012; centered,
-    Graves 2013, arXiv 1308.0850.
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the learning rate, at least 0; a number, or a tensor of one element.
+        alpha: how much of the mean square v stays.
+        eps: what keeps divisors above 0.
+        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
+        momentum: how much of b stays; at 0 there is no b.
+        centered: whether the square of the mean gradient is taken from v (arXiv 1308.0850).
+        foreach, capturable: they change nothing.
+        maximize: whether to go up the gradient.
+        differentiable: whether autograd follows the step.
+
+    Raises:
+        ValueError: an option is out of range, or there are no parameters.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> (w * w).sum().backward()
+    >>> optim.RMSprop([w]).step()
+    >>> w.data
+    tensor([0.9000, 1.9000])
     """
 
     _ranges: ClassVar = USUAL_RANGES | {"momentum": "[0, inf]", "alpha": "[0, inf]"}
@@ -198,10 +294,27 @@ class RMSprop(Optimizer):
 
 
 class Rprop(Optimizer):
-    """p -= sign(g) * size, where size grows by etas[1] while g keeps its sign; where g has changed
-    its sign it shrinks by etas[0], and p stays.
+    """Steps by the signs of gradients alone: p -= sign(g) * size, where size grows by etas[1] while
+    g keeps its sign; where g has changed its sign it shrinks by etas[0], and p stays
+    (Riedmiller & Braun 1993). It is for whole data sets, not for batches.
 
-    Riedmiller & Braun 1993, A Direct Adaptive Method for Faster Backpropagation Learning.
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the size that steps begin with.
+        etas: the two factors, between 0 and 1 and above 1.
+        step_sizes: the least and the largest size.
+        foreach, capturable: they change nothing.
+        maximize: whether to go up the gradient.
+        differentiable: whether autograd follows the step.
+
+    Raises:
+        ValueError: an option is out of range, or there are no parameters.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> (w * w).sum().backward()
+    >>> optim.Rprop([w]).step()
+    >>> w.data
+    tensor([0.9900, 1.9900])
     """
 
     _ranges: ClassVar = USUAL_RANGES
@@ -232,10 +345,30 @@ class Rprop(Optimizer):
 
 
 class Adam(Optimizer):
-    """m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; p -= lr * m^ / (sqrt(v^) + eps).
+    """A mean of gradients divided by the root of their mean square: m = b1 m + (1 - b1) g; v = b2 v
+    + (1 - b2) g²; p -= lr * m̂ / (√v̂ + eps), where m̂ = m / (1 - b1^t) and v̂ = v / (1 - b2^t)
+    (Kingma & Ba 2015, arXiv 1412.6980).
 
-    m^ and v^ are m / (1 - b1^t) and v / (1 - b2^t) (Kingma & Ba 2015, arXiv 1412.6980). Weight
-    decay is added to the gradient, or acts on the parameter itself (decoupled_weight_decay).
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the learning rate, at least 0; a number, or a tensor of one element.
+        betas: b1 and b2, from 0 to below 1; both floats, or both tensors of one element.
+        eps: what keeps divisors above 0.
+        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
+        amsgrad: whether v̂ is of the largest v so far (arXiv 1904.09237).
+        foreach, capturable, fused: they change nothing.
+        maximize: whether to go up the gradient.
+        differentiable: whether autograd follows the step.
+        decoupled_weight_decay: whether parameters shrink by lr * weight_decay instead.
+
+    Raises:
+        ValueError: an option is out of range, or there are no parameters.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> (w * w).sum().backward()
+    >>> optim.Adam([w], lr=0.1).step()
+    >>> w.data
+    tensor([0.9000, 1.9000])
     """
 
     _ranges: ClassVar = USUAL_RANGES
@@ -282,7 +415,29 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay acts on the parameters themselves (arXiv 1711.05101)."""
+    """Adam whose weight decay acts on the parameters themselves: p shrinks by lr * weight_decay,
+    and then takes Adam's step (arXiv 1711.05101).
+
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the learning rate, at least 0; a number, or a tensor of one element.
+        betas: b1 and b2, from 0 to below 1; both floats, or both tensors of one element.
+        eps: what keeps divisors above 0.
+        weight_decay: parameters shrink by lr times this in each step, apart from the gradient.
+        amsgrad: whether v̂ is of the largest v so far (arXiv 1904.09237).
+        maximize: whether to go up the gradient.
+        differentiable: whether autograd follows the step.
+        foreach, capturable, fused: they change nothing.
+
+    Raises:
+        ValueError: an option is out of range, or there are no parameters.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> (w * w).sum().backward()
+    >>> optim.AdamW([w], lr=0.1).step()
+    >>> w.data
+    tensor([0.8990, 1.8980])
+    """
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
@@ -300,9 +455,28 @@ class AdamW(Adam):
 
 
 class Adamax(Optimizer):
-    """m = b1 m + (1 - b1) g; u = max(b2 u, |g| + eps); p -= lr / (1 - b1^t) * m / u.
+    """Adam with the largest gradient instead of the mean square: m = b1 m + (1 - b1) g; u =
+    max(b2 u, |g| + eps); p -= lr / (1 - b1^t) * m / u (Kingma & Ba 2015, arXiv 1412.6980, section
+    7).
 
-    Kingma & Ba 2015, arXiv 1412.6980, section 7.
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the learning rate, at least 0; a number, or a tensor of one element.
+        betas: b1 and b2, from 0 to below 1.
+        eps: what keeps divisors above 0.
+        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
+        foreach, capturable: they change nothing.
+        maximize: whether to go up the gradient.
+        differentiable: whether autograd follows the step.
+
+    Raises:
+        ValueError: an option is out of range, or there are no parameters.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> (w * w).sum().backward()
+    >>> optim.Adamax([w], lr=0.1).step()
+    >>> w.data
+    tensor([0.9000, 1.9000])
     """
 
     _ranges: ClassVar = USUAL_RANGES
@@ -327,10 +501,32 @@ class Adamax(Optimizer):
 
 
 class NAdam(Optimizer):
-    """Adam's m and v, with mu(t) = b1 (1 - 0.96^(t * momentum_decay) / 2) and M its product so far:
-    m^ = mu(t + 1) m / (1 - M mu(t + 1)) + (1 - mu(t)) g / (1 - M).
+    """Adam's m and v, with Nesterov's momentum: p -= lr * m̂ / (√v̂ + eps). With mu(t) = b1 (1 -
+    0.96^(t * momentum_decay) / 2) and M its product so far, m̂ = mu(t + 1) m / (1 - M mu(t + 1)) +
+    (1 - mu(t)) g / (1 - M).
 
     Dozat 2016, Incorporating Nesterov Momentum into Adam.
+
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the learning rate, at least 0; a number, or a tensor of one element.
+        betas: b1 and b2, from 0 to below 1.
+        eps: what keeps divisors above 0.
+        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
+        momentum_decay: how fast mu(t) comes near to b1.
+        decoupled_weight_decay: whether parameters shrink by lr * weight_decay instead.
+        foreach, capturable: they change nothing.
+        maximize: whether to go up the gradient.
+        differentiable: whether autograd follows the step.
+
+    Raises:
+        ValueError: an option is out of range, or there are no parameters.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> (w * w).sum().backward()
+    >>> optim.NAdam([w], lr=0.1).step()
+    >>> w.data
+    tensor([0.8944, 1.8944])
     """
 
     _ranges: ClassVar = USUAL_RANGES | {"momentum_decay": "[0, inf]"}
@@ -361,10 +557,31 @@ class NAdam(Optimizer):
 
 
 class RAdam(Optimizer):
-    """p -= lr * m^ * r / (sqrt(v^) + eps), and p -= lr * m^ while rho(t) <= 5 (arXiv 1908.03265).
+    """Adam that trusts v only after some steps: p -= lr * m̂ * r / (√v̂ + eps), and p -= lr * m̂
+    while rho(t) <= 5 (arXiv 1908.03265).
 
     With rho = 2 / (1 - b2) - 1 and rho(t) = rho - 2 t b2^t / (1 - b2^t), the variance is rectified
-    by r^2 = (rho(t) - 4) (rho(t) - 2) rho / ((rho - 4) (rho - 2) rho(t)).
+    by r² = (rho(t) - 4) (rho(t) - 2) rho / ((rho - 4) (rho - 2) rho(t)).
+
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the learning rate, at least 0; a number, or a tensor of one element.
+        betas: b1 and b2, from 0 to below 1.
+        eps: what keeps divisors above 0.
+        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
+        decoupled_weight_decay: whether parameters shrink by lr * weight_decay instead.
+        foreach, capturable: they change nothing.
+        maximize: whether to go up the gradient.
+        differentiable: whether autograd follows the step.
+
+    Raises:
+        ValueError: an option is out of range, or there are no parameters.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> (w * w).sum().backward()
+    >>> optim.RAdam([w], lr=0.1).step()
+    >>> w.data
+    tensor([0.8000, 1.6000])
     """
 
     _ranges: ClassVar = USUAL_RANGES
@@ -412,9 +629,25 @@ def _length(t: Tensor, beta: Any, rho: Any) -> Tensor:
 class SparseAdam(Optimizer):
     """Adam that leaves alone the rows of a parameter, and their moments, that have no gradient.
 
-    There are no sparse tensors here: a row, of a vector an element, has no gradient where all of
-    it is 0, as those of an embedding's table that no index has named. (A sparse gradient of
-    PyTorch's may name a row and give it zeros; then its moments decay there.)
+    There are no sparse tensors here: a row, of a vector an element, has no gradient where all of it
+    is 0, as those of an embedding's table that no index has named. (A sparse gradient of PyTorch's
+    may name a row and give it zeros; then its moments decay there.)
+
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the learning rate, above 0; a number, or a tensor of one element.
+        betas: b1 and b2, from 0 to below 1.
+        eps: what keeps divisors above 0; above 0 itself.
+        maximize: whether to go up the gradient.
+
+    Raises:
+        ValueError: an option is out of range, there are no parameters, or a complex one.
+
+    >>> w = nn.Parameter(pf.ones(2))
+    >>> w[0].backward()
+    >>> optim.SparseAdam([w], lr=0.1).step()
+    >>> w.data
+    tensor([0.9000, 1.0000])
     """
 
     _ranges: ClassVar = {"lr": "(0, inf]", "eps": "(0, inf]", "betas": "[0, 1)"}
@@ -443,11 +676,32 @@ class SparseAdam(Optimizer):
 
 
 class Adafactor(Optimizer):
-    """u = g / sqrt(v), no longer than d in the root mean square; p -= alpha * u.
+    """Adam's divisor in less memory: u = g / √v, no longer than d in the root mean square; p -=
+    alpha * u.
 
-    Of a matrix v is the outer product of mean squares of its rows and columns, with
-    b2 = 1 - t^beta2_decay; alpha = max(eps[1], rms(p)) * min(lr, 1 / sqrt(t)). eps[0] is by default
-    the machine's for the dtype (Shazeer & Stern 2018, arXiv 1804.04235). Weight decay is decoupled.
+    Of a matrix v is the outer product of mean squares of its rows and columns, with b2 = 1 -
+    t^beta2_decay; alpha = max(eps[1], rms(p)) * min(lr, 1 / √t) (Shazeer & Stern 2018,
+    arXiv 1804.04235).
+
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the largest relative step.
+        beta2_decay: the power of t, at most 0.
+        eps: the least v, as a root, None for the machine's epsilon of the dtype; and the least size
+            of parameters.
+        d: the largest root mean square of u, at least 1.
+        weight_decay: parameters shrink by lr times this in each step, apart from the gradient.
+        foreach: it changes nothing.
+        maximize: whether to go up the gradient.
+
+    Raises:
+        ValueError: an option is out of range, or there are no parameters.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> (w * w).sum().backward()
+    >>> optim.Adafactor([w], lr=0.1).step()
+    >>> w.data
+    tensor([0.8419, 1.8419])
     """
 
     _ranges: ClassVar = {
@@ -509,13 +763,34 @@ def _variance(own: State, g: Tensor, eps: Any, rest: Tensor) -> Tensor:
 
 
 class Muon(Optimizer):
-    """b = momentum b + (1 - momentum) g; p -= rate * (the nearest orthogonal matrix to b, or to
-    the mean of g and b, nesterov); weight decay is decoupled.
+    """Steps that change all directions of a matrix alike: b = momentum b + (1 - momentum) g; p -=
+    rate * (the nearest orthogonal matrix to b, or to the mean of g and b, nesterov).
 
     For the matrices of hidden layers (https://kellerjordan.github.io/posts/muon). The rate for a
-    matrix of (n, m) is lr * sqrt(max(1, n / m)), or, as adjust_lr_fn="match_rms_adamw" has it,
-    lr * 0.2 * sqrt(max(n, m)) (arXiv 2502.16982). Products are taken in float32; PyTorch rounds
-    them to bfloat16, which moves its steps by some hundredths of their size.
+    matrix of (n, m) is lr * √max(1, n / m). Products are taken in float32; PyTorch rounds them to
+    bfloat16, which moves its steps by some hundredths of their size.
+
+    Args:
+        params: matrices, or dicts {"params": …, "lr": …} of groups with options of their own.
+        lr: the learning rate, at least 0; a number, or a tensor of one element.
+        weight_decay: parameters shrink by lr times this in each step, apart from the gradient.
+        momentum: how much of b stays.
+        nesterov: whether a step looks ahead.
+        ns_coefficients: a, b and c of the iteration that makes a matrix orthogonal, whose steps map
+            singular values by a s + b s³ + c s⁵.
+        eps: the least norm that the matrix is divided by first.
+        ns_steps: how many steps it takes, below 100.
+        adjust_lr_fn: None or "original" for the rate above, "match_rms_adamw" for lr * 0.2 *
+            √max(n, m) (arXiv 2502.16982).
+
+    Raises:
+        ValueError: a parameter is no matrix, or an option is out of range.
+
+    >>> w = nn.Parameter(pf.eye(3))
+    >>> (w * w).sum().backward()
+    >>> optim.Muon([w], lr=0.1).step()
+    >>> w.shape
+    pyframe.Size([3, 3])
     """
 
     _ranges: ClassVar = {"lr": "[0, inf]", "weight_decay": "[0, inf]", "momentum": "[0, inf]"}
