@@ -18,6 +18,29 @@ class LBFGS(Optimizer):
     `step` takes a closure, which it calls up to `max_eval` times. The state, that of the first
     parameter, is for all of them. What a step does depends on values, which it reads: within
     pf.compile it runs eagerly.
+
+    Args:
+        params: parameters, all in one group.
+        lr: the length of a step, where no line search finds it.
+        max_iter: how many steps along a direction a call of `step` takes at most.
+        max_eval: how often it calls the closure at most; None for 5 / 4 of `max_iter`.
+        tolerance_grad: it ends where no element of the gradient is larger.
+        tolerance_change: it ends where a step, or the change of the loss, is smaller.
+        history_size: how many moves H is of.
+        line_search_fn: "strong_wolfe", or None for steps of lr.
+
+    Raises:
+        ValueError: there are several groups, or an option is out of range.
+
+    >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
+    >>> optimizer = optim.LBFGS([w], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = ((w - 3) ** 2).sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> optimizer.step(closure).item(), w.data
+    (5.0, tensor([3.0000, 3.0000]))
     """
 
     _ranges: ClassVar = USUAL_RANGES
