@@ -239,7 +239,27 @@ class _Before:
 class Optimizer:
     """Base of all optimizers: parameter groups, state, and the walk over them.
 
-    `defaults` are the options of groups that don't give their own.
+    `step()` updates the parameters by their gradients, `zero_grad()` removes these,
+    `add_param_group` adds parameters, `state_dict()` has options and state. A subclass writes
+    `_update`.
+
+    Args:
+        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+        defaults: the options of groups that don't give their own.
+
+    Attributes:
+        param_groups: a dict of options for each group, with its "params"; changes hold from the
+            next step on.
+        state: what is kept for each parameter, as means of gradients, by the parameter.
+
+    Raises:
+        TypeError: `params` can't be iterated over.
+        ValueError: there are no parameters, or an option is out of range.
+
+    >>> net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    >>> groups = [{"params": net[0].parameters()}, {"params": net[1].parameters(), "lr": 0.01}]
+    >>> [group["lr"] for group in optim.SGD(groups, lr=0.1).param_groups]
+    [0.1, 0.01]
     """
 
     _ranges: ClassVar[Mapping[str, str]] = {}  # in which intervals options lie: "[0, 1)"
