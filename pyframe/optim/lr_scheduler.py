@@ -49,8 +49,22 @@ def _put(group: dict[str, Any], value: Any) -> None:
 class LRScheduler:
     """Base of all schedulers: `get_lr` says what each group's lr becomes, `step` sets it.
 
-    A subclass may also have `_get_closed_form_lr`, which gives it for `last_epoch` at once. With
-    `last_epoch` >= 0 it goes on after that epoch; the groups must have their "initial_lr" then.
+    A subclass may also have `_get_closed_form_lr`, which gives it for `last_epoch` at once.
+    `step()` is called after the optimizer's, once an epoch or a batch; below t counts its calls,
+    and lr_0 is the "initial_lr" of a group, the lr that it had at first.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        last_epoch: the t to go on after; -1 begins anew. The groups must have their "initial_lr"
+            then.
+
+    Raises:
+        TypeError: `optimizer` is none.
+        KeyError: it goes on, and a group has no "initial_lr".
+
+    >>> scheduler = optim.lr_scheduler.ExponentialLR(optim.SGD([pf.zeros(1)], lr=0.1), gamma=0.9)
+    >>> isinstance(scheduler, optim.lr_scheduler.LRScheduler), scheduler.get_last_lr()
+    (True, [0.1])
     """
 
     _is_initial = False
@@ -224,14 +238,44 @@ class _Lambdas(LRScheduler):
 
 
 class LambdaLR(_Lambdas):
-    """lr_t = lr_0 * lr_lambda(t)."""
+    """lr_t = lr_0 * lr_lambda(t).
+
+    Args:
+        optimizer: whose groups' rates are set.
+        lr_lambda: a function of t, or a list with one for each group. Functions proper are not in
+            the state_dict, objects that can be called are.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.LambdaLR(optimizer, lambda t: 1 / (1 + t))
+    >>> for epoch in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.5 0.333 0.25 0.2
+    """
 
     def _rates(self, t: int) -> list[Rate]:
         return [base * fn(t) for fn, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
 
 class MultiplicativeLR(_Lambdas):
-    """lr_t = lr_{t-1} * lr_lambda(t)."""
+    """lr_t = lr_{t-1} * lr_lambda(t), from t = 1 on.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        lr_lambda: a function of t, or a list with one for each group. Functions proper are not in
+            the state_dict, objects that can be called are.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.MultiplicativeLR(optimizer, lambda t: 0.5)
+    >>> for epoch in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.5 0.25 0.125 0.062
+    """
 
     def _rates(self, t: int) -> list[Rate]:
         lrs = _values(self.optimizer, "lr")
@@ -259,7 +303,20 @@ class _Factor(LRScheduler):
 
 
 class StepLR(_Factor):
-    """lr_t = lr_0 * gamma^(t // step_size)."""
+    """lr_t = lr_0 * gamma^⌊t / step_size⌋: the lr falls once in `step_size` steps.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> for epoch in range(5):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    1.0 0.5 0.5 0.25 0.25
+    """
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -275,7 +332,21 @@ class StepLR(_Factor):
 
 
 class MultiStepLR(_Factor):
-    """lr_t = lr_0 * gamma^(how many milestones are <= t)."""
+    """lr_t = lr_0 * gamma^(how many milestones are <= t): the lr falls at each of them.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        milestones: the values of t; one that stands there twice counts twice.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.MultiStepLR(optimizer, [2, 4], gamma=0.5)
+    >>> for epoch in range(5):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    1.0 0.5 0.5 0.25 0.25
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
@@ -300,7 +371,24 @@ def _part(owner: LRScheduler, name: str, value: float, above: bool = False) -> f
 
 
 class ConstantLR(_Factor):
-    """lr_t = lr_0 * factor while t < total_iters, then lr_0."""
+    """lr_t = lr_0 * factor while t < total_iters, then lr_0.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        factor: from 0 to 1.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    Raises:
+        ValueError: `factor` is out of range.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> for epoch in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.5 1.0 1.0 1.0
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5,
@@ -319,7 +407,26 @@ class ConstantLR(_Factor):
 
 
 class LinearLR(_Factor):
-    """lr_t = lr_0 * f_t, where f goes from start_factor to end_factor in total_iters steps."""
+    """lr_t = lr_0 * f_t, where f goes from start_factor to end_factor in total_iters steps, by as
+    much each, and stays there. It warms up.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        start_factor: from above 0 to 1.
+        end_factor: from 0 to 1.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    Raises:
+        ValueError: a factor is out of range.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> for epoch in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.75 1.0 1.0 1.0
+    """
 
     def __init__(
         self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
@@ -343,7 +450,20 @@ class LinearLR(_Factor):
 
 
 class ExponentialLR(_Factor):
-    """lr_t = lr_0 * gamma^t."""
+    """lr_t = lr_0 * gamma^t: the lr falls by the same factor in each step.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> for epoch in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.5 0.25 0.125 0.062
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -357,7 +477,21 @@ class ExponentialLR(_Factor):
 
 
 class PolynomialLR(_Factor):
-    """lr_t = lr_0 * (1 - min(t, total_iters) / total_iters)^power."""
+    """lr_t = lr_0 * (1 - min(t, total_iters) / total_iters)^power: down to 0 in total_iters steps.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        power: 1 for a line.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
+    >>> for epoch in range(5):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.75 0.5 0.25 0.0 0.0
+    """
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
@@ -376,9 +510,23 @@ class PolynomialLR(_Factor):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """lr_t = eta_min + (lr_0 - eta_min) * (1 + cos(pi t / T_max)) / 2 (arXiv 1608.03983).
+    """lr_t = eta_min + (lr_0 - eta_min) * (1 + cos(π t / T_max)) / 2: half a wave down in T_max
+    steps (arXiv 1608.03983), and up again after them.
 
     It is computed from the last lr, so that schedulers can be chained.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        T_max: the number of steps from lr_0 to eta_min.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+    >>> for epoch in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.854 0.5 0.146 0.0
     """
 
     def __init__(
@@ -406,8 +554,30 @@ class CosineAnnealingLR(LRScheduler):
 
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Cosine annealing that starts again after T_0 epochs, then after T_mult times as many, and so
-    on (SGDR, arXiv 1608.03983). `T_cur` is how many have passed since it started; `step(epoch)`
-    takes a fraction of an epoch too."""
+    on (SGDR, arXiv 1608.03983): lr_t = eta_min + (lr_0 - eta_min) * (1 + cos(π T_cur / T_i)) / 2.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        T_0: the number of steps until the first start again, above 0.
+        T_mult: by which factor each time is longer than the one before, at least 1.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    Attributes:
+        T_cur: how many steps have passed since it started; `step(epoch)` takes a fraction of an
+            epoch too.
+        T_i: after how many it starts again.
+
+    Raises:
+        ValueError: `T_0` or `T_mult` is out of range, or an epoch is negative.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> for epoch in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.5 1.0 0.5 1.0
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
@@ -489,11 +659,36 @@ class _Cycle(LRScheduler):
 
 
 class CyclicLR(_Cycle):
-    """lr goes up from base_lr to max_lr in step_size_up steps and down again (arXiv 1506.01186).
+    """lr goes up from base_lr to max_lr in step_size_up steps and down again, and so on
+    (arXiv 1506.01186). It counts batches. `get_lr` sets the momentum.
 
-    The height of a cycle is scaled by 1 ("triangular"), 1 / 2^(cycle - 1) ("triangular2"),
-    gamma^t ("exp_range"), or `scale_fn` of the cycle or of t (`scale_mode` "iterations"). `get_lr`
-    sets the momentum.
+    The height of a cycle is scaled by 1 ("triangular"), 1 / 2^(cycle - 1) ("triangular2"), gamma^t
+    ("exp_range"), or `scale_fn`.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        base_lr, max_lr: the lowest and the highest lr, numbers, or lists with one for each group.
+        step_size_up, step_size_down: the steps of each half of a cycle; None is as many down as up.
+        mode: one of the names above.
+        gamma: the base of "exp_range".
+        scale_fn: a function that gives the scale, instead of `mode`.
+        scale_mode: what it is given: "cycle", which counts from 1, or "iterations", t.
+        cycle_momentum: whether the momentum, of Adam b1, goes down from max_momentum to
+            base_momentum as the lr goes up.
+        base_momentum, max_momentum: its bounds, as those of the lr.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    Raises:
+        ValueError: `mode` is unknown, a list isn't as long as the groups are many, or the optimizer
+            has no momentum.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=0.1, momentum=0.9)
+    >>> scheduler = optim.lr_scheduler.CyclicLR(optimizer, 0.1, 1.0, step_size_up=3)
+    >>> for epoch in range(7):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.4 0.7 1.0 0.7 0.4 0.1 0.4
     """
 
     _held = "_scale_fn_custom"
@@ -554,9 +749,36 @@ class CyclicLR(_Cycle):
 
 
 class OneCycleLR(_Cycle):
-    """lr goes from max_lr / div_factor up to max_lr, and far below where it began
-    (arXiv 1708.07120). It counts batches; `three_phase` is what the paper does. `get_lr` sets the
-    momentum; ValueError after the last step."""
+    """lr goes from max_lr / div_factor up to max_lr, and then far below where it began, in
+    total_steps (arXiv 1708.07120). It counts batches. `get_lr` sets the momentum.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        max_lr: the highest lr, or a list with one for each group.
+        total_steps: the number of steps, or None for epochs * steps_per_epoch.
+        pct_start: the share of the steps in which the lr goes up, a float from 0 to 1.
+        anneal_strategy: 'cos' or 'linear', the form of the way up and down.
+        cycle_momentum: whether the momentum, of Adam b1, goes down from max_momentum to
+            base_momentum as the lr goes up.
+        base_momentum, max_momentum: its bounds, numbers, or lists with one for each group.
+        div_factor: max_lr divided by the lr at the beginning.
+        final_div_factor: the lr at the beginning divided by that at the end.
+        three_phase: whether the way down is as long as that up, and a third phase leads to the end,
+            as in the paper.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    Raises:
+        ValueError: an option is out of range, the optimizer has no momentum, or a step is beyond
+            the last one.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=0.1, momentum=0.9)
+    >>> scheduler = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=5)
+    >>> for epoch in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.95 0.611 0.188 0.0
+    """
 
     def __init__(
         self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None,
@@ -634,10 +856,30 @@ def _count(name: str, value: Any) -> int:
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """lr *= factor after `patience` epochs in which the metric got no better by `threshold`.
+    """lr *= factor after `patience` epochs in which a metric got no better. `step(metric)` is
+    called once an epoch.
 
-    After that, `cooldown` epochs are not counted; lr does not go below `min_lr`, and changes by
-    `eps` or less are not made.
+    Args:
+        optimizer: whose groups' rates are set.
+        mode: "min" where less is better, "max" where more is.
+        factor: below 1.
+        patience: how many epochs without progress are borne.
+        threshold: by how much better than the best a metric has to be to count.
+        threshold_mode: "rel" for that share of the best, "abs" for the number itself.
+        cooldown: how many epochs are not counted after the lr fell.
+        min_lr: below which the lr doesn't go, a number, or a list with one for each group.
+        eps: changes by this or less are not made.
+
+    Raises:
+        ValueError: `factor` is not below 1, or a mode is unknown.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+    >>> for epoch in range(5):
+    ...     optimizer.step()
+    ...     scheduler.step(1.0)
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    1.0 1.0 0.5 0.5 0.25
     """
 
     def __init__(
@@ -749,7 +991,28 @@ class _Several(LRScheduler):
 
 
 class SequentialLR(_Several):
-    """One scheduler after the other: the next one begins at each of the milestones."""
+    """One scheduler after the other: the next one begins, with its t = 0, at each of the
+    milestones.
+
+    Args:
+        optimizer: whose groups' rates are set.
+        schedulers: of this optimizer, one more than there are milestones.
+        milestones: rising values of t.
+
+    Raises:
+        ValueError: there are too few or too many of them, one is of another optimizer, or a
+            ReduceLROnPlateau.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> warmup = optim.lr_scheduler.LinearLR(optimizer, 0.5, total_iters=2)
+    >>> down = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    >>> scheduler = optim.lr_scheduler.SequentialLR(optimizer, [warmup, down], [2])
+    >>> for epoch in range(5):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.75 1.0 0.5 0.25 0.125
+    """
 
     def __init__(
         self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: list[int],
@@ -790,7 +1053,25 @@ class SequentialLR(_Several):
 
 
 class ChainedScheduler(_Several):
-    """All schedulers at each step, one after the other."""
+    """All schedulers at each step, one after the other, so that their factors multiply.
+
+    Args:
+        schedulers: of one optimizer.
+        optimizer: theirs; None takes it from the first.
+
+    Raises:
+        ValueError: they are of several optimizers, or one is a ReduceLROnPlateau.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> warmup = optim.lr_scheduler.LinearLR(optimizer, 0.5, total_iters=2)
+    >>> down = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    >>> scheduler = optim.lr_scheduler.ChainedScheduler([warmup, down])
+    >>> for epoch in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.375 0.25 0.125 0.062
+    """
 
     def __init__(
         self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
