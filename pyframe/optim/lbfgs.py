@@ -39,8 +39,8 @@ class LBFGS(Optimizer):
     ...     loss = ((w - 3) ** 2).sum()
     ...     loss.backward()
     ...     return loss
-    >>> optimizer.step(closure).item(), w.data
-    (5.0, tensor([3.0000, 3.0000]))
+    >>> optimizer.step(closure).item(), w.data.round()
+    (5.0, tensor([3., 3.]))
     """
 
     _ranges: ClassVar = USUAL_RANGES
