@@ -39,7 +39,20 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
-    """The factor that keeps the variance through a nonlinearity. ValueError for unknown names."""
+    """The factor of a weight's standard deviation that keeps the variance through a nonlinearity: 1
+    of linear maps, convolutions and 'sigmoid', 5 / 3 of 'tanh', √2 of 'relu', √(2 / (1 + slope²))
+    of 'leaky_relu', 3 / 4 of 'selu'.
+
+    Args:
+        nonlinearity: its name in nn.functional.
+        param: the slope of 'leaky_relu'; None for 0.01.
+
+    Raises:
+        ValueError: the name is another one, or the slope no number.
+
+    >>> round(nn.init.calculate_gain("relu"), 4)
+    1.4142
+    """
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         if not isinstance(slope, (int, float)) or isinstance(slope, bool):
@@ -81,7 +94,15 @@ def _empty(tensor: Tensor) -> bool:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """U(a, b)."""
+    """Fills a tensor from U(a, b).
+
+    Args:
+        tensor: what is written to; it is given back.
+        generator: what draws; None for the CPU's default one.
+
+    >>> nn.init.uniform_(pf.empty(3, 5), -1.0, 1.0).shape
+    pyframe.Size([3, 5])
+    """
     if values.skipped:
         return tensor
     with no_grad():
@@ -89,7 +110,15 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """N(mean, std^2)."""
+    """Fills a tensor from N(mean, std²).
+
+    Args:
+        tensor: what is written to; it is given back.
+        generator: what draws; None for the CPU's default one.
+
+    >>> nn.init.normal_(pf.empty(3, 5), std=0.02).shape
+    pyframe.Size([3, 5])
+    """
     if values.skipped:
         return tensor
     with no_grad():
@@ -100,8 +129,20 @@ def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
-    """N(mean, std^2) without what lies outside [a, b]: the inverse of its distribution function, of
-    uniform numbers. RuntimeError where a > b."""
+    """Fills a tensor from N(mean, std²) without what lies outside [a, b]: the inverse of its
+    distribution function, of uniform numbers.
+
+    Args:
+        tensor: what is written to; it is given back.
+        a, b: the bounds themselves, not multiples of `std`.
+        generator: what draws; None for the CPU's default one.
+
+    Raises:
+        RuntimeError: a > b.
+
+    >>> bool(nn.init.trunc_normal_(pf.empty(3, 5), std=2.0, a=-1.0, b=1.0).abs().max() <= 1)
+    True
+    """
     check.floats_or_complex("trunc_normal_", tensor)
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -127,31 +168,57 @@ def trunc_normal_(
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Every element `val`."""
+    """Fills a tensor with one number.
+
+    >>> nn.init.constant_(pf.empty(3), 0.5)
+    tensor([0.5000, 0.5000, 0.5000])
+    """
     with no_grad():
         return tensor.fill_(val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Every element 0."""
+    """Fills a tensor with zeros.
+
+    >>> nn.init.zeros_(pf.empty(3))
+    tensor([0., 0., 0.])
+    """
     return constant_(tensor, 0.0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Every element 1."""
+    """Fills a tensor with ones.
+
+    >>> nn.init.ones_(pf.empty(3))
+    tensor([1., 1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity, as far as a matrix of this shape can be. ValueError for other than 2 dims."""
+    """Makes a matrix the identity, as far as its shape can be one.
+
+    Raises:
+        ValueError: it hasn't 2 dims.
+
+    >>> nn.init.eye_(pf.empty(2, 3)).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
     _expect_dims("eye_", tensor, (2,))
     with no_grad():
         return tensor.copy_(identity(*tensor.shape, device="cpu"))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """The weight (out, in, *kernel) of a convolution that passes its channels on, those of each
-    group as far as there are some. ValueError for other than 3 to 5 dims."""
+    """Makes the weight (out, in, *kernel) of a convolution one that passes its channels on, those
+    of each group as far as there are some.
+
+    Raises:
+        ValueError: it hasn't 3 to 5 dims, or `groups` doesn't divide dim 0.
+
+    >>> nn.init.dirac_(pf.empty(2, 2, 3)).tolist()
+    [[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
+    """
     _expect_dims("dirac_", tensor, (3, 4, 5))
     out, given = tensor.shape[:2]
     if out % groups:
@@ -177,8 +244,20 @@ def _expect_dims(name: str, tensor: Tensor, dims: tuple[int, ...]) -> None:
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """`gain` times a random matrix (first dim, all others) whose rows or columns are orthonormal
-    (Saxe et al. 2013, arXiv 1312.6120). ValueError for fewer than 2 dims."""
+    """Makes a tensor `gain` times a random matrix (first dim, all others) whose rows or columns are
+    orthonormal (Saxe et al. 2013, arXiv 1312.6120).
+
+    Args:
+        tensor: what is written to; it is given back.
+        generator: what draws; None for the CPU's default one.
+
+    Raises:
+        ValueError: it has fewer than 2 dims.
+
+    >>> w = nn.init.orthogonal_(pf.empty(2, 3))
+    >>> bool((w @ w.T - pf.eye(2)).abs().max() < 1e-5)
+    True
+    """
     if tensor.ndim < 2:
         raise ValueError(
             "orthogonal_: Only tensors with 2 or more dimensions are supported, got shape "
@@ -197,8 +276,20 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """N(0, std^2), but for the share `sparsity` of each column, which is 0 (Martens 2010).
-    ValueError for other than 2 dims."""
+    """Fills a matrix from N(0, std²), but for zeros that are the share `sparsity` of each column
+    (Martens 2010).
+
+    Args:
+        tensor: what is written to; it is given back.
+        sparsity: from 0 to 1; the number of zeros is rounded up.
+        generator: what draws; None for the CPU's default one.
+
+    Raises:
+        ValueError: it hasn't 2 dims.
+
+    >>> (nn.init.sparse_(pf.empty(10, 3), sparsity=0.3) == 0).sum(0)
+    tensor([3, 3, 3])
+    """
     _expect_dims("sparse_", tensor, (2,))
     n = math.ceil(sparsity * tensor.shape[0])
     with no_grad():
@@ -209,13 +300,32 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010)."""
+    """Fills a weight from U(-k, k), k = gain * √(6 / (fan_in + fan_out)), so that variances neither
+    grow nor shrink on the way forwards and back (Glorot & Bengio 2010).
+
+    Args:
+        tensor: a weight (out, in, *kernel); fan_in is in * prod(kernel), fan_out out *
+            prod(kernel).
+        gain: a factor; see calculate_gain.
+        generator: what draws; None for the CPU's default one.
+
+    Raises:
+        ValueError: it has fewer than 2 dims.
+
+    >>> bool(nn.init.xavier_uniform_(pf.empty(2, 4)).abs().max() <= 1)
+    True
+    """
     a = gain * math.sqrt(6.0 / sum(fans(tensor)))
     return uniform_(tensor, -a, a, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """N(0, gain^2 * 2 / (fan_in + fan_out)) (Glorot & Bengio 2010)."""
+    """Fills a weight from N(0, gain² * 2 / (fan_in + fan_out)) (Glorot & Bengio 2010). Arguments
+    and errors are xavier_uniform_'s.
+
+    >>> nn.init.xavier_normal_(pf.empty(2, 4)).shape
+    pyframe.Size([2, 4])
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
 
 
@@ -223,7 +333,23 @@ def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
-    """U(-b, b), b = gain * sqrt(3 / fan) (He et al. 2015, arXiv 1502.01852)."""
+    """Fills a weight from U(-k, k), k = gain * √(3 / fan), so that variances neither grow nor
+    shrink where rectifiers follow (He et al. 2015, arXiv 1502.01852).
+
+    Args:
+        tensor: a weight (out, in, *kernel); fan_in is in * prod(kernel), fan_out out *
+            prod(kernel).
+        a: the slope below 0 of the leaky_relu that follows.
+        mode: 'fan_in', which keeps the variance forwards, or 'fan_out', backwards.
+        nonlinearity: what follows; see calculate_gain.
+        generator: what draws; None for the CPU's default one.
+
+    Raises:
+        ValueError: it has fewer than 2 dims, or a name is unknown.
+
+    >>> bool(nn.init.kaiming_uniform_(pf.empty(2, 6), nonlinearity="relu").abs().max() <= 1)
+    True
+    """
     if _empty(tensor):
         return tensor
     bound = calculate_gain(nonlinearity, a) * math.sqrt(3.0 / _fan(tensor, mode))
@@ -234,7 +360,12 @@ def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
-    """N(0, gain^2 / fan) (He et al. 2015, arXiv 1502.01852)."""
+    """Fills a weight from N(0, gain² / fan) (He et al. 2015, arXiv 1502.01852). Arguments and
+    errors are kaiming_uniform_'s.
+
+    >>> nn.init.kaiming_normal_(pf.empty(2, 6), mode="fan_out").shape
+    pyframe.Size([2, 6])
+    """
     if _empty(tensor):
         return tensor
     std = calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
