@@ -29,7 +29,15 @@ Averages = Callable[[Sequence[Tensor], Sequence[Tensor], Any], None]
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """average, new, n -> decay * average + (1 - decay) * new. ValueError unless 0 <= decay <= 1."""
+    """The `avg_fn` of an AveragedModel that forgets: average, new, n -> decay * average +
+    (1 - decay) * new.
+
+    Raises:
+        ValueError: unless 0 <= decay <= 1.
+
+    >>> optim.swa_utils.get_ema_avg_fn(0.75)(pf.tensor(1.0), pf.tensor(3.0), 1)
+    tensor(1.5000)
+    """
     if decay < 0.0 or decay > 1.0:
         raise ValueError(f"get_ema_avg_fn: invalid decay value {decay}; expected one in [0, 1]")
 
@@ -41,7 +49,12 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_avg_fn() -> Average:
-    """average, new, n -> average + (new - average) / (n + 1)."""
+    """The `avg_fn` of an AveragedModel that is a mean: average, new, n -> average + (new - average)
+    / (n + 1).
+
+    >>> optim.swa_utils.get_swa_avg_fn()(pf.tensor(1.0), pf.tensor(3.0), 1)
+    tensor(2.)
+    """
 
     @no_grad()
     def swa_update(average: Tensor, new: Tensor, n: Any) -> Tensor:
@@ -62,22 +75,47 @@ def _in_place(update: Average) -> Averages:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Averages:
-    """`get_ema_avg_fn` for lists of tensors, in place."""
+    """`get_ema_avg_fn` for lists of tensors, in place: a `multi_avg_fn`.
+
+    >>> average = pf.tensor(1.0)
+    >>> optim.swa_utils.get_ema_multi_avg_fn(0.75)([average], [pf.tensor(3.0)], 1)
+    >>> average
+    tensor(1.5000)
+    """
     return _in_place(get_ema_avg_fn(decay))
 
 
 def get_swa_multi_avg_fn() -> Averages:
-    """`get_swa_avg_fn` for lists of tensors, in place."""
+    """`get_swa_avg_fn` for lists of tensors, in place: a `multi_avg_fn`.
+
+    >>> average = pf.tensor(1.0)
+    >>> optim.swa_utils.get_swa_multi_avg_fn()([average], [pf.tensor(3.0)], 1)
+    >>> average
+    tensor(2.)
+    """
     return _in_place(get_swa_avg_fn())
 
 
 class AveragedModel(nn.Module):
-    """A copy of `model` whose parameters become averages, by `update_parameters(model)`.
+    """A copy of `model` whose parameters become averages, by `update_parameters(model)`. Called, it
+    computes with them.
 
-    `avg_fn(average, new, n)` gives the new average of a parameter, `multi_avg_fn` changes lists of
-    them in place; without either it is the mean of all. `n` is a tensor: how many were averaged
-    before. Both are called for the first model too, and then its parameters are taken as they are.
-    Buffers are copied, or averaged with `use_buffers`. AssertionError for two functions.
+    Args:
+        device: where the copy is; None for where the model is.
+        avg_fn: a function (average, new, n) that gives the new average of a parameter, n being a
+            tensor, how many were averaged before. It is called for the first model too, and then
+            its parameters are taken as they are. None for the mean of all (arXiv 1803.05407).
+        multi_avg_fn: one that changes lists of averages in place instead.
+        use_buffers: whether buffers are averaged too, rather than copied.
+
+    Raises:
+        AssertionError: both functions are given.
+
+    >>> net = nn.Linear(2, 3)
+    >>> averaged = optim.swa_utils.AveragedModel(net)
+    >>> averaged.update_parameters(net)
+    >>> averaged.n_averaged, averaged(pf.randn(4, 2)).shape
+    (tensor(1), pyframe.Size([4, 3]))
     """
 
     n_averaged: Tensor
@@ -127,9 +165,18 @@ def _tensors(model: nn.Module, use_buffers: bool) -> Iterable[Tensor]:
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: nn.Module, device: Any = None) -> None:
-    """Set the running statistics of a model's BatchNorm layers to those of the data.
+    """Sets the running statistics of a model's BatchNorm layers to those of the data: after
+    averaging weights they are of other ones.
 
-    Of batches that are tuples or lists the model gets what stands first."""
+    Args:
+        loader: batches, of tuples or lists of which the model gets what stands first.
+        device: where batches are moved to; None for nowhere.
+
+    >>> net = nn.BatchNorm1d(2)
+    >>> optim.swa_utils.update_bn([pf.ones(4, 2), pf.ones(4, 2) * 3], net)
+    >>> net.running_mean
+    tensor([2., 2.])
+    """
     from pyframe.nn.modules.normalization import _BatchNorm
 
     momenta = {m: m.momentum for m in model.modules() if isinstance(m, _BatchNorm)}
@@ -151,7 +198,24 @@ def update_bn(loader: Iterable[Any], model: nn.Module, device: Any = None) -> No
 class SWALR(LRScheduler):
     """lr goes to swa_lr within anneal_epochs and stays there.
 
-    The last lr tells where it began, so that schedulers can be chained."""
+    The last lr tells where it began, so that schedulers can be chained.
+
+    Args:
+        swa_lr: the lr to go to, or a list with one for each group.
+        anneal_strategy: 'cos' or 'linear', the form of the way.
+        last_epoch: the epoch to go on after; -1 begins anew.
+
+    Raises:
+        ValueError: an option is out of range.
+
+    >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
+    >>> scheduler = optim.swa_utils.SWALR(optimizer, 0.5, anneal_epochs=2, anneal_strategy="linear")
+    >>> for epoch in range(3):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    0.75 0.5 0.5
+    """
 
     def __init__(
         self, optimizer: Optimizer, swa_lr: Any, anneal_epochs: int = 10,
