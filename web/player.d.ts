@@ -127,6 +127,22 @@ export interface Trained {
   [metric: string]: number | boolean | undefined;
 }
 
+/** How a language model writes; unless given as its `generation_config.json` says. */
+export interface Writing {
+  /** 256, or as many as there is room for. */
+  maxNewTokens?: number;
+  /** Whether tokens are drawn; true where one of the next options is given, but for a temperature of 0. */
+  doSample?: boolean;
+  temperature?: number;
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  seed?: number | bigint;
+  repetitionPenalty?: number;
+  /** Texts that end it, and are not part of it. */
+  stop?: string | string[];
+}
+
 /** An exported program with its data, as `<py-frame program="…">` drives it. */
 export interface Engine {
   readonly spec: Record<string, unknown>;
@@ -140,10 +156,16 @@ export interface Engine {
     epochs?: number | null; steps?: number | null; limit?: number | null;
     points?: Float32Array | null; x?: ArrayLike<number> | null; y?: ArrayLike<number> | null;
   }): Promise<Trained>;
-  /** Ends training after the step under way. */
-  stop(): void;
+  /** Ends training after the step under way, and a text after its token; or only what is named. */
+  stop(what?: "training" | "writing"): void;
+  /** What an exported language model writes after a text, in pieces; leaving the loop or another text ends it. */
+  generate(prompt: string, options?: Writing): AsyncGenerator<string, void>;
+  /** The same in tokens. */
+  generate(prompt: ArrayLike<number>, options?: Writing): AsyncGenerator<number, void>;
   /** What the network gives for n samples, one after the other. */
   predict(value: ArrayLike<number>): Promise<{ data: Float32Array; shape: number[] }>;
+  /** A text, and what an exported language model writes after it. */
+  predict(text: string): Promise<string>;
   /** What a program "predict" gives for inputs by their names: its only output, or all by their names. */
   predict(inputs: Record<string, ArrayLike<number> | { data: ArrayLike<number>; shape: number[] }>):
     Promise<Batch | Record<string, Batch>>;

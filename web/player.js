@@ -115,6 +115,12 @@ class Files {
     return raw;
   }
 
+  /** A module that lies beside the program. */
+  async module(name) {
+    if (!this.#base) throw new Error(`A page in one file has no ${name}.`);
+    return import(/* @vite-ignore */ /* webpackIgnore: true */ this.#name(name));
+  }
+
   #name(name) {
     return this.#base ? new URL(name, this.#base).href : name;
   }
@@ -620,6 +626,9 @@ function damage(about) {
   const batches = (part, name) => part === undefined || (isPlain(part) && allOf(part.sizes, (n) => n > 0 && isWhole(n)) &&
     part.sizes.length && part.sizes.every((n) => takes(`${name}.${n}`, n)));
   const counted = (part) => part === undefined || (allOf(part.metrics, isText) && allOf(part.values ?? [], isText));
+  const writes = ({ write }) => write === undefined || (isPlain(write) && isPlain(write.how) && isWhole(write.length) &&
+    isWhole(write.vocabulary) && allOf(write.ends, isWhole) && [write.spans, write.parts].every((part) => allOf(part, isWhole) && part.length) &&
+    write.spans.every((n) => Object.hasOwn(programs, `write.${n}`) && write.parts.every((k) => k > n || Object.hasOwn(programs, `read.${k}.${n}`))));
   const trained = ({ train }) => train === undefined || (isPlain(train) && train.size > 0 && takes("train", train.size));
   const fits = (columns, name) => !columns || !Object.hasOwn(programs, name) || columns.length === programs[name].inputs.length;
   const steps = ({ steps, kernels, slots }) => {
@@ -655,7 +664,7 @@ function damage(about) {
     kernels: () => allOf(codes, isText) && allOf(labels, isText) && labels.length === codes.length,
     programs: () => eachOf(programs, program),
     batches: () => isPlain(plan) && isWhole(plan.predict?.atOnce ?? 0) && (!plan.predict?.atOnce || Object.hasOwn(programs, "predict")) && trained(plan) && batches(plan.predict, "predict") && batches(plan.evaluate, "evaluate") &&
-      counted(plan.train) && counted(plan.evaluate),
+      counted(plan.train) && counted(plan.evaluate) && writes(plan),
     settings: () => isPlain(spec) && allOf(spec.controls ?? [], isPlain) && isWhole(spec.epochs ?? 0) && isPlain(data) &&
       Object.values(data).every((columns) => allOf(columns, (c) => c === null || (isText(c.tensor) && allOf(c.shape, isWhole)))) &&
       fits(data.train, "train") && fits(data.test, `evaluate.${plan.evaluate?.sizes[0]}`),
@@ -927,6 +936,7 @@ class Engine {
   #mark = null; // what #step, #epochs and the feed were at the last copy
   #evaluating = Promise.resolve(); // evaluations come one after the other
   #mending = null; // promise of the device's being there again
+  #writer = null; // of texts: promise of what texts.js makes
 
   constructor(player, hear) {
     this.#player = player;
@@ -953,7 +963,10 @@ class Engine {
       this.spec.trained = true;
     }
     const sizes = this.#plan.predict?.sizes ?? [];
-    const first = sizes.length ? [`predict.${sizes[0]}`] : [];
+    const { write } = this.#plan;
+    const choose = write?.how.doSample ? "choose.filtered" : "choose.likeliest";
+    const first = write ? [`read.${write.parts[0]}.${write.spans[0]}`, `write.${write.spans[0]}`, choose]
+      : sizes.length ? [`predict.${sizes[0]}`] : [];
     const text = `Compiling for this ${player.device.toUpperCase()}`;
     await player.compile(first, (share) => this.#hear("progress", { text, fraction: 0.2 + 0.8 * share }));
     this.#compile(first).catch(() => {}); // what is wrong is told where it is used
@@ -1015,9 +1028,27 @@ class Engine {
     }
   }
 
-  /** Ends training after the step under way. */
-  stop() {
-    if (this.#training) this.#stopping = true;
+  /** Ends training after the step under way, and a text after its token; or only what is named. */
+  stop(what) {
+    if (this.#training && what !== "writing") this.#stopping = true;
+    if (what !== "training") this.#writer?.then((writer) => writer.stop());
+  }
+
+  /**
+   * What a language model writes after a text, in pieces; after tokens, tokens. Another text ends it, as do stop() and
+   * leaving the loop.
+   */
+  async * generate(prompt, options = {}) {
+    if (!this.#plan.write) throw new Error("This program was exported from a model that writes no text.");
+    if (this.#player.runtime.lost) await this.#mend();
+    this.#writer ??= import("./texts.js").then(({ writerOf }) => writerOf(this.#player));
+    this.#writer.catch(() => { this.#writer = null; });
+    const writer = await this.#writer;
+    let text = prompt;
+    for await (const piece of writer.generate(prompt, options)) {
+      if (typeof prompt === "string") this.#hear("prediction", { text: text += piece, done: false });
+      yield piece;
+    }
   }
 
   /**
@@ -1025,7 +1056,12 @@ class Engine {
    * other things: what it gives for inputs by their names, or for its only one; several outputs by their names.
    */
   async predict(value) {
-    const { predict } = this.#plan;
+    const { predict, write } = this.#plan;
+    if (write) {
+      let text = value;
+      for await (const piece of this.generate(String(value))) text += piece;
+      return text;
+    }
     if (!predict && this.#player.programs.includes("predict")) return this.#whole(() => this.#ask(value));
     if (!predict) throw new Error("This program was exported without a prediction.");
     const { inputs } = this.#player.document.programs[`predict.${predict.sizes[0]}`];
@@ -1047,6 +1083,7 @@ class Engine {
   async reset() {
     await this.#still();
     this.#player.reset();
+    this.#forget();
     this.#step = this.#epochs = 0;
     this.#feed = null;
     this.spec.trained = this.#player.document.spec.trained;
@@ -1086,6 +1123,7 @@ class Engine {
     const bytes = url ? await fetched(url) : weights instanceof ArrayBuffer ? new Uint8Array(weights) : weights;
     await this.#still();
     this.#player.load(bytes, name ?? url ?? undefined, this.#fit(options));
+    this.#forget();
     this.spec.trained = true;
     await this.#keep();
     return this.#told();
@@ -1109,6 +1147,9 @@ class Engine {
     this.spec.step = this.#step;
     return this.spec;
   }
+
+  /** What a text was read with is another now. */
+  #forget() { this.#writer?.then((writer) => writer.forget()); }
 
   async #still() {
     this.stop();
@@ -1231,6 +1272,7 @@ class Engine {
   async #reopened() {
     if (!this.#player.runtime.lost) return;
     await this.#player.reopen();
+    this.#forget();
     const { step, epochs, feed, at } = this.#mark;
     const undone = this.#step - step;
     [this.#step, this.#epochs] = [step, epochs];

@@ -114,6 +114,22 @@ export interface Failure {
   error?: unknown;
 }
 
+/** How a language model writes; unless given as its `generation_config.json` says. */
+export interface Writing {
+  /** 256, or as many as there is room for. */
+  maxNewTokens?: number;
+  /** Whether tokens are drawn; true where one of the next options is given, but for a temperature of 0. */
+  doSample?: boolean;
+  temperature?: number;
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  seed?: number | bigint;
+  repetitionPenalty?: number;
+  /** Texts that end it, and are not part of it. */
+  stop?: string | string[];
+}
+
 /** How a file of weights must fit; by default as the program says, else to the letter. */
 export interface Fit {
   /** False: what fits by its name is taken, and the rest left. */
@@ -203,8 +219,12 @@ export class PyFrame extends HTMLElement {
   train(options?: TrainOptions): Promise<Trained>;
   step(): Promise<Trained>;
   pause(): Promise<void>;
-  /** The same as `pause`. */
+  /** `pause`, and the end of a text that is written. */
   stop(): Promise<void>;
+  /** What an exported language model writes after a text, in pieces; leaving the loop, stop() or another text ends it. */
+  generate(prompt: string, options?: Writing): AsyncGenerator<string, void>;
+  /** The same in tokens. */
+  generate(prompt: ArrayLike<number>, options?: Writing): AsyncGenerator<number, void>;
   /** What the network makes of samples, one after the other in any nesting; the input shows a single one. */
   predict(value: ArrayLike<number> | readonly unknown[]): Promise<Batch>;
   /** What is written of a text; in a chat the answer to it. */
@@ -249,6 +269,8 @@ export interface Config {
 export interface Engine {
   readonly spec: Spec;
   train(options?: TrainOptions & { points?: Float32Array }): Promise<Trained>;
+  /** Of an exported language model. */
+  generate?(prompt: string | ArrayLike<number>, options?: Writing): AsyncGenerator<string | number, void>;
   /** After the step under way; `train` then resolves with `stopped`. Python's engine stops writing, too, or
    *  only what is named. */
   stop(what?: "training" | "writing"): Promise<void> | void;

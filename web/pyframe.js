@@ -365,7 +365,34 @@ export class PyFrame extends HTMLElement {
     await done.catch(() => {});
   }
 
-  stop() { return this.pause(); }
+  /** Ends the training after its step, and a text that is written after its token. */
+  stop() {
+    this.#stopped();
+    this.#engine?.stop("writing");
+    return this.pause();
+  }
+
+  /**
+   * What an exported language model writes after a text, in pieces, or after tokens; the text box and the output show it.
+   * Another text ends it, as do stop() and leaving the loop.
+   */
+  async * generate(prompt, options = {}) {
+    await this.load();
+    const end = typeof prompt === "string" ? this.#writes(prompt) : () => {};
+    let text = typeof prompt === "string" ? prompt : null;
+    try {
+      if (!this.#engine.generate) throw new Error("generate is for exported language models; predict(text) writes here.");
+      for await (const piece of this.#engine.generate(prompt, options)) {
+        if (text !== null) text += piece;
+        yield piece;
+      }
+    } catch (error) {
+      text = null;
+      throw this.#told(error);
+    } finally {
+      end(text);
+    }
+  }
 
   /**
    * What the network makes of samples, one after the other in `value`: { data, shape }; of a text, a text. An exported
@@ -791,6 +818,19 @@ export class PyFrame extends HTMLElement {
 
   /** What the program writes of a text; another text, or Stop, ends it. */
   async #write(given) {
+    const end = this.#writes(given);
+    try {
+      const text = await this.#engine.predict(given);
+      end(text);
+      return text;
+    } catch (error) {
+      end();
+      throw this.#told(error);
+    }
+  }
+
+  /** Shows that a text is being written of another one; what shows its end, unless another has begun meanwhile. */
+  #writes(given) {
     const writing = this.#writing = { given, ending: false };
     const [engine, input, output] = [this.#engine, shown(this.#slots.input), this.#page];
     if (input) input.busy = true;
@@ -801,24 +841,15 @@ export class PyFrame extends HTMLElement {
       this.#say("Writing");
     }
     output?.show?.("", false);
-    try {
-      const text = await engine.predict(given);
-      if (writing === this.#writing) {
-        output?.show?.(text, true, given);
-        this.#tell("prediction", { text, done: true });
-      }
-      return text;
-    } catch (error) {
-      if (writing === this.#writing && input?.withdraw) input.withdraw();
-      else if (writing === this.#writing) output?.show?.(output.value ?? "", true, given);
-      throw this.#told(error);
-    } finally {
-      if (writing === this.#writing) {
-        this.#writing = null;
-        if (input) input.busy = false;
-        if (!this.#run && engine === this.#engine) this.#say(this.#rest());
-      }
-    }
+    return (text = null) => {
+      if (writing !== this.#writing) return;
+      this.#writing = null;
+      if (text === null && input?.withdraw) input.withdraw();
+      else output?.show?.(text ?? output.value ?? "", true, given);
+      if (text !== null) this.#tell("prediction", { text, done: true });
+      if (input) input.busy = false;
+      if (!this.#run && engine === this.#engine) this.#say(this.#rest());
+    };
   }
 
   // --- the shadow tree -------------------------------------------------------------------------

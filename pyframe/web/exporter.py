@@ -56,6 +56,7 @@ from pyframe.web.programs import Exporter, ExportError, File, offline
 from pyframe.web.session import Session, about, drawn, shown
 
 SCRIPTS = "runtime.js", "player.js", "cpu.js", "player.d.ts"
+WRITER = "texts.js"  # what player.js takes only for programs that write texts
 ELEMENT = "pyframe.js"
 CPU_CODE = "cpu.wasm"
 PYTHON = "python.js"  # what the element takes only for programs in Python
@@ -78,17 +79,18 @@ def export(
     data: bool = True, weights: str | os.PathLike[str] | None = None, single: bool = False,
     element: bool = True, batch_size: int | None = None, sizes: Iterable[int] = (),
     state: Sequence[nn.Module | Optimizer] = (), limits: Limits | None = None,
-    cpu: bool = True,
+    cpu: bool = True, tokenizer: Any = None, length: int | None = None,
 ) -> Export:  # fmt: skip
     """Write `program` to folder `to`, as a page runs it with no Python.
 
-    `program` is a Demo; an OnnxFile; a pf.Model, with `sample`: (x, y) of a batch to train on, or
-    inputs x of any number; an nn.Module, with inputs; or functions by their names, with `sample`
-    their arguments by the same names (a dict of them where a page calls them otherwise) and `state`
-    the modules and optimizers that they use. Without a Demo the page has an input and an output
-    that fit the sample and the loss, and its Train learns from the sample. Dims of the sample that
-    `mark_dynamic` names may have any size: a network's batch (dim 0), and all dims of what
-    functions take.
+    `program` is a Demo; an OnnxFile; a pf.text.CausalLM, which writes texts as its `generate` does,
+    with `tokenizer` and `length` as `pf.text.page.texts` takes them; a pf.Model, with `sample`:
+    (x, y) of a batch to train on, or inputs x of any number; an nn.Module, with inputs; or
+    functions by their names, with `sample` their arguments by the same names (a dict of them where
+    a page calls them otherwise) and `state` the modules and optimizers that they use. Without a
+    Demo the page has an input and an output that fit the sample and the loss, and its Train learns
+    from the sample. Dims of the sample that `mark_dynamic` names may have any size: a network's
+    batch (dim 0), and all dims of what functions take.
     `train`, `data`: whether it can be trained, and with the data; `weights`: a file that
     Model.save wrote; `single`: one HTML file that needs no server; `element`: with the page's
     `<py-frame>`; `sizes`: of batches to predict, beside those that the page needs. `limits`: of the
@@ -98,10 +100,11 @@ def export(
 
     Raises ExportError with the reason for what can't run without Python.
     """
-    job = _job(program, sample, train, data, weights, batch_size, state)
+    job = _job(program, sample, train, data, weights, batch_size, state, tokenizer, length)
     document, values = job.capture({int(n) for n in sizes}, limits, cpu)
     tensors = {"state.safetensors": _halved(values), **job.files}
     files = {name: safetensors.save_arrays(arrays) for name, arrays in tensors.items()}
+    files |= job.texts
     if job.cpu is not None:
         files[CPU_CODE] = job.cpu.encode()
     document["files"] = {
@@ -110,6 +113,7 @@ def export(
     }
     text = json.dumps(document, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     files["program.json"] = text.encode()
+    files |= job.beside
     for why in job.left_out:
         warnings.warn(f"export: {why}", UserWarning, stacklevel=2)
     return _write(Path(to), files, job, single, element)
@@ -174,6 +178,9 @@ class _Job:
     tests: list[Any] = field(default_factory=list)  # (x, y), one of each size
     data: dict[str, Any] = field(default_factory=dict)
     files: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)  # tensors of the data
+    texts: dict[str, bytes] = field(default_factory=dict)  # files of other kinds
+    beside: dict[str, bytes] = field(default_factory=dict)  # files that program.json doesn't name
+    plan: dict[str, Any] = field(default_factory=dict)  # of what a page does with functions
     moving: dict[str, float] = field(default_factory=dict)  # options that must act, if 0 at first
     steps: dict[str, Steps] = field(default_factory=dict)  # what is captured, by "train" and "test"
     left_out: list[str] = field(default_factory=list)
@@ -206,7 +213,7 @@ class _Job:
             given = {k: _on_device(v, e.device) for k, v in inputs.items()}
             e.add(name, fn, given)
             _also_of_size_1(e, name, fn, given)
-        plan: dict[str, Any] = {}
+        plan: dict[str, Any] = {**self.plan}
         model = self.model
         if model is not None and self.batch is not None:
             x, y = (self._to(v, e.device) for v in self.batch)
@@ -361,10 +368,18 @@ def _copied_to(value: Any, device: pf.device) -> pf.Tensor:
 
 def _job(
     program: Any, sample: Any, train: bool, data: bool, weights: Any, batch_size: int | None,
-    state: Sequence[Any],
+    state: Sequence[Any], tokenizer: Any = None, length: int | None = None,
 ) -> _Job:  # fmt: skip
     if isinstance(program, Demo):
-        return _of_demo(program, train, data, weights, batch_size)
+        session = Session(program)
+        session.make_model()
+        if _writes(session.model):
+            return _of_writer(session.model, weights, tokenizer, length, program)
+        return _of_demo(session, train, data, weights, batch_size)
+    if _writes(program):
+        return _of_writer(program, weights, tokenizer, length)
+    if tokenizer is not None or length is not None:
+        raise TypeError("export: tokenizer= and length= are for a pf.text.CausalLM")
     if isinstance(program, File):
         return _of_file(program, train, data, weights, batch_size)
     if isinstance(program, Model):
@@ -391,6 +406,41 @@ def _job(
         "export: expected a Demo, a pf.Model, an nn.Module or functions by their names, got "
         f"{type(program).__name__}"
     )
+
+
+def _writes(model: Any) -> bool:
+    """Whether it is a CausalLM, which there is none of where pyframe.text was not imported."""
+    text = sys.modules.get("pyframe.text")
+    return text is not None and isinstance(model, text.CausalLM)
+
+
+def _of_writer(
+    model: Any, weights: Any, tokenizer: Any, length: int | None, demo: Demo | None = None
+) -> _Job:  # fmt: skip
+    from pyframe.text.page import texts
+
+    if weights is not None:
+        _load(Model(model).load, weights)
+    made = texts(model.eval(), tokenizer, length)
+    spec = {**_spec(model), **(demo.spec() if demo else {}), **ENGINE}
+    job = _Job({"": model, "writer.": made.state}, [], {**spec, "trained": True, "trains": False})
+    job.texts, job.beside, job.plan = made.files, made.beside, {"write": made.plan}
+    job.functions = {name: (pf.no_grad()(fn), made.samples[name])
+                     for name, fn in made.functions.items()}  # fmt: skip
+    if demo is not None and demo.predict is not None:
+        job.left_out.append(
+            "the demo's function predict= is left out, as it runs in Python: the page writes what "
+            "follows a text"
+        )
+    if made.plan["tokens"] is not None:
+        for part in ("input", "output"):
+            job.spec[part] = job.spec[part] or Text().spec()
+    else:
+        job.spec["description"] = (
+            "This model has no tokenizer here: a script of the page's own asks with "
+            "document.querySelector('py-frame').generate(tokens)."
+        )
+    return job
 
 
 def _of_functions(functions: Mapping[str, Any], sample: Any, state: Sequence[Any]) -> _Job:
@@ -531,16 +581,14 @@ def _spec(net: nn.Module, model: Model | None = None) -> dict[str, Any]:
 
 
 def _of_demo(
-    demo: Demo, train: bool, with_data: bool, weights: Any, batch_size: int | None
+    session: Session, train: bool, with_data: bool, weights: Any, batch_size: int | None
 ) -> _Job:
+    demo, model = session.demo, session.model
     if isinstance(demo.inputs, Text) or isinstance(demo.outputs, Text):
         raise ExportError(
             "the demo writes text, which its function predict= does in Python, piece by piece; "
             "pyframe export --python makes a page that has Python"
         )
-    session = Session(demo)
-    session.make_model()
-    model = session.model
     if not isinstance(model, Model):
         raise TypeError(f"export: the demo's model is {type(model).__name__}, expected a pf.Model")
     if weights is not None:
@@ -765,14 +813,17 @@ def _write(to: Path, files: dict[str, bytes], job: _Job, single: bool, element: 
     from pyframe.serve import WEB
 
     title = html.escape(job.spec.get("title") or "pyframe")
+    without = [PYTHON] if "write" in job.plan else [PYTHON, WRITER]
+    if single and job.beside:
+        raise ExportError("a page in one file has no tokenizer, which is a script; export a folder")
     if single:
         path = to if to.suffix in (".html", ".htm") else to / "index.html"
-        page = _single(WEB, files, title, element)
+        page = _single(WEB, files, title, element, without)
         _put(path, page)
         return Export(path, {path.name: len(page)}, job.left_out)
-    names = [n for n in SCRIPTS if (WEB / n).exists()]
+    names = [n for n in (*SCRIPTS, WRITER) if (WEB / n).exists() and n not in without]
     if element and (WEB / ELEMENT).exists():
-        names += [n for n in (*modules_of(WEB, ELEMENT, [PYTHON]), "pyframe.d.ts")
+        names += [n for n in (*modules_of(WEB, ELEMENT, without), "pyframe.d.ts")
                   if n not in names and (WEB / n).exists()]  # fmt: skip
         files["index.html"] = PAGE.format(title=title).encode()
         files["page.css"] = STYLE.encode()
@@ -788,7 +839,9 @@ def _put(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _single(web: Path, files: Mapping[str, bytes], title: str, element: bool) -> bytes:
+def _single(
+    web: Path, files: Mapping[str, bytes], title: str, element: bool, without: Sequence[str]
+) -> bytes:
     """One page with all files in it: those of the program as text that no browser runs."""
     packed = {name: base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode()
               for name, raw in files.items()}  # fmt: skip
@@ -797,7 +850,7 @@ def _single(web: Path, files: Mapping[str, bytes], title: str, element: bool) ->
         title=title,
         style=STYLE,
         files=json.dumps(packed).replace("<", "\\u003c"),
-        script=bundle(web, start, ["player.js"], [PYTHON]),
+        script=bundle(web, start, ["player.js"], without),
         body='<py-frame program="#program"></py-frame>' if start == ELEMENT else "",
     ).encode()
 
