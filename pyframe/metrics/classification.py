@@ -174,10 +174,30 @@ class _Counts(Classifying):
 
 
 class Accuracy(_Counts):
-    """The share of targets that the outputs name: see Classifying for what they may be.
+    """The share of targets that the outputs name.
 
-    With `top_k` a class counts as named if it is among the k largest outputs; of equal ones the
-    first are.
+    Of several classes outputs are (N, C, *) and targets class numbers (N, *). The largest output
+    counts, so that logits, probabilities and their logarithms do. Of two, outputs are scores (N,),
+    (N, 1) or (N, 1, *), and targets as many of 0 or 1.
+
+    Args:
+        top_k: a class counts as named if it is among the k largest outputs; of equal ones the first
+            are.
+        task: "binary" or "multiclass", where shapes leave it open: of outputs and targets that are
+            both (N, L) for L yes-or-no answers. None goes by the shapes.
+        threshold: the probability above which a score counts as "yes"; the logit of 0.5 is 0.
+        probabilities: whether scores are probabilities, True, or logits, False. None takes them for
+            probabilities if all that were seen since `reset` lie within 0 and 1.
+        ignore_index: targets of this value count nowhere; None for none.
+
+    Raises:
+        ValueError: an option or the shapes of a batch don't fit.
+        IndexError: a class number is out of range; on a GPU when a value is next read.
+
+    >>> metric = pf.metrics.Accuracy()
+    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.compute()
+    tensor(0.5000)
     """
 
     def __init__(self, top_k: int = 1, **options: Any) -> None:
@@ -245,11 +265,19 @@ class _Averaged(_Counts):
 
 
 class Precision(_Averaged):
-    """True positives / predicted positives: see Classifying for what outputs may be.
+    """True positives / predicted positives, 0 where there are none. As scikit-learn's. Outputs and
+    targets are Accuracy's.
 
-    Of C classes each has its own; `average` "macro" is their mean over the classes that occur in
-    targets or outputs, "weighted" the mean weighted by how often they are targets, "micro" that of
-    all counts together, None gives all (C,). As scikit-learn's, with 0 for 0 / 0.
+    Args:
+        average: of C classes "macro" for the mean over those that occur in targets or outputs,
+            "weighted" for the mean weighted by how often they are targets, "micro" for all counts
+            together, None for all of them, (C,).
+        **options: task, threshold, probabilities and ignore_index, as Accuracy's.
+
+    >>> metric = pf.metrics.Precision()
+    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.compute()
+    tensor(0.5000)
     """
 
     def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
@@ -258,7 +286,20 @@ class Precision(_Averaged):
 
 
 class Recall(_Averaged):
-    """True positives / actual positives; averages as Precision's."""
+    """True positives / actual positives, 0 where there are none. Outputs and targets are
+    Accuracy's.
+
+    Args:
+        average: of C classes "macro" for the mean over those that occur in targets or outputs,
+            "weighted" for the mean weighted by how often they are targets, "micro" for all counts
+            together, None for all of them, (C,).
+        **options: task, threshold, probabilities and ignore_index, as Accuracy's.
+
+    >>> metric = pf.metrics.Recall()
+    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.compute()
+    tensor(0.5000)
+    """
 
     def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
         """See the class."""
@@ -267,7 +308,19 @@ class Recall(_Averaged):
 
 class F1(_Averaged):
     """2 · true positives / (predicted + actual positives), the harmonic mean of precision and
-    recall; averages as Precision's."""
+    recall. Outputs and targets are Accuracy's.
+
+    Args:
+        average: of C classes "macro" for the mean over those that occur in targets or outputs,
+            "weighted" for the mean weighted by how often they are targets, "micro" for all counts
+            together, None for all of them, (C,).
+        **options: task, threshold, probabilities and ignore_index, as Accuracy's.
+
+    >>> metric = pf.metrics.F1()
+    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.compute()
+    tensor(0.5000)
+    """
 
     def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
         """See the class."""
@@ -277,7 +330,19 @@ class F1(_Averaged):
 class IoU(_Averaged):
     """Intersection over union, true positives / (predicted or actual), also called the Jaccard
     index: of masks, with outputs (N, C, H, W) and class numbers (N, H, W), or (N, 1, H, W) and
-    masks of 0 and 1. Averages as Precision's."""
+    masks of 0 and 1.
+
+    Args:
+        average: of C classes "macro" for the mean over those that occur in targets or outputs,
+            "weighted" for the mean weighted by how often they are targets, "micro" for all counts
+            together, None for all of them, (C,).
+        **options: task, threshold, probabilities and ignore_index, as Accuracy's.
+
+    >>> metric = pf.metrics.IoU()
+    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.compute()
+    tensor(0.3333)
+    """
 
     def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
         """See the class."""
@@ -285,10 +350,18 @@ class IoU(_Averaged):
 
 
 class ConfusionMatrix(_Counts):
-    """How often each class (row) was taken for each (column): (C, C), or (2, 2) if binary.
+    """How often each class (row) was taken for each (column): (C, C), or (2, 2) if binary. Outputs
+    and targets are Accuracy's.
 
-    Outputs and targets: see Classifying. `normalize` "true" makes each row shares of its targets,
-    "pred" each column shares of the predictions, "all" all of them shares; else they are int64.
+    Args:
+        normalize: "true" makes each row shares of its targets, "pred" each column shares of the
+            predictions, "all" all of them shares; None leaves counts, int64.
+        **options: task, threshold, probabilities and ignore_index, as Accuracy's.
+
+    >>> metric = pf.metrics.ConfusionMatrix()
+    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.compute().tolist()
+    [[1, 1], [1, 1]]
     """
 
     higher_is_better = None
@@ -324,9 +397,16 @@ class ConfusionMatrix(_Counts):
 
 
 class Perplexity(RunningMean):
-    """exp of the mean cross entropy: outputs (N, C, *), logits, and class numbers (N, *).
+    """exp of the mean cross-entropy: outputs (N, C, *), logits, and class numbers (N, *). C is what
+    choosing among all classes at random gives.
 
-    Targets that equal `ignore_index` count nowhere.
+    Args:
+        ignore_index: targets of this value count nowhere.
+
+    >>> metric = pf.metrics.Perplexity()
+    >>> metric.update(pf.zeros(3, 8), pf.tensor([0, 5, 7]))
+    >>> metric.compute()
+    tensor(8.)
     """
 
     higher_is_better = False
