@@ -133,14 +133,25 @@ class AUROC(_Ranking):
 
     Binary: scores (N,), (N, 1) or (N, 1, *) of any scale, as only their order matters, and targets
     of 0 or 1. Multiclass: logits or probabilities (N, C, *) and class numbers (N, *), each class
-    against the others; `average` "macro" is the mean over the classes, "weighted" that weighted by
-    how often they are targets, None gives all (C,).
+    against the others. It is nan where no "yes" or no "no" was seen.
 
     Scores are counted in `thresholds` bins, half of them for scores within 0 and 1. Those of a bin
-    count as equal, so that the value is off by at most half the sum over bins of (share of "yes" in
-    it) · (share of "no" in it): 1 / 2000 where scores fill 1000 bins evenly, and in practice far
-    less. `thresholds=None` keeps every score and is exact; memory grows then, and it can't run in a
-    compiled step.
+    count as equal, so that the value is off by at most half the sum over bins of
+    (share of "yes" in it) · (share of "no" in it): 1 / 2000 where scores fill 1000 bins evenly, and
+    in practice far less.
+
+    Args:
+        thresholds: the number of bins, at least 2. None keeps every score and is exact; memory
+            grows then, and it can't run in a compiled step.
+        average: "macro" is the mean over the classes, "weighted" that weighted by how often they
+            are targets, None gives all, (C,).
+        task: "binary" or "multiclass", where shapes leave it open; None goes by the shapes.
+        ignore_index: targets of this value count nowhere; None for none.
+
+    >>> metric = pf.metrics.AUROC()
+    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.compute()
+    tensor(0.7500)
     """
 
     def of(self, found: _Groups) -> Tensor:
@@ -155,7 +166,12 @@ class AveragePrecision(_Ranking):
     """The mean precision at the scores of all "yes", a summary of the precision-recall curve.
 
     As scikit-learn's average_precision_score: Σ (recall - recall before) · precision. Outputs,
-    targets and options as AUROC's.
+    targets and options are AUROC's.
+
+    >>> metric = pf.metrics.AveragePrecision()
+    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.compute()
+    tensor(0.8333)
     """
 
     def of(self, found: _Groups) -> Tensor:
