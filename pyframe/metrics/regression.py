@@ -42,7 +42,16 @@ class _OfElements(RunningMean):
 
 
 class MAE(_OfElements):
-    """Mean absolute error of outputs and targets (N, *)."""
+    """The mean absolute error of outputs and targets (N, *): the mean of |output - target|.
+
+    Raises:
+        ValueError: when they have two shapes.
+
+    >>> metric = pf.metrics.MAE()
+    >>> metric.update(pf.tensor([1.0, 2.0, 4.0]), pf.tensor([1.0, 3.0, 6.0]))
+    >>> metric.compute()
+    tensor(1.)
+    """
 
     def of(self, output: Tensor, target: Tensor) -> Tensor:
         """|output - target|."""
@@ -50,7 +59,16 @@ class MAE(_OfElements):
 
 
 class MSE(_OfElements):
-    """Mean squared error of outputs and targets (N, *)."""
+    """The mean squared error of outputs and targets (N, *): the mean of (output - target)².
+
+    Raises:
+        ValueError: when they have two shapes.
+
+    >>> metric = pf.metrics.MSE()
+    >>> metric.update(pf.tensor([1.0, 2.0, 4.0]), pf.tensor([1.0, 3.0, 6.0]))
+    >>> metric.compute()
+    tensor(1.6667)
+    """
 
     def of(self, output: Tensor, target: Tensor) -> Tensor:
         """(output - target)²."""
@@ -58,7 +76,16 @@ class MSE(_OfElements):
 
 
 class RMSE(MSE):
-    """Root of the mean squared error of outputs and targets (N, *)."""
+    """The root of the mean squared error of outputs and targets (N, *), in their own unit.
+
+    Raises:
+        ValueError: when they have two shapes.
+
+    >>> metric = pf.metrics.RMSE()
+    >>> metric.update(pf.tensor([1.0, 2.0, 4.0]), pf.tensor([1.0, 3.0, 6.0]))
+    >>> metric.compute()
+    tensor(1.2910)
+    """
 
     def compute(self) -> Tensor:
         """(): nan where nothing was seen."""
@@ -66,7 +93,13 @@ class RMSE(MSE):
 
 
 class CosineSimilarity(_OfElements):
-    """The mean of the cosine between outputs and targets, vectors along `dim` of (N, D, *)."""
+    """The mean of the cosine between outputs and targets, vectors along `dim` of (N, D, *).
+
+    >>> metric = pf.metrics.CosineSimilarity()
+    >>> metric.update(pf.tensor([[1.0, 0.0]]), pf.tensor([[1.0, 1.0]]))
+    >>> metric.compute()
+    tensor(0.7071)
+    """
 
     higher_is_better = True
 
@@ -80,12 +113,17 @@ class CosineSimilarity(_OfElements):
 
 
 class R2(Streaming):
-    """Coefficient of determination, 1 - Σ(target - output)² / Σ(target - mean)²: of (N,) or, as the
-    mean over its D outputs, of (N, D).
+    """The coefficient of determination, 1 - Σ(target - output)² / Σ(target - mean)²: of (N,) or, as
+    the mean over its D outputs, of (N, D).
 
     Deviations are taken from the mean of the batches before, so that nothing is lost where it is
     far from 0. Where targets are all the same it is 1 if the outputs are too, else 0, as
     scikit-learn's r2_score.
+
+    >>> metric = pf.metrics.R2()
+    >>> metric.update(pf.tensor([1.0, 2.0, 4.0]), pf.tensor([1.0, 3.0, 6.0]))
+    >>> metric.compute()
+    tensor(0.6053)
     """
 
     higher_is_better = True
