@@ -24,24 +24,26 @@ FEW = 1 << 13  # on the CPU
 class Metric(Module):
     """A quantity over all the batches that it saw since `reset`: the base of every metric.
 
-    Its state are registered buffers, so that it moves, is captured by pf.compile and is saved as
-    that of a layer. One of your own registers them with the values that they begin with, changes
-    them in `update` in place and by device operations alone (no `.item()`, no shape that depends
-    on values), and makes its value of them in `compute`::
-
-        class Largest(pf.metrics.Metric):
-            def __init__(self):
-                super().__init__()
-                self.register_buffer("top", pf.tensor(-math.inf))
-
-            def update(self, output, target):
-                self.top.copy_(pf.maximum(self.top, output.max()))
-
-            def compute(self):
-                return self.top
+    `update(output, target)` takes a batch in, `compute()` gives the value so far, and a call does
+    both. Its state are registered buffers, so that it moves, is captured by pf.compile and is saved
+    as that of a layer. One of your own registers them with the values that they begin with, changes
+    them in `update` in place and by device operations alone (no `.item()`, no shape that depends on
+    values), and makes its value of them in `compute`.
 
     Sum and count, and divide in `compute`: means of means are wrong where batches differ in size.
     Neither of the two methods records gradients.
+
+    >>> class Largest(pf.metrics.Metric):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.register_buffer("top", pf.tensor(-float("inf")))
+    ...     def update(self, output, target):
+    ...         self.top.copy_(pf.maximum(self.top, output.max()))
+    ...     def compute(self):
+    ...         return self.top
+    >>> largest = Largest()
+    >>> largest(pf.tensor([1.0, 3.0]), None), largest(pf.tensor([2.0]), None)
+    (tensor(3.), tensor(3.))
     """
 
     higher_is_better: bool | None = None  # None: whoever asks goes by the name
@@ -277,7 +279,17 @@ class RunningMean(Streaming):
 
 
 class Mean(RunningMean):
-    """The mean of `fn(output, target)`, a number for each batch, weighted by batch size."""
+    """The mean of `fn(output, target)`, a number for each batch, weighted by batch size. Its name
+    is the function's.
+
+    Raises:
+        TypeError: the function gives anything but one number.
+
+    >>> metric = pf.metrics.Mean(F.l1_loss)
+    >>> metric.update(pf.tensor([1.0, 2.0, 4.0]), pf.tensor([1.0, 3.0, 6.0]))
+    >>> metric.compute()
+    tensor(1.)
+    """
 
     counted = "samples"
 
