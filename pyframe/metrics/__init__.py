@@ -35,7 +35,11 @@ _CLASSES: tuple[type[Metric], ...] = (
 
 
 def known() -> dict[str, type[Metric]]:
-    """The metrics that have names, by these."""
+    """The metrics that have names, by these.
+
+    >>> list(pf.metrics.known())[:3]
+    ['accuracy', 'precision', 'recall']
+    """
     return {cls().name: cls for cls in _CLASSES}
 
 
@@ -43,7 +47,12 @@ def get(metric: Any) -> Metric:
     """A Metric for its name ("accuracy", "f1", …), for a function of (output, target) that gives a
     number for a batch (see Mean), or for a Metric, which is given back.
 
-    ValueError for an unknown name, with those that there are; TypeError for anything else.
+    Raises:
+        ValueError: the name is unknown; the text has those that there are.
+        TypeError: it is anything else.
+
+    >>> pf.metrics.get("f1").name, pf.metrics.get(F.mse_loss).name
+    ('f1', 'mse_loss')
     """
     if isinstance(metric, Metric):
         return metric
