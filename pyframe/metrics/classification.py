@@ -195,9 +195,9 @@ class Accuracy(_Counts):
         IndexError: a class number is out of range; on a GPU when a value is next read.
 
     >>> metric = pf.metrics.Accuracy()
-    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))
     >>> metric.compute()
-    tensor(0.5000)
+    tensor(0.7500)
     """
 
     def __init__(self, top_k: int = 1, **options: Any) -> None:
@@ -275,9 +275,9 @@ class Precision(_Averaged):
         **options: task, threshold, probabilities and ignore_index, as Accuracy's.
 
     >>> metric = pf.metrics.Precision()
-    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))
     >>> metric.compute()
-    tensor(0.5000)
+    tensor(0.6667)
     """
 
     def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
@@ -296,9 +296,9 @@ class Recall(_Averaged):
         **options: task, threshold, probabilities and ignore_index, as Accuracy's.
 
     >>> metric = pf.metrics.Recall()
-    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))
     >>> metric.compute()
-    tensor(0.5000)
+    tensor(1.)
     """
 
     def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
@@ -317,9 +317,9 @@ class F1(_Averaged):
         **options: task, threshold, probabilities and ignore_index, as Accuracy's.
 
     >>> metric = pf.metrics.F1()
-    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))
     >>> metric.compute()
-    tensor(0.5000)
+    tensor(0.8000)
     """
 
     def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
@@ -339,9 +339,9 @@ class IoU(_Averaged):
         **options: task, threshold, probabilities and ignore_index, as Accuracy's.
 
     >>> metric = pf.metrics.IoU()
-    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))
     >>> metric.compute()
-    tensor(0.3333)
+    tensor(0.6667)
     """
 
     def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
@@ -359,9 +359,9 @@ class ConfusionMatrix(_Counts):
         **options: task, threshold, probabilities and ignore_index, as Accuracy's.
 
     >>> metric = pf.metrics.ConfusionMatrix()
-    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))
     >>> metric.compute().tolist()
-    [[1, 1], [1, 1]]
+    [[1, 1], [0, 2]]
     """
 
     higher_is_better = None

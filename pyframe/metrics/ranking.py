@@ -149,7 +149,7 @@ class AUROC(_Ranking):
         ignore_index: targets of this value count nowhere; None for none.
 
     >>> metric = pf.metrics.AUROC()
-    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))
     >>> metric.compute()
     tensor(0.7500)
     """
@@ -169,7 +169,7 @@ class AveragePrecision(_Ranking):
     targets and options are AUROC's.
 
     >>> metric = pf.metrics.AveragePrecision()
-    >>> metric.update(pf.tensor([0.9, 0.2, 0.8, 0.4]), pf.tensor([1, 0, 0, 1]))
+    >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))
     >>> metric.compute()
     tensor(0.8333)
     """
