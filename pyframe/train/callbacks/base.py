@@ -14,9 +14,19 @@ Logs = dict[str, float]
 
 
 class Callback:
-    """Override what you need; each method but `on_gradients` may be `async`.
+    """What looks on while a Model trains: override what you need; each method but `on_gradients`
+    may be `async`. It is given to `model.fit(data, callbacks=[…])`.
 
     `model.stop_training = True` stops the fit after the step that runs.
+
+    >>> x, net = pf.randn(32, 2), nn.Linear(2, 1)
+    >>> model = pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))
+    >>> class Print(pf.train.Callback):
+    ...     def on_epoch(self, model, epoch, logs):
+    ...         print(epoch, list(logs))
+    >>> history = model.fit((x, x[:, :1]), epochs=2, callbacks=[Print()], verbose=0)
+    1 ['loss', 'lr']
+    2 ['loss', 'lr']
     """
 
     keeps = False  # whether it writes down what other callbacks hold, and is told after them
@@ -53,9 +63,18 @@ class Callback:
 
 
 class LambdaCallback(Callback):
-    """A callback of functions, one an event: LambdaCallback(on_epoch=lambda model, epoch, logs: …).
+    """A callback of functions, one an event: those are on_fit_begin, on_epoch_begin, on_gradients,
+    on_step, on_epoch and on_fit_end, and take what the methods of Callback do.
 
-    TypeError for an event that does not exist, or a function that can't be called.
+    Raises:
+        TypeError: an event does not exist, or a function can't be called.
+
+    >>> x, net = pf.randn(32, 2), nn.Linear(2, 1)
+    >>> model = pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))
+    >>> tell = pf.train.LambdaCallback(on_epoch=lambda model, epoch, logs: print(epoch))
+    >>> history = model.fit((x, x[:, :1]), epochs=2, callbacks=[tell], verbose=0)
+    1
+    2
     """
 
     EVENTS = ("on_fit_begin", "on_epoch_begin", "on_gradients", "on_step", "on_epoch", "on_fit_end")
