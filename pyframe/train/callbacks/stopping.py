@@ -96,10 +96,30 @@ class Monitor:
 class EarlyStopping(Callback):
     """Stops a fit when a quantity was not better than its best one for `patience` epochs.
 
-    `monitor` and `mode`: see `Monitor`. What is better by no more than `min_delta` is not counted
-    as better; nor is, with a `baseline`, what is not better than it. `restore_best` keeps the
-    weights of the best epoch, on their device, and gives the net these at the end of the fit,
-    however it ends. With `verbose` it says that it stopped, as `fit(patience=…)` does.
+    Args:
+        monitor: the quantity that says how good an epoch was; None is "val_loss" where there is
+            validation, else "loss".
+        mode: "min", "max", or "auto": "max" for what is better the higher it is.
+        patience: how many epochs without progress end the fit, at least 1.
+        min_delta: what is better by no more than this is not counted as better.
+        baseline: nor is what is not better than this; None for no such number.
+        restore_best: whether the weights of the best epoch are kept, on their device, and given to
+            the net at the end of the fit, however it ends.
+        verbose: whether it says that it stopped, as `fit(patience=…)` does.
+
+    Attributes:
+        best, best_epoch: the best value, and the epoch that had it; None before.
+        stopped_epoch: the epoch that it stopped in, or None.
+
+    Raises:
+        ValueError: an option is out of range, or the fit has no such quantity; the text lists them.
+
+    >>> x, net = pf.randn(32, 2), nn.Linear(2, 1)
+    >>> model = pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))
+    >>> stop = pf.train.EarlyStopping(patience=2, min_delta=1e9)
+    >>> history = model.fit((x, x[:, :1]), epochs=50, callbacks=[stop], verbose=0)
+    >>> stop.best_epoch, stop.stopped_epoch
+    (1, 3)
     """
 
     def __init__(
