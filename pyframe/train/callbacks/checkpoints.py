@@ -17,7 +17,9 @@ class ModelCheckpoint(Callback):
 
     Args:
         path: a folder, or the one file that holds the best.
-        monitor, mode: what "best" goes by; see `Monitor`.
+        monitor: the quantity that says how good an epoch was; None is "val_loss" where there is
+            validation, else "loss".
+        mode: "min", "max", or "auto": "max" for what is better the higher it is.
         top_k: how many of the best are kept, as "epoch-003-val_loss-0.1234.pt". None: every one
             that was written; 0: none of them.
         save_last: whether "last.pt" is written too; by default in a folder.
@@ -28,8 +30,19 @@ class ModelCheckpoint(Callback):
             are checkpoints, from which `fit(resume=…)` goes on, too. By default as the file in
             `path` ends.
 
+    Attributes:
+        best_path, best: the best file and its value; None before.
+
     Each file is whole at all times; one that is no more among the best goes when the better one is
-    written. `best_path` and `best` are the best file and its value.
+    written.
+
+    >>> import tempfile
+    >>> x, net = pf.randn(32, 2), nn.Linear(2, 1)
+    >>> model = pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))
+    >>> save = pf.train.ModelCheckpoint(tempfile.mkdtemp(), monitor="loss")
+    >>> history = model.fit((x, x[:, :1]), epochs=2, callbacks=[save], verbose=0)
+    >>> save.last_path.name, save.best == min(history["loss"])
+    ('last.pt', True)
     """
 
     keeps = True
