@@ -39,8 +39,19 @@ class GradientWatch(Callback):
     Each step is looked at, in the order in which it computes: what the net is given, the outputs of
     its layers, and the gradients of its parameters from the last layer to the first (but with a
     scaler, which leaves out steps whose gradients overflow). What is found is kept on the device
-    and read when the loss is not finite, and after each epoch; then `found` is (step, kind, name),
-    where `step` counts those of the optimizer. A compiled step has two reductions more.
+    and read when the loss is not finite, and after each epoch. A compiled step has two reductions
+    more.
+
+    Attributes:
+        found: (step, kind, name) of the first one, None if there is none: `step` counts those of
+            the optimizer, `kind` is "inputs", "output" or "gradient".
+
+    >>> x, net = pf.randn(32, 2), nn.Linear(2, 1)
+    >>> model = pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))
+    >>> watch = pf.train.GradientWatch()
+    >>> history = model.fit((x, x[:, :1]), callbacks=[watch], verbose=0)
+    >>> watch.found is None
+    True
     """
 
     def __init__(self) -> None:
