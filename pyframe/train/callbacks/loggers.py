@@ -16,11 +16,21 @@ from pyframe.train.callbacks.base import Callback, Logs, Model
 
 
 class CSVLogger(Callback):
-    """Writes comma-separated values: a head of names, and a row an epoch, from 1, when it
-    ends.
+    """Writes comma-separated values: a head of names, and a row an epoch, from 1, when it ends.
 
-    `append` keeps the rows that the file has. A fit that is resumed goes on with the file from its
-    epoch on, and one that does an epoch again writes its row anew.
+    A fit that is resumed goes on with the file from its epoch on, and one that does an epoch again
+    writes its row anew.
+
+    Args:
+        append: whether the rows that the file has are kept.
+
+    >>> import tempfile
+    >>> x, net = pf.randn(32, 2), nn.Linear(2, 1)
+    >>> model = pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))
+    >>> log = pf.train.CSVLogger(tempfile.mkdtemp() + "/log.csv")
+    >>> history = model.fit((x, x[:, :1]), epochs=2, callbacks=[log], verbose=0)
+    >>> [line.split(",")[0] for line in log.path.read_text().splitlines()]
+    ['epoch', '1', '2']
     """
 
     def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
@@ -81,9 +91,17 @@ class TensorBoard(Callback):
     """Writes a fit for TensorBoard: needs the extra `tensorboard`.
 
     Each quantity is a chart: "loss/train" and "loss/val" by epochs and "loss/steps" by steps, and
-    "lr". The net is written as text and, for an example `graph` of its input, as a graph; every
-    `histograms_every` epochs the histograms of its parameters. At the end the hyperparameters, with
-    the best values, are a row of the table of runs. `log_dir` is "runs/<time>_<host>" by default.
+    "lr". The net is written as text. At the end the hyperparameters, with the best values, are a
+    row of the table of runs.
+
+    Args:
+        log_dir: the folder; None is "runs/<time>_<host>".
+        histograms_every: after how many epochs the histograms of parameters are written; 0 for
+            never.
+        graph: an example of the net's input, of which its graph is made; None for no graph.
+
+    >>> pf.train.TensorBoard("runs/first", histograms_every=5).log_dir
+    'runs/first'
     """
 
     def __init__(
@@ -169,7 +187,16 @@ class Timer(Callback):
     "samples_per_second" of the training, the first steps and their compilation included.
 
     They are added to the History and to the logs that callbacks after it get. It reads nothing.
-    `total` is how long the fit took.
+
+    Attributes:
+        total: how many seconds the fit took.
+
+    >>> x, net = pf.randn(32, 2), nn.Linear(2, 1)
+    >>> model = pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))
+    >>> timer = pf.train.Timer()
+    >>> history = model.fit((x, x[:, :1]), callbacks=[timer], verbose=0)
+    >>> timer.total > history["seconds"][0] > 0
+    True
     """
 
     total = 0.0
