@@ -21,12 +21,22 @@ class Best(NamedTuple):
 
 
 class History(Callback):
-    """The numbers of each epoch: `history["loss"]` is a list, with one number an epoch.
+    """The numbers of each epoch, as `fit` returns them: `history["loss"]` is a list, with one
+    number an epoch. A quantity that an epoch did not have, as without validation, is nan there.
 
-    `history.history` is the dict of these lists, `history.epoch` the list of the epochs' numbers,
-    from 1, as everywhere: the first epoch is number 1.
-    A quantity that an epoch did not have, as without validation, is nan there. `interrupted` says
-    that Ctrl-C ended the fit.
+    Attributes:
+        history: the dict of these lists.
+        epoch: the list of the epochs' numbers, from 1, as everywhere: the first epoch is number 1.
+        interrupted: whether Ctrl-C ended the fit.
+
+    Raises:
+        KeyError: there is no quantity of a name; the text lists those that there are.
+
+    >>> x, net = pf.randn(32, 2), nn.Linear(2, 1)
+    >>> model = pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))
+    >>> history = model.fit((x, x[:, :1]), epochs=2, verbose=0)
+    >>> list(history), history.epoch, len(history["loss"])
+    (['loss', 'lr'], [1, 2], 2)
     """
 
     def __init__(self) -> None:
