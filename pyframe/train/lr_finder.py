@@ -49,13 +49,29 @@ class Rates:
 
 class LearningRateFinder(Callback):
     """Trains on some batches with a learning rate that grows from `low` to `high`, by the same
-    factor each of `steps` times, until the loss is `diverged` times the best one.
+    factor each of `steps` times, until the loss is `diverged` times the best one
+    (arXiv 1506.01186).
 
     `finder.find(model, data)` gives the Rates, whose `plot()` shows them; among the callbacks of a
     fit, its data is taken before the first step, the rate that is suggested is set, and `found` has
     the Rates. All else is put back to what it was before: weights, optimizer and random numbers.
 
     Groups of parameters keep the ratios of their rates. With OneCycleLR the largest rate is set.
+
+    Args:
+        batch_size: of the data that `find` is given as tensors.
+
+    Attributes:
+        found: the Rates, with `rates`, `losses` and `suggestion`; None before.
+
+    Raises:
+        ValueError: unless 0 < low < high, and where the data can be gone through only once.
+
+    >>> x, net = pf.randn(32, 2), nn.Linear(2, 1)
+    >>> model = pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))
+    >>> found = pf.train.LearningRateFinder(steps=10).find(model, (x, x[:, :1]))
+    >>> found.rates[0], len(found.rates) == len(found.losses)
+    (1e-07, True)
     """
 
     def __init__(
