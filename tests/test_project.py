@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import hashlib
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -11,6 +13,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -253,33 +256,63 @@ def test_readme_block_runs(number: int, tmp_path: Path, monkeypatch: pytest.Monk
     exec(compile(readme_blocks()[number], f"README.md block {number}", "exec"), {})
 
 
-def test_reference_tells_of_every_name() -> None:
-    """All that a public name leads to has a text, and each its place in one page."""
+def reference() -> ModuleType:
+    """What writes the reference."""
     sys.path.insert(0, str(ROOT / "docs"))
     try:
-        reference = importlib.import_module("reference")
+        return importlib.import_module("reference")
     finally:
         del sys.path[0]
-    home = reference.homes()
+
+
+def test_reference_tells_of_every_name() -> None:
+    """All that a public name leads to has a text, and each its place in one page."""
+    told = reference()
+    home = told.homes()
     bare = [
         f"{namespace}.{name}"
-        for namespace in reference.NAMESPACES
-        for name, value in reference.public(namespace).items()
+        for namespace in told.NAMESPACES
+        for name, value in told.public(namespace).items()
         if callable(value)
         and home.get(id(value)) == f"{namespace}.{name}"
         and not value.__doc__
         and not value.__module__.startswith("multiprocessing")  # Python's own
     ]
     assert bare == []
-    text = "\n".join(reference.page(name, home) for name in reference.NAMESPACES)
+    text = "\n".join(told.page(name, home) for name in told.NAMESPACES)
     for line in (
         "{py:class} Conv2d(in_channels: int,",
         "{py:method} Tensor.cumsum(",
         "{py:function} einsum(",
     ):
         assert line in text
-    assert text.count("```{py:module}") == len(reference.NAMESPACES) - 1
+    assert text.count("```{py:module}") == len(told.NAMESPACES) - 1
     assert "<pyframe" not in re.sub(r"`\w+ <pyframe[\w.]*>`", "", text), "an object's address"
+
+
+SHOWN = "nn nn.init optim optim.lr_scheduler optim.swa_utils metrics train"
+
+
+@pytest.mark.parametrize("namespace", SHOWN.split())
+def test_docstring_shows_what_it_tells(
+    namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each name's text is more than a line and has an example, which gives what it shows."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    wrong: list[str] = []
+    for name, value in reference().public(f"pyframe.{namespace}").items():
+        if not callable(value):
+            continue
+        known = {"pf": pf, "nn": pf.nn, "F": pf.nn.functional, "optim": pf.optim}
+        text = inspect.cleandoc(value.__doc__ or "")
+        example = doctest.DocTestParser().get_doctest(text, known, name, None, None)
+        if not example.examples or ">>>" in text.splitlines()[0]:
+            wrong.append(f"{name} has no example, or no text")
+        pf.manual_seed(0)
+        runner.run(example, out=wrong.append)
+    assert not wrong, "\n".join(wrong)
 
 
 def test_readme_starts_with_the_commands() -> None:

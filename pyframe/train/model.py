@@ -61,6 +61,12 @@ class Model:
 
     Batches are (inputs, targets) or (inputs, targets, weights of the samples). Override
     `training_step` and `validation_step` for other ones, or for other ways to train.
+
+    >>> x, net = pf.randn(32, 2), nn.Linear(2, 1)
+    >>> model = pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))
+    >>> history = model.fit((x, x[:, :1]), epochs=2, verbose=0)
+    >>> model.predict(x).shape
+    pyframe.Size([32, 1])
     """
 
     def __init__(
