@@ -486,17 +486,17 @@ class Step:
     def on_host(self, args: list[Any]) -> Any:
         """The results as arrays, or NotImplemented."""
         assert self.host is not None
-        with np.errstate(all="ignore"):
-            found = self.host(*args)
+        try:
+            with np.errstate(all="ignore"):
+                found = self.host(*args)
+        except ArithmeticError:  # of sizes as floats, which may be divided by 0 elsewhere
+            return NotImplemented
         if found is NotImplemented:
             return found
         found = found if isinstance(found, tuple | list) else (found,)
         first = next((a for a in args if a is not None and a.dtype != bool), None)
         to = self.keywords.get("to", 0 if first is None else values.type_of(first))
-        return [
-            a.view(values.Narrow if to == 6 else np.ndarray) if a.dtype == object else a
-            for a in map(values.boxed, found)
-        ]
+        return [values.typed(values.boxed(a), to) for a in found]
 
     def call(self, run: Run, env: list[Any]) -> Any:
         """The values of the outputs."""

@@ -2,18 +2,20 @@
 
 An array on the host is what is known without asking a device: numbers that decide shapes, and what
 tensors have no dtype for (strings, eight bits of float, four of int). An array of dtype object has
-sizes that a capture keeps as symbols; it counts as int64, or as int32 where it is Narrow.
+sizes that a capture keeps as symbols; it counts as int64, as int32 where it is Narrow, and as float
+where it has Ratios.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 
 import pyframe as pf
-from pyframe.core.sizes import changes
+from pyframe.core.sizes import changes, divides
 from pyframe.tensor import Tensor
 
 Host: TypeAlias = np.ndarray  # a parameter of an operator that is read on the host
@@ -52,6 +54,93 @@ class Narrow(np.ndarray):
     """Sizes of dtype object that count as int32."""
 
 
+@functools.total_ordering
+class Ratio:
+    """A size that a capture keeps as a symbol, as a float: `top` over a power of two.
+
+    What floats would round is no ratio: it is calculated of the present size, which is pinned.
+    """
+
+    __slots__ = ("bottom", "kind", "top")
+    LARGEST = {1: 1 << 24, 11: 1 << 53}  # noqa: RUF012  up to where floats have all ints
+
+    def __init__(self, x: Any, kind: int, bottom: int = 1) -> None:
+        if x != x:
+            raise OverflowError("nan is no ratio")
+        self.top: Any
+        self.top, self.bottom = x.as_integer_ratio() if isinstance(x, float) else (x, bottom)
+        self.kind = kind
+
+    def _made(self, top: Any, bottom: int) -> Ratio:
+        most = self.LARGEST[self.kind]
+        if changes(top) and bottom & (bottom - 1) == 0 and bottom < most and -most < top < most:
+            return Ratio(top, self.kind, bottom)
+        return Ratio(numpy_dtype(self.kind).type(int(top) / bottom).item(), self.kind)
+
+    def _other(self, x: Any) -> Ratio:
+        return x if isinstance(x, Ratio) else Ratio(x, self.kind)
+
+    def __add__(self, other: Any) -> Ratio:
+        b = self._other(other)
+        return self._made(self.top * b.bottom + b.top * self.bottom, self.bottom * b.bottom)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Ratio:
+        return Ratio(-self.top, self.kind, self.bottom)
+
+    def __sub__(self, other: Any) -> Ratio:
+        return self + -self._other(other)
+
+    def __rsub__(self, other: Any) -> Ratio:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Ratio:
+        b = self._other(other)
+        return self._made(self.top * b.top, self.bottom * b.bottom)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Ratio:
+        b = self._other(other)
+        top, bottom = self.top * b.bottom, self.bottom * b.top
+        if divides(b.top, top):
+            return self._made(top // b.top, self.bottom)
+        return self._made(-top if bottom < 0 else top, abs(int(bottom)))
+
+    def __rtruediv__(self, other: Any) -> Ratio:
+        return self._other(other) / self
+
+    def __floor__(self) -> Any:
+        return self.top // self.bottom
+
+    def __ceil__(self) -> Any:
+        return -(-self.top // self.bottom)
+
+    def __trunc__(self) -> Any:
+        return self.__floor__() if self.top >= 0 else self.__ceil__()
+
+    def rint(self) -> Any:
+        """The nearest int, of two the even one; NumPy calls it so."""
+        whole, twice = self.top // self.bottom, 2 * (self.top % self.bottom)
+        up = twice > self.bottom or (twice == self.bottom and whole % 2 == 1)
+        return whole + 1 if up else whole
+
+    def __abs__(self) -> Ratio:
+        return self if self.top >= 0 else -self
+
+    def __eq__(self, other: object) -> bool:
+        return bool((self - other).top == 0)
+
+    def __lt__(self, other: Any) -> bool:
+        return bool((self - other).top < 0)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __float__(self) -> float:
+        return float(self.top / self.bottom)
+
+
 def type_of(value: Any) -> int:
     """The TensorProto.DataType of a value."""
     if isinstance(value, Tensor):
@@ -59,8 +148,21 @@ def type_of(value: Any) -> int:
     if value.dtype.kind == "U":
         return STRING
     if value.dtype == object:
-        return 6 if isinstance(value, Narrow) else 7
+        first = next(iter(value.flat), None)
+        return first.kind if isinstance(first, Ratio) else 6 if isinstance(value, Narrow) else 7
     return _NUMBERS[value.dtype]
+
+
+def typed(array: np.ndarray, number: int) -> np.ndarray:
+    """An array of sizes, some of which are symbols, as what counts as this type."""
+    if array.dtype != object:
+        return array
+    if number not in Ratio.LARGEST:
+        return array.view(Narrow if number == 6 else np.ndarray)
+    found = np.empty(array.shape, object)
+    found.flat = [x if isinstance(x, Ratio) else Ratio(x, number) for x in array.flat]
+    known = not any(changes(x.top) for x in found.flat)
+    return found.astype(numpy_dtype(number)) if known else found
 
 
 def dtype_of(array: np.ndarray) -> pf.dtype | None:
@@ -79,7 +181,10 @@ def tensor(array: np.ndarray, device: Any = None) -> Tensor:
     if dtype is None:
         raise TypeError(f"tensors have no dtype for {array.dtype.name}")
     if array.dtype == object:  # sizes, some of which are symbols
-        flat = [pf.full((), n, dtype=dtype, device=device) for n in array.ravel().tolist()]
+        flat = [
+            pf.full((), n.top / n.bottom if isinstance(n, Ratio) else n, dtype=dtype, device=device)
+            for n in array.ravel().tolist()
+        ]
         return pf.stack(flat).reshape(array.shape) if array.ndim else flat[0]
     if dtype is pf.bfloat16:
         return pf.tensor(array.astype(np.float32), device=device).to(pf.bfloat16)

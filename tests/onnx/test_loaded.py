@@ -205,6 +205,97 @@ def test_sizes_that_are_cast_to_int32_stay_symbols() -> None:
     assert str(step.explain()).startswith("<compiled OnnxModule>: 3 captures, 4 replays")
 
 
+def sizes_as_floats(*between: Any) -> list[Any]:
+    """Nodes that reshape x to as many rows as `between` makes of its first size, a float `f`."""
+    return [
+        node("Shape", ["x"], ["s"]),
+        node("Cast", ["s"], ["floats"], to=TensorProto.FLOAT),
+        node("Gather", ["floats", "zeros"], ["f"]),
+        *between,
+        node("Cast", ["out"], ["rows"], to=TensorProto.INT64),
+        node("Concat", ["rows", "minus"], ["to"], axis=0),
+        node("Reshape", ["x", "to"], ["y"]),
+    ]
+
+
+FLOATS: dict[str, tuple[list[Any], Any]] = {
+    "twice": ([node("Mul", ["f", "two"], ["out"])], lambda n: 2 * n),
+    "floor": (
+        [
+            node("Mul", ["f", "half"], ["h"]),
+            node("Floor", ["h"], ["whole"]),
+            node("Sub", ["f", "whole"], ["rest"]),
+            node("Mul", ["rest", "zero"], ["none"]),
+            node("Add", ["f", "none"], ["out"]),
+        ],
+        lambda n: n,
+    ),
+    "ceil": (
+        [
+            node("Div", ["f", "two"], ["h"]),
+            node("Ceil", ["h"], ["whole"]),
+            node("Div", ["two", "two"], ["one"]),
+            node("Div", ["f", "f"], ["same"]),
+            node("Sub", ["whole", "whole"], ["none"]),
+            node("Add", ["none", "f"], ["more"]),
+            node("Mul", ["more", "same"], ["out"]),
+        ],
+        lambda n: n,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_sizes_that_are_cast_to_float_stay_symbols(name: str) -> None:
+    """Where floats round nothing, and through what makes ints of them again."""
+    between, rows = FLOATS[name]
+    numbers = {
+        "zeros": [0], "minus": [-1], "two": np.float32(2), "half": np.float32(0.5),
+        "zero": np.float32(0),
+    }  # fmt: skip
+    step = pf.compile(pf.onnx.load(made(sizes_as_floats(*between), numbers, ("n", 2, 6))))
+    for n in (1, 2, 3, 4, 5, 7, 9):
+        x = pf.randn(n, 2, 6)
+        assert (step(x) == x.reshape(rows(n), -1)).all()
+    assert str(step.explain()).startswith("<compiled OnnxModule>: 3 captures, 4 replays")
+
+
+def test_an_image_is_enlarged_by_sizes_that_were_floats() -> None:
+    """As PyTorch's exporter writes `interpolate(x, scale_factor=2)` of images of any size."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Slice", ["s", "two", "four"], ["hw"]),
+        node("Cast", ["hw"], ["f"], to=TensorProto.FLOAT),
+        node("Mul", ["f", "scale"], ["m"]),
+        node("Floor", ["m"], ["whole"]),
+        node("Cast", ["whole"], ["i"], to=TensorProto.INT64),
+        node("Slice", ["s", "zero", "two"], ["nc"]),
+        node("Concat", ["nc", "i"], ["to"], axis=0),
+        node("Resize", ["x", "", "", "to"], ["y"], mode="nearest",
+             coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+    ]  # fmt: skip
+    numbers = {"zero": [0], "two": [2], "four": [4], "scale": np.float32(2)}
+    step = pf.compile(pf.onnx.load(made(nodes, numbers, (1, 1, "h", "w"))))
+    for h in (2, 3, 4, 5, 7, 9):
+        x = pf.randn(1, 1, h, 2 * h)
+        assert (step(x) == pf.nn.functional.interpolate(x, scale_factor=2)).all()
+    assert str(step.explain()).startswith("<compiled OnnxModule>: 3 captures, 3 replays")
+
+
+def test_a_size_that_floats_round_is_that_of_the_call() -> None:
+    """0.7 is no float; what is computed is what onnxruntime computes, a capture for each size."""
+    made_of = node("Mul", ["f", "share"], ["some"]), node("Floor", ["some"], ["out"])
+    nodes = [n for n in sizes_as_floats(*made_of) if n.op_type not in ("Concat", "Reshape")]
+    nodes.append(node("Slice", ["x", "zeros", "rows", "zeros"], ["y"]))
+    model = made(nodes, {"zeros": [0], "share": np.float32(0.7)}, ("n", 4))
+    net = pf.onnx.load(model)
+    step = pf.compile(net)
+    for n in range(1, 30):
+        x = pf.randn(n, 4)
+        rows = int(np.floor(np.float32(n) * np.float32(0.7)))
+        assert step(x).shape == net(x).shape == (rows, 4), n
+
+
 def test_without_the_package() -> None:
     program = "import sys; sys.modules['onnx'] = None; import pyframe as pf; pf.onnx.load(b'')"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

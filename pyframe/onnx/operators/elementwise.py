@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from typing import Any
 
@@ -168,7 +169,9 @@ def cast_array(x: Host, to: int, saturate: int = 1, round_mode: str = "up") -> A
         wide = np.dtype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else x.dtype
         return x.astype(wide).astype(str)
     if x.dtype == object and to in (6, 7):
-        return x  # of which it is a symbol, the step says
+        return np.frompyfunc(math.trunc, 1, 1)(x)
+    if x.dtype == object and to in values.Ratio.LARGEST:
+        return x  # what it counts as, the step says
     dtype = values.numpy_dtype(to)
     if x.dtype.kind == "U":
         return x.astype(np.float64 if dtype.kind == "V" else dtype).astype(dtype)

@@ -33,6 +33,8 @@ def _elementwise(name: str, function: Any) -> None:
     def computed(*xs: Host) -> Any:
         if any(x.dtype.kind in "UV" for x in xs) and name != "Equal":
             return NotImplemented
+        if name == "Sqrt" and xs[0].dtype == object:
+            return NotImplemented
         found = values.boxed(function(*xs))
         if found.dtype == object:
             return found.astype(bool) if name in _COMPARED else found
@@ -51,10 +53,10 @@ host("Identity")(identity)
 def div(a: Host, b: Host) -> Any:
     if "V" in (a.dtype.kind, b.dtype.kind):
         return NotImplemented
+    if a.dtype.kind == "f" or values.type_of(a) in values.Ratio.LARGEST:
+        return a / b
     if a.dtype == object or b.dtype == object:
         return a // b  # of sizes, which are positive
-    if a.dtype.kind == "f":
-        return a / b
     return NotImplemented if (b == 0).any() else ((a - np.fmod(a, b)) // b).astype(a.dtype)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import pyframe as pf
-from pyframe.core.sizes import changes
+from pyframe.core.sizes import changes, divides
 from pyframe.nn import functional as F
 from pyframe.onnx import values
 from pyframe.onnx.operators.movement import padded
@@ -432,7 +432,8 @@ def resize(
     ratios, wanted = [1.0] * x.ndim, list(x.shape)
     if sizes is not None and sizes.size:
         asked = ints(sizes)
-        ratio = [n / x.shape[a] for n, a in zip(asked, axes, strict=True)]
+        ratio = [n // x.shape[a] if divides(x.shape[a], n) else n / x.shape[a]
+                 for n, a in zip(asked, axes, strict=True)]  # fmt: skip
         if keep_aspect_ratio_policy != "stretch":
             one = (min if keep_aspect_ratio_policy == "not_larger" else max)(ratio)
             ratio = [one] * len(axes)
