@@ -125,8 +125,10 @@ class _Writer:
         given = [x or "" for x in inputs]
         while given and not given[-1]:
             given.pop()
-        attrs = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items()}
         schema = self.schema(kind, attrs)
+        floats = {k for k, a in schema.attributes.items() if a.type == a.type.FLOAT}
+        attrs = {k: float(v) if k in floats else list(v) if isinstance(v, tuple) else v
+                 for k, v in attrs.items()}  # fmt: skip
         types = [schema.inputs[min(i, len(schema.inputs) - 1)] for i in range(len(given))]
         of: dict[str, Any] = {"T2": self.cast[attrs["to"]]} if kind == "Cast" else {}
         narrow: dict[str, Any] = {}

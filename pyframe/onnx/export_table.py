@@ -7,6 +7,7 @@ a function of the writer (export.py) and the arguments, in which tensors are nam
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +17,8 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.op import REGISTRY
+from pyframe.nn import functional
+from pyframe.onnx.table import SAME, same
 
 
 class Row(NamedTuple):
@@ -62,26 +65,29 @@ def _each(x: Any, k: int) -> list[Any]:
 
 # --- public functions
 
-for _name, _kind, _since in (
-    ("mish", "Mish", 18), ("softsign", "Softsign", 1), ("hardswish", "HardSwish", 14),
-    ("sigmoid", "Sigmoid", 1), ("tanh", "Tanh", 1), ("relu", "Relu", 1), ("selu", "Selu", 1),
-):  # fmt: skip
-    call(_name, _since)(lambda w, a, kind=_kind: w.op(kind, a["input"]))
+SINCE = {"Gelu": 20, "HardSwish": 14, "Mish": 18}  # from which opset on, of those of SAME
 
 
-@call("gelu", since=20)
-def _gelu(w: Any, a: Any) -> Any:
-    return w.op("Gelu", a["input"], approximate=a["approximate"])
+def _has_only(name: str, parameters: dict[str, str], a: Any) -> bool:
+    """Whether a function's arguments are a tensor and what its operator has, besides defaults."""
+    known = inspect.signature(getattr(functional, name)).parameters.values()
+    others = [p for p in list(known)[1:] if p.name not in (*parameters.values(), "inplace")]
+    return all(a[p.name] == p.default for p in others)
 
 
-@call("leaky_relu")
-def _leaky_relu(w: Any, a: Any) -> Any:
-    return w.op("LeakyRelu", a["input"], alpha=float(a["negative_slope"]))
+for _kind in SAME:  # those that are ops stand below
+    _name, _parameters = same(_kind)
+    if _name not in REGISTRY and _kind != "Celu":  # which is of float32 alone
+        call(_name, SINCE.get(_kind, 1), partial(_has_only, _name, _parameters))(
+            lambda w, a, kind=_kind, names=_parameters: w.op(
+                kind, a["input"], **{name: a[other] for name, other in names.items()}
+            )
+        )
 
 
-@call("elu")
-def _elu(w: Any, a: Any) -> Any:
-    return w.op("Elu", a["input"], alpha=float(a["alpha"]))
+@call("selu")
+def _selu(w: Any, a: Any) -> Any:
+    return w.op("Selu", a["input"])
 
 
 @call("hardsigmoid")
@@ -121,20 +127,31 @@ def _matmul(w: Any, a: Any) -> Any:
     return w.op("MatMul", x, y)
 
 
-@call("conv1d conv2d conv3d", fits=lambda a: a["input"].ndim == a["weight"].ndim)
-def _conv(w: Any, a: Any) -> Any:
-    kernel = w.shape(a["weight"])[2:]
+def _convolved(
+    w: Any, kind: str, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
+    groups: int, **more: Any,
+) -> Any:  # fmt: skip
+    """A convolution; what is said of each dim may be a number for all."""
+    kernel = w.shape(weight)[2:]
     k = len(kernel)
-    dilation, padding = _each(a["dilation"], k), a["padding"]
+    dilation = _each(dilation, k)
     if padding == "same":
         totals = [d * (n - 1) for d, n in zip(dilation, kernel, strict=True)]
         pads = [t // 2 for t in totals] + [t - t // 2 for t in totals]
     else:
-        pads = (_each(0 if padding == "valid" else padding, k)) * 2
+        pads = _each(0 if padding == "valid" else padding, k) * 2
     return w.op(
-        "Conv", a["input"], a["weight"], a["bias"], kernel_shape=kernel, pads=pads,
-        strides=_each(a["stride"], k), dilations=dilation, group=a["groups"],
+        kind, x, weight, bias, kernel_shape=kernel, pads=pads, strides=_each(stride, k),
+        dilations=dilation, group=groups, **more,
     )  # fmt: skip
+
+
+_OF_CONV = "input weight bias stride padding dilation groups".split()
+
+
+@call("conv1d conv2d conv3d", fits=lambda a: a["input"].ndim == a["weight"].ndim)
+def _conv(w: Any, a: Any) -> Any:
+    return _convolved(w, "Conv", *[a[name] for name in _OF_CONV])
 
 
 def _pads_less(a: Any) -> bool:
@@ -145,13 +162,9 @@ def _pads_less(a: Any) -> bool:
 
 @call("conv_transpose1d conv_transpose2d conv_transpose3d", fits=_pads_less)
 def _conv_transpose(w: Any, a: Any) -> Any:
-    kernel = w.shape(a["weight"])[2:]
-    k = len(kernel)
-    return w.op(
-        "ConvTranspose", a["input"], a["weight"], a["bias"], kernel_shape=kernel,
-        pads=_each(a["padding"], k) * 2, strides=_each(a["stride"], k), group=a["groups"],
-        dilations=_each(a["dilation"], k), output_padding=_each(a["output_padding"], k),
-    )  # fmt: skip
+    more = _each(a["output_padding"], len(w.shape(a["weight"])) - 2)
+    given = [a[name] for name in _OF_CONV]
+    return _convolved(w, "ConvTranspose", *given, output_padding=more)
 
 
 def _planes(a: Any, k: int) -> dict[str, Any]:
@@ -197,55 +210,51 @@ for _k in (1, 2, 3):
         return w.op("GlobalAveragePool", a["input"])
 
 
-def _ones(w: Any, like: Any, n: Any, value: float = 1.0) -> Any:
-    return w.like(np.full(n, value), w.dtype(like))
+def _affine(w: Any, a: Any, shape: Any) -> list[Any]:
+    """The scale and the shift of a norm, which are 1 and 0 where it has none."""
+    kind, given = w.dtype(a["input"]), (a["weight"], a.get("bias"))
+    return [
+        w.like(np.full(shape, usual), kind) if x is None else x
+        for x, usual in zip(given, (1.0, 0.0), strict=True)
+    ]
 
 
 @call("batch_norm", fits=lambda a: not a["training"] and a["running_mean"] is not None)
 def _batch_norm(w: Any, a: Any) -> Any:
-    x = a["input"]
-    (n,) = w.shape(a["running_mean"])
-    weight = a["weight"] if a["weight"] is not None else _ones(w, x, n)
-    bias = a["bias"] if a["bias"] is not None else _ones(w, x, n, 0.0)
-    return w.op(
-        "BatchNormalization", x, weight, bias, a["running_mean"], a["running_var"],
-        epsilon=a["eps"],
-    )  # fmt: skip
+    scales = _affine(w, a, w.shape(a["running_mean"]))
+    statistics = a["running_mean"], a["running_var"]
+    return w.op("BatchNormalization", a["input"], *scales, *statistics, epsilon=a["eps"])
 
 
-@call("instance_norm", fits=lambda a: a["use_input_stats"] and _is_int(a["input"].shape[1]))
+def _has_channels(a: Any) -> bool:
+    return a.get("use_input_stats", True) and _is_int(a["input"].shape[1])
+
+
+@call("instance_norm", fits=_has_channels)
 def _instance_norm(w: Any, a: Any) -> Any:
-    x = a["input"]
-    n = w.shape(x)[1]
-    weight = a["weight"] if a["weight"] is not None else _ones(w, x, n)
-    bias = a["bias"] if a["bias"] is not None else _ones(w, x, n, 0.0)
-    return w.op("InstanceNormalization", x, weight, bias, epsilon=a["eps"])
+    scales = _affine(w, a, w.shape(a["input"])[1])
+    return w.op("InstanceNormalization", a["input"], *scales, epsilon=a["eps"])
 
 
-@call("layer_norm", since=17)
-def _layer_norm(w: Any, a: Any) -> Any:
-    shape = list(_each(a["normalized_shape"], 1))
-    weight = a["weight"] if a["weight"] is not None else _ones(w, a["input"], shape)
-    return w.op(
-        "LayerNormalization", a["input"], weight, a["bias"], axis=-len(shape), epsilon=a["eps"]
-    )
-
-
-@call("group_norm", since=21, fits=lambda a: _is_int(a["input"].shape[1]))
+@call("group_norm", since=21, fits=_has_channels)
 def _group_norm(w: Any, a: Any) -> Any:
-    x = a["input"]
-    n = w.shape(x)[1]
-    weight = a["weight"] if a["weight"] is not None else _ones(w, x, n)
-    bias = a["bias"] if a["bias"] is not None else _ones(w, x, n, 0.0)
-    groups = a["num_groups"]
-    return w.op("GroupNormalization", x, weight, bias, num_groups=groups, epsilon=a["eps"])
+    scales = _affine(w, a, w.shape(a["input"])[1])
+    more = {"num_groups": a["num_groups"], "epsilon": a["eps"]}
+    return w.op("GroupNormalization", a["input"], *scales, **more)
 
 
-@call("rms_norm", since=23, fits=lambda a: a["eps"] is not None)
-def _rms_norm(w: Any, a: Any) -> Any:
-    shape = list(_each(a["normalized_shape"], 1))
-    weight = a["weight"] if a["weight"] is not None else _ones(w, a["input"], shape)
-    return w.op("RMSNormalization", a["input"], weight, axis=-len(shape), epsilon=a["eps"])
+def _over_last(kind: str, w: Any, a: Any) -> Any:
+    """A norm over the last dims, which needs no shift."""
+    shape = _each(a["normalized_shape"], 1)
+    scale, _ = _affine(w, a, shape)
+    inputs = [a["input"], scale, a.get("bias")]
+    return w.op(kind, *inputs, axis=-len(shape), epsilon=a["eps"])
+
+
+call("layer_norm", since=17)(partial(_over_last, "LayerNormalization"))
+call("rms_norm", since=23, fits=lambda a: a["eps"] is not None)(
+    partial(_over_last, "RMSNormalization")
+)
 
 
 @call("embedding", fits=lambda a: a["max_norm"] is None)
@@ -433,20 +442,11 @@ for _name, _write in (
 # --- ops
 
 for _name, _kind in {
-    "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",
-    "atan": "Atan", "atanh": "Atanh", "ceil": "Ceil", "copy": "Identity", "cos": "Cos",
-    "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor", "isinf": "IsInf",
-    "isnan": "IsNaN", "log": "Log", "neg": "Neg", "reciprocal": "Reciprocal", "relu": "Relu",
-    "round": "Round", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin", "sinh": "Sinh",
-    "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh", "pow:-1": "Reciprocal", "pow:0.5": "Sqrt",
+    **{SAME[kind]: kind for kind in SAME}, "copy": "Identity", "isinf": "IsInf",
+    "pow:-1": "Reciprocal", "pow:0.5": "Sqrt", "div": "Div", "pow": "Pow", "clamp_min": "Max",
+    "clamp_max": "Min", "maximum": "Max", "minimum": "Min", "linalg_det": "Det",
 }.items():  # fmt: skip
-    op(_name)(lambda w, x, kind=_kind: w.op(kind, x))
-for _name, _kind in {
-    "div": "Div", "sub": "Sub", "pow": "Pow", "eq": "Equal", "logical_and": "And",
-    "logical_or": "Or", "clamp_min": "Max", "clamp_max": "Min", "gt": "Greater", "lt": "Less",
-    "ge": "GreaterOrEqual", "le": "LessOrEqual", "maximum": "Max", "minimum": "Min",
-}.items():  # fmt: skip
-    op(_name)(lambda w, a, b, kind=_kind: w.op(kind, a, b))
+    op(_name)(lambda w, *xs, kind=_kind: w.op(kind, *xs))
 for _name, _kind, _of_bool in (
     ("add", "Add", "Or"), ("mul", "Mul", "And"), ("bitwise_and", "BitwiseAnd", "And"),
     ("bitwise_or", "BitwiseOr", "Or"), ("bitwise_xor", "BitwiseXor", "Xor"),
@@ -477,7 +477,6 @@ op("ne")(lambda w, a, b: w.op("Not", w.op("Equal", a, b)))
 op("logical_not")(lambda w, x: w.op("Not", _not_zero(w, x)))
 op("bitwise_not")(lambda w, x: w.op("Not" if w.dtype(x) is dt.bool_ else "BitwiseNot", x))
 op("trunc")(lambda w, x: w.op("Mul", w.op("Sign", x), w.op("Floor", w.op("Abs", x))))
-op("where")(lambda w, c, a, b: w.op("Where", c, a, b))
 op("cast")(lambda w, x, dtype: w.op("Cast", x, to=w.kind(dtype)))
 op("fmod")(lambda w, a, b: w.op("Mod", a, b, fmod=1))
 op("conj real")(lambda w, x: x)
@@ -639,13 +638,11 @@ def _argmax(w: Any, x: Any, axes: Any, keepdim: Any, kind: str = "ArgMax") -> An
 
 
 op("argmin")(lambda w, x, axes, keepdim: _argmax(w, x, axes, keepdim, "ArgMin"))
-op("matmul")(lambda w, a, b: w.op("MatMul", a, b))
 op("linear")(lambda w, x, weight: w.op("MatMul", x, w.turned(weight, (1, 0))))
 op("cumsum")(lambda w, x: w.op("CumSum", x, w.const(np.int64(1))))
 op("take_rows")(lambda w, x, index: w.op("Gather", x, index, axis=0))
 op("take_along")(lambda w, x, index, dim: w.op("GatherElements", x, index, axis=dim))
 op("reorder")(lambda w, x, index: w.op("GatherElements", x, index, axis=-1))
-op("linalg_det")(lambda w, x: w.op("Det", x))
 
 
 @op("put_along add_along reduce_along")
@@ -698,32 +695,23 @@ def _atan2(w: Any, y: Any, x: Any) -> Any:
 
 
 @op("conv")
-def _conv_op(
-    w: Any, x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: Any
-) -> Any:
-    return w.op(
-        "Conv", x, weight, kernel_shape=w.shape(weight)[2:], pads=list(padding) * 2,
-        strides=list(stride), dilations=list(dilation), group=groups,
-    )  # fmt: skip
+def _conv_op(w: Any, x: Any, weight: Any, *how: Any) -> Any:
+    return _convolved(w, "Conv", x, weight, None, *how)
 
 
 @op("conv_input")
 def _conv_input(
     w: Any, g: Any, weight: Any, size: Any, stride: Any, padding: Any, dilation: Any, groups: Any
 ) -> Any:
-    kernel, more = w.shape(weight)[2:], []
-    for n, out, k, s, p, d in zip(
-        w.shape(g)[2:], size, kernel, stride, padding, dilation, strict=True
-    ):
+    sizes, more = zip(w.shape(g)[2:], size, w.shape(weight)[2:], strict=True), []
+    for (n, out, k), s, p, d in zip(sizes, stride, padding, dilation, strict=True):
         if not (_is_int(n) and _is_int(out)):
             raise w.no("images of a size that changes")
         more.append(out - ((n - 1) * s - 2 * p + d * (k - 1) + 1))
     if any(m >= s for m, s in zip(more, stride, strict=True)):
         raise w.no(f"output_padding is {more}")
-    return w.op(
-        "ConvTranspose", g, weight, kernel_shape=kernel, pads=list(padding) * 2, group=groups,
-        strides=list(stride), dilations=list(dilation), output_padding=more,
-    )  # fmt: skip
+    how = stride, padding, dilation, groups
+    return _convolved(w, "ConvTranspose", g, weight, None, *how, output_padding=more)
 
 
 @op("max_pool")

@@ -26,6 +26,31 @@ ON_HOST: dict[tuple[str, str], Row] = {}
 
 _KINDS = {"Host": HOST, "State": STATE, "Any": ANY}
 
+# Operators that a public function computes as it is, of tensors and of the attributes that stand
+# after its name, as it calls them; an exporter reads it the other way round.
+SAME = {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Add": "add", "And": "logical_and",
+    "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
+    "BitwiseAnd": "bitwise_and", "BitwiseNot": "bitwise_not", "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor", "Ceil": "ceil", "Celu": "celu alpha", "Cos": "cos",
+    "Cosh": "cosh", "Det": "det", "Elu": "elu alpha", "Equal": "eq", "Erf": "erf", "Exp": "exp",
+    "Floor": "floor", "Gelu": "gelu approximate", "Greater": "gt", "GreaterOrEqual": "ge",
+    "HardSwish": "hardswish", "IsNaN": "isnan", "LeakyRelu": "leaky_relu alpha=negative_slope",
+    "Less": "lt", "LessOrEqual": "le", "Log": "log", "MatMul": "matmul", "Mish": "mish",
+    "Mul": "mul", "Neg": "neg", "Not": "logical_not", "Or": "logical_or",
+    "Reciprocal": "reciprocal", "Relu": "relu", "Round": "round", "Sigmoid": "sigmoid",
+    "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Softplus": "softplus", "Softsign": "softsign",
+    "Sqrt": "sqrt", "Sub": "sub", "Tan": "tan", "Tanh": "tanh", "Where": "where",
+    "Xor": "logical_xor",
+}  # fmt: skip
+
+
+def same(name: str) -> tuple[str, dict[str, str]]:
+    """The function of a row of SAME, and its parameters by the names of the attributes."""
+    function, *words = SAME[name].split()
+    pairs = [word.partition("=") for word in words]
+    return function, {attribute: other or attribute for attribute, _, other in pairs}
+
 
 class Row:
     """A function and how its parameters come."""
@@ -39,11 +64,11 @@ class Row:
         return self.kinds[position] if position < len(self.kinds) else self.rest
 
 
-def _row(function: Function, plain: bool) -> Row:
+def _row(function: Function) -> Row:
     kinds: list[str] = []
     names: list[str] = []
-    rest = TENSOR if plain else ""
-    for p in () if plain else inspect.signature(function).parameters.values():
+    rest = ""
+    for p in inspect.signature(function).parameters.values():
         text = str(p.annotation)
         kind = _KINDS.get(text.split()[0], TENSOR)
         if p.kind is p.VAR_POSITIONAL:
@@ -56,17 +81,22 @@ def _row(function: Function, plain: bool) -> Row:
     return Row(function, kinds, rest, set(names))
 
 
-def add(names: str, function: Function, domain: str = "", plain: bool = True) -> None:
-    """A row for operators that a public op computes as it is, of tensors alone."""
-    for name in names.split():
-        ROWS[domain, name] = _row(function, plain)
+def add(name: str, function: Function, parameters: dict[str, str]) -> None:
+    """The row of an operator that a public function computes of tensors and of its attributes,
+    which are these parameters."""
+
+    def row(*xs: Any, **given: Any) -> Any:
+        return function(*xs, **{parameters[name]: value for name, value in given.items()})
+
+    ROWS["", name] = Row(row if parameters else function, [], TENSOR, set(parameters))
 
 
 def op(names: str, domain: str = "") -> Callable[[Function], Function]:
     """Decorate a function that is the row of these operators."""
 
     def added(function: Function) -> Function:
-        add(names, function, domain, plain=False)
+        for name in names.split():
+            ROWS[domain, name] = _row(function)
         return function
 
     return added
@@ -77,7 +107,7 @@ def host(names: str, domain: str = "") -> Callable[[Function], Function]:
 
     def added(function: Function) -> Function:
         for name in names.split():
-            ON_HOST[domain, name] = _row(function, False)
+            ON_HOST[domain, name] = _row(function)
         return function
 
     return added

@@ -12,26 +12,13 @@ import pyframe as pf
 from pyframe.nn import functional as F
 from pyframe.onnx import values
 from pyframe.onnx.graph import Run
-from pyframe.onnx.table import add, op
+from pyframe.onnx.table import SAME, add, op, same
 from pyframe.onnx.values import Host
 from pyframe.tensor import Tensor
 
-# What a public op computes as it is; an exporter may read it the other way round.
-SAME: dict[str, Any] = {
-    "Abs": pf.abs, "Acos": pf.acos, "Acosh": pf.acosh, "Add": pf.add, "And": pf.logical_and,
-    "Asin": pf.asin, "Asinh": pf.asinh, "Atan": pf.atan, "Atanh": pf.atanh,
-    "BitwiseAnd": pf.bitwise_and, "BitwiseNot": pf.bitwise_not, "BitwiseOr": pf.bitwise_or,
-    "BitwiseXor": pf.bitwise_xor, "Ceil": pf.ceil, "Cos": pf.cos, "Cosh": pf.cosh, "Det": pf.det,
-    "Equal": pf.eq, "Erf": pf.erf, "Exp": pf.exp, "Floor": pf.floor, "Greater": pf.gt,
-    "GreaterOrEqual": pf.ge, "HardSwish": F.hardswish, "IsNaN": pf.isnan, "Less": pf.lt,
-    "LessOrEqual": pf.le, "Log": pf.log, "MatMul": pf.matmul, "Mish": F.mish, "Mul": pf.mul,
-    "Neg": pf.neg, "Not": pf.logical_not, "Or": pf.logical_or, "Reciprocal": pf.reciprocal,
-    "Relu": F.relu, "Round": pf.round, "Sigmoid": pf.sigmoid, "Sign": pf.sign, "Sin": pf.sin,
-    "Sinh": pf.sinh, "Softplus": F.softplus, "Softsign": F.softsign, "Sqrt": pf.sqrt,
-    "Sub": pf.sub, "Tan": pf.tan, "Tanh": pf.tanh, "Xor": pf.logical_xor,
-}  # fmt: skip
-for _name, _function in SAME.items():
-    add(_name, _function)
+for _name in SAME:
+    _function, _parameters = same(_name)
+    add(_name, getattr(pf, _function, None) or getattr(F, _function), _parameters)
 
 
 @op("Div")
@@ -76,11 +63,6 @@ def clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Ten
     return pf.clamp(x, min, max)
 
 
-@op("Where")
-def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    return pf.where(condition, x, y)
-
-
 @op("IsInf")
 def is_inf(x: Tensor, *, detect_negative: int, detect_positive: int) -> Tensor:
     found = pf.isposinf(x) if detect_positive else pf.zeros_like(x, dtype=pf.bool)
@@ -93,29 +75,9 @@ def bit_shift(x: Tensor, y: Tensor, *, direction: str) -> Tensor:
     return shift(x, y)
 
 
-@op("Gelu")
-def gelu(x: Tensor, *, approximate: str) -> Tensor:
-    return F.gelu(x, approximate=approximate)
-
-
-@op("Elu")
-def elu(x: Tensor, *, alpha: float) -> Tensor:
-    return F.elu(x, alpha)
-
-
-@op("Celu")
-def celu(x: Tensor, *, alpha: float) -> Tensor:
-    return F.celu(x, alpha)
-
-
 @op("Selu")
 def selu(x: Tensor, *, alpha: float, gamma: float) -> Tensor:
     return gamma * F.elu(x, alpha)
-
-
-@op("LeakyRelu")
-def leaky_relu(x: Tensor, *, alpha: float) -> Tensor:
-    return F.leaky_relu(x, alpha)
 
 
 @op("PRelu")

@@ -68,34 +68,19 @@ def _walk(x: Tensor, lens: Tensor | None, reverse: bool, state: State, step: Ste
     return y, state
 
 
-def _recurrent(
-    x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, lens: Tensor | None,
-    states: list[Tensor | None], direction: str, layout: int, cell: Callable[..., Any],
-    fused: Callable[..., Any] | None, peephole: Tensor | None = None,
+def _directions(
+    x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, lens: Tensor | None, initial: list[Tensor],
+    reverse: bool, cell: Callable[[int], Step],
 ) -> Any:  # fmt: skip
-    """Y, and the last states. `cell` makes a step of a direction's weights."""
-    if layout:
-        x = x.transpose(0, 1)
-        states = [s if s is None else s.transpose(0, 1) for s in states]
-    count, hidden = w.shape[0], r.shape[2]
-    zero = pf.zeros(count, x.shape[1], hidden, dtype=x.dtype, device=x.device)
-    initial = [zero if s is None else s for s in states]
-    if fused is not None and lens is None and direction != "reverse" and x.shape[0] > 2:
-        y, *last = fused(x, initial, w, r, b)
-        y = y.unflatten(2, (count, hidden)).movedim(2, 1)
-    else:
-        ys, ends = [], []
-        for i in range(count):
-            backward = direction == "reverse" or i == 1
-            step, given = cell(x, w[i], r[i], None if b is None else b[i], i, peephole)
-            found, end = _walk(given, lens, backward, tuple(s[i] for s in initial), step)
-            ys.append(found)
-            ends.append(end)
-        y = pf.stack(ys, 1)
-        last = [pf.stack(parts) for parts in zip(*ends, strict=True)]
-    if layout:
-        y, last = y.permute(2, 0, 1, 3), [s.transpose(0, 1) for s in last]
-    return (y, *last)
+    """The outputs (T, directions, B, hidden) and the last states, step by step."""
+    ys, ends = [], []
+    for i in range(w.shape[0]):
+        given = F.linear(x, w[i], None if b is None else b[i].chunk(2)[0])
+        state = tuple(s[i] for s in initial)
+        found, end = _walk(given, lens, reverse or i == 1, state, cell(i))
+        ys.append(found)
+        ends.append(end)
+    return pf.stack(ys, 1), [pf.stack(parts) for parts in zip(*ends, strict=True)]
 
 
 def _ordered(weight: Tensor, order: list[int]) -> Tensor:
@@ -119,104 +104,97 @@ def _fused(function: Any, order: list[int]) -> Any:
     return run
 
 
-def _cut(x: Tensor, clip: float | None) -> Tensor:
-    return x.clamp(-clip, clip) if clip else x
+def _lstm(linear: Any, fns: Any, cut: Any, more: Any, p: Tensor | None) -> Step:
+    f, g, k = fns
+    peeps = (None, None, None) if p is None else p.chunk(3)
+
+    def seen(x: Tensor, c: Tensor, at: int) -> Tensor:
+        return f(x if peeps[at] is None else x + peeps[at] * c)
+
+    def step(x: Tensor, state: State) -> State:
+        h, c = state
+        i, o, forget, new = (cut(v) for v in (x + linear(h, 0, 4)).chunk(4, -1))
+        i = seen(i, c, 0)
+        forget = 1 - i if more["input_forget"] else seen(forget, c, 2)
+        c = forget * c + i * g(new)
+        return seen(o, c, 1) * k(c), c
+
+    return step
 
 
-def _halves(b: Tensor | None) -> Any:
-    """The biases of the input and of the state."""
-    return (None, None) if b is None else b.chunk(2)
+def _gru(linear: Any, fns: Any, cut: Any, more: Any, p: Tensor | None) -> Step:
+    f, g = fns
+
+    def step(x: Tensor, state: State) -> State:
+        (h,) = state
+        n = 2 * h.shape[-1]
+        z, reset = f(cut(x[:, :n] + linear(h, 0, 2))).chunk(2, -1)
+        before = more["linear_before_reset"]
+        inner = reset * linear(h, 2, 3) if before else linear(reset * h, 2, 3)
+        new = g(cut(x[:, n:] + inner))
+        return ((1 - z) * new + z * h,)
+
+    return step
 
 
-def _usual(names: Any, usual: list[str], clip: Any) -> bool:
-    return not clip and (not names or all(n == usual[i % len(usual)] for i, n in enumerate(names)))
+def _rnn(linear: Any, fns: Any, cut: Any, more: Any, p: Tensor | None) -> Step:
+    return lambda x, state: (fns[0](cut(x + linear(state[0], 0, 1))),)
 
 
-@op("LSTM")
-def lstm(
-    x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lens: Tensor | None = None,
-    h: Tensor | None = None, c: Tensor | None = None, p: Tensor | None = None, *,
-    activations: Any = None, activation_alpha: Any = None, activation_beta: Any = None,
-    clip: float | None = None, direction: str, hidden_size: int | None = None,
-    input_forget: int, layout: int = 0, output_sequence: int = 0,
-) -> Any:  # fmt: skip
-    usual = ["Sigmoid", "Tanh", "Tanh"]
-
-    def cell(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, at: int, p: Any) -> Any:
-        f, g, k = _functions(activations, usual, activation_alpha, activation_beta, at)
-        pi, po, pf_ = (None, None, None) if p is None else p[at].chunk(3)
-        wb, rb = _halves(b)
-
-        def step(x: Tensor, state: State) -> State:
-            h, c = state
-            i, o, forget, new = (x + F.linear(h, r, rb)).chunk(4, -1)
-            i, o, forget, new = (_cut(v, clip) for v in (i, o, forget, new))
-            i = f(i if pi is None else i + pi * c)
-            forget = 1 - i if input_forget else f(forget if pf_ is None else forget + pf_ * c)
-            c = forget * c + i * g(new)
-            o = f(o if po is None else o + po * c)
-            return o * k(c), c
-
-        return step, F.linear(x, w, wb)
-
-    plain = p is None and not input_forget and _usual(activations, usual, clip)
-    fused = _fused(pf.lstm, [0, 2, 3, 1]) if plain else None
-    return _recurrent(x, w, r, b, lens, [h, c], direction, layout, cell, fused, p)
+# of each operator: what makes its step, its usual activations, PyTorch's function of all steps and
+# the order of its gates
+_LAYERS: dict[str, tuple[Callable[..., Step], list[str], Any, list[int]]] = {
+    "LSTM": (_lstm, ["Sigmoid", "Tanh", "Tanh"], pf.lstm, [0, 2, 3, 1]),
+    "GRU": (_gru, ["Sigmoid", "Tanh"], pf.gru, [1, 0, 2]),
+    "RNN": (_rnn, ["Tanh"], pf.rnn_tanh, [0]),
+}
 
 
-@op("GRU")
-def gru(
-    x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lens: Tensor | None = None,
-    h: Tensor | None = None, *, activations: Any = None, activation_alpha: Any = None,
-    activation_beta: Any = None, clip: float | None = None, direction: str,
-    hidden_size: int | None = None, linear_before_reset: int = 0, layout: int = 0,
-    output_sequence: int = 0,
-) -> Any:  # fmt: skip
-    usual = ["Sigmoid", "Tanh"]
+def _layer(kind: str) -> None:
+    make, usual, function, order = _LAYERS[kind]
 
-    def cell(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, at: int, p: Any) -> Any:
-        f, g = _functions(activations, usual, activation_alpha, activation_beta, at)
-        n = r.shape[1]
-        wb, rb = _halves(b)
+    @op(kind)
+    def layer(
+        x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lens: Tensor | None = None,
+        h: Tensor | None = None, c: Tensor | None = None, p: Tensor | None = None, *,
+        activations: Any = None, activation_alpha: Any = None, activation_beta: Any = None,
+        clip: float | None = None, direction: str, hidden_size: int | None = None,
+        input_forget: int = 0, linear_before_reset: int = 0, layout: int = 0,
+        output_sequence: int = 0,
+    ) -> Any:  # fmt: skip
+        """Y, and the last states."""
+        states = [h, c] if kind == "LSTM" else [h]
+        if layout:
+            x = x.transpose(0, 1)
+            states = [s if s is None else s.transpose(0, 1) for s in states]
+        zero = pf.zeros(w.shape[0], x.shape[1], r.shape[2], dtype=x.dtype, device=x.device)
+        initial = [zero if s is None else s for s in states]
+        named = [n == usual[i % len(usual)] for i, n in enumerate(activations or ())]
+        plain = all(named) and not clip and p is None and not input_forget
+        plain = plain and lens is None and direction != "reverse" and x.shape[0] > 2
+        if plain and (kind != "GRU" or linear_before_reset):
+            y, *last = _fused(function, order)(x, initial, w, r, b)
+            y = y.unflatten(2, r.shape[::2]).movedim(2, 1)
+        else:
+            more = {"input_forget": input_forget, "linear_before_reset": linear_before_reset}
 
-        def step(x: Tensor, state: State) -> State:
-            (h,) = state
-            both = F.linear(h, r[: 2 * n], None if rb is None else rb[: 2 * n])
-            z, reset = f(_cut(x[:, : 2 * n] + both, clip)).chunk(2, -1)
-            bias = None if rb is None else rb[2 * n :]
-            if linear_before_reset:
-                inner = reset * F.linear(h, r[2 * n :], bias)
-            else:
-                inner = F.linear(reset * h, r[2 * n :], bias)
-            new = g(_cut(x[:, 2 * n :] + inner, clip))
-            return ((1 - z) * new + z * h,)
+            def cell(at: int) -> Step:
+                fns = _functions(activations, usual, activation_alpha, activation_beta, at)
+                weight, n = r[at], r.shape[2]
+                bias = None if b is None else b[at].chunk(2)[1]
 
-        return step, F.linear(x, w, wb)
+                def linear(h: Tensor, first: int, end: int) -> Tensor:
+                    gates = slice(first * n, end * n)
+                    return F.linear(h, weight[gates], None if bias is None else bias[gates])
 
-    plain = linear_before_reset and _usual(activations, usual, clip)
-    fused = _fused(pf.gru, [1, 0, 2]) if plain else None
-    return _recurrent(x, w, r, b, lens, [h], direction, layout, cell, fused)
+                cut = lambda v: v.clamp(-clip, clip) if clip else v  # noqa: E731
+                return make(linear, fns, cut, more, None if p is None else p[at])
+
+            y, last = _directions(x, w, r, b, lens, initial, direction == "reverse", cell)
+        if layout:
+            y, last = y.permute(2, 0, 1, 3), [s.transpose(0, 1) for s in last]
+        return (y, *last)
 
 
-@op("RNN")
-def rnn(
-    x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lens: Tensor | None = None,
-    h: Tensor | None = None, *, activations: Any = None, activation_alpha: Any = None,
-    activation_beta: Any = None, clip: float | None = None, direction: str,
-    hidden_size: int | None = None, layout: int = 0, output_sequence: int = 0,
-) -> Any:  # fmt: skip
-    def cell(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, at: int, p: Any) -> Any:
-        (f,) = _functions(activations, ["Tanh"], activation_alpha, activation_beta, at)
-        wb, rb = _halves(b)
-
-        def step(x: Tensor, state: State) -> State:
-            total = x + F.linear(state[0], r, rb)
-            return (f(_cut(total, clip)),)
-
-        return step, F.linear(x, w, wb)
-
-    plain = _usual(activations, ["Tanh"], clip)
-    return _recurrent(
-        x, w, r, b, lens, [h], direction, layout, cell,
-        _fused(pf.rnn_tanh, [0]) if plain else None,
-    )  # fmt: skip
+for _kind in _LAYERS:
+    _layer(_kind)
