@@ -21,7 +21,7 @@ from pyframe.codegen.cpu.routines import names_of
 from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm import after as following, direct, gemm, winograd
 from pyframe.codegen.llvm.after import After
-from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched, module
+from pyframe.codegen.llvm.assembler import Assembler, Operand, Value, cut, launched, module
 from pyframe.codegen.llvm.routines import Launches, Machine
 from pyframe.codegen.numpy.memory import address
 
@@ -29,6 +29,7 @@ BLOCK = 1 << 19  # bytes of columns that are made at once
 PADDED = 1 << 21  # bytes of images that are padded at once
 MOVED = 12  # taps of a result that take about as long as to move it
 FEW = 1 << 12  # positions of a block of which no columns are made
+IN_PLACE = 64  # rows of a unit up to which columns are read where they lie
 LARGE = 1 << 12  # positions of images from which on no tap reads padding alone, or it is no matter
 
 # What a launch reads: how many units; the memory of units, its bytes for each, and what of these
@@ -198,11 +199,6 @@ def _words(
     if max(at[-1], places[-1]) + p.taps_at.max(initial=0) >= 1 << 31:
         return None
     step, c_step = _step(at, t.size, 2 * t.size), _step(places, t.size)
-    # few rows read columns where they lie
-    in_place = not of_weight and p.m <= shared.FEW and positions % t.columns == 0 and (
-        not p.padded and (at == np.arange(len(at)) * t.size).all()
-        and (p.taps_at == np.arange(taps) * p.channel).all()
-    )  # fmt: skip
     grain = t.lanes if of_weight else t.columns
     count = -(-len(at) // max(reach, grain))  # of blocks, which are about equal
     width = min(-(-len(at) // (count * grain)) * grain, len(at))
@@ -211,7 +207,6 @@ def _words(
         cuts = [(0, len(at)), (0, ((p.images - 1) % together + 1) * positions)]
         width = len(at)
     panel = (width if of_weight else depth) * t.columns * t.size
-    pieces, blocks = _pieces(t, at, places, step, c_step, 0 if of_weight else panel, cuts)
     puts, put_at = np.zeros((0, PIECE), np.int64), np.zeros(0, np.int64)
     elsewhere = p.c_at is not None or together > 1
     if of_weight or one:
@@ -229,10 +224,21 @@ def _words(
         if total < threads and panels >= 2 * most:
             parts[3] = min(-(-parts[3] // most) * most, panels)
     if total * parts[3] < 2 * threads and total * parts[3] % most:
-        if len(blocks) >= most and together == 1 and not of_weight:
+        if len(cuts) >= most and together == 1 and not of_weight:
             parts[1] = most
         else:
             parts[2] = min(most, rows)
+    # few rows read columns where they lie, but those after the last whole panel
+    in_place = not of_weight and 1 < p.m <= IN_PLACE * parts[2] and together == 1 and (
+        not p.padded and (at == np.arange(len(at)) * t.size).all()
+        and (p.taps_at == np.arange(taps) * p.channel).all()
+    )  # fmt: skip
+    pieces, blocks = _pieces(t, at, places, step, c_step, 0 if of_weight else panel, cuts)
+    if in_place:
+        for block in blocks:
+            first, count, _, n = block
+            left = (pieces[first : first + count, 1] >= n // t.columns * panel).sum()
+            block[:2] = first + count - left, left
     columns = -(-p.padded * together // 64) * 64
     some = min(taps, (-(-panels // parts[3])) * t.columns) if of_weight else width
     gradient = columns + (-(-some // t.columns)) * panel + t.lanes * t.columns * t.size
@@ -252,8 +258,7 @@ def _words(
         "blocks_at": blocks, "sources": _offsets(t, at), "places": _offsets(t, places),
         "taps": taps, "depth": depth, "blocks": 1 if together > 1 else len(blocks), "step": step,
         "c_step": c_step, "pitch": pitch, "elsewhere": int(elsewhere), "in_place": int(in_place),
-        "panel": t.columns * t.size if in_place else panel,
-        "b_step": p.channel if in_place else t.columns * t.size, "puts_at": puts,
+        "panel": panel, "b_step": p.channel, "puts_at": puts,
         "puts": len(puts), "put_places": _offsets(t, put_at), "put_step": _step(put_at, t.size),
         "together": together, "chunks": chunks, "image_parts": parts[0], "block_parts": parts[1],
         "row_parts": parts[2], "tap_parts": parts[3], "positions": positions,
@@ -630,19 +635,26 @@ def _conv(t: Tile, of_weight: bool, of: dict[str, Assembler]) -> Assembler:
                         t.columns * t.size, rows, right - left, width, i + b > 0,
                     )  # fmt: skip
                     return
-                elsewhere = w["elsewhere"] > 0
+                elsewhere, tile_row = w["elsewhere"] > 0, t.columns * t.size
+                to_row = w["pitch"].where(elsewhere, w["c_row"])
                 with f.count(0, w["taps"].where(w["taps"] > 0, 1), w["depth"]) as k:
                     depth = (w["taps"] - k).min(w["depth"])
-                    source = f.local(block_columns)
-                    with f.when(w["in_place"] > 0):
-                        source.set(image + at * t.size + k * w["b_step"])
-                        f.otherwise()
+                    whole = (width - width % t.columns).where(w["in_place"] > 0, 0)
+                    to = apart.where(elsewhere, c + at * t.size)
+
+                    def multiply(first: Value, n: Value, *b: Operand) -> None:
+                        f.call(
+                            of["multiply"], to + first * t.size, to_row, a + k * t.size,
+                            w["a_row"], *b, rows, n, depth, k > 0,
+                        )  # fmt: skip
+
+                    with f.when(whole > 0):
+                        source = image + at * t.size + k * w["b_step"]
+                        multiply(f.value(0, "i64"), whole, source, tile_row, w["b_step"])
+                    with f.when(whole < width):
                         made(k, depth)
-                    f.call(
-                        of["multiply"], apart.where(elsewhere, c + at * t.size),
-                        w["pitch"].where(elsewhere, w["c_row"]), a + k * t.size, w["a_row"], source,
-                        w["panel"], w["b_step"], rows, width, depth, k > 0,
-                    )  # fmt: skip
+                        source = block_columns + whole // t.columns * w["panel"]
+                        multiply(whole, width - whole, source, w["panel"], tile_row)
                 first_row = g * w["m"] + top
                 with f.when(w["elsewhere"].equals(0)):
                     following.call(f, w, first_row, c + at * t.size, w["c_row"], rows, width)
