@@ -229,7 +229,7 @@ def _words(
         else:
             parts[2] = min(most, rows)
     # few rows read columns where they lie, but those after the last whole panel
-    in_place = not of_weight and 1 < p.m <= IN_PLACE * parts[2] and together == 1 and (
+    in_place = not (of_weight or elsewhere) and 1 < p.m <= IN_PLACE * parts[2] and (
         not p.padded and (at == np.arange(len(at)) * t.size).all()
         and (p.taps_at == np.arange(taps) * p.channel).all()
     )  # fmt: skip
