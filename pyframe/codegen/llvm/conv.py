@@ -36,16 +36,18 @@ LARGE = 1 << 12  # positions of images from which on no tap reads padding alone,
 # are before the columns, the gradient of several images, and what is written elsewhere; the
 # result, the weight (the gradient, for that of a weight) and the images; the fields of Products,
 # tables as addresses; how many taps, blocks; bytes between positions (0: they stand in a table) and
-# between the results' (likewise); of a row of what is written elsewhere, whether there is some, and
-# of a panel; the pieces by which a weight's gradient is written elsewhere; how many images are
-# taken at once, into how many chunks they are cut, and into how many parts these, the blocks, the
-# rows and the taps; how many positions an image has; what follows (after.py).
+# between the results' (likewise); of a row of what is written elsewhere, whether there is some,
+# whether whole panels are read in place, whether an image's last position is a column of its own;
+# bytes of a panel, and between the rows of one in place; the pieces by which a weight's gradient is
+# written elsewhere; how many images are taken at once, into how many chunks they are cut, and into
+# how many parts these, the blocks, the rows and the taps; how many positions an image has; what
+# follows (after.py).
 WORDS = (
     "units @memory unit_bytes columns gradient apart @c @a @x images groups m c_group c_row "
     "a_group a_row image group channel channels @taps_at c_image a_image padded padded_channel "
     "rows row_bytes @rows_at @pieces_at @blocks_at @sources @places taps depth blocks step c_step "
-    "pitch elsewhere in_place panel b_step @puts_at puts @put_places put_step together chunks "
-    f"image_parts block_parts row_parts tap_parts positions {following.WORDS}"
+    "pitch elsewhere in_place alone panel b_step @puts_at puts @put_places put_step together "
+    f"chunks image_parts block_parts row_parts tap_parts positions {following.WORDS}"
 )
 TAKE = "units @to @source @at n"  # the words of `take`
 TURN = "units @to @source @at rows columns source_row"  # and of `turn`
@@ -184,7 +186,11 @@ def _words(
     reach = FEW if one else reach
     together = max(1, min(p.images, reach // positions, PADDED // (p.padded or 1)))
     share = -(-p.images // threads)
-    if not of_weight:
+    # an image's last position, for which a tile would have a vector of its own
+    alone = not of_weight and not one and positions > 2 * t.lanes and positions % t.lanes == 1
+    if alone:
+        together = 1
+    elif not of_weight:
         if 2 * share * positions >= reach:
             together = min(together, share)
         # what several images save is columns of panels; it costs that results are moved
@@ -239,7 +245,7 @@ def _words(
             first, count, _, n = block
             left = (pieces[first : first + count, 1] >= n // t.columns * panel).sum()
             block[:2] = first + count - left, left
-    columns = -(-p.padded * together // 64) * 64
+    columns = -(-p.padded * together // 64) * 64 + t.k_bytes * alone
     some = min(taps, (-(-panels // parts[3])) * t.columns) if of_weight else width
     gradient = columns + (-(-some // t.columns)) * panel + t.lanes * t.columns * t.size
     pitch = -(-width * t.size // 64) * 64
@@ -258,6 +264,7 @@ def _words(
         "blocks_at": blocks, "sources": _offsets(t, at), "places": _offsets(t, places),
         "taps": taps, "depth": depth, "blocks": 1 if together > 1 else len(blocks), "step": step,
         "c_step": c_step, "pitch": pitch, "elsewhere": int(elsewhere), "in_place": int(in_place),
+        "alone": int(alone),
         "panel": panel, "b_step": p.channel, "puts_at": puts,
         "puts": len(puts), "put_places": _offsets(t, put_at), "put_step": _step(put_at, t.size),
         "together": together, "chunks": chunks, "image_parts": parts[0], "block_parts": parts[1],
@@ -319,16 +326,17 @@ def text(m: Machine, name: str, dtype: np.dtype) -> str:
         return module([direct.few(t, name)], m.bits)
     if name == "filters":
         return module([winograd.filters(t)], m.bits)
-    tile, fetching = gemm.build(t)[0], gemm.fetching(t)
+    tile, fetching, column = gemm.build(t)[0], gemm.fetching(t), direct.column(t)
     if name == "tiles":
-        parts = [_pad(t), _multiply(t, tile, fetching)]
-        return module([tile, fetching, *parts, *winograd.tiles(t, *parts)], m.bits)
+        parts = [_pad(t), _multiply(t, tile, fetching, column)]
+        return module([tile, fetching, column, *parts, *winograd.tiles(t, *parts)], m.bits)
     of_weight = name.endswith("weight")
     parts = [_pad(t), _put(t)]
     if name.startswith("row"):
         parts += [_row_of_weight(t) if of_weight else _row(t)]
     else:
-        parts += [tile, fetching, _multiply(t, tile, fetching), _columns(t, of_weight), _get(t)]
+        parts += [tile, fetching, column, _multiply(t, tile, fetching, column)]
+        parts += [_columns(t, of_weight), _get(t)]
     return module([*parts, _conv(t, of_weight, {f.name: f for f in parts})], m.bits)
 
 
@@ -542,10 +550,11 @@ def _get(t: Tile) -> Assembler:
     return f
 
 
-def _multiply(t: Tile, tile: Assembler, fetching: Assembler) -> Assembler:
-    """c = or, if it adds, += a, whose rows lie in line, times panels."""
-    f = Assembler("multiply", "ptr i64 ptr i64 ptr i64 i64 i64 i64 i64 i1")
-    c, c_row, a, a_row, b, panel, step, m, n, k, adds = f.params
+def _multiply(t: Tile, tile: Assembler, fetching: Assembler, column: Assembler) -> Assembler:
+    """c = or, if it adds, += a, whose rows lie in line, times panels, and times a column after
+    these that lies in line, if there is one."""
+    f = Assembler("multiply", "ptr i64 ptr i64 ptr i64 i64 i64 i64 i64 i1 ptr")
+    c, c_row, a, a_row, b, panel, step, m, n, k, adds, last = f.params
 
     def multiply(i: Value, tile: Assembler) -> None:
         shared.tiles(
@@ -560,6 +569,11 @@ def _multiply(t: Tile, tile: Assembler, fetching: Assembler) -> Assembler:
             multiply(at, tile)
             f.otherwise()
             multiply(at, fetching)
+        with f.when(last.differs(0)):
+            f.call(
+                column, c + c_row * at + n * t.size, c_row, a + a_row * at, a_row, last,
+                (m - at).min(t.height), k, adds,
+            )  # fmt: skip
     return f
 
 
@@ -632,7 +646,7 @@ def _conv(t: Tile, of_weight: bool, of: dict[str, Assembler]) -> Assembler:
                         of["multiply"], apart.where(elsewhere, c + left * t.size),
                         row.where(elsewhere, w["c_row"]), gradient.where(several, a + at * t.size),
                         w["pitch"].where(several, w["a_row"]), block_columns, w["panel"],
-                        t.columns * t.size, rows, right - left, width, i + b > 0,
+                        t.columns * t.size, rows, right - left, width, i + b > 0, 0,
                     )  # fmt: skip
                     return
                 elsewhere, tile_row = w["elsewhere"] > 0, t.columns * t.size
@@ -642,10 +656,10 @@ def _conv(t: Tile, of_weight: bool, of: dict[str, Assembler]) -> Assembler:
                     whole = (width - width % t.columns).where(w["in_place"] > 0, 0)
                     to = apart.where(elsewhere, c + at * t.size)
 
-                    def multiply(first: Value, n: Value, *b: Operand) -> None:
+                    def multiply(first: Operand, n: Value, *b: Operand, last: Operand = 0) -> None:
                         f.call(
                             of["multiply"], to + first * t.size, to_row, a + k * t.size,
-                            w["a_row"], *b, rows, n, depth, k > 0,
+                            w["a_row"], *b, rows, n, depth, k > 0, last,
                         )  # fmt: skip
 
                     with f.when(whole > 0):
@@ -654,7 +668,20 @@ def _conv(t: Tile, of_weight: bool, of: dict[str, Assembler]) -> Assembler:
                     with f.when(whole < width):
                         made(k, depth)
                         source = block_columns + whole // t.columns * w["panel"]
-                        multiply(whole, width - whole, source, w["panel"], tile_row)
+                        n = width - whole
+                        alone = (w["alone"] > 0) & (n % t.lanes).equals(1)
+                        last = memory + (w["columns"] - t.k_bytes)
+                        with f.when(alone):
+                            n = n - 1
+                            here = n // t.columns * w["panel"] + n % t.columns * t.size
+                            into, here = f.local(last), f.local(source + here)
+                            with f.count(0, depth):
+                                f.store(into, f.load(t.real, here))
+                                into.add(t.size)
+                                here.add(tile_row)
+                            multiply(whole, n, source, w["panel"], tile_row, last=last)
+                            f.otherwise()
+                            multiply(whole, width - whole, source, w["panel"], tile_row)
                 first_row = g * w["m"] + top
                 with f.when(w["elsewhere"].equals(0)):
                     following.call(f, w, first_row, c + at * t.size, w["c_row"], rows, width)

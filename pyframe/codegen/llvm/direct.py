@@ -43,9 +43,9 @@ POSITIONS = 4  # that are few
 
 # What a launch of `few` reads: how many units; their memory and its bytes for each; the result, the
 # images, the weight; a table of what the windows read, and where each position's result lies; rows
-# of the result, elements of a window, and of these whole vectors; bytes of a window in memory, and
-# from row to row of the weight and of the result.
-FEW = "units @memory unit_bytes @c @x @a @at @places m k whole line a_row c_row"
+# of the result and elements of a window; bytes of a window in memory, and from row to row of the
+# weight and of the result.
+FEW = "units @memory unit_bytes @c @x @a @at @places m k line a_row c_row"
 
 
 def launches(
@@ -216,8 +216,7 @@ def few_positions(
     nbytes = -(-n * line * size // 64) * 64
     return [(f"few_{n}", [
         units, Memory(units * nbytes), nbytes, address(out), address(x), address(w), table,
-        results.reshape(-1).astype(np.int64), m, k, k // t.lanes * t.lanes, line * size,
-        w.strides[0], out.strides[1],
+        results.reshape(-1).astype(np.int64), m, k, line * size, w.strides[0], out.strides[1],
     ])]  # fmt: skip
 
 
@@ -225,7 +224,6 @@ def few(t: Tile, name: str) -> Assembler:
     """The function of so many positions."""
     n, high = int(name.split("_")[1]), t.rows // 2
     f, w, begin, end = launched(FEW)
-    rest = f.lanes_below(w["k"] - w["whole"], t.lanes)
     with f.count(begin, end) as u:
         windows = w["memory"] + w["unit_bytes"] * u
         with f.count(0, w["line"] * n // t.size, t.lanes) as i:
@@ -235,24 +233,49 @@ def few(t: Tile, name: str) -> Assembler:
             f.store(windows + i * t.size, value)
         first, last = cut(w["m"], u, w["units"], high)
         with f.count(first, last, high) as o:
-            sums = [[f.local(f.value(0, t.vector)) for _ in range(n)] for _ in range(high)]
             rows = [w["a"] + w["a_row"] * (o + r).min(w["m"] - 1) for r in range(high)]
-
-            def add(at: Value, read: Callable[[Value], Value]) -> None:
-                columns = [f.load(t.vector, windows + w["line"] * p + at) for p in range(n)]
-                for row, totals in zip(rows, sums, strict=True):
-                    factors = read(row + at)
-                    for column, total in zip(columns, totals, strict=True):
-                        total.set(factors.fma(column, total))
-
-            with f.count(0, w["whole"] * t.size, t.bytes) as at:
-                add(at, lambda place: f.load(t.vector, place))
-            with f.when(w["whole"] < w["k"]):
-                end_of_row = w["whole"] * t.size
-                add(end_of_row, lambda place: f.load_some(t.vector, place, rest, t.size))
+            sums = dots(f, t, rows, [windows + w["line"] * p for p in range(n)], w["k"])
             for r, totals in enumerate(sums):
                 with f.when(last - o > r):
                     for p, total in enumerate(totals):
                         place = f.load("i64", w["places"] + p * 8) + (o + r) * w["c_row"]
                         f.store(w["c"] + place, total.now().total())
+    return f
+
+
+def dots(
+    f: Assembler, t: Tile, rows: Sequence[Value], columns: Sequence[Value], k: Value
+) -> list[list[Any]]:
+    """Of each row and each column, which lie in line, the sums of products in vectors."""
+    sums = [[f.local(f.value(0, t.vector)) for _ in columns] for _ in rows]
+    whole = k - k % t.lanes
+    rest = f.lanes_below(k - whole, t.lanes)
+
+    def add(at: Value, read: Callable[[Value], Value]) -> None:
+        right = [read(column + at) for column in columns]
+        for row, totals in zip(rows, sums, strict=True):
+            left = read(row + at)
+            for x, total in zip(right, totals, strict=True):
+                total.set(left.fma(x, total))
+
+    with f.count(0, whole * t.size, t.bytes) as at:
+        add(at, lambda place: f.load(t.vector, place))
+    with f.when(whole < k):
+        add(whole * t.size, lambda place: f.load_some(t.vector, place, rest, t.size))
+    return sums
+
+
+def column(t: Tile) -> Assembler:
+    """A column of the result of a product, c = or, if it adds, += a, whose rows lie in line, times
+    a column that lies in line."""
+    f = Assembler("column", "ptr i64 ptr i64 ptr i64 i64 i1")
+    c, c_row, a, a_row, b, m, k, adds = f.params
+    with f.count(0, m, t.rows) as i:
+        sums = dots(f, t, [a + a_row * (i + r).min(m - 1) for r in range(t.rows)], [b], k)
+        for r, (total,) in enumerate(sums):
+            with f.when(m - i > r):
+                place, x = c + c_row * (i + r), f.local(total.now().total())
+                with f.when(adds):
+                    x.set(x + f.load(t.real, place))
+                f.store(place, x)
     return f

@@ -290,7 +290,7 @@ def tiles(t: Tile, pad: Assembler, multiply: Assembler) -> list[Assembler]:
                             multiply, products + w["pitch"] * HEIGHT * k, w["pitch"], a,
                             n * t.size, sums + w["kind"] * k + d * (t.columns * t.size),
                             w["panel"], t.columns * t.size, rows, width, (n - d).min(w["depth"]),
-                            d > 0,
+                            d > 0, 0,
                         )  # fmt: skip
                     c = w["c"] + i * w["c_image"] + g * w["c_group"] + r * w["c_row"]
                     f.call(
