@@ -136,6 +136,10 @@ class Assembler(ABC):
     def store(self, at: Any, value: Any, offset: int = 0, *, align: int = 0) -> None:
         """Write a value to memory."""
 
+    def prefetch(self, at: Any, write: int = 1) -> None:
+        """Say that what lies there will be written soon, or read, where that can be said."""
+        return
+
     @abstractmethod
     def move(self, to: Any, source: Any, type: str, count: int) -> None:
         """Write so many elements that lie elsewhere, all at once."""

@@ -160,6 +160,7 @@ def _dots(make: Make, t: Tile, bits: int, symmetric: bool, rows: int) -> Any:
     parts = [[f.local(type=t.vector) for _ in range(SIDE)] for _ in range(rows)]
     sums = [f.local(type=t.vector) for _ in range(rows)]
     xs = [f.local(x + x_row * r) for r in range(rows)]
+    ahead = f.local(k * bits // 8 * SIDE)
     with f.count(first, last, SIDE) as j:
         sides = [f.local((j + s).min(last - 1)) for s in range(SIDE)]
         places = [f.local(words + side * (k * bits // 8)) for side in sides]
@@ -191,7 +192,8 @@ def _dots(make: Make, t: Tile, bits: int, symmetric: bool, rows: int) -> Any:
                     for total, some in zip(sums, given, strict=True):
                         for y in () if symmetric else some:
                             total.set(total + y)
-                for place in places:
+                for place in places:  # rows are too short for the processor to see what comes next
+                    f.prefetch(place + ahead, 0)
                     place.add(4 * bits)
                 for y in here:
                     y.add(BLOCK * t.size)
