@@ -377,19 +377,18 @@ class Module:
     `state_dict()` has them and the buffers by names, `to(device)` moves them, and `train()` and
     `eval()` set `training`.
 
-        class Twice(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.linear = nn.Linear(3, 3)
-
-            def forward(self, x):
-                return self.linear(self.linear(x))
-
     Attributes:
         training: whether layers such as Dropout and BatchNorm2d behave as in training.
 
-    >>> [name for name, _ in nn.Sequential(nn.Linear(2, 3)).named_parameters()]
-    ['0.weight', '0.bias']
+    >>> class Twice(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.linear = nn.Linear(3, 3)
+    ...     def forward(self, x):
+    ...         return self.linear(self.linear(x))
+    >>> net = Twice()
+    >>> net(pf.randn(5, 3)).shape, [name for name, _ in net.named_parameters()]
+    (pyframe.Size([5, 3]), ['linear.weight', 'linear.bias'])
     """
 
     training = InDict(_training, _set_training)
