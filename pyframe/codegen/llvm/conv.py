@@ -207,7 +207,14 @@ def _words(
     step, c_step = _step(at, t.size, 2 * t.size), _step(places, t.size)
     grain = t.lanes if of_weight else t.columns
     count = -(-len(at) // max(reach, grain))  # of blocks, which are about equal
-    width = min(-(-len(at) // (count * grain)) * grain, len(at))
+    total = p.groups * (1 if of_weight else chunks)
+    most = max(1, min(threads, p.images * taps * positions * p.m // gemm.LEAST))
+    shared_out = not of_weight and together == 1 and total < 2 * threads and total % most
+    # as many as threads can share evenly
+    counts = range(count, 2 * count) if shared_out and count >= most else (count,)
+    widths = [-(-len(at) // (n * grain)) * grain for n in counts]
+    width = min(widths, key=lambda n: -(-len(at) // (n * most)) * n)
+    width = min(width, len(at))
     cuts = [(i, min(i + width, len(at))) for i in range(0, len(at), width)]
     if together > 1:  # the last chunk may have less
         cuts = [(0, len(at)), (0, ((p.images - 1) % together + 1) * positions)]
@@ -221,8 +228,6 @@ def _words(
         put_at = p.c_at
         puts, _ = _pieces(t, put_at, put_at, 0, _step(put_at, t.size), 0, [(0, taps)])
 
-    total = p.groups * (1 if of_weight else chunks)
-    most = max(1, min(threads, p.images * taps * positions * p.m // gemm.LEAST))
     parts = [min(total, 2 * threads), 1, 1, 1]
     rows, panels = -(-p.m // t.rows), -(-taps // t.columns)
     if of_weight and not elsewhere:

@@ -212,7 +212,7 @@ def few_positions(
     table = np.full((n, line), -1, np.int32)
     table[:, :k] = np.where(inside, at, -1).reshape(n, k)
     results = np.arange(len(out))[:, None] * out.strides[0] + np.arange(n // len(out)) * size
-    units = max(1, min(threads, m * n * k // LEAST))
+    units = max(1, min(threads, 4 * m * n * k // LEAST))  # each is read once
     nbytes = -(-n * line * size // 64) * 64
     return [(f"few_{n}", [
         units, Memory(units * nbytes), nbytes, address(out), address(x), address(w), table,
