@@ -23,7 +23,7 @@ export interface OutputSpec {
 }
 
 export interface ControlSpec {
-  kind: "slider" | "choice" | "toggle";
+  kind: "slider" | "choice" | "toggle" | "text";
   name: string;
   value: unknown;
   [field: string]: unknown;
@@ -41,6 +41,8 @@ export interface Spec {
   /** Whether it can be trained here. */
   trains: boolean;
   trained: boolean;
+  /** Whether a part of it stays as it was made. */
+  frozen?: boolean;
   parameters: number;
   metrics: string[];
   device: { kind: Device; name: string; software: boolean; choices: Device[] };
@@ -104,7 +106,7 @@ export interface Trained {
 
 export type Prediction =
   | (Batch & { value: unknown; kind?: InputSpec["kind"] })
-  | { text: string; done: boolean }
+  | { text: string | string[]; done: boolean }
   | { results: Record<string, Batch>; value: unknown };
 
 export interface Failure {
@@ -228,7 +230,7 @@ export class PyFrame extends HTMLElement {
   /** What the network makes of samples, one after the other in any nesting; the input shows a single one. */
   predict(value: ArrayLike<number> | readonly unknown[]): Promise<Batch>;
   /** What is written of a text; in a chat the answer to it. */
-  predict(text: string): Promise<string>;
+  predict(text: string): Promise<string | string[]>;
   /** What an exported program with several inputs or outputs gives: its only output, or all by their names. */
   predict(inputs: Inputs): Promise<Batch | Record<string, Batch>>;
   /** Begins another conversation. */
@@ -274,7 +276,7 @@ export interface Engine {
   /** After the step under way; `train` then resolves with `stopped`. Python's engine stops writing, too, or
    *  only what is named. */
   stop(what?: "training" | "writing"): Promise<void> | void;
-  predict(value: ArrayLike<number> | string | Inputs): Promise<Batch | string | Record<string, Batch>>;
+  predict(value: ArrayLike<number> | string | Inputs): Promise<Batch | string | string[] | Record<string, Batch>>;
   /** Begins another conversation, where there are any. */
   clear?(): Promise<void>;
   evaluate(): Promise<Record<string, number> | null>;

@@ -75,6 +75,7 @@ pre {
   display: grid; gap: .5em 1.25em; align-items: end;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 11rem), 1fr));
 }
+.settings > pf-text { grid-column: 1 / -1; }
 .tools > [part=train] { min-width: 6.5em; }
 .tools > pf-choice { flex: 0 1 auto; }
 [part=status] { min-height: 1.45em; }
@@ -450,7 +451,7 @@ export class PyFrame extends HTMLElement {
     await this.pause();
     this.#left = 0;
     await this.#change("Starting over", (engine) => engine.reset());
-    this.#say("A new network, which knows nothing yet.");
+    this.#say(this.spec.frozen ? this.#rest() : "A new network, which knows nothing yet.");
   }
 
   /** The weights as the bytes of a safetensors file. */
@@ -591,8 +592,9 @@ export class PyFrame extends HTMLElement {
 
   /** What the status says while nothing is done. */
   #rest() {
-    const { trains, trained, step } = this.spec;
+    const { trains, trained, frozen, step } = this.spec;
     if (!trains) return "Ready.";
+    if (!trained && frozen) return "Ready: the network knows what it was made with. Try it, or train it.";
     if (!trained) return "Ready: the network knows nothing yet. Press Train.";
     return `Ready${step ? "" : ": the network has saved weights"}. Try it, or train it further.`;
   }
@@ -810,7 +812,7 @@ export class PyFrame extends HTMLElement {
 
   #written(text, done) {
     const { given, ending } = this.#writing ?? { given: "", ending: false };
-    if (typeof text === "string") this.#page?.show?.(text, done || ending, given);
+    if (text !== undefined) this.#page?.show?.(text, done || ending, given);
   }
 
   /** The widget that shows what is written: a chat does so itself. */
@@ -1002,7 +1004,7 @@ export class PyFrame extends HTMLElement {
         event.stopPropagation();
         this.#change(null, (engine) => engine.set(control.name, event.detail.value)).catch(() => {}); // told
       } });
-      made.spec = control;
+      made.spec = control.kind === "text" ? { ...control, button: "" } : control;
       return made;
     }));
     this.#controls.hidden = !spec.controls?.length;
@@ -1020,7 +1022,7 @@ export class PyFrame extends HTMLElement {
       this.#samples.spec = { kind, channels, height, width, names: spec.output.names ?? [] };
     }
     const { body, model } = this.#part;
-    if (spec.trained || !spec.trains || spec.input?.kind === "numbers") body.prepend(model); // tried first; sliders are small
+    if (spec.trained || spec.frozen || !spec.trains || spec.input?.kind === "numbers") body.prepend(model); // tried first; sliders are small
     else body.append(model);
     const [trains, shows] = [spec.trains, Boolean(shownInput || shownOutput)];
     for (const name of ["train", "step-button", "reset", "save", "numbers"]) this.#part[name].hidden = !trains;
@@ -1071,8 +1073,9 @@ export class PyFrame extends HTMLElement {
     this.#device.hidden = device.choices.length < 2;
     this.#number("device-name", device.name);
     for (const control of this.#controls.children) {
-      const now = spec.controls.find(({ name }) => name === control.name);
-      if (now) control.value = now.value;
+      const [now, was] = [spec, before].map((of) => of?.controls.find(({ name }) => name === control.name));
+      if (!now || (now.kind === "text" && now.value === was?.value)) continue; // what one writes stays
+      control.value = now.value;
     }
     if (!before || before.samples !== spec.samples) {
       if (this.#samples) this.#samples.samples = spec.samples;

@@ -90,14 +90,17 @@ interface TextFields {
 
 /**
  * `<pf-text>`: what a visitor writes (mode "input") or what the program writes (mode "output"); "submit" with { value },
- * "stop" while `busy`.
+ * "stop" while `busy`. With a `name` it is a control; an output with `names` has several texts.
  */
-export class Text extends Widget<TextFields & { mode: "input" | "output" }> implements Input<string> {
+export class Text
+  extends Widget<TextFields & { mode: "input" | "output"; names: string[]; name: string; value: string }>
+  implements Input<string | string[]> {
+  readonly name: string;
   busy: boolean;
-  get value(): string;
-  set value(value: string | null);
+  get value(): string | string[];
+  set value(value: string | string[] | null);
   /** Shows all that is written so far; `given` is its start that the visitor wrote. */
-  show(text: string, done?: boolean, given?: string): void;
+  show(text: string | string[], done?: boolean, given?: string): void;
   clear(): void;
 }
 

@@ -167,11 +167,25 @@ class Position(_InPlane):
 class Text(Input):
     """Text, both as what a visitor writes and as what the program writes. A function turns one into
     the other: of a str it returns a str, or yields pieces of it, which the page shows as they come.
+    With `names` it writes several texts side by side: a piece is a tuple with one of each.
+
+    With a `name` it is a control as well: a text of the visitor's, an argument of that name.
     """
 
     kind = "text"
     placeholder: str = ""
     most: int = 10_000  # characters
+    names: tuple[str, ...] = ()
+    name: str = ""
+    value: str = ""  # of a control at first
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        names = _listed("Text", "a list of names", self.names)
+        object.__setattr__(self, "names", tuple(map(str, names)))
+        _need("Text", not self.name or self.name.isidentifier(), "a name", self.name)
+        _need(f"Text {self.name!r}", len(self.value) <= self.most,
+              f"{self.most} characters at most", self.value)  # fmt: skip
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -400,7 +414,7 @@ class Demo:
     inputs: Input | None = None
     outputs: Output | None = None
     data: Callable[..., Any] | None = None
-    controls: Sequence[Slider | Choice | Toggle] = ()
+    controls: Sequence[Slider | Choice | Toggle | Text] = ()
     epochs: int = 5
     batch_size: int = 64
     title: str = ""
@@ -432,8 +446,9 @@ class Demo:
               'a dict of names, such as {"old.": "new."}', self.rename)  # fmt: skip
         self.controls = tuple(self.controls)
         for c in self.controls:
-            _need("Demo: controls", isinstance(c, (Slider, Choice, Toggle)),
-                  "Slider, Choice or Toggle", c)  # fmt: skip
+            _need("Demo: controls", isinstance(c, (Slider, Choice, Toggle))
+                  or (isinstance(c, Text) and c.name != ""),
+                  "Slider, Choice, Toggle or a Text with a name", c)  # fmt: skip
         if isinstance(self.inputs, Text) and self.predict is None:
             if not _takes_text(self.model):
                 raise ValueError(

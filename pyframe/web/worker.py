@@ -191,7 +191,7 @@ class App(Session):
         self._kept: dict[str, np.ndarray] = {}  # the weights as they came, if they are on a GPU
         self._ended = asyncio.Event()
         self._asked = 0
-        self.history: list[dict[str, str]] = []  # what was asked and answered
+        self.history: list[dict[str, Any]] = []  # what was asked and answered
 
     def post(self, event: str, **details: Any) -> None:
         """Tell the element about something."""
@@ -372,6 +372,7 @@ class App(Session):
             },
             "steps_per_epoch": self._steps(),
             "trained": self.trained,
+            "frozen": not all(p.requires_grad for p in self.model.net.parameters()),
             "step": self.step,
             "engine": "python",
         }
@@ -583,15 +584,15 @@ class App(Session):
             )
         return pf.from_numpy(a.reshape(-1, *self.shape).copy())
 
-    async def _write(self, text: Any) -> str:
+    async def _write(self, text: Any) -> str | list[str]:
         """What the program writes; the page is told of each piece."""
         if not isinstance(text, str):
             raise TroubleError(f"predict: expected a text, got {type(text).__name__}.")
         self._asked += 1
         asked = self._asked  # a later question, or stop, ends this answer
-        question, answer = (
-            {"role": r, "content": c} for r, c in (("user", text), ("assistant", ""))
-        )
+        several = isinstance(self.outputs, Text) and self.outputs.names
+        question = {"role": "user", "content": text}
+        answer = {"role": "assistant", "content": [""] * len(several) if several else ""}
         history, self.history = self.history, [*self.history, question, answer]
         os.chdir(self.folder)
         fn = self.demo.predict
@@ -603,19 +604,29 @@ class App(Session):
             given = fn(self.model, text, **how)
             if inspect.isawaitable(given):
                 given = await given
-            if isinstance(given, str):
-                answer["content"] = given
-                return given
+            if isinstance(given, (str, tuple)):
+                given = [given]
             async with contextlib.aclosing(_slowly(given)) as pieces:
                 async for piece in pieces:
                     if asked != self._asked:
                         break
-                    answer["content"] += str(piece)
+                    answer["content"] = self._joined(answer["content"], piece)
                     self.post("prediction", text=answer["content"], done=False)
         except BaseException:
             self.history = [s for s in self.history if s is not question and s is not answer]
             raise
-        return answer["content"]
+        content: str | list[str] = answer["content"]
+        return content
+
+    def _joined(self, text: Any, piece: Any) -> Any:
+        """A text, or several, with a piece more."""
+        if isinstance(text, str):
+            return text + str(piece)
+        if not isinstance(piece, (tuple, list)) or len(piece) != len(text):
+            raise TroubleError(
+                f"{self.file}: expected pieces of {len(text)} texts in a tuple, got {piece!r}."
+            )
+        return [before + str(more) for before, more in zip(text, piece, strict=True)]
 
     async def clear(self) -> None:
         """Begin another conversation."""
@@ -666,7 +677,11 @@ class App(Session):
         if "model" in target:
             await self._begin_anew()
         if "data" in target:
-            self.load_data()
+            try:
+                self.load_data()
+            except ValueError as error:  # that text or number is none to learn from
+                self.lacks = str(error)
+                raise TroubleError(self.lacks) from error
         return await self.spec()
 
     async def move(self, device: str) -> dict[str, Any]:
@@ -755,6 +770,14 @@ def _as_control(control: Any, value: Any) -> Any:
         raise TroubleError(f"{control.name}: expected one of {control.options}, got {value!r}.")
     if control.kind == "toggle":
         return bool(value)
+    if control.kind == "text":
+        if isinstance(value, str) and len(value) <= control.most:
+            return value
+        seen = f"{len(value)} of them" if isinstance(value, str) else repr(value)
+        raise TroubleError(
+            f"{control.label or control.name}: expected a text of {control.most} characters at "
+            f"most, got {seen}."
+        )
     if not isinstance(value, (int, float)) or not control.low <= value <= control.high:
         raise TroubleError(
             f"{control.name}: expected a number from {control.low} to {control.high}, got "

@@ -188,6 +188,33 @@ def answer(text, history, times=2):
 
 demo = Demo(answer, Chat(most=50), controls=[Slider("times", 1, 9, 2, step=1)])
 """
+PAIRS = """
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.web import Demo, Text
+
+
+def make_model():
+    net = nn.Linear(1, 1)
+    net.bias.requires_grad_(False)
+    return pf.Model(net, nn.MSELoss(), optim.SGD([net.weight], lr=0.1))
+
+
+def load_data(text="abcdef"):
+    if len(text) < 3:
+        raise ValueError(f"Give it 3 letters, not {len(text)}.")
+    x = pf.tensor([[float(ord(letter))] for letter in text]) / 100
+    return x, x
+
+
+def write(model, begin):
+    for letter in begin:
+        yield (letter, letter.upper()) if letter != "!" else letter
+
+
+demo = Demo(make_model, Text(), Text(names=["As it is", "Loud"]), data=load_data, predict=write,
+            controls=[Text(name="text", value="abcdef", most=9)], epochs=1)
+"""
 OBJECT = """
 from pyframe.web import Chat, Demo
 
@@ -272,6 +299,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Itera
         made.write(
             chat__py=CHAT,
             object__py=OBJECT,
+            pairs__py=PAIRS,
             text__py=TEXT,
             gan__py=GAN,
             package__py=POINTS.replace("from helper", "from tiny"),
@@ -691,6 +719,37 @@ def test_an_object_that_keeps_a_conversation(page: Page) -> None:
     page.add('src="object.py" device="cpu"')
     assert page.run("return [await el.predict('a'), await el.predict('b')]") == ["a", "a b"]
     assert page.run("await el.clear(); return el.predict('c')") == "c"
+
+
+def test_several_texts(page: Page) -> None:
+    frame = page.add('src="pairs.py" device="cpu"')
+    assert page.run("return el.predict('abc')") == ["abc", "ABC"]
+    frame.get_by_role("status", name="Loud").filter(has_text="ABC").wait_for()
+    said = page.run("return el.predict('a!').catch(({ message }) => message)")
+    assert said == "pairs.py: expected pieces of 2 texts in a tuple, got '!'."
+
+
+def test_a_text_of_the_visitor_is_learnt(page: Page) -> None:
+    """One that is too short or too long is told, and stays for him to mend it."""
+    frame = page.add('src="pairs.py" device="cpu"')
+    assert "knows what it was made with" in frame.locator("[part=status]").inner_text()
+    area = frame.get_by_role("textbox", name="text", exact=True)
+    area.fill("ab")
+    area.blur()
+    wrong = frame.locator("[part=error-message]")
+    wrong.filter(has_text=re.compile("^Give it 3 letters, not 2.$")).wait_for()
+    assert area.input_value() == "ab"
+    assert page.run("return el.train().catch(({ message }) => message)") == (
+        "Give it 3 letters, not 2."
+    )
+    area.fill("abcdefghijkl")
+    assert area.input_value() == "abcdefghi"
+    area.blur()
+    assert page.run("return (await el.train()).steps") == 1
+    said = page.run("return el.set('text', 'a'.repeat(10)).catch(({ message }) => message)")
+    assert said == "text: expected a text of 9 characters at most, got 10 of them."
+    page.run("await el.reset()")
+    assert "knows what it was made with" in frame.locator("[part=status]").inner_text()
 
 
 def test_a_step_of_ones_own(page: Page) -> None:

@@ -486,6 +486,32 @@ def test_a_screen_reader_is_told_of_whole_sentences(page: Widgets) -> None:
     assert told == ["", f"Written: {first.strip()}", "It was the age of wisdom"]
 
 
+def test_several_texts_are_written_side_by_side(page: Widgets) -> None:
+    page.make('<pf-text mode="output" names="Before, After"></pf-text>')
+    page.paint("w.show(['To be', 'To go'], false, 'To ')")
+    assert page.run("$$('output').map((output) => output.textContent)") == ["To be", "To go"]
+    assert page.run("$$('.given').map((start) => start.textContent)") == ["To ", "To "]
+    assert page.run("$('[role=status]').textContent") == ""  # the one, then the other
+    page.run("w.show(['To be', 'To go'])")
+    assert page.run("$('[role=status]').textContent") == "Before: To be\nAfter: To go"
+    assert page.run("w.value") == ["To be", "To go"]
+    assert page.page.get_by_role("status", name="After").inner_text() == "To go"
+    page.run("w.clear()")
+    assert page.run("w.value") == [""]
+
+
+def test_a_text_is_a_control(page: Widgets) -> None:
+    """What one has written counts when one leaves it; Enter begins a line."""
+    page.make('<pf-text name="own_text" value="a text" button=""></pf-text>')
+    area = page.page.get_by_role("textbox", name="own text")
+    assert page.run("w.value") == "a text"
+    area.press("End")
+    area.press("Enter")
+    assert page.told("submit") == []
+    area.blur()
+    assert page.told("change") == [{"name": "own_text", "value": "a text\n"}]
+
+
 def test_a_conversation(page: Widgets) -> None:
     """Answers grow in bubbles of their own; what failed goes back into the field."""
     page.make("<pf-chat></pf-chat>")

@@ -10,14 +10,18 @@ const css = sheet(`
   overflow: auto; overflow-wrap: anywhere; white-space: pre-wrap;
 }
 textarea { resize: vertical; field-sizing: content; }
+.control textarea { max-height: 12em; }
 textarea::placeholder { color: var(--_muted); opacity: 1; }
 output[part=text] { border-color: var(--_border); background: var(--_field); min-height: 9em; }
+.pages { display: grid; gap: .75em 1em; grid-template-columns: repeat(auto-fit, minmax(min(100%, 15em), 1fr)); }
+[part=name]:not(:empty) { display: block; margin-bottom: .35em; color: var(--_muted); font-size: .875em; }
 .given { color: var(--_muted); }
 .writing::after {
   content: ""; display: inline-block; width: .5em; height: 1.05em; margin-inline-start: 1px;
   vertical-align: -.15em; background: var(--_accent);
 }
 .tools { justify-content: space-between; margin-top: .5em; }
+.tools:has(> button[hidden]) { margin-top: 0; }
 @media (prefers-reduced-motion: no-preference) {
   .writing::after { animation: blink 1s steps(2, jump-none) infinite; }
   @keyframes blink { to { opacity: 0; } }
@@ -26,11 +30,14 @@ output[part=text] { border-color: var(--_border); background: var(--_field); min
 
 /**
  * As an input its value is a string; "submit" is dispatched by the button, or by Enter (with Shift it begins a
- * line). While `busy` is true the button says Stop, and it or Escape dispatches "stop". As an output
- * `show(text, done, given)` shows all that is written so far; `given` is the start that the visitor wrote.
+ * line). While `busy` is true the button says Stop, and it or Escape dispatches "stop". With a `name` it is a control, of
+ * which "change" tells. As an output `show(text, done, given)` shows all that is written so far; `given` is the start
+ * that the visitor wrote. With `names` these are several texts, side by side.
  */
 export class Text extends Part {
-  static fields = { mode: "input", placeholder: "", most: 10_000, button: "Write" };
+  static fields = {
+    mode: "input", placeholder: "", most: 10_000, button: "Write", names: [], name: "", value: "",
+  };
   static sheets = [css];
 
   static check({ mode, most }) {
@@ -38,8 +45,9 @@ export class Text extends Part {
     return whole(most, 1, 1e7) ? null : `expected most, a number of characters, above 0, got ${most}`;
   }
 
-  #text = "";
+  #texts = [""];
   #given = "";
+  #first = null; // the value that the spec told last
   #done = true;
   #area = make("textarea", {
     part: "text", rows: 3, "aria-describedby": "left",
@@ -48,8 +56,9 @@ export class Text extends Part {
       this.#count();
       this.tell("input");
     },
-    enterkeyhint: "send",
+    change: () => { if (this.name) this.tell("change", { name: this.name, value: this.value }); },
     keydown: (event) => {
+      if (this.name) return; // Enter begins a line
       if (event.key === "Escape" && this.#busy) return this.tell("stop");
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return; // which chooses a word
       event.preventDefault();
@@ -62,20 +71,30 @@ export class Text extends Part {
     if (this.#busy) this.tell("stop");
     else this.submit();
   } });
-  #output = make("output", { part: "text", "aria-live": "off", tabindex: 0 });
-  #input = make("div", {}, this.#area, make("div", { class: "tools" }, this.#left, this.#button));
+  #pages = make("div", { class: "pages" });
+  #name = make("span", { part: "name", "aria-hidden": "true" }); // the area has it
+  #input = make("div", {}, this.#name, this.#area, make("div", { class: "tools" }, this.#left, this.#button));
 
   constructor() {
     super();
-    this.shadowRoot.append(this.#input, this.#output);
+    this.shadowRoot.append(this.#input, this.#pages);
   }
 
-  update({ mode, placeholder, most, button, label }) {
+  get name() { return this.spec.name; }
+
+  update({ mode, placeholder, most, button, label, names, name, value }) {
     this.#input.hidden = mode !== "input";
-    this.#output.hidden = mode !== "output";
-    Object.assign(this.#area, { placeholder, maxLength: most });
-    this.#area.setAttribute("aria-label", label || "Text");
-    this.#output.setAttribute("aria-label", label || "What is written");
+    this.#pages.hidden = mode !== "output";
+    const text = label || name.replaceAll("_", " ");
+    Object.assign(this.#area, { placeholder, maxLength: most, enterKeyHint: name ? "enter" : "send" });
+    this.#area.setAttribute("aria-label", text || "Text");
+    this.#name.textContent = name && text;
+    this.#input.classList.toggle("control", Boolean(name));
+    if (value !== this.#first) this.#area.value = value;
+    this.#first = value;
+    this.#pages.replaceChildren(...(names.length ? names : [""]).map((of) => make("div", {},
+      make("span", { part: "name", "aria-hidden": "true" }, of),
+      make("output", { part: "text", "aria-live": "off", tabindex: 0, "aria-label": of || label || "What is written" }))));
     this.#button.textContent = this.#busy ? "Stop" : button;
     this.#button.hidden = !button;
     this.#count();
@@ -90,8 +109,11 @@ export class Text extends Part {
     this.#button.textContent = this.#busy ? "Stop" : this.spec.button;
   }
 
-  /** A string; "" when nothing is written. */
-  get value() { return this.spec.mode === "input" ? this.#area.value : this.#text; }
+  /** A string; "" when nothing is written. Several texts are a list. */
+  get value() {
+    if (this.spec.mode === "input") return this.#area.value;
+    return this.spec.names.length ? [...this.#texts] : this.#texts[0];
+  }
 
   set value(value) {
     this.settle();
@@ -108,22 +130,29 @@ export class Text extends Part {
 
   /** Shows a text that is there, or (`done` false) grows; `given` is its start that the visitor wrote. */
   show(text, done = true, given = "") {
-    [this.#text, this.#done, this.#given] = [String(text), done, given];
-    this.#output.setAttribute("aria-busy", !done);
-    this.read(this.#text.slice(given && this.#text.startsWith(given) ? given.length : 0), done, "Written: ");
+    [this.#texts, this.#done, this.#given] = [[text].flat().map(String), done, given];
+    const [{ names }, [first]] = [this.spec, this.#texts];
+    const all = done && first ? names.map((name, i) => `${name}: ${this.#texts[i]}`).join("\n") : "";
+    if (names.length) this.read(all, done, ""); // one after the other
+    else this.read(first.slice(this.#known(first).length), done, "Written: ");
     this.redraw();
   }
 
+  /** The start of a text that the visitor wrote. */
+  #known(text) { return text.startsWith(this.#given) ? this.#given : ""; }
+
   draw() {
     if (this.spec.mode !== "output") return;
-    const output = this.#output;
-    const below = output.scrollHeight - output.scrollTop - output.clientHeight;
-    const known = this.#given && this.#text.startsWith(this.#given) ? this.#given : "";
-    const empty = !this.#text && this.#done;
-    const start = make("span", { class: "given" }, empty ? this.spec.placeholder : known);
-    output.replaceChildren(start, this.#text.slice(known.length));
-    output.classList.toggle("writing", !this.#done);
-    if (below < 8) output.scrollTop = output.scrollHeight; // who reads the end goes on reading it
+    [...this.#pages.children].forEach(({ lastChild: output }, i) => {
+      const text = this.#texts[i] ?? "";
+      const below = output.scrollHeight - output.scrollTop - output.clientHeight;
+      const known = this.#known(text);
+      const start = make("span", { class: "given" }, !text && this.#done ? this.spec.placeholder : known);
+      output.replaceChildren(start, text.slice(known.length));
+      output.classList.toggle("writing", !this.#done);
+      output.setAttribute("aria-busy", !this.#done);
+      if (below < 8) output.scrollTop = output.scrollHeight; // who reads the end goes on reading it
+    });
   }
 
   submit() {
