@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import inspect
 import json
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,28 @@ def test_gpt_knows_its_letters() -> None:
         assert x[1:].tolist() == y[:-1].tolist()
     x, y = train[0]
     assert "".join(gpt["LETTERS"][i] for i in x.tolist()) == text[: gpt["CONTEXT"]]
+
+
+def test_the_writer_learns_a_text(tmp_path: Path) -> None:
+    """After it what it writes is of that text's words; before it is as it was."""
+    said = run_example(tmp_path, "writer.py", "--epochs", "6", "--begin", "The cup")
+    losses = [float(line.split()[1]) for line in said.splitlines()[2:8]]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < 0.6 * losses[0]
+    before, after = said.split("--- ")[1:]
+    recipes = runpy.run_path(str(EXAMPLES / "writer.py"))["RECIPES"]
+    known = set(re.findall(r"\w+", recipes))
+    shares = [np.mean([word in known for word in re.findall(r"\w+", text)[2:-1]])
+              for text in (before, after)]  # fmt: skip
+    assert shares[1] > 0.6 > shares[0]
+
+
+def test_the_writers_text_has_a_least_length() -> None:
+    load_data = runpy.run_path(str(EXAMPLES / "writer.py"))["load_data"]
+    x, y = load_data("ä" * 128)
+    assert (x.shape, y is x) == ((5, 128), True)
+    with pytest.raises(ValueError, match="256 characters or more"):
+        load_data("a" * 255)
 
 
 def test_names_are_invented(tmp_path: Path) -> None:

@@ -207,6 +207,28 @@ def test_the_gpt_writes_and_learns(pages: Any) -> None:
     assert call(page, "train", {"steps": 1})["loss"] < 1.7
 
 
+def test_the_writer_becomes_the_visitors(pages: Any) -> None:
+    """It learns from the text in the page; what it was stays what it was."""
+    page = pages("writer")
+    call(page, "move", "cpu")
+    text = "Rain falls on the hills, and the river rises. " * 8
+    call(page, "set", "text", text)
+    call(page, "set", "temperature", 0.2)
+    call(page, "set", "lr", 0.003)
+    before = call(page, "predict", "Rain falls on ")
+    assert before[0].startswith("Rain falls on ")
+    done = call(page, "train", {"epochs": 8})
+    assert done["loss"] < 0.5
+    assert page.evaluate("() => document.querySelector('py-frame').history[0].loss") > 1
+    was, now = call(page, "predict", "Rain falls on ")
+    assert "the hills, and the river" in now
+    assert "the hills, and the river" not in was
+    shown = page.locator("py-frame [part=output] output").all_inner_texts()
+    assert [text.strip() for text in shown] == [was.strip(), now.strip()]
+    call(page, "reset")
+    assert "knows what it was made with" in page.locator("py-frame [part=status]").inner_text()
+
+
 def test_the_plane_of_digits_is_drawn(pages: Any) -> None:
     """As the same weights draw it natively, and where the mouse goes."""
     page = pages("vae")

@@ -464,7 +464,7 @@ def test_the_gallery(server: serve.Server, tab: Tab, width: int) -> None:
         """() => [...document.querySelectorAll("a")].map((a) => a.getAttribute("href")).concat(
             [...document.querySelectorAll("source")].map((s) => s.getAttribute("srcset")))"""
     )
-    assert len(links) == 15
+    assert len(links) == 18
     for link in links:
         assert get(server, f"/{link}").status == 200, link
     page.wait_for_function(
