@@ -27,6 +27,7 @@ __all__ = ["quantize_"]
 
 M = TypeVar("M", bound=nn.Module)
 BITS = {"int8": 8, "int4": 4}
+BLOCK = 1 << 18  # weights that are packed at once
 
 
 def quantize_(
@@ -81,13 +82,25 @@ def quantize_(
 def _pack(name: str, weight: Tensor, bits: int, group: int, symmetric: bool) -> list[Tensor]:
     """Words (rows, groups, words of a group), and scales (rows, groups), and offsets if not
     symmetric: see above. Groups are smaller where that leaves less of a row empty."""
-    rows = np.array(weight.detach().cpu().float().numpy()).reshape(weight.shape[0], -1)
-    if not np.isfinite(rows).all():
-        raise ValueError(f"quantize_: the weight of {name or 'the model'} is not finite")
-    width = rows.shape[1]
+    flat = weight.detach().cpu().reshape(weight.shape[0], -1)
+    width = flat.shape[1]
     groups = max(-(-width // group), 1)
     group = max(-(-width // (groups * 32)), 1) * 32
-    rows = np.pad(rows, ((0, 0), (0, groups * group - width))).reshape(len(rows), groups, group)
+    some = max(BLOCK // (groups * group), 1)  # rows at once: making words takes ten times theirs
+    parts = []
+    for at in range(0, max(len(flat), 1), some):
+        rows = flat[at : at + some].float().numpy()
+        if not np.isfinite(rows).all():
+            raise ValueError(f"quantize_: the weight of {name or 'the model'} is not finite")
+        rows = np.pad(rows, ((0, 0), (0, groups * group - width)))
+        parts.append(_pack_rows(rows.reshape(len(rows), groups, group), bits, symmetric))
+    packed, *floats = (np.concatenate(p) for p in zip(*parts, strict=True))
+    made = [pf.tensor(a).to(weight.device, weight.dtype) for a in floats]
+    return [pf.tensor(packed).to(weight.device), *made]
+
+
+def _pack_rows(rows: np.ndarray, bits: int, symmetric: bool) -> list[np.ndarray]:
+    """The words of rows (rows, groups, group), and their scales and offsets."""
     most = 2 ** (bits - 1)
     if symmetric:
         scale, offset = np.abs(rows).max(-1) / (most - 1), None
@@ -100,11 +113,9 @@ def _pack(name: str, weight: Tensor, bits: int, group: int, symmetric: bool) -> 
     steps = np.where(scale == 0, 1, scale)[..., None]
     q = np.clip(np.rint(centered / steps), -most, most - 1).astype(np.int64) & (2 * most - 1)
     downs = (32 - bits - _ups(bits)).astype(np.int64)
-    words = (q.reshape(len(rows), groups, -1, 32 // bits) << downs).sum(3)
+    words = (q.reshape(*rows.shape[:2], -1, 32 // bits) << downs).sum(3)
     packed = words.astype(np.uint32).view(np.int32)
-    floats = [a.astype(np.float32) for a in (scale, offset) if a is not None]
-    parts = [pf.tensor(a).to(weight.device, weight.dtype) for a in floats]
-    return [pf.tensor(packed).to(weight.device), *parts]
+    return [packed, *(a.astype(np.float32) for a in (scale, offset) if a is not None)]
 
 
 def _ups(bits: int) -> np.ndarray:
