@@ -104,6 +104,15 @@ def test_what_an_adapter_does_to_a_model(mode: str | None, tmp_path: Path) -> No
     assert set(model.state_dict()) == set(small().state_dict())
 
 
+def test_a_compiled_model_follows_its_adapter() -> None:
+    model = small()
+    call = pf.compile(model)
+    for _ in range(3):
+        for change in (lora.apply, drawn, lora.merge, lora.unmerge, lora.remove):
+            change(model)
+            np.testing.assert_allclose(call(X).detach(), model(X).detach(), 1e-4, 1e-4)
+
+
 @pytest.mark.parametrize("mode", [None, "int4"])
 def test_a_model_learns(mode: str | None) -> None:
     """By `Model.fit`, from answers alone: what it shall say, whatever the base's bits are."""
