@@ -277,6 +277,12 @@ class CausalLM(Pretrained):
         self.config = config
         self.model = Decoder(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        std = config.extra.get("initializer_range", 0.02)  # as those that publish models begin
+        for layer in self.modules():
+            if isinstance(layer, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(layer.weight, std=std)
+                if getattr(layer, "bias", None) is not None:
+                    nn.init.zeros_(layer.bias)
         if config.tie_word_embeddings:
             self.lm_head.weight = self.model.embed_tokens.weight
 
