@@ -141,6 +141,23 @@ def test_the_playground_runs(tmp_path: Path) -> None:
     assert float(said.partition("%")[0]) > 95
 
 
+def test_a_model_takes_on_a_style(tmp_path: Path) -> None:
+    said = run_example(tmp_path, "finetune.py", "--pieces", "320", "--epochs", "3")
+    assert all(said.split("\n---\n"))
+    finetune = runpy.run_path(str(EXAMPLES / "finetune.py"))
+    names = (EXAMPLES / "data" / "names.txt").read_text()
+    batch = finetune["pack"]([finetune["Bytes"]().encode(names)], 128)
+    x, y = {n: batch[n][-32:] for n in ("input_ids", "segments")}, batch["labels"][-32:]
+    model = finetune["make_model"]()
+    model.load(tmp_path / "finetuned.safetensors")
+    after = model.evaluate((x, y))["loss"]
+    pf.lora.remove(model.net)
+    assert after < model.evaluate((x, y))["loss"] - 0.3
+    pf.lora.load(model.net, tmp_path / "finetuned")
+    assert model.evaluate((x, y))["loss"] == pytest.approx(after)
+    assert "".join(finetune["demo"].predict(model, "a"))
+
+
 @pytest.mark.parametrize("name", ["gpt", "vae"])
 def test_weights_of_demos_are_of_trained_networks(name: str) -> None:
     """What the pages start from: they know the test data as a new network does not."""
@@ -175,7 +192,7 @@ def test_photos_are_told_apart(tmp_path: Path) -> None:
         assert f": {what} " in line
 
 
-@pytest.mark.parametrize("name", ["digits", "gpt", "photo", "playground", "vae"])
+@pytest.mark.parametrize("name", ["digits", "finetune", "gpt", "photo", "playground", "vae"])
 def test_demos_say_what_a_page_needs(name: str) -> None:
     """Their controls are options that the program has, and the spec is JSON data."""
     example = runpy.run_path(str(EXAMPLES / f"{name}.py"))
