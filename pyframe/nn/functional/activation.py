@@ -60,14 +60,14 @@ def _overwriting(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0)."""
+    """max(x, 0); see nn.ReLU."""
     if input.dtype is dt.bool_:
         raise RuntimeError("relu: Boolean inputs not supported; use .float() first")
     return input.relu_() if inplace else el.relu(input)
 
 
 def threshold(input: Tensor, threshold: Any, value: Any, inplace: bool = False) -> Tensor:
-    """x where x > threshold, else value."""
+    """x where x > threshold, else value; see nn.Threshold."""
     if input.dtype is dt.bool_:
         raise NotImplementedError("threshold: not implemented for bool; use .float() first")
     if input.dtype.category == dt.INTEGER:
@@ -78,7 +78,10 @@ def threshold(input: Tensor, threshold: Any, value: Any, inplace: bool = False) 
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-    """x limited to [min_val, max_val]. ValueError where min_val is above max_val."""
+    """x limited to [min_val, max_val]. ValueError where min_val is above max_val.
+
+    See nn.Hardtanh for shapes and arguments.
+    """
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} cannot be greater than max_val {max_val}")
     if input.dtype is dt.bool_:
@@ -91,24 +94,24 @@ def hardtanh(
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6); see nn.ReLU6."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(x + 3, 0), 6) / 6 (arXiv 1905.02244)."""
+    """min(max(x + 3, 0), 6) / 6 (arXiv 1905.02244); see nn.Hardsigmoid."""
     check.floats("hardsigmoid", input)
     return maybe_inplace(lambda x: el.over_six(el.hardtanh(x + 3.0, 0.0, 6.0)), input, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * hardsigmoid(x) (arXiv 1905.02244)."""
+    """x * hardsigmoid(x) (arXiv 1905.02244); see nn.Hardswish."""
     check.floats("hardswish", input)
     return maybe_inplace(lambda x: x * (el.hardtanh(x + 3.0, 0.0, 6.0) / 6.0), input, inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x where x > 0, else negative_slope * x."""
+    """x where x > 0, else negative_slope * x; see nn.LeakyReLU."""
     check.floats("leaky_relu", input)
     return maybe_inplace(lambda x: el.where(el.gt(x, 0), x, x * negative_slope), input, inplace)
 
@@ -118,7 +121,10 @@ def rrelu(
     inplace: bool = False,
 ) -> Tensor:  # fmt: skip
     """leaky_relu whose slope is drawn from [lower, upper) for each element in training, and their
-    mean otherwise (arXiv 1505.00853). RuntimeError unless lower <= upper, both finite."""
+    mean otherwise (arXiv 1505.00853). RuntimeError unless lower <= upper, both finite.
+
+    See nn.RReLU for shapes and arguments.
+    """
     if not lower <= upper or upper - lower == float("inf"):
         raise RuntimeError(
             f"rrelu: expected finite bounds with lower <= upper, got lower {lower} and upper "
@@ -133,7 +139,7 @@ def rrelu(
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x brought nearer to 0 by lambd, and 0 where |x| <= lambd."""
+    """x brought nearer to 0 by lambd, and 0 where |x| <= lambd; see nn.Softshrink."""
     check.floats("softshrink", input)
     if not 0 <= lambd < math.inf:
         raise RuntimeError(
@@ -144,7 +150,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softsign(input: Tensor) -> Tensor:
-    """x / (1 + |x|)."""
+    """x / (1 + |x|); see nn.Softsign."""
     return input / (el.abs(input) + 1)
 
 
@@ -161,7 +167,7 @@ def _elu(x: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where x > 0, else alpha * (exp(x) - 1) (arXiv 1511.07289)."""
+    """x where x > 0, else alpha * (exp(x) - 1) (arXiv 1511.07289); see nn.ELU."""
     check.floats("elu", input)
     return maybe_inplace(lambda x: _elu(x, alpha, 1, 1), input, inplace)
 
@@ -170,13 +176,16 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """elu with the two constants that keep mean 0 and variance 1 (arXiv 1706.02515)."""
+    """elu with the two constants that keep mean 0 and variance 1 (arXiv 1706.02515).
+
+    See nn.SELU for shapes and arguments.
+    """
     check.floats("selu", input)
     return maybe_inplace(lambda x: _elu(x, SELU_ALPHA, SELU_SCALE, 1), input, inplace)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where x > 0, else alpha * (exp(x / alpha) - 1) (arXiv 1704.07483)."""
+    """x where x > 0, else alpha * (exp(x / alpha) - 1) (arXiv 1704.07483); see nn.CELU."""
     check.floats("celu", input)
     if alpha == 0:
         raise RuntimeError("celu: ZeroDivisionError: alpha cannot be 0 for CELU")
@@ -184,38 +193,38 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """x * Phi(x) (arXiv 1606.08415); approximate='tanh' for its approximation."""
+    """x * Phi(x) (arXiv 1606.08415); approximate='tanh' for its approximation; see nn.GELU."""
     check.floats("gelu", input)
     return el.gelu(input, approximate)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * sigmoid(x) (arXiv 1606.08415)."""
+    """x * sigmoid(x) (arXiv 1606.08415); see nn.SiLU."""
     check.floats("silu", input)
     return maybe_inplace(el.silu, input, inplace)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * tanh(softplus(x)) (arXiv 1908.08681)."""
+    """x * tanh(softplus(x)) (arXiv 1908.08681); see nn.Mish."""
     check.floats("mish", input)
     return maybe_inplace(lambda x: x * el.tanh(_softplus(x)), input, inplace)
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    """log(1 + exp(beta * x)) / beta; x itself above `threshold`."""
+    """log(1 + exp(beta * x)) / beta; x itself above `threshold`; see nn.Softplus."""
     check.floats("softplus", input)
     scaled = input * beta
     return el.where(el.gt(scaled, threshold), input, _softplus(scaled) / beta)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
-    """log(sigmoid(x)), without overflow."""
+    """log(sigmoid(x)), without overflow; see nn.LogSigmoid."""
     check.floats("logsigmoid", input)
     return -_softplus(-input)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """x - tanh(x)."""
+    """x - tanh(x); see nn.Tanhshrink."""
     return input - el.tanh(input)
 
 
@@ -223,7 +232,10 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """a * sigmoid(b) of the two halves of a dim (arXiv 1612.08083). RuntimeError if it is odd."""
+    """a * sigmoid(b) of the two halves of a dim (arXiv 1612.08083). RuntimeError if it is odd.
+
+    See nn.GLU for shapes and arguments.
+    """
     if input.ndim == 0:
         raise RuntimeError("glu: does not support scalars because halving size must be even")
     check.floats("glu", input)
@@ -252,21 +264,21 @@ def _dim(name: str, dim: int | None, ndim: int, stacklevel: int) -> int:
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dt.dtype | None = None
 ) -> Tensor:
-    """exp(x) / sum(exp(x)) over a dim."""
+    """exp(x) / sum(exp(x)) over a dim; see nn.Softmax."""
     return rd.softmax(input, _dim("softmax", dim, input.ndim, _stacklevel), dtype)
 
 
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dt.dtype | None = None
 ) -> Tensor:
-    """softmax(-x) over a dim."""
+    """softmax(-x) over a dim; see nn.Softmin."""
     return rd.softmax(-input, _dim("softmin", dim, input.ndim, _stacklevel), dtype)
 
 
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dt.dtype | None = None
 ) -> Tensor:
-    """log(softmax(x)) over a dim, without overflow."""
+    """log(softmax(x)) over a dim, without overflow; see nn.LogSoftmax."""
     return rd.log_softmax(input, _dim("log_softmax", dim, input.ndim, _stacklevel), dtype)
 
 

@@ -37,6 +37,8 @@ def ctc_loss(
     log_probs (T, N, C) or (T, C), targets (N, S), or all in a row (sum of target_lengths,); the
     lengths (N,) or () are ints or tensors. 'mean' divides by the target lengths first. As in
     PyTorch the gradient is that of the logits: log_probs must be results of log_softmax.
+
+    See nn.CTCLoss for shapes and arguments.
     """
     reduction = checked_reduction(None, None, reduction)
     check.floats("ctc_loss", log_probs)

@@ -49,28 +49,31 @@ _ALPHA = 1.7580993408473766  # minus the value that selu saturates at
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero each element with probability p and scale the rest by 1 / (1 - p)."""
+    """Zero each element with probability p and scale the rest by 1 / (1 - p); see nn.Dropout."""
     return dropped("dropout", input, p, training, inplace)
 
 
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Dropout to the value that selu saturates at, keeping mean 0 and variance 1 (1706.02515)."""
+    """Dropout to the value that selu saturates at, keeping mean 0 and variance 1 (1706.02515).
+
+    See nn.AlphaDropout for shapes and arguments.
+    """
     return dropped("alpha_dropout", input, p, training, inplace, alpha=True)
 
 
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """alpha_dropout of whole channels: (N, C, *)."""
+    """alpha_dropout of whole channels: (N, C, *); see nn.FeatureAlphaDropout."""
     return dropped("feature_alpha_dropout", input, p, training, inplace, True, True)
 
 
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Dropout of whole channels: (N, C, L) or (C, L)."""
+    """Dropout of whole channels: (N, C, L) or (C, L); see nn.Dropout1d."""
     if input.ndim not in (2, 3):
         raise RuntimeError(
             f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input; "
@@ -91,7 +94,10 @@ def _channels(
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Dropout of whole channels: (N, C, H, W); a 3-d input counts as (N, C, L)."""
+    """Dropout of whole channels: (N, C, H, W); a 3-d input counts as (N, C, L).
+
+    See nn.Dropout2d for shapes and arguments.
+    """
     if input.ndim not in (3, 4):
         _deprecated("dropout2d", input, "(N, C, H, W)")
     if input.ndim == 3:
@@ -106,7 +112,7 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Dropout of whole channels: (N, C, D, H, W) or (C, D, H, W)."""
+    """Dropout of whole channels: (N, C, D, H, W) or (C, D, H, W); see nn.Dropout3d."""
     if input.ndim not in (4, 5):
         _deprecated("dropout3d", input, "(N, C, D, H, W)")
     return _channels("dropout3d", input, p, training, inplace, input.ndim != 5)

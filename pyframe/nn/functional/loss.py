@@ -86,6 +86,8 @@ def nll_loss(
 
     'mean' divides by the sum of the weights of the targets that are not ignored. IndexError for
     a target outside 0..C-1; on the GPU when a value is next read.
+
+    See nn.NLLLoss for shapes and arguments.
     """
     reduction = checked_reduction(size_average, reduce, reduction)
     picked, w = _picked("nll_loss", input, target, weight, ignore_index)
@@ -166,8 +168,9 @@ def cross_entropy(
 ) -> Tensor:  # fmt: skip
     """-log_softmax(input)[target]: input (N, C, *) or (C,), target class ints or probabilities.
 
-    See https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html. IndexError
-    for a target outside 0..C-1; on the GPU when a value is next read.
+    IndexError for a target outside 0..C-1; on the GPU when a value is next read.
+
+    See nn.CrossEntropyLoss for shapes and arguments.
     """
     reduction = checked_reduction(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1:
@@ -260,6 +263,8 @@ def linear_cross_entropy(
 ) -> Tensor:  # fmt: skip
     """cross_entropy(linear(input, linear_weight, linear_bias), target): input (N, F) or (F,),
     linear_weight (C, *, F), linear_bias (C, *). `options` is a hint on memory; it changes nothing.
+
+    See nn.LinearCrossEntropyLoss for shapes and arguments.
     """
     name = "linear_cross_entropy"
     shape = linear_weight.shape
@@ -298,7 +303,10 @@ def multi_margin_loss(
     size_average: Any = None, reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """sum over i != y of max(0, margin - x[y] + x[i])^p / C: input (N, C) or (C,), target (N,) or
-    (). IndexError for a target outside 0..C-1; on the GPU when a value is next read."""
+    (). IndexError for a target outside 0..C-1; on the GPU when a value is next read.
+
+    See nn.MultiMarginLoss for shapes and arguments.
+    """
     reduction = checked_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, got {p}")
@@ -342,7 +350,10 @@ def multilabel_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """sum over classes j in the target, i not in it, of max(0, 1 - x[j] + x[i]) / C: input and
-    target (N, C) or (C,), where a target lists its classes and ends at the first -1."""
+    target (N, C) or (C,), where a target lists its classes and ends at the first -1.
+
+    See nn.MultiLabelMarginLoss for shapes and arguments.
+    """
     reduction = checked_reduction(size_average, reduce, reduction)
     check.floats("multilabel_margin_loss", input)
     shape = input.shape
@@ -401,6 +412,8 @@ def binary_cross_entropy(
     """-(t * log(x) + (1 - t) * log(1 - x)), logarithms no less than -100; equal shapes.
 
     RuntimeError for an input or target outside 0..1 (on the GPU when a value is next read).
+
+    See nn.BCELoss for shapes and arguments.
     """
     reduction = checked_reduction(size_average, reduce, reduction)
     check.floats("binary_cross_entropy", input)
@@ -429,7 +442,10 @@ def binary_cross_entropy_with_logits(
     reduce: Any = None, reduction: str = "mean", pos_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """binary_cross_entropy(sigmoid(x), t) without overflow; `pos_weight` multiplies the loss of
-    t = 1. See https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html."""
+    t = 1.
+
+    See nn.BCEWithLogitsLoss for shapes and arguments.
+    """
     reduction = checked_reduction(size_average, reduce, reduction)
     _equal_sizes("binary_cross_entropy_with_logits", input, target)
     name = "binary_cross_entropy_with_logits"
@@ -469,7 +485,10 @@ def kl_div(
     reduction: str = "mean", log_target: bool = False,
 ) -> Tensor:  # fmt: skip
     """target * (log(target) - input): input log-probabilities, target probabilities, or their
-    logarithms with `log_target`. 'batchmean' divides the sum by the size of dim 0."""
+    logarithms with `log_target`. 'batchmean' divides the sum by the size of dim 0.
+
+    See nn.KLDivLoss for shapes and arguments.
+    """
     for x in (input, target):
         if x.dtype.category != dt.FLOAT:
             raise RuntimeError(
@@ -497,7 +516,10 @@ def poisson_nll_loss(
     size_average: Any = None, eps: float = 1e-8, reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """exp(x) - t * x, or x - t * log(x + eps) unless `log_input`; `full` adds Stirling's
-    approximation of log(t!) where t > 1."""
+    approximation of log(t!) where t > 1.
+
+    See nn.PoissonNLLLoss for shapes and arguments.
+    """
     reduction = checked_reduction(size_average, reduce, reduction)
     loss = (
         el.exp(input) - target * input
@@ -519,6 +541,8 @@ def gaussian_nll_loss(
 
     `var` is a float, or a tensor of input's shape, without its last dim or with one dim of 1.
     ValueError for another shape or a negative variance (on the GPU when read).
+
+    See nn.GaussianNLLLoss for shapes and arguments.
     """
     shape = input.shape
     if not isinstance(var, Tensor):
@@ -586,7 +610,7 @@ def mse_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """(input - target)^2; with `weight` the mean divides by its sum."""
+    """(input - target)^2; with `weight` the mean divides by its sum; see nn.MSELoss."""
     _same_shape("mse_loss", input, target)
     reduction = checked_reduction(size_average, reduce, reduction)
     for x in (input, target):
@@ -608,7 +632,7 @@ def l1_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """|input - target|; with `weight` the mean divides by its sum."""
+    """|input - target|; with `weight` the mean divides by its sum; see nn.L1Loss."""
     _same_shape("l1_loss", input, target)
     reduction = checked_reduction(size_average, reduce, reduction)
     return _times_weight("l1_loss", el.abs(input - target), input, weight, reduction)
@@ -618,7 +642,10 @@ def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", beta: float = 1.0,
 ) -> Tensor:  # fmt: skip
-    """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2 (arXiv 1504.08083)."""
+    """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2 (arXiv 1504.08083).
+
+    See nn.SmoothL1Loss for shapes and arguments.
+    """
     _same_shape("smooth_l1_loss", input, target)
     reduction = checked_reduction(size_average, reduce, reduction)
     check.floats("smooth_l1_loss", target if input.dtype.category < dt.FLOAT else input)
@@ -642,7 +669,10 @@ def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """d^2 / 2 where d = |input - target| < delta, else delta * (d - delta / 2)."""
+    """d^2 / 2 where d = |input - target| < delta, else delta * (d - delta / 2).
+
+    See nn.HuberLoss for shapes and arguments.
+    """
     _same_shape("huber_loss", input, target)
     reduction = checked_reduction(None, None, reduction)
     check.floats("huber_loss", input)
@@ -662,7 +692,7 @@ def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """log(1 + exp(-target * input))."""
+    """log(1 + exp(-target * input)); see nn.SoftMarginLoss."""
     reduction = checked_reduction(size_average, reduce, reduction)
     loss = _of_dtype("soft_margin_loss", _softplus(el.neg(input) * target), input, "input")
     if loss.shape != input.shape:
@@ -677,7 +707,10 @@ def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """The mean over the classes (the last dim) of binary_cross_entropy_with_logits."""
+    """The mean over the classes (the last dim) of binary_cross_entropy_with_logits.
+
+    See nn.MultiLabelSoftMarginLoss for shapes and arguments.
+    """
     reduction = checked_reduction(size_average, reduce, reduction)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     loss = loss if weight is None else loss * weight
@@ -688,7 +721,10 @@ def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """input where the target is 1, max(0, margin - input) where it is -1 (and both elsewhere)."""
+    """input where the target is 1, max(0, margin - input) where it is -1 (and both elsewhere).
+
+    See nn.HingeEmbeddingLoss for shapes and arguments.
+    """
     reduction = checked_reduction(size_average, reduce, reduction)
     if reduction == "mean" and input.dtype.category < dt.FLOAT:
         raise RuntimeError(
@@ -703,7 +739,10 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """max(0, margin - target * (input1 - input2)). RuntimeError for unequal numbers of dims."""
+    """max(0, margin - target * (input1 - input2)). RuntimeError for unequal numbers of dims.
+
+    See nn.MarginRankingLoss for shapes and arguments.
+    """
     reduction = checked_reduction(size_average, reduce, reduction)
     if not input1.ndim == input2.ndim == target.ndim:
         raise RuntimeError(
@@ -719,7 +758,10 @@ def cosine_embedding_loss(
     reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """1 - cos(input1, input2) where the target is 1, max(0, cos - margin) where it is -1: inputs
-    (N, D) or (D,), target (N,) or ()."""
+    (N, D) or (D,), target (N,) or ().
+
+    See nn.CosineEmbeddingLoss for shapes and arguments.
+    """
     reduction = checked_reduction(size_average, reduce, reduction)
     if target.ndim > 1 or not input1.ndim == input2.ndim == target.ndim + 1:
         raise RuntimeError(
@@ -741,7 +783,10 @@ def triplet_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """max(0, margin + d(anchor, positive) - d(anchor, negative)), d the p-norm of the difference
-    over the last dim; `swap` takes d(positive, negative) where it is smaller."""
+    over the last dim; `swap` takes d(positive, negative) where it is smaller.
+
+    See nn.TripletMarginLoss for shapes and arguments.
+    """
     reduction = checked_reduction(size_average, reduce, reduction)
     return _triplet(
         "triplet_margin_loss", anchor, positive, negative,
@@ -754,7 +799,10 @@ def triplet_margin_with_distance_loss(
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
     swap: bool = False, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """triplet_margin_loss of any distance (pairwise_distance by default)."""
+    """triplet_margin_loss of any distance (pairwise_distance by default).
+
+    See nn.TripletMarginWithDistanceLoss for shapes and arguments.
+    """
     return _triplet(
         "triplet_margin_with_distance_loss", anchor, positive, negative,
         distance_function or pairwise_distance, margin, swap,
