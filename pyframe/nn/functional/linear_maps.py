@@ -31,7 +31,18 @@ TOPLEVEL = "bilinear cosine_similarity pairwise_distance pdist"  # functions of 
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x @ weight.T + bias: (*, in) and (out, in) -> (*, out)."""
+    """A linear map of the last dim, x @ weight.T + bias: (*, in) -> (*, out); see nn.Linear.
+
+    Args:
+        weight: (out, in), or (in,) for one number of each vector.
+        bias: (out,), or None for none.
+
+    Raises:
+        RuntimeError: shapes or dtypes don't fit.
+
+    >>> F.linear(pf.tensor([1.0, 2.0]), pf.tensor([[3.0, 4.0]]))
+    tensor([11.])
+    """
     if input.ndim and weight.ndim == 2 and input.shape[-1] != weight.shape[1]:
         raise RuntimeError(
             f"linear: input of shape {list(input.shape)} has {input.shape[-1]} features, but "
@@ -55,7 +66,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input1 @ weight[o] @ input2 + bias[o]: (*, a), (*, b), (out, a, b) -> (*, out)."""
+    """input1 @ weight[o] @ input2 + bias[o] for each o: (*, a), (*, b), (out, a, b) -> (*, out);
+    see nn.Bilinear. RuntimeError where shapes or dtypes don't fit.
+    """
     check.same_dtype("bilinear", *[x for x in (input1, input2, weight, bias) if x is not None])
     lead = input1.shape[:-1]
     if lead != input2.shape[:-1]:
@@ -89,7 +102,9 @@ def at_least(x: Tensor, low: float) -> Tensor:
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between two tensors over a dim, norms no less than eps."""
+    """The cosine of the angle between two tensors over a dim, norms no less than eps; see
+    nn.CosineSimilarity. RuntimeError for ints.
+    """
     dtype = promotion.result_type(x1, x2)
     if dtype.category != dt.FLOAT:
         raise RuntimeError(
@@ -105,12 +120,20 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
-    """The p-norm of x1 - x2 + eps over the last dim."""
+    """The p-norm of x1 - x2 + eps over the last dim; see nn.PairwiseDistance."""
     return norms.vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
 def pdist(input: Tensor, p: float = 2) -> Tensor:
-    """The p-norms of the differences of all pairs of rows: (N, M) -> (N * (N - 1) / 2,)."""
+    """The p-norms of the differences of all pairs of rows: (N, M) -> (N * (N - 1) / 2,), the first
+    with each later one, then the second, and so on.
+
+    Raises:
+        RuntimeError: the input hasn't 2 dims, or p is negative.
+
+    >>> F.pdist(pf.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]), p=1)
+    tensor([7., 1., 6.])
+    """
     if input.ndim != 2:
         raise RuntimeError(f"pdist: only supports 2D tensors, got: {input.ndim}D")
     check.floats("pdist", input)
@@ -129,9 +152,17 @@ autocast(globals(), gpu_float32="cosine_similarity pairwise_distance pdist")
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """int64 (*, num_classes) with a 1 at each class; num_classes -1 reads the largest.
+    """int64 (*, num_classes) with a 1 at each class of ints (*), else 0.
 
-    RuntimeError for a class outside 0..num_classes-1 (on the GPU when a value is next read).
+    Args:
+        num_classes: -1 reads the largest class, and is one more.
+
+    Raises:
+        RuntimeError: a class is outside 0..num_classes-1 (on the GPU when a value is next read), or
+            the ints aren't int64.
+
+    >>> F.one_hot(pf.tensor([0, 2]), 3).tolist()
+    [[1, 0, 0], [0, 0, 1]]
     """
     if input.dtype is not dt.int64:
         raise RuntimeError(f"one_hot: only applicable to int64 tensors, got {input.dtype.name}")
@@ -151,12 +182,15 @@ def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Rows of `weight` (V, D) that the ints of `input` (*) name: (*, D).
+    """Rows of `weight` (V, D) that the ints of `input` (*) name: (*, D); see nn.Embedding.
 
     Rows longer than `max_norm` are shortened in `weight` itself; that of `padding_idx` gets no
-    gradient; with `scale_grad_by_freq` gradients are divided by how often a row is named.
-    `sparse` changes nothing: gradients are dense. IndexError for an index outside the table; on
-    the GPU when a value is next read.
+    gradient; with `scale_grad_by_freq` gradients are divided by how often a row is named. `sparse`
+    changes nothing: gradients are dense. IndexError for an index outside the table; on the GPU when
+    a value is next read.
+
+    >>> F.embedding(pf.tensor([1, 0]), pf.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[3.0, 4.0], [1.0, 2.0]]
     """
     if padding_idx is not None:
         rows = len(weight)
@@ -250,10 +284,14 @@ def embedding_bag(
     include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
     """The sum, mean or max of `embedding` over bags of ints: (B, L), or (n,) where bag i starts at
-    offsets[i] (and ends at the next one); (B, D). An empty bag gives zeros.
+    offsets[i] (and ends at the next one); (B, D). An empty bag gives zeros. See nn.EmbeddingBag.
 
     The ints of `padding_idx` count for nothing; `per_sample_weights` (mode 'sum') multiply. Mode
     'max' with offsets reads them. Otherwise as `embedding`.
+
+    >>> table = pf.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> F.embedding_bag(pf.tensor([1, 0, 1]), table, pf.tensor([0, 2]), mode="sum").tolist()
+    [[4.0, 6.0], [3.0, 4.0]]
     """
     _check_bags(input, weight, offsets, mode, scale_grad_by_freq or sparse, per_sample_weights)
     if padding_idx is not None:
