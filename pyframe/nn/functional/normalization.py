@@ -88,7 +88,18 @@ def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """(x - mean) / sqrt(var + eps) * weight + bias over the last dims (arXiv 1607.06450)."""
+    """(x - mean) / √(var + eps) * weight + bias over the last dims (arXiv 1607.06450); see
+    nn.LayerNorm.
+
+    Args:
+        normalized_shape: the sizes of those dims, also weight's and bias's.
+
+    Raises:
+        RuntimeError: shapes don't fit.
+
+    >>> F.layer_norm(pf.tensor([1.0, 1.0, 3.0, 3.0]), (4,)).round()
+    tensor([-1., -1.,  1.,  1.])
+    """
     return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
 
 
@@ -106,8 +117,10 @@ def native_layer_norm(
 def rms_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) * weight over the last dims (arXiv 1910.07467); eps is the
-    machine epsilon of what is computed with by default, float32's for less."""
+    """x / √(mean(x²) + eps) * weight over the last dims, of `normalized_shape` (arXiv 1910.07467);
+    see nn.RMSNorm. eps is the machine epsilon of what is computed with by default, float32's for
+    less. RuntimeError where shapes don't fit.
+    """
     dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
     x = rd.widened(input)
     if eps is None:
@@ -130,8 +143,21 @@ def batch_norm(
     weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """(x - mean) / sqrt(var + eps) * weight + bias for each channel of (N, C, *), with statistics
-    of the batch in training (which move the running ones), else the running ones (1502.03167)."""
+    """(x - mean) / √(var + eps) * weight + bias for each channel of (N, C, *), with statistics of
+    the batch in training, else the running ones (arXiv 1502.03167); see nn.BatchNorm2d.
+
+    Args:
+        running_mean, running_var: (C,), moved in place in training where they are given: running *
+            (1 - momentum) + the batch's * momentum, its variance being the unbiased one.
+        weight, bias: (C,), or None.
+
+    Raises:
+        ValueError: in training with one value a channel, or eps is not above 0.
+        RuntimeError: shapes don't fit, or statistics are missing outside training.
+
+    >>> F.batch_norm(pf.tensor([[1.0], [3.0]]), None, None, training=True).round().tolist()
+    [[-1.0], [1.0]]
+    """
     shape = input.shape
     if training and len(shape) > 1 and math.prod(shape) == shape[1]:
         raise ValueError(
@@ -197,8 +223,17 @@ def instance_norm(
     weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """batch_norm of each sample by itself (arXiv 1607.08022): (N, C, *). Running statistics may be
-    of another float dtype than the input."""
+    """batch_norm of each sample by itself (arXiv 1607.08022): (N, C, *); see nn.InstanceNorm2d.
+    Running statistics may be of another float dtype than the input.
+
+    Args:
+        running_mean, running_var: (C,), moved in place with `use_input_stats`, else what is taken.
+        weight, bias: (C,), or None.
+
+    Raises:
+        ValueError: a sample has one element of space.
+        RuntimeError: shapes don't fit, or statistics are missing without `use_input_stats`.
+    """
     shape = input.shape
     check.floats("instance_norm", running_mean, running_var)
     half = input.dtype in (dt.float16, dt.bfloat16)
@@ -240,8 +275,12 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """(x - mean) / sqrt(var + eps) over each of `num_groups` groups of the channels of (N, C, *),
-    then * weight + bias for each channel (arXiv 1803.08494)."""
+    """(x - mean) / √(var + eps) over each of `num_groups` groups of the channels of (N, C, *), then
+    * weight + bias, (C,), for each channel (arXiv 1803.08494); see nn.GroupNorm.
+
+    Raises:
+        RuntimeError: `num_groups` doesn't divide C, or shapes don't fit.
+    """
     shape = input.shape
     if len(shape) < 2:
         raise RuntimeError(
@@ -281,7 +320,9 @@ def native_group_norm(
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """x / (k + alpha * mean of x^2 over `size` neighbouring channels)^beta: (N, C, L, *)."""
+    """x / (k + alpha * mean of x² over `size` neighbouring channels)^beta: (N, C, L, *); see
+    nn.LocalResponseNorm. ValueError for fewer dims.
+    """
     if input.ndim < 3:
         raise ValueError(
             f"local_response_norm: Expected 3D or higher dimensionality input (got {input.ndim} "
@@ -299,7 +340,16 @@ def local_response_norm(
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """x / max(norm(x), eps) over a dim."""
+    """x / max(‖x‖, eps) over a dim, so that vectors have the p-norm 1.
+
+    Args:
+        dim: the dim that a vector lies in, or several.
+        eps: the least norm that is divided by.
+        out: where the result is written to; None for a new tensor.
+
+    >>> F.normalize(pf.tensor([3.0, 4.0]), dim=0)
+    tensor([0.6000, 0.8000])
+    """
     result = input / el.clamp(norms.vector_norm(input, p, dim, True), min=eps)
     return result if out is None else out._write(result)
 
