@@ -30,10 +30,23 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
-    """softmax(q @ k.T * scale + mask) @ v over (..., T, head width) (arXiv 1706.03762).
+    """softmax(q kᵀ * scale + mask) v (arXiv 1706.03762): of query (*, T, E), key (*, S, E) and
+    value (*, S, V) -> (*, T, V), where * are batches and heads.
 
-    A bool mask says what takes part, a float mask is added; a query that nothing takes part in
-    gives 0. With `enable_gqa` fewer heads (dim -3) of key and value serve several of query's.
+    Args:
+        attn_mask: its shape broadcasts to (*, T, S). Of bools it says what takes part, of floats it
+            is added; a query that nothing takes part in gives 0.
+        dropout_p: the probability with which weights are dropped, whether in training or not.
+        is_causal: whether position t sees those up to t alone; without a mask.
+        scale: None for 1 / √E.
+        enable_gqa: whether fewer heads (dim -3) of key and value serve several of query's.
+
+    Raises:
+        RuntimeError: shapes or dtypes don't fit, or there is a mask beside `is_causal`.
+
+    >>> q, k, v = pf.zeros(1, 2), pf.randn(2, 2), pf.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> F.scaled_dot_product_attention(q, k, v)
+    tensor([[2., 3.]])
     """
     name = "scaled_dot_product_attention"
     check.floats(name, query, key, value)
@@ -108,11 +121,25 @@ def multi_head_attention_forward(
     static_k: Tensor | None = None, static_v: Tensor | None = None,
     average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """What nn.MultiheadAttention computes: (output, weights or None) of query (L, N, E), key and
-    value (S, N, E), or without N. Masks are True (or -inf) where attention is forbidden:
-    key_padding_mask (N, S), attn_mask (L, S) or (N * num_heads, L, S).
+    """What nn.MultiheadAttention computes, which tells of shapes: (output, weights or None) of
+    query (L, N, E), key and value (S, N, E), or without N.
 
-    See https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html.
+    Args:
+        embed_dim_to_check: E.
+        in_proj_weight, in_proj_bias: (3 E, E) and (3 E,), of query, key and value.
+        bias_k, bias_v: (1, 1, E), a key and value behind those given; None for none.
+        add_zero_attn: whether a key and value of zeros stand there too.
+        key_padding_mask: (N, S), True (or -inf) where a key doesn't take part.
+        need_weights: whether weights are given.
+        attn_mask: (L, S) or (N * num_heads, L, S), True (or -inf) where attention is forbidden.
+        use_separate_proj_weight: whether q_proj_weight, k_proj_weight and v_proj_weight are taken
+            instead of in_proj_weight.
+        static_k, static_v: keys and values as they are after their maps, (N * heads, S, E / heads).
+        average_attn_weights: whether weights are the mean over the heads.
+        is_causal: says that `attn_mask` is the causal one.
+
+    Raises:
+        AssertionError, RuntimeError: shapes or options don't fit.
     """
     batched = query.ndim == 3
     alike = query is key is value and not use_separate_proj_weight
