@@ -26,10 +26,21 @@ _SMOOTH = {"linear": 3, "bilinear": 4, "trilinear": 5, "bicubic": 4}  # and the 
 
 
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
-    """`pad` elements added at both ends of the last dims: (left, right, top, bottom, …).
+    """Elements added at both ends of the last dims.
 
-    mode 'constant' fills with `value` (0); 'reflect', 'replicate' and 'circular' take the input's
-    own elements. Negative numbers cut.
+    Args:
+        pad: how many, the last dim first: (left, right, top, bottom, …). Negative numbers cut.
+        mode: 'constant' for `value`; 'reflect', 'replicate' or 'circular' for the input's own
+            elements, of up to three dims of (N, C, *) or (C, *): see nn.ReflectionPad2d,
+            nn.ReplicationPad2d and nn.CircularPad2d.
+        value: None for 0.
+
+    Raises:
+        RuntimeError: there are more than the mode allows.
+        NotImplementedError: the mode is not for so many dims.
+
+    >>> F.pad(pf.tensor([1.0, 2.0, 3.0]), (1, 2), value=9.0)
+    tensor([9., 1., 2., 3., 9., 9.])
     """
     return _resample.pad(input, pad, mode, value)
 
@@ -39,11 +50,18 @@ def interpolate(
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:  # fmt: skip
-    """(N, C, *spatial) at another size: int or ints `size`, or number(s) `scale_factor`.
+    """(N, C, *spatial) at another size; see nn.Upsample for `size`, `scale_factor`, modes and
+    errors.
 
-    mode: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area. All but the nearest
-    need floats; they are products with a matrix along each dim, in which a NaN or inf of the input
-    reaches all results of its row.
+    All modes but the nearest need floats; they are products with a matrix along each dim, in which
+    a NaN or inf of the input reaches all results of its row.
+
+    Args:
+        antialias: whether 'bilinear' and 'bicubic' take the mean of all pixels that fall into one,
+            where an image gets smaller.
+
+    >>> F.interpolate(pf.tensor([[[1.0, 2.0]]]), size=4, mode="linear")
+    tensor([[[1.0000, 1.2500, 1.7500, 2.0000]]])
     """
     k = input.ndim - 2
     if mode not in _SMOOTH and align_corners is not None:
@@ -139,17 +157,17 @@ def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """An older name of `interpolate`."""
+    """An older name of `interpolate`; see nn.Upsample."""
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """interpolate(mode='nearest')."""
+    """interpolate(mode='nearest'); see nn.UpsamplingNearest2d."""
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """interpolate(mode='bilinear', align_corners=True)."""
+    """interpolate(mode='bilinear', align_corners=True); see nn.UpsamplingBilinear2d."""
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
@@ -157,9 +175,22 @@ def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """`input` (N, C, H, W) at `grid` (N, H', W', 2), x and y in -1..1: (N, C, H', W'); or 3-d.
+    """An image (N, C, H, W) at the points of a grid (N, H', W', 2): (N, C, H', W'). Of
+    (N, C, D, H, W) and (N, D', H', W', 3) likewise.
 
-    mode: bilinear, nearest or bicubic (2-d only); padding_mode: zeros, border or reflection.
+    Args:
+        grid: (x, y) of each point, or (x, y, z), from -1 to 1 within the image.
+        mode: 'bilinear', 'nearest' or 'bicubic', the last of images alone.
+        padding_mode: what lies outside: 'zeros', the 'border' pixel, or a 'reflection'.
+        align_corners: whether -1 and 1 are the centres of the corners' pixels, rather than the
+            outer edges; None is False.
+
+    Raises:
+        ValueError: a mode is another one.
+
+    >>> image, grid = pf.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), pf.zeros(1, 1, 1, 2)
+    >>> F.grid_sample(image, grid).item()
+    2.5
     """
     modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
     if mode not in modes:
@@ -178,8 +209,22 @@ def grid_sample(
 
 
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
-    """The grid (N, H, W, 2) for `grid_sample` of affine maps (N, 2, 3) and size (N, C, H, W); or
-    3-d, of (N, 3, 4)."""
+    """The grid (N, H, W, 2) for `grid_sample` that applies an affine map to each point of the
+    result.
+
+    Args:
+        theta: the maps (N, 2, 3): (x, y) of the image are theta @ (x, y, 1) of the result; or
+            (N, 3, 4), of bodies.
+        size: (N, C, H, W) of the result, or (N, C, D, H, W).
+        align_corners: as of `grid_sample`.
+
+    Raises:
+        ValueError, NotImplementedError: theta's shape or dtype, or the size, doesn't fit.
+
+    >>> theta = pf.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> F.affine_grid(theta, (1, 1, 1, 2), align_corners=False).tolist()
+    [[[[-0.5, 0.0], [0.5, 0.0]]]]
+    """
     if theta.dtype.category != dt.FLOAT:
         raise ValueError(
             f"affine_grid: Expected theta to have floating point type, but got {theta.dtype.name}"
