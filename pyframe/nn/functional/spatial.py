@@ -36,24 +36,42 @@ pixel_unshuffle"""
 
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
            padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:  # fmt: skip
-    """Convolution over one spatial dim: (N, C, L) with (O, C/groups, k)."""
+    """A convolution: (N, C, L) or (C, L) with a weight (O, C/groups, k) -> (N, O, L'); see
+    nn.Conv1d.
+    """
     return _conv.conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
            padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:  # fmt: skip
-    """Convolution over two spatial dims: (N, C, H, W) with (O, C/groups, kh, kw)."""
+    """A convolution: (N, C, H, W) or (C, H, W) with a weight (O, C/groups, kh, kw) ->
+    (N, O, H', W'); see nn.Conv2d for sizes and arguments.
+
+    Args:
+        bias: (O,), or None for none.
+        padding: ints, 'valid' or 'same'; zeros are added.
+
+    Raises:
+        RuntimeError: shapes don't fit.
+
+    >>> F.conv2d(pf.ones(1, 1, 3, 3), pf.ones(1, 1, 2, 2)).tolist()
+    [[[[4.0, 4.0], [4.0, 4.0]]]]
+    """
     return _conv.conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
            padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:  # fmt: skip
-    """Convolution over three spatial dims."""
+    """A convolution: (N, C, D, H, W), or without N, with a weight (O, C/groups, kd, kh, kw); see
+    nn.Conv3d.
+    """
     return _conv.conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """Convolution of (T, N, C) with a weight (k, C, O) over time."""
+    """A convolution of (T, N, C) with a weight (k, C, O) over time -> (T', N, O); `pad` zeros stand
+    at both ends.
+    """
     x, w = mv.permute(input, (1, 2, 0)), mv.permute(weight, (2, 1, 0))
     out = _conv.conv("conv_tbc", 1, x, w, bias, 1, pad, 1, 1)
     return mv.permute(out, (2, 0, 1))
@@ -63,7 +81,9 @@ def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:  # fmt: skip
-    """Transposed convolution: (N, C, L) with (C, O/groups, k), to stride * (L - 1) + k or more."""
+    """A transposed convolution: (N, C, L) with a weight (C, O/groups, k), to stride * (L - 1) + k
+    or more; see nn.ConvTranspose1d.
+    """
     return _conv.conv_transpose("conv_transpose1d", 1, input, weight, bias, stride, padding,
                                 output_padding, groups, dilation)  # fmt: skip
 
@@ -72,7 +92,18 @@ def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:  # fmt: skip
-    """Transposed convolution over two spatial dims: (N, C, H, W) with (C, O/groups, kh, kw)."""
+    """A transposed convolution: (N, C, H, W) or (C, H, W) with a weight (C, O/groups, kh, kw) ->
+    (N, O, H', W'); see nn.ConvTranspose2d for sizes and arguments.
+
+    Args:
+        bias: (O,), or None for none.
+
+    Raises:
+        RuntimeError: shapes don't fit.
+
+    >>> F.conv_transpose2d(pf.ones(1, 1, 1, 2), pf.ones(1, 1, 1, 2)).tolist()
+    [[[[1.0, 2.0, 1.0]]]]
+    """
     return _conv.conv_transpose("conv_transpose2d", 2, input, weight, bias, stride, padding,
                                 output_padding, groups, dilation)  # fmt: skip
 
@@ -81,7 +112,9 @@ def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:  # fmt: skip
-    """Transposed convolution over three spatial dims."""
+    """A transposed convolution: (N, C, D, H, W), or without N, with a weight
+    (C, O/groups, kd, kh, kw); see nn.ConvTranspose3d.
+    """
     return _conv.conv_transpose("conv_transpose3d", 3, input, weight, bias, stride, padding,
                                 output_padding, groups, dilation)  # fmt: skip
 
@@ -230,7 +263,7 @@ def _pairs(name: str, **values: Any) -> list[tuple[int, ...]]:
 
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
            stride: Any = 1) -> Tensor:  # fmt: skip
-    """The windows of (N, C, H, W) as columns: (N, C * kh * kw, positions)."""
+    """The windows of (N, C, H, W) as columns: (N, C * kh * kw, positions); see nn.Unfold."""
     kernel, dilation, padding, stride = _pairs(
         "unfold", kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
     )
@@ -262,7 +295,9 @@ def _positions(name: str, size: Any, kernel: Any, dilation: Any, padding: Any, s
 
 def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
          stride: Any = 1) -> Tensor:  # fmt: skip
-    """The transpose of `unfold`: (N, C * kh * kw, positions) added up to (N, C, *output_size)."""
+    """The transpose of `unfold`: (N, C * kh * kw, positions) added up to (N, C, *output_size); see
+    nn.Fold.
+    """
     size, kernel, dilation, padding, stride = _pairs(
         "fold", output_size=output_size, kernel_size=kernel_size, dilation=dilation,
         padding=padding, stride=stride,
@@ -301,7 +336,9 @@ def _image(name: str, x: Tensor, least: int = 3) -> tuple[int, ...]:
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(*, C * r^2, H, W) -> (*, C, H * r, W * r) (https://arxiv.org/abs/1609.05158)."""
+    """(*, C r², H, W) -> (*, C, H r, W r), r being upscale_factor (arXiv 1609.05158); see
+    nn.PixelShuffle.
+    """
     *lead, c, h, w = _image("pixel_shuffle", input)
     r = upscale_factor
     if r <= 0 or c % (r * r):
@@ -316,7 +353,9 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(*, C, H * r, W * r) -> (*, C * r^2, H, W): pixel_shuffle undone."""
+    """(*, C, H r, W r) -> (*, C r², H, W), r being downscale_factor: pixel_shuffle undone; see
+    nn.PixelUnshuffle.
+    """
     *lead, c, h, w = _image("pixel_unshuffle", input)
     r = downscale_factor
     if r <= 0 or h % r or w % r:
@@ -331,7 +370,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Channels of (N, C, *), `groups` groups of them, taken from each group in turn."""
+    """Channels of (N, C, *) taken from each of `groups` groups in turn; see nn.ChannelShuffle."""
     n, c, *rest = _image("channel_shuffle", input)
     if groups <= 0 or c % groups:
         raise RuntimeError(
