@@ -146,8 +146,8 @@ def _max_pool(name: str, k: int) -> Any:
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = False,
     ) -> Any:  # fmt: skip
-        """The largest element of each window over the last {k} dim(s);
-        return_indices: (values, int64 flat index in each plane)."""
+        """The largest element of each window over the last {k} dim(s), and its int64 flat index in
+        each plane with `return_indices`; see nn.MaxPool{k}d."""
         return _pool.max_pool(name, k, input, kernel_size, stride, padding, dilation, ceil_mode,
                               return_indices)  # fmt: skip
 
@@ -155,8 +155,8 @@ def _max_pool(name: str, k: int) -> Any:
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = True,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """The largest element of each window over the last {k} dim(s)
-        and its int64 flat index in each plane."""
+        """The largest element of each window over the last {k} dim(s), and its int64 flat index in
+        each plane; see nn.MaxPool{k}d."""
         return run(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
     return run, both
@@ -169,7 +169,7 @@ def _avg_pool(name: str, k: int) -> Any:
         ceil_mode: bool = False, count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Tensor:  # fmt: skip
-        """The mean of each window over the last {k} dim(s)."""
+        """The mean of each window over the last {k} dim(s); see nn.AvgPool{k}d."""
         return _pool.avg_pool(name, k, input, kernel_size, stride, padding, ceil_mode,
                               count_include_pad, divisor_override)  # fmt: skip
 
@@ -182,7 +182,7 @@ def _lp_pool(name: str, k: int) -> Any:
         input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
         ceil_mode: bool = False,
     ) -> Tensor:  # fmt: skip
-        """(sum of x^norm_type)^(1/norm_type) of windows over {k} dim(s)."""
+        """(Σ x^norm_type)^(1/norm_type) of windows over {k} dim(s); see nn.LPPool{k}d."""
         return _pool.lp_pool(name, k, input, norm_type, kernel_size, stride, ceil_mode)
 
     return run
@@ -191,7 +191,7 @@ def _lp_pool(name: str, k: int) -> Any:
 @_over(1, 2, 3)
 def _adaptive_avg_pool(name: str, k: int) -> Any:
     def run(input: Tensor, output_size: Any) -> Tensor:
-        """The means of `output_size` bins over the last {k} dim(s)."""
+        """The means of `output_size` bins over the last {k} dim(s); see nn.AdaptiveAvgPool{k}d."""
         return _pool.adaptive_avg_pool(name, k, input, output_size)
 
     return run
@@ -200,13 +200,13 @@ def _adaptive_avg_pool(name: str, k: int) -> Any:
 @_over(1, 2, 3)
 def _adaptive_max_pool(name: str, k: int) -> Any:
     def run(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-        """The largest element of each of `output_size` bins over the last {k} dim(s);
-        return_indices: (values, int64 flat index in each plane)."""
+        """The largest element of each of `output_size` bins over the last {k} dim(s), and its int64
+        flat index in each plane with `return_indices`; see nn.AdaptiveMaxPool{k}d."""
         return _pool.adaptive_max_pool(name, k, input, output_size, return_indices)
 
     def both(input: Tensor, output_size: Any, return_indices: bool = True) -> tuple[Tensor, Tensor]:
-        """The largest element of each of `output_size` bins over the last {k} dim(s)
-        and its int64 flat index in each plane."""
+        """The largest element of each of `output_size` bins over the last {k} dim(s), and its int64
+        flat index in each plane; see nn.AdaptiveMaxPool{k}d."""
         return run(input, output_size, True)
 
     return run, both
@@ -218,8 +218,8 @@ def _fractional_max_pool(name: str, k: int) -> Any:
         input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
         return_indices: bool = False, _random_samples: Tensor | None = None,
     ) -> Any:  # fmt: skip
-        """The largest element of windows at random steps (https://arxiv.org/abs/1412.6071);
-        `_random_samples` in [0, 1) is (N, C, {k})."""
+        """The largest element of windows at random steps (arXiv 1412.6071); see
+        nn.FractionalMaxPool{k}d. `_random_samples` in [0, 1) is (N, C, {k})."""
         return _pool.fractional_max_pool(name, k, input, kernel_size, output_size, output_ratio,
                                          return_indices, _random_samples)  # fmt: skip
 
@@ -227,8 +227,8 @@ def _fractional_max_pool(name: str, k: int) -> Any:
         input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
         return_indices: bool = True, _random_samples: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """The largest element of windows at random steps (https://arxiv.org/abs/1412.6071)
-        and its index."""
+        """The largest element of windows at random steps (arXiv 1412.6071), and its index; see
+        nn.FractionalMaxPool{k}d."""
         return run(input, kernel_size, output_size, output_ratio, True, _random_samples)
 
     return run, both
@@ -240,7 +240,8 @@ def _max_unpool(name: str, k: int) -> Any:
         input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
         output_size: Any = None,
     ) -> Tensor:  # fmt: skip
-        """max_pool{k}d undone: each element where its int64 index says, zeros elsewhere."""
+        """max_pool{k}d undone: each element where its int64 index says, zeros elsewhere; see
+        nn.MaxUnpool{k}d."""
         return _pool.max_unpool(name, k, input, indices, kernel_size, stride, padding, output_size)
 
     return run
