@@ -285,8 +285,17 @@ def log_softmax(
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """A sample of the Gumbel-softmax distribution over a dim (arXiv 1611.01144); with `hard`
-    one-hot, with the gradient of the soft sample."""
+    """A sample of the Gumbel-softmax distribution over a dim (arXiv 1611.01144):
+    softmax((logits + n) / tau), n being Gumbel noise. The shape stays.
+
+    Args:
+        tau: the temperature, above 0; the lower, the nearer to one-hot.
+        hard: whether the sample is one-hot, with the gradient of the soft one.
+        eps: deprecated; it changes nothing.
+
+    >>> F.gumbel_softmax(pf.zeros(4, 3), hard=True).sum(-1)
+    tensor([1., 1., 1., 1.])
+    """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     check.floats("gumbel_softmax", logits)
