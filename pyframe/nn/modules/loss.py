@@ -314,6 +314,10 @@ class BCELoss(_WeightedLoss):
         reduction: 'mean', 'sum', or 'none' for each element's own loss.
         size_average, reduce: deprecated names of what `reduction` says.
 
+    Raises:
+        ValueError: when called with two shapes.
+        RuntimeError: when called with values outside 0 to 1; on a GPU when a value is next read.
+
     >>> nn.BCELoss()(pf.tensor([0.5, 0.75]), pf.tensor([1.0, 0.0]))
     tensor(1.0397)
     """
