@@ -26,7 +26,7 @@ PROGRAMS = ("pyframe.tools.bench", "pyframe.examples")
 # other packages make (tensors, devices, nodes) is told to a capture in ways of its own.
 OBJECTS = (
     "amp", "nn", "optim", "data", "vision", "train", "tools.bench", "examples", "io", "utils",
-    "text", "lora",
+    "jit.modules", "text", "lora",
 )  # fmt: skip
 
 # The files in which an optimizer's step is written: what they read of an optimizer is guarded as a

@@ -7,8 +7,11 @@ public API (graph.py), which `save` writes as JSON with safetensors.
 from __future__ import annotations
 
 from pyframe.jit.modules import (
+    RecursiveScriptModule as RecursiveScriptModule,
     ScriptFunction as ScriptFunction,
     ScriptModule as ScriptModule,
+    TopLevelTracedModule as TopLevelTracedModule,
+    TracedModule as TracedModule,
     TracingCheckError as TracingCheckError,
     freeze as freeze,
     is_tracing as is_tracing,
@@ -32,5 +35,3 @@ from pyframe.jit.script import (
     unused as unused,
     wait as wait,
 )
-
-RecursiveScriptModule = TopLevelTracedModule = TracedModule = ScriptModule

@@ -9,10 +9,11 @@ on any device, and under `pf.compile`. `branches` and `loops` have blocks of nod
 
 from __future__ import annotations
 
+import builtins
 import functools
 import math
 import operator
-from collections import Counter, namedtuple
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -258,6 +259,24 @@ def _module(f: Any, *args: Any, **kwargs: Any) -> Any:
     return f(*args, **kwargs)
 
 
+def _owner(m: Any, name: Any) -> Any:
+    """A scripted module, if it has such an attribute of its own, and no method."""
+    own = isinstance(m, Module) and hasattr(m, "_graphs") and isinstance(name, str)
+    if not own or name.startswith("_") or hasattr(type(m), name) or name in m._parameters:
+        raise GraphError(f"a graph has an attribute {str(name)[:40]!r} of a {type(m).__name__}")
+    return m
+
+
+def _setattr(m: Any, name: Any, value: Any) -> None:
+    if mode.tracer is not None:
+        raise GraphError(f"a scripted module changes its {name}, which no graph of another says")
+    setattr(_owner(m, name), name, value)
+
+
+def _getattr(m: Any, name: Any) -> Any:
+    return getattr(_owner(m, name), name)
+
+
 def _apply(name: str, args: Any, **kwargs: Any) -> Any:
     # of a file the name may be any value
     if name == "code.apply" or not may_call(name):
@@ -306,6 +325,7 @@ CODE |= {
     "code.field": lambda x, name: x[x._fields.index(name)],
     "code.record": lambda name, fields, *values: record_of(name, tuple(fields))(*values),
     "code.apply": _apply, "code.python_": _python, "code.repr": repr, "code.formatted": format,
+    "code.setattr_": _setattr, "code.getattr_": _getattr,
 }  # fmt: skip
 _METHODS: dict[type, set[str]] = {
     Tensor: set("size dim numel item tolist is_floating_point is_complex stride is_contiguous "
@@ -365,40 +385,6 @@ class Node:
         self.module = module  # the path of the module whose forward calls
         self.grad = grad  # False: called where no gradients are recorded
         self.blocks = blocks
-
-    @property
-    def op(self) -> str:
-        """What torch.fx calls it."""
-        return self.function if self.function in _ENTRIES else "call_function"
-
-    @property
-    def name(self) -> str:
-        """The name of its first result."""
-        return next(map(str, refs(self.out)), self.op)
-
-    @property
-    def target(self) -> Any:
-        """What it calls, or asks for."""
-        return self.function if self.op in ("call_function", "output") else self.args[0]
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        """What is known of its result, a Spec."""
-        return {"val": spec} if (spec := next(iter(self.specs.values()), None)) else {}
-
-    def kind(self) -> str:
-        """What TorchScript calls it."""
-        if self.op == "get_attr":
-            return "prim::GetAttr"
-        space, _, name = self.function.rpartition(".")
-        name = name.strip("_") if name.startswith("__") else name
-        return f"{'prim' if space in ('op', 'code', 'control') else 'aten'}::{name}"
-
-    def __repr__(self) -> str:
-        return f"{', '.join(f'%{r}' for r in refs(self.out))} = {_call(self, True)}"
-
-
-_ENTRIES = ("placeholder", "get_attr", "output")  # what a graph has besides calls
 
 
 class Block(NamedTuple):
@@ -601,14 +587,133 @@ ERRORS: dict[str, type[Exception]] = {
 CONTROL = {f"control.{name}" for name in "branch loop stop fail call".split()}
 
 
-# --- as text
+# --- for people, and for programs that read graphs
 
 
-class Nodes(list[Node]):
-    """The nodes of a graph; TorchScript's programs call it, torch.fx's do not."""
+class GraphValue(NamedTuple):
+    """A value of a graph, as TorchScript's programs ask for it."""
+
+    name: str
+    maker: Shown | None = None
+    spec: Spec | None = None
+
+    def debugName(self) -> str:  # noqa: N802
+        """Its name."""
+        return self.name
+
+    def node(self) -> Shown | None:
+        """What makes it; None for what the graph is given."""
+        return self.maker
+
+    def type(self) -> str:
+        """Its dtype and its sizes, as far as they are known."""
+        return _of(self.spec, True)
+
+
+class Shown:
+    """A node, as programs read it: torch.fx's by `op`, `target`, `args` and `users`, TorchScript's
+    by `kind()`, `inputs()` and `outputs()`."""
+
+    def __init__(
+        self, node: Node, made: dict[Any, Shown], script: bool, op: str = "call_function"
+    ) -> None:
+        self.node, self.op, self.script = node, op, script
+        self.target = node.function if op in ("call_function", "output") else node.args[0]
+        self.name = next(map(str, refs(node.out)), op)
+        called = (() if op in ("placeholder", "get_attr") else node.args), node.kwargs
+        self.args, self.kwargs = mapped(called, lambda x: made.get(x, x)
+                                        if isinstance(x, Ref) else x)  # fmt: skip
+        self.meta = {"val": spec} if (spec := next(iter(node.specs.values()), None)) else {}
+        self.users: dict[Shown, None] = {}
+        given = refs((node.args, node.kwargs))
+        self._inputs = [GraphValue(r, made.get(r), made[r].node.specs.get(r) if r in made else None)
+                        for r in given]  # fmt: skip
+        self.all_input_nodes = list(dict.fromkeys(made[r] for r in given if r in made))
+        for one in self.all_input_nodes:
+            one.users[self] = None
+        made.update(dict.fromkeys(refs(node.out), self))
+        self._blocks = [Nodes(Shown(n, made, script) for n in b.nodes) for b in node.blocks]
+
+    def kind(self) -> str:
+        """What TorchScript calls it."""
+        space, _, name = self.node.function.rpartition(".")
+        if name in _KINDS or space == "control":
+            return f"prim::{_KINDS.get(name, name)}"
+        known = space != "code" or hasattr(operator, name) or name in vars(builtins)
+        return f"{'aten' if known else 'prim'}::{name.strip('_')}"
+
+    def inputs(self) -> list[GraphValue]:
+        """The values among its arguments."""
+        return [GraphValue("self")] if self.op == "get_attr" else self._inputs
+
+    def outputs(self) -> list[GraphValue]:
+        """Its results."""
+        return [GraphValue(r, self, self.node.specs.get(r)) for r in refs(self.node.out)]
+
+    def blocks(self) -> list[Nodes]:
+        """Those of a branch, or of a loop."""
+        return self._blocks
+
+    def scopeName(self) -> str:  # noqa: N802
+        """The path of the module that calls it."""
+        return self.node.module
+
+    def __repr__(self) -> str:
+        return self.line("script") if self.script else self.name
+
+    def line(self, style: str) -> str:
+        """A line of a graph's text."""
+        node, given = self.node, ""
+        scope = f"  # {node.module}" if node.module else ""
+        if self.op == "output":
+            return f"return {_arg(node.args[0])}"
+        script = style == "script"
+        users = f" [num_users={len(self.users)}]" * (not script)
+        left = [f"%{r} : {_of(node.specs.get(r), script)}{users}" for r in refs(node.out)]
+        if self.op == "call_function":
+            given = ", ".join([*map(_arg, node.args),
+                               *[f"{k}={_arg(v)}" for k, v in node.kwargs.items()]])  # fmt: skip
+        if style == "code":
+            left, right = list(refs(node.out)), f"{node.function}({given})"
+        elif script:
+            name = f'[name="{self.target}"]' if self.op == "get_attr" else ""
+            right = f"{self.kind()}{name}({'%self' if name else given}){scope}"
+        elif self.op == "call_function":
+            given = f"args = {_arg(node.args)}, kwargs = {_arg(node.kwargs)}"
+            right = f"call_function[target={node.function}]({given}){scope}"
+        else:
+            right = f"{self.op}[target={self.target}]"
+        return f"{', '.join(left)}{' = ' * bool(left)}{right}"
+
+
+_KINDS = {"branch": "If", "loop": "Loop", "get_attr": "GetAttr", "module_": "CallMethod",
+          "list_": "ListConstruct", "tuple_": "TupleConstruct", "dict_": "DictConstruct",
+          "setattr_": "SetAttr", "getattr_": "GetAttr"}  # fmt: skip
+
+
+class Nodes(list[Shown]):
+    """The nodes of a graph or of a block; TorchScript's programs call it, torch.fx's do not."""
 
     def __call__(self) -> Nodes:
         return self
+
+    nodes = __call__
+
+    def all(self) -> Iterator[Shown]:
+        """With those in blocks."""
+        for one in self:
+            yield one
+            for block in one.blocks():
+                yield from block.all()
+
+    def lines(self, style: str, indent: str) -> Iterator[str]:
+        """Their text."""
+        for one in self:
+            yield indent + one.line(style)
+            for i, (block, inner) in enumerate(zip(one.node.blocks, one.blocks(), strict=True)):
+                yield f"{indent}  block{i}():"
+                yield from inner.lines(style, f"{indent}    ")
+                yield f"{indent}    -> ({'' if block.outputs is None else _arg(block.outputs)})"
 
 
 class Listing:
@@ -618,88 +723,59 @@ class Listing:
     def __init__(self, graph: Graph, script: str = "") -> None:
         self.of, self.script = graph, script
 
-    @property
+    @functools.cached_property
     def nodes(self) -> Nodes:
         """What it takes of a module, its calls; for torch.fx its inputs and its output, too."""
-        graph = self.of
-        found = [] if self.script else [_entry("placeholder", r, r, graph) for r in _given(graph)]
-        found += [_entry("get_attr", name, ref, graph) for name, ref in graph.state.items()]
-        found += graph.nodes
-        if not self.script:
-            found.append(Node("output", (graph.outputs,), {}, None))
-        return Nodes(found)
+        graph, script = self.of, bool(self.script)
+        made: dict[Any, Shown] = {}
+
+        def entry(op: str, target: str, ref: Ref) -> Shown:
+            specs = {ref: graph.specs[ref]} if ref in graph.specs else {}
+            return Shown(Node(op, (str(target),), {}, ref, specs), made, script, op)
+
+        found = Nodes() if script else Nodes(entry("placeholder", r, r) for r in self._given())
+        found += [entry("get_attr", name, ref) for name, ref in graph.state.items()]
+        found += [Shown(node, made, script) for node in graph.nodes]
+        if not script:
+            found.append(Shown(Node("output", (graph.outputs,), {}, None), made, script, "output"))
+        return found
+
+    def _given(self) -> list[Ref]:
+        return refs(self.of.inputs)
+
+    def find_nodes(self, *, op: str, target: Any = None, sort: bool = True) -> list[Shown]:
+        """Those of a kind, as torch.fx finds them."""
+        return [n for n in self.nodes if n.op == op and target in (None, n.target)]
+
+    def findAllNodes(self, kind: str, recurse: bool = True) -> list[Shown]:  # noqa: N802
+        """Those of a kind, as TorchScript finds them."""
+        return [n for n in (self.nodes.all() if recurse else self.nodes) if n.kind() == kind]
 
     def __str__(self) -> str:
-        graph, script = self.of, self.script
-        if script:
-            of = [f",\n      %{r} : {_of(graph.specs.get(r), True)}" for r in _given(graph)]
-            head = f"graph(%self : __torch__.{script}{''.join(of)}):"
-            end = [f"    return ({_arg(graph.outputs)})"]
-        else:
-            head, end = "graph():", []
-        users = Counter(refs(graph.outputs))
-        for node in graph.all_nodes():
-            users.update(set(refs((node.args, node.kwargs))))
-
-        def line(node: Node) -> str:
-            count = [""] * 99 if script else [f" [num_users={users[r]}]" for r in refs(node.out)]
-            left = [f"%{r} : {_of(node.specs.get(r), bool(script))}{n}"
-                    for r, n in zip(refs(node.out), count, strict=False)]  # fmt: skip
-            return f"{', '.join(left)}{' = ' * bool(left)}{_call(node, bool(script))}"
-
-        return "\n".join([head, *_lines(self.nodes, line, "    "), *end])
+        if not self.script:
+            return "\n".join(["graph():", *self.nodes.lines("fx", "    ")])
+        of = [f",\n      %{v.name} : {v.type()}" for v in self.inputs()[1:]]
+        lines = self.nodes.lines("script", "    ")
+        end = f"    return ({_arg(self.of.outputs)})"
+        return "\n".join([f"graph(%self : __torch__.{self.script}{''.join(of)}):", *lines, end])
 
     __repr__ = __str__
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("inputs", "outputs") and self.__dict__.get("script"):
+            given = ["self", *self._given()] if name == "inputs" else refs(self.of.outputs)
+            makers = {v.name: v for n in self.nodes for v in n.outputs()}
+            specs = self.of.specs
+            return lambda: [makers.get(r) or GraphValue(r, None, specs.get(Ref(r))) for r in given]
         return getattr(self.of, name)
-
-
-def _given(graph: Graph) -> list[Ref]:
-    return refs(graph.inputs)
-
-
-def _entry(kind: str, target: str, ref: Ref, graph: Graph) -> Node:
-    specs = {ref: graph.specs[ref]} if ref in graph.specs else {}
-    return Node(kind, (str(target),), {}, ref, specs)
-
-
-def _lines(nodes: list[Node], line: Callable[[Node], str], indent: str) -> Iterator[str]:
-    for node in nodes:
-        yield indent + line(node)
-        for i, block in enumerate(node.blocks):
-            yield f"{indent}  block{i}():"
-            yield from _lines(block.nodes, line, f"{indent}    ")
-            yield f"{indent}    -> ({'' if block.outputs is None else _arg(block.outputs)})"
-
-
-def _call(node: Node, script: bool) -> str:
-    scope = f"  # {node.module}" if node.module else ""
-    if node.op == "output":
-        return f"return {_arg(node.args[0])}"
-    if script:
-        name = f'[name="{node.args[0]}"]' if node.op == "get_attr" else ""
-        return f"{node.kind()}{name}({'%self' if name else _arguments(node)}){scope}"
-    if node.op != "call_function":
-        return f"{node.op}[target={node.target}]"
-    given = f"args = {_arg(node.args)}, kwargs = {_arg(node.kwargs)}"
-    return f"call_function[target={node.function}]({given}){scope}"
-
-
-def _arguments(node: Node) -> str:
-    return ", ".join([*map(_arg, node.args), *[f"{k}={_arg(v)}" for k, v in node.kwargs.items()]])
 
 
 def code_of(graph: Graph, name: str = "forward") -> str:
     """A graph as Python."""
-
-    def line(node: Node) -> str:
-        left = ", ".join(refs(node.out))
-        return f"{left}{' = ' * bool(left)}{node.function}({_arguments(node)})"
-
+    calls = Nodes(n for n in Listing(graph, name).nodes if n.op == "call_function")
     lines = [f"  {ref} = self.{at}" for at, ref in graph.state.items()]
-    lines += [*_lines(graph.nodes, line, "  "), f"  return {_arg(graph.outputs)}", ""]
-    head = f"def {name}({', '.join(['self', *_given(graph)])}):"
+    lines += [*calls.lines("code", "  "), f"  return {_arg(graph.outputs)}", ""]
+    head = f"def {name}({', '.join(['self', *refs(graph.inputs)])}):"
     return "\n".join([head, *lines]).replace("%", "")
 
 

@@ -58,7 +58,7 @@ class ScriptModule(Module):
             raise NotImplementedError(f"{self.original_name} has no graph of {method!r}")
         tracer = mode.tracer
         traced = tracer is not None and not tracer.pure and method == "forward"
-        if traced and any(node.blocks for node in graph.nodes):
+        if traced and any(n.blocks or n.function == "code.setattr_" for n in graph.nodes):
             run = lambda: graph.run(args, kwargs, self._state)  # noqa: E731
             return tracer.script(self, run, args, kwargs)
         return graph.run(args, kwargs, self._state)
@@ -66,7 +66,9 @@ class ScriptModule(Module):
     def _state(self, name: str) -> Any:
         """A parameter or a buffer, or whether a module is in training mode."""
         owner: Any = self
-        if not name and self._layer is not None:
+        if not name:
+            if self._layer is None:
+                return self
             self._layer.__dict__["training"] = self.training
             return self._layer
         *path, last = name.split(".")
@@ -101,6 +103,21 @@ class ScriptModule(Module):
 
     def extra_repr(self) -> str:
         return f"original_name={self.original_name}"
+
+
+class RecursiveScriptModule(ScriptModule):
+    """What `script` and `load` make of a module."""
+
+
+class TracedModule(ScriptModule):
+    """A module in what `trace` gives."""
+
+    def _get_name(self) -> str:
+        return self.original_name
+
+
+class TopLevelTracedModule(TracedModule):
+    """What `trace` gives."""
 
 
 class ScriptFunction:
@@ -139,7 +156,9 @@ def is_layer(module: Any) -> bool:
     return getattr(nn, kind.__name__, None) is kind
 
 
-def shell(module: Module | None, name: str, script: bool = False) -> Any:
+def shell(
+    module: Module | None, name: str, script: bool = False, kind: Any = TopLevelTracedModule
+) -> Any:
     """A ScriptModule with the parameters, buffers and modules of another, which it shares. In a
     `script` the layers of pyframe.nn stay what they are."""
     if module is None or isinstance(module, ScriptModule):
@@ -150,7 +169,7 @@ def shell(module: Module | None, name: str, script: bool = False) -> Any:
             k: copy.copy(v) if k in _DICTS else v for k, v in module.__dict__.items()
         })  # fmt: skip
     else:
-        out = ScriptModule(type(module).__name__)
+        out = (RecursiveScriptModule if script else kind)(type(module).__name__)
         out.__dict__["training"] = module.training
         for key in ("_parameters", "_buffers", "_non_persistent_buffers_set"):
             out.__dict__[key] = copy.copy(module.__dict__[key])
@@ -159,13 +178,13 @@ def shell(module: Module | None, name: str, script: bool = False) -> Any:
                 if key not in out.__dict__ and not hasattr(ScriptModule, key):
                     out.__dict__[key] = decode(encode(value))
     for key, child in module._modules.items():
-        out._modules[key] = None if child is None else shell(child, key, script)
+        out._modules[key] = None if child is None else shell(child, key, script, TracedModule)
     return out
 
 
 def as_script(layer: Module) -> ScriptModule:
     """A layer of pyframe.nn, as the whole of a ScriptModule, whose graph may call it."""
-    out = ScriptModule(type(layer).__name__)
+    out = RecursiveScriptModule(type(layer).__name__)
     out.__dict__.update({k: layer.__dict__[k] for k in _DICTS})
     out.__dict__.update(_layer=layer, training=layer.training)
     return out
@@ -407,8 +426,10 @@ def _attributes(layer: Module) -> dict[str, Any]:
         raise GraphError(f"jit.save: {type(layer).__name__}: {error}") from None
 
 
-def _layer(about: dict[str, Any]) -> Module:
-    """A layer of pyframe.nn from a file."""
+def _module(about: dict[str, Any]) -> Module:
+    """A layer of pyframe.nn from a file, or a module with graphs."""
+    if "class" not in about:
+        return RecursiveScriptModule(str(about["name"]))
     kind = getattr(nn, str(about["class"]), None)
     if not (isinstance(kind, type) and issubclass(kind, Module)):
         raise GraphError(
@@ -424,7 +445,8 @@ def _give_attributes(part: Module, found: dict[str, Any]) -> None:
     kind = type(part)
     for key, value in found.items():
         method = getattr(kind, key, None)
-        known = method is not None if kind is ScriptModule else callable(method)
+        scripted = isinstance(part, ScriptModule)
+        known = method is not None if scripted else callable(method)
         if key in part.__dict__ or key.startswith("__") or known:
             raise GraphError(f"a {kind.__name__} in the file has an attribute {str(key)[:40]!r}")
         part.__dict__[key] = decode(value)
@@ -490,7 +512,7 @@ def _module_of(text: Any, weights: dict[str, Tensor], device: Any) -> Any:
         return placed[key]
 
     for path, about in modules.items():
-        part = made[path] = _layer(about) if "class" in about else ScriptModule(str(about["name"]))
+        part = made[path] = _module(about)
         _give_attributes(part, about.get("attributes", {}))
         part.__dict__["training"] = bool(about["training"])
         prefix = f"{path}." if path else ""
@@ -529,7 +551,7 @@ def freeze(
             "Freezing is currently only implemented for modules in eval mode. Please call .eval() "
             "on your module before freezing."
         )
-    out = ScriptModule(mod.original_name)
+    out = RecursiveScriptModule(mod.original_name)
     out.__dict__["training"] = False
     for method in ["forward", *(preserved_attrs or ())]:
         graph = mod._graphs.get(method)

@@ -314,11 +314,15 @@ class Recording(Capture):
             self.constants_of[path], self.paths[id(module)] = module, path
         ref = self.graph.state.setdefault(path, Ref(f"self.{path}"))
         given, named = self.plain(args), self.plain(kwargs)
+        before = [(m, m.__dict__.copy(), m._buffers.copy()) for m in module.modules()]
         mode.tracer = None
         try:
             out = run()
         finally:
             mode.tracer = self
+            for m, fields, buffers in before:
+                m.__dict__.update(fields)
+                m._buffers.update(buffers)
         self.results("code.module_", (ref, *given), named, out)
         return out
 

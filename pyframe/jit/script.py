@@ -247,8 +247,8 @@ class Translator:
         target: Any = s.target
         value = self.expr(ast.copy_location(_loaded(target), target))
         out = self.emit(f"code.i{_BINARY[type(s.op)].rstrip('_')}", value, self.expr(s.value))
-        if not isinstance(target, ast.Attribute):  # a buffer is written in place
-            self.assign(target, out)
+        if not isinstance(target, ast.Attribute) or self.changed(self.expr(target.value), target):
+            self.assign(target, out)  # else it is a buffer, which is written in place
 
     def assign(self, target: Any, value: Any) -> None:
         if isinstance(target, ast.Name):
@@ -266,8 +266,18 @@ class Translator:
             self.emit(
                 "code.setitem", self.expr(target.value), self.index(target.slice), value, out=None
             )
+        elif isinstance(target, ast.Attribute):
+            owner = self.expr(target.value)
+            if not self.changed(owner, target):
+                self.fail(target, "attributes are assigned of modules alone that have them")
+            self.emit("code.setattr_", owner, target.attr, value, out=None)
         else:
-            self.fail(target, "attributes are not assigned: write to a buffer in place")
+            self.fail(target, "only names, parts and attributes are assigned in the subset")
+
+    def changed(self, owner: Any, e: ast.Attribute) -> bool:
+        """Whether the methods of a module assign this attribute, which it has."""
+        known = isinstance(owner, Known) and owner.path is not None
+        return known and e.attr in assigned(owner.value) and hasattr(owner.value, e.attr)
 
     def do_delete(self, s: ast.Delete) -> None:
         for t in s.targets:
@@ -403,6 +413,8 @@ class Translator:
                 return Known(getattr(x.value, e.attr))
             except AttributeError as error:
                 self.fail(e, str(error))
+        if self.changed(x, e):
+            return self.emit("code.getattr_", x, e.attr)
         module = x.value
         name = f"{x.path}.{e.attr}" if x.path else e.attr
         if e.attr == "training":
@@ -661,8 +673,10 @@ class Translator:
         inner = f"{getattr(f, '__module__', '')}.".startswith("pyframe.")
         inner = inner and not f.__module__.startswith("pyframe.vision.")  # programs themselves
         if not inspect.isfunction(f) or inner:
-            called = getattr(f, "__qualname__", repr(f))
-            self.fail(e, f"{called} is not in the subset: no graph may call it")
+            called, why = getattr(f, "__qualname__", repr(f)), "no graph may call it"
+            if inspect.isclass(f):
+                why = "of classes of one's own NamedTuples alone are"
+            self.fail(e, f"{called} is not in the subset: {why}")
         if getattr(f, "_jit_ignored", False):
             return self.emit("code.python_", Known(f), *args, **kwargs)
         return self.function(f, args, kwargs, self.frame.path, e)
@@ -730,6 +744,47 @@ class _Frame:
                          and isinstance(n.ctx, ast.Store)}  # fmt: skip
         space = inspect.getclosurevars(fn)
         self.outside = {**vars(builtins), **fn.__globals__, **space.nonlocals}
+
+
+def assigned(module: Module) -> set[str]:
+    """The attributes that a module assigns when it is called; tensors that are written in place, as
+    by `+=`, are not among them."""
+    if is_layer(module) or isinstance(module, ScriptModule):
+        return set()
+    kind: Any = type(module)
+    fresh, again = _assigned(kind, tuple(exported(module)))
+    return fresh | {name for name in again if not isinstance(getattr(module, name, None), Tensor)}
+
+
+def exported(module: Module) -> list[str]:
+    """The methods that are translated."""
+    marked = inspect.getmembers(type(module), lambda f: getattr(f, "_jit_export", False))
+    return list(dict.fromkeys(["forward", *[name for name, _ in marked]]))
+
+
+@functools.cache
+def _assigned(kind: Any, methods: tuple[str, ...]) -> tuple[set[str], set[str]]:
+    """By `=`, and by operators such as `+=`: in these methods and in those that they call."""
+    fresh: set[str] = set()
+    again: set[str] = set()
+    todo, seen = list(methods), set(methods)
+    while todo:
+        name = todo.pop()
+        fn = inspect.unwrap(getattr(kind, name, None))  # type: ignore[arg-type]
+        if not inspect.isfunction(fn) or fn is getattr(Module, name, None):
+            continue
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
+        except (OSError, SyntaxError):
+            continue
+        targets = [n.target for n in ast.walk(tree) if isinstance(n, ast.AugAssign)]
+        for n in ast.walk(tree):
+            if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store):
+                (again if n in targets else fresh).add(n.attr)
+            elif isinstance(n, ast.Attribute) and n.attr not in seen:
+                seen.add(n.attr)
+                todo.append(n.attr)
+    return fresh, again
 
 
 def translated(fn: Any, module: Module | None) -> tuple[Graph, dict[str, Tensor]]:
@@ -812,8 +867,11 @@ def _fill(out: Any, module: Module) -> None:
             _fill(out._modules[key], child)
     if is_layer(module) or isinstance(module, ScriptModule):
         return
-    exported = [n for n, f in inspect.getmembers(type(module)) if getattr(f, "_jit_export", False)]
-    for name in dict.fromkeys(["forward", *exported]):
+    for name in assigned(module):
+        held = getattr(module, name, None)
+        if isinstance(held, Tensor) and name not in {**module._parameters, **module._buffers}:
+            out.register_buffer(name, held, persistent=False)
+    for name in exported(module):
         fn = inspect.unwrap(getattr(type(module), name))
         if fn is not Module.forward and not getattr(fn, "_jit_unused", False):
             graph, constants = translated(fn, module)

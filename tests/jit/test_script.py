@@ -232,7 +232,7 @@ def test_modules() -> None:
     assert (again.other(x) == net.other(x)).all()
     assert isinstance(again.seq[2], pf.jit.ScriptModule)
     assert isinstance(again.lstm, nn.LSTM)
-    assert "prim::branch(%gt_" in str(scripted.graph)
+    assert "prim::If(%gt_" in str(scripted.graph)
     assert "control.branch(gt_" in scripted.code
 
 
@@ -270,6 +270,103 @@ def test_a_scripted_module_is_traced_and_exported() -> None:
     assert (traced(y) == net(y)).all()
     dims = {"x": {0: pf.export.Dim("b")}}
     assert (pf.export.export(scripted, (x,), dynamic_shapes=dims).module()(y) == net(y)).all()
+
+
+class Remembers(nn.Module):
+    """Its attributes change: a number, a buffer that is another, one that is written in place, a
+    tensor that is no buffer, and all that by another method."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.last, self.kept = 0, pf.zeros(2), 7
+        self.register_buffer("mean", pf.zeros(2))
+        self.register_buffer("total", pf.zeros(2))
+
+    def note(self, x: Any) -> Any:
+        self.mean = 0.5 * self.mean + x
+        self.total += x
+        if self.calls != 2:
+            self.last = x
+        return self.mean
+
+    def forward(self, x: Any) -> Any:
+        before = self.last
+        self.calls += 1
+        found = self.note(x) * self.calls
+        return found + before + self.kept, self.calls, self.mean
+
+
+def test_attributes_change() -> None:
+    """A script has its own from then on, as PyTorch's; a buffer that is written in place is the
+    module's."""
+    for net in (pf.jit.script(Remembers()), saved(pf.jit.script(Remembers()))):
+        plain = Remembers()
+        for k in (1, -2, 3, 4):
+            x = pf.full((2,), float(k))
+            assert repr(net(x)) == repr(plain(x))
+        assert (net.calls, net.total.tolist()) == (4, [6, 6])
+        assert net.state_dict().keys() == plain.state_dict().keys()
+        assert net.mean.tolist() == plain.mean.tolist()
+    step, plain = pf.compile(pf.jit.script(Remembers())), Remembers()
+    for k in (1, 2, 3, 4, 5):
+        x = pf.full((2,), float(k))
+        assert repr(step(x)[::2]) == repr(plain(x)[::2])
+    inner = pf.jit.script(Remembers())
+    traced = pf.jit.trace(nn.Sequential(inner), pf.ones(2), check_trace=False)
+    plain.__dict__.update(calls=inner.calls, last=inner.last.clone())
+    plain.load_state_dict(inner.state_dict())
+    for k in (1, 2, 3):
+        x = pf.full((2,), float(k))
+        assert traced(x)[0].tolist() == plain(x)[0].tolist()
+
+
+def test_a_file_changes_no_attribute_of_pyframes_own() -> None:
+    scripted = pf.jit.script(Remembers())
+    for name in ("_graphs", "forward", "__class__", "_modules", 3):
+        for node in scripted._graphs["forward"].nodes:
+            if node.function == "code.setattr_":
+                node.args = (node.args[0], name, node.args[2])
+        with pytest.raises(GraphError, match="a graph has an attribute"):
+            saved(scripted)(pf.ones(2))
+
+
+class Plain:
+    """No NamedTuple, and no Module."""
+
+
+def makes_an_object(x: Any) -> Any:
+    return Plain(), x
+
+
+def test_classes_of_ones_own_are_not_in_the_subset() -> None:
+    with pytest.raises(NotSupportedError, match="Plain is not in the subset: of classes of one's"):
+        pf.jit.script(makes_an_object)
+
+
+def test_nodes_are_listed_as_programs_do() -> None:
+    scripted, traced = pf.jit.script(Block(True)), pf.jit.trace(nn.Linear(3, 2), pf.ones(4, 3))
+    names = [type(m).__name__ for m in (scripted, traced, saved(traced))]
+    assert names == ["RecursiveScriptModule", "TopLevelTracedModule", "RecursiveScriptModule"]
+    kinds = [n.kind() for n in traced.graph.nodes()]
+    assert kinds == ["prim::GetAttr", "prim::GetAttr", "aten::linear"]
+    (linear,) = traced.graph.findAllNodes("aten::linear")
+    names = [v.debugName() for v in linear.inputs()]
+    assert names == ["input", "weight", "bias"]
+    assert [v.node() is None for v in linear.inputs()] == [True, False, False]
+    (out,) = traced.graph.outputs()
+    assert (out.node().kind(), out.type()) == ("aten::linear", "Float(s0, 2)")
+    assert [v.debugName() for v in traced.graph.inputs()] == ["self", "input"]
+    (branch,) = scripted.graph.findAllNodes("prim::If")
+    assert [[n.kind() for n in block.nodes()] for block in branch.blocks()] == [["aten::iadd"], []]
+    fx = pf.export.export(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), (pf.ones(4, 3),)).graph
+    assert [(n.op, n.name) for n in fx.nodes] == [
+        ("placeholder", "input"), ("get_attr", "_0_weight"), ("get_attr", "_0_bias"),
+        ("call_function", "linear"), ("call_function", "relu"), ("output", "output"),
+    ]  # fmt: skip
+    *_, linear, relu, output = fx.nodes
+    assert (relu.args, list(relu.users), list(linear.users)) == ((linear, False), [output], [relu])
+    assert [n.name for n in linear.all_input_nodes] == ["input", "_0_weight", "_0_bias"]
+    assert fx.find_nodes(op="call_function", target="nn.functional.relu") == [relu]
 
 
 class Gate(nn.Module):
@@ -356,7 +453,7 @@ def test_errors_of_the_code() -> None:
         ("return (lambda y: y)(x)", "Lambda expressions are not in the subset"),
         ("return x.__class__", "the attribute __class__ of a value is not in the subset"),
         ("return x.no_such()", "the method no_such of a value is not in the subset"),
-        ("x.foo = 1", "attributes are not assigned"),
+        ("x.foo = 1", "attributes are assigned of modules alone"),
         ("import os", "Import statements are not in the subset"),
         ("return x.sum(**x)", r"\*\* in a call"),
         ("raise SystemExit", "expected one of ValueError"),

@@ -179,7 +179,7 @@ def test_a_trace_within_a_trace() -> None:
 
     net = Net()
     outer = pf.jit.trace(Outer(), pf.randn(2, 3, 8, 8))
-    calls = [n.function for n in outer.graph.nodes()]
+    calls = [n.target for n in outer.graph.nodes()]
     assert "Tensor.__setitem__" in calls
     assert "Tensor.mul_" in calls
     assert not {"op.slice", "op.put", "Tensor.copy_"} & {*calls}

@@ -159,3 +159,52 @@ try:
     torch.jit.script(lambda **k: k)
 except Exception as error:
     print(isinstance(error, (RuntimeError, ValueError)))
+
+
+class Counter(nn.Module):
+    """What changes while it runs is the script's own."""
+
+    steps: int
+
+    def __init__(self):
+        super().__init__()
+        self.steps = 0
+        self.register_buffer("mean", torch.zeros(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.steps += 1
+        self.mean = 0.5 * self.mean + x
+        return self.mean * self.steps
+
+
+plain = Counter()
+counter = torch.jit.script(plain)
+for k in range(4):
+    print(counter(torch.full((2,), float(k))).tolist(), counter.steps, counter.mean.tolist())
+print(
+    plain.steps,
+    list(counter.state_dict()),
+    type(counter).__name__,
+    type(counter) is torch.jit.RecursiveScriptModule,
+)
+small = torch.jit.trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), torch.ones(1, 2))
+print(type(small).__name__, type(next(small.children())).__name__, small)
+graph = small.inlined_graph
+print([n.kind() for n in graph.nodes() if n.kind().startswith("aten")])
+(linear,) = graph.findAllNodes("aten::linear")
+print(linear.kind(), [v.node().kind() for v in linear.outputs()], len(list(linear.inputs())))
+print([v.debugName()[:4] for v in graph.inputs()], len(list(graph.outputs())))
+program = torch.export.export(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), (torch.ones(1, 2),))
+calls = [n for n in program.graph.nodes if n.op == "call_function"]
+print([n.name for n in calls], [len(n.users) for n in calls], [u.op for u in calls[-1].users])
+print(calls[1].args[0] is calls[0], calls[0].args[0].op, [n.name for n in calls[1].all_input_nodes])
+
+
+@torch.jit.script
+def twice(x):
+    return x * 2
+
+
+print(
+    type(twice).__name__, twice.name, [n.kind() for n in twice.graph.nodes() if "mul" in n.kind()]
+)
