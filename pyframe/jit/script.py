@@ -22,7 +22,14 @@ import pyframe as pf
 from pyframe.core.modes import mode, no_grad
 from pyframe.jit import graph as _graph
 from pyframe.jit.graph import Block, Graph, Node, Ref, functions
-from pyframe.jit.modules import ScriptFunction, ScriptModule, as_script, is_layer, shell
+from pyframe.jit.modules import (
+    ScriptFunction,
+    ScriptModule,
+    as_script,
+    is_layer,
+    shell,
+    with_constants,
+)
 from pyframe.jit.record import names_of
 from pyframe.nn.modules.module import Module
 from pyframe.tensor import Tensor
@@ -854,7 +861,7 @@ def script(
     name = _NAMES.get(obj) if _hashable(obj) else None
     graph, constants = translated(obj, None) if name is None else (_of_one_call(obj, name), {})
     made = ScriptModule(obj.__name__)
-    _give(made, "forward", graph, constants)
+    with_constants(made, graph, "forward", constants)
     found = ScriptFunction(made, obj.__doc__)
     found._function = obj
     return found
@@ -875,15 +882,7 @@ def _fill(out: Any, module: Module) -> None:
         fn = inspect.unwrap(getattr(type(module), name))
         if fn is not Module.forward and not getattr(fn, "_jit_unused", False):
             graph, constants = translated(fn, module)
-            _give(out, name, graph, constants)
-
-
-def _give(out: ScriptModule, method: str, graph: Graph, constants: dict[str, Tensor]) -> None:
-    taken = len([k for k in out._buffers if k.startswith("_constant")])
-    for i, (name, x) in enumerate(constants.items(), taken):
-        graph.state[f"_constant_{i}"] = graph.state.pop(name)
-        out.register_buffer(f"_constant_{i}", x.detach(), persistent=False)
-    out._graphs[method] = graph
+            with_constants(out, graph, name, constants)
 
 
 def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -305,23 +305,12 @@ def _value(build: Build, attributes: dict[str, Any]) -> np.ndarray:
     if len(attributes) != 1:
         raise ValueError("expected one of the attributes that say a Constant's value")
     ((name, a),) = attributes.items()
-    if name == "value":
-        return build.read(a.t)
     if name == "sparse_value":
         return _dense(build, a.sparse_tensor)
-    kinds = {
-        "value_float": (np.float32, "f"), "value_floats": (np.float32, "floats"),
-        "value_int": (np.int64, "i"), "value_ints": (np.int64, "ints"),
-    }  # fmt: skip
-    if name in kinds:
-        dtype, field = kinds[name]
-        found = getattr(a, field)
-        return np.array(list(found) if field[1:] else found, dtype)
-    if name == "value_string":
-        return np.array(a.s.decode())
-    if name == "value_strings":
-        return np.array([s.decode() for s in a.strings], dtype=str)
-    raise NotImplementedError(f"its attribute {name!r} is not known here")
+    kinds = {"value_float": np.float32, "value_int": np.int64, "value_string": str, "value": None}
+    if name.removesuffix("s") not in kinds:
+        raise NotImplementedError(f"its attribute {name!r} is not known here")
+    return np.asarray(_attribute(build, a), kinds[name.removesuffix("s")])
 
 
 def _dense(build: Build, sparse: Any) -> np.ndarray:

@@ -6,14 +6,21 @@ No step of it touches a device, so that a static model is one Program. Symbols o
 from __future__ import annotations
 
 import math
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from pyframe.onnx import values
 from pyframe.onnx.operators.elementwise import cast_array, identity
-from pyframe.onnx.operators.movement import bounds, shape, size, target
+from pyframe.onnx.operators.movement import (
+    bounds,
+    reshape,
+    shape,
+    size,
+    squeeze,
+    unsqueeze,
+)
 from pyframe.onnx.table import host
 from pyframe.onnx.values import Host, ints, whole
 
@@ -26,6 +33,10 @@ _ELEMENTWISE = {
     "Abs": np.abs, "Floor": np.floor, "Ceil": np.ceil, "Sqrt": np.sqrt, "Round": np.round,
 }  # fmt: skip
 _COMPARED = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Not")
+
+
+def _joined(function: Any, *xs: Host) -> Any:
+    return reduce(function, xs)
 
 
 def _elementwise(name: str, function: Any) -> None:
@@ -44,9 +55,13 @@ def _elementwise(name: str, function: Any) -> None:
 for _name, _function in _ELEMENTWISE.items():
     _elementwise(_name, _function)
 
-host("Shape")(shape)
-host("Size")(size)
-host("Identity")(identity)
+for _name, _same in {
+    "Shape": shape, "Size": size, "Identity": identity, "Reshape": reshape, "Squeeze": squeeze,
+    "Unsqueeze": unsqueeze,
+}.items():  # fmt: skip
+    host(_name)(_same)
+for _name, _function in {"Max": np.maximum, "Min": np.minimum}.items():
+    host(_name)(partial(_joined, _function))
 
 
 @host("Div")
@@ -65,16 +80,6 @@ def mod(a: Host, b: Host, *, fmod: int) -> Any:
     return a % b if not fmod and (b != 0).all() else NotImplemented
 
 
-@host("Max")
-def maximum(*xs: Host) -> Any:
-    return reduce(np.maximum, xs)
-
-
-@host("Min")
-def minimum(*xs: Host) -> Any:
-    return reduce(np.minimum, xs)
-
-
 @host("Where")
 def where(condition: Host, x: Host, y: Host) -> Any:
     return np.where(condition, x, y)
@@ -85,24 +90,9 @@ def cast(x: Host, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     return cast_array(x, to, saturate, round_mode) if x.size <= MOST else NotImplemented
 
 
-@host("Reshape")
-def reshape(x: Host, shape: Host, *, allowzero: int = 0) -> Any:
-    return x.reshape(target(x.shape, ints(shape), bool(allowzero)))
-
-
 @host("Transpose")
 def transpose(x: Host, *, perm: list[int] | None = None) -> Any:
     return x.transpose(perm)
-
-
-@host("Squeeze")
-def squeeze(x: Host, axes: Any = None) -> Any:
-    return x.squeeze(None if axes is None else tuple(ints(axes)))
-
-
-@host("Unsqueeze")
-def unsqueeze(x: Host, axes: Any) -> Any:
-    return np.expand_dims(x, tuple(ints(axes)))
 
 
 @host("Concat")

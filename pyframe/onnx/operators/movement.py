@@ -59,10 +59,9 @@ def squeeze(x: Tensor, axes: Host | None = None) -> Tensor:
 
 @op("Unsqueeze")
 def unsqueeze(x: Tensor, axes: Host) -> Tensor:
-    places = ints(axes)
-    for i in sorted(a % (x.ndim + len(places)) for a in places):
-        x = x.unsqueeze(i)
-    return x
+    ndim = x.ndim + len(ints(axes))
+    places = {a % ndim for a in ints(axes)}
+    return x[tuple(None if d in places else slice(None) for d in range(ndim))]
 
 
 @op("Concat")
