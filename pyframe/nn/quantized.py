@@ -65,18 +65,26 @@ def quantize_(
             done[id(weight)] = (weight, *_pack(name, weight, BITS[mode], group, symmetric))
         _, packed, scale, *offset = done[id(weight)]
         found = True
-        del layer.weight
-        layer.__class__ = kind
-        assert isinstance(layer, _Packed)
-        layer.bits, layer.weight_shape = BITS[mode], tuple(weight.shape)
-        layer.activations = activations
-        layer.register_buffer("packed", packed)
-        layer.register_buffer("scale", scale)
-        layer.register_buffer("offset", offset[0] if offset else None)
+        hold(layer, BITS[mode], packed, scale, offset[0] if offset else None, activations)
     if not found:
         names = ", ".join(cls.__name__ for cls in KINDS)
         raise ValueError(f"quantize_: no layer to quantize; it takes {names}")
     return model
+
+
+def hold(
+    layer: nn.Module, bits: int, packed: Tensor, scale: Tensor, offset: Tensor | None,
+    activations: str | None,
+) -> None:  # fmt: skip
+    """Let a layer have what `_pack` gives in the place of its weight."""
+    shape = tuple(layer.weight.shape)
+    del layer.weight
+    layer.__class__ = KINDS[type(layer)]
+    assert isinstance(layer, _Packed)
+    layer.bits, layer.weight_shape, layer.activations = bits, shape, activations
+    layer.register_buffer("packed", packed)
+    layer.register_buffer("scale", scale)
+    layer.register_buffer("offset", offset)
 
 
 def _pack(name: str, weight: Tensor, bits: int, group: int, symmetric: bool) -> list[Tensor]:

@@ -40,11 +40,11 @@ class AutoModel:
     @staticmethod
     def from_pretrained(
         source: str | os.PathLike[str], device: Any = None, dtype: Any = None,
-        revision: str = "main",
+        revision: str = "main", packed: bool = False,
     ) -> CausalLM | TextEncoder:  # fmt: skip
         """See `CausalLM.from_pretrained`."""
 
         def make(c: Config) -> CausalLM | TextEncoder:
             return TextEncoder(c) if c.encoder else CausalLM(c)
 
-        return from_pretrained(make, source, device, dtype, revision)
+        return from_pretrained(make, source, device, dtype, revision, packed)

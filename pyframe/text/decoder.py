@@ -304,7 +304,7 @@ class CausalLM(Pretrained):
     def writer(self, batch: int, length: int) -> Iterator[Writer]:
         """The compiled steps for so many texts of up to `length` tokens, for one stream: they are
         kept for the next one."""
-        weight = self.model.embed_tokens.weight
+        weight = self.model.norm.weight
         key = batch, length, weight.device, weight.dtype
         kept = self.__dict__.setdefault("_writers", {})
         writer = kept.pop(key, None) or Writer(self, batch, length)

@@ -127,7 +127,7 @@ class Writer:
     """
 
     def __init__(self, model: CausalLM, batch: int, length: int) -> None:
-        weight, self.model = model.model.embed_tokens.weight, model
+        weight, self.model = model.model.norm.weight, model
         self.device = weight.device
         self.cache = Cache(model.config, batch, length, self.device, weight.dtype)
         self.slot = pf.zeros(1, dtype=pf.int64, device=self.device)
@@ -215,7 +215,7 @@ def stream(
     **how: Any,
 ) -> Stream:  # fmt: skip
     """See `CausalLM.generate`."""
-    config, device = model.config, model.model.embed_tokens.weight.device
+    config, device = model.config, model.model.norm.weight.device
     names = {f.name for f in dataclasses.fields(Sampling)}
     said = {n: v for n, v in config.generation.items() if n in names}
     sampling = Sampling(**{**said, **how})

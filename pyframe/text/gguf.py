@@ -69,6 +69,24 @@ class Entry(NamedTuple):
     end: int
 
 
+class Packed(NamedTuple):
+    """A weight as layers that pf.quantize_ packs have it, in groups of 32."""
+
+    bits: int
+    words: Tensor  # (rows, groups, bits)
+    scale: Tensor  # (rows, groups)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the weight."""
+        return self.scale.shape[0], self.scale.shape[1] * 32
+
+    @property
+    def dtype(self) -> Any:
+        """Of the weight."""
+        return self.scale.dtype
+
+
 class GGUF:
     """A file: `metadata` by name, and tensors.
 
@@ -139,6 +157,32 @@ class GGUF:
             raise self._bad(f"{name!r}: {error}") from None
         return from_host(np.ascontiguousarray(found, np.float32).reshape(entry.shape), dt.float32)
 
+    def packed(self, name: str) -> Packed | None:
+        """One that is packed as ours are, without its floats; None if it is not."""
+        from gguf import GGMLQuantizationType
+
+        kind, shape, begin, end = self.tensors[name]
+        bits = {GGMLQuantizationType.Q8_0: 8, GGMLQuantizationType.Q4_0: 4}.get(kind)
+        if bits is None or len(shape) != 2:
+            return None
+        # of each block a scale of 16 bits; then its ints, or those of 4 bits and 8 more in bytes
+        # that have one of the first half in their lower bits, one of the others in their upper
+        blocks = self._data[begin:end].reshape(-1, 2 + 4 * bits)
+        ints = blocks[:, 2:]
+        if bits == 4:
+            halves = ints.reshape(-1, 4, 4)
+            words = np.empty((len(ints), 4, 4), np.uint8)
+            for half, some in enumerate((halves & 15, halves >> 4)):
+                words[:, 2 * half : 2 * half + 2] = some[:, ::2] | some[:, 1::2] << 4
+            ints = words.reshape(ints.shape) ^ 0x88
+        scale = np.ascontiguousarray(blocks[:, :2]).view("<f2").astype(np.float32)
+        groups = shape[0], shape[1] // 32
+        return Packed(
+            bits,
+            from_host(np.ascontiguousarray(ints).view(np.int32).reshape(*groups, bits), dt.int32),
+            from_host(scale.reshape(groups), dt.float32),
+        )
+
     def config(self) -> Config:
         """What the model is made of. ValueError for an architecture that is unknown."""
         kind = self.metadata.get("general.architecture")
@@ -184,8 +228,11 @@ class GGUF:
                 raise self._bad(f"{name}.weight {seen}; by its sizes it is {list(shape)}")
         return config
 
-    def weights(self, config: Config) -> Iterator[tuple[str, str, Tensor]]:
-        """What each tensor is called in the file and in a model of ours, and its values."""
+    def weights(
+        self, config: Config, packed: bool = False
+    ) -> Iterator[tuple[str, str, Tensor | Packed]]:
+        """What each tensor is called in the file and in a model of ours, and its values; `packed`
+        where they are."""
         names = {**_NAMES, **(_SANDWICH if config.sandwich else {})}
         if config.fused and config.gated:
             names["ffn_up"] = "mlp.gate_up_proj"
@@ -198,8 +245,15 @@ class GGUF:
             if parts and parts[2] in names:
                 layer = "" if parts[1] is None else f"model.layers.{int(parts[1])}."
                 mine = f"{layer}{names[parts[2]]}.{parts[3]}"
+            paired = config.model_type in _PAIRED and parts and parts[2] in ("attn_q", "attn_k")
+            if packed and (kept := self.packed(name)) is not None:
+                if paired:
+                    both = [_halves(x, config.head_dim) for x in kept[1:]]
+                    kept = Packed(kept.bits, *both)
+                yield name, mine, kept
+                continue
             value = self.tensor(name)
-            if config.model_type in _PAIRED and parts and parts[2] in ("attn_q", "attn_k"):
+            if paired:
                 value = _halves(value, config.head_dim)
             if config.model_type in _PLUS_ONE and mine.endswith("norm.weight"):
                 value = value - 1

@@ -15,7 +15,7 @@ from pyframe.io import safetensors
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config
-from pyframe.text.gguf import GGUF
+from pyframe.text.gguf import GGUF, Packed
 from pyframe.text.tokenizer import Tokenizer
 
 M = TypeVar("M", bound="Pretrained")
@@ -99,7 +99,7 @@ class Pretrained(nn.Module):
     @classmethod
     def from_pretrained(
         cls, source: str | os.PathLike[str], device: Any = None, dtype: Any = None,
-        revision: str = "main",
+        revision: str = "main", packed: bool = False,
     ) -> Self:  # fmt: skip
         """The model of a folder in Hugging Face's layout, or of a GGUF file.
 
@@ -109,11 +109,13 @@ class Pretrained(nn.Module):
                 the name of either on the hub, or a URL: see `pf.hub.model`.
             device, dtype: where and of what type its parameters are (of that of the file).
             revision: a branch, tag or commit of the hub.
+            packed: whether weights that a GGUF file has as Q8_0 or Q4_0 stay of 8 or 4 bits, as
+                `pf.quantize_` makes them, with scales of groups of 32.
 
         FileNotFoundError where one of these is missing; ValueError for an unknown family, and for
         tensors that are missing, superfluous or of another shape.
         """
-        return from_pretrained(cls, source, device, dtype, revision)
+        return from_pretrained(cls, source, device, dtype, revision, packed)
 
     @property
     def turned(self) -> tuple[str, ...]:
@@ -141,17 +143,18 @@ class Pretrained(nn.Module):
 
 def from_pretrained(
     make: Callable[[Config], M], source: str | os.PathLike[str], device: Any = None,
-    dtype: Any = None, revision: str = "main",
+    dtype: Any = None, revision: str = "main", packed: bool = False,
 ) -> M:  # fmt: skip
     """What `make` makes of a configuration, with the weights beside it; see `Pretrained`."""
     place = hub.model(source, revision)
+    tensors: Iterator[tuple[str, str, Tensor | Packed]]
     if place.is_dir():
         config, stretch = Config.from_file(place), None
         tensors = _in_folder(place, config)
     else:
         file = GGUF(place)
         config, stretch = file.config(), file.stretch()
-        tensors = file.weights(config)
+        tensors = file.weights(config, packed)
     first = next(tensors, None)
     before, init.values.skipped = init.values.skipped, True
     try:
@@ -167,7 +170,7 @@ def from_pretrained(
     return model.eval()
 
 
-def _in_folder(folder: Path, config: Config) -> Iterator[tuple[str, str, Tensor]]:
+def _in_folder(folder: Path, config: Config) -> Iterator[tuple[str, str, Tensor | Packed]]:
     """What each tensor of a folder is called there and in a model of ours, and its values."""
     found = next((folder / n for n in FILES if (folder / n).is_file()), None)
     if found is None:
@@ -190,7 +193,7 @@ def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
             yield name, file.get_tensor(name)
 
 
-def _fill(model: Pretrained, tensors: Iterable[tuple[str, str, Tensor]]) -> None:
+def _fill(model: Pretrained, tensors: Iterable[tuple[str, str, Tensor | Packed]]) -> None:
     """Put a file's tensors into a model.
 
     ValueError for those that are missing, superfluous or of other shapes, of which ten are named.
@@ -204,8 +207,16 @@ def _fill(model: Pretrained, tensors: Iterable[tuple[str, str, Tensor]]) -> None
                 wrong["superfluous"].append(name)
                 continue
             missing.pop(mine, None)
-            if value.shape == own[mine].shape:
-                own[mine].copy_(value)
+            weight = own[mine]
+            if value.shape == weight.shape and isinstance(value, Packed):
+                from pyframe.nn.quantized import hold
+
+                both = value.words.to(weight.device), value.scale.to(weight.device, weight.dtype)
+                for layer in model.modules():
+                    if layer._parameters.get("weight") is weight:
+                        hold(layer, value.bits, *both, None, None)
+            elif value.shape == weight.shape and isinstance(value, Tensor):
+                weight.copy_(value)
             else:
                 wrong["of another shape"].append(
                     f"{name} {list(value.shape)} for {list(own[mine].shape)}"

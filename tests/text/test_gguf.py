@@ -134,6 +134,27 @@ def test_a_model_is_what_was_converted(
         np.testing.assert_allclose(model(pf.tensor(IDS)), want, 1e-4, 1e-4)
 
 
+@pytest.mark.parametrize("kind", ["Q8_0", "Q4_0"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "llama, biased and tied", "gemma"])
+def test_weights_stay_packed(
+    transformers: Any, torch: Any, tmp_path: Path, name: str, kind: str
+) -> None:
+    """They are worth the same, bit for bit, as those that were read as floats."""
+    path = tmp_path / "model.gguf"
+    converted(path, families.made(transformers, torch, name), name, kind)
+    plain, model = (AutoModel.from_pretrained(path, packed=p) for p in (False, True))
+    assert isinstance(model, CausalLM)
+    layers, kept = dict(plain.named_modules()), 0
+    for n, layer in model.named_modules():
+        if "packed" in layer._buffers:
+            kept += 1
+            assert not layer._parameters.keys() - {"bias"}
+            assert layer.weight.numpy().tobytes() == layers[n].weight.detach().numpy().tobytes()
+    assert kept > 2 * len(model.model.layers)
+    with pf.no_grad():
+        np.testing.assert_allclose(model(pf.tensor(IDS)), plain(pf.tensor(IDS)), 1e-4, 1e-4)
+
+
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_bits_are_worth_what_the_package_says(tmp_path: Path, kind: str) -> None:
     """Bit for bit, of random bits, at whatever place."""
