@@ -92,6 +92,11 @@ def editor_folder() -> Path | None:
     return path.parent if path else None
 
 
+def tokenizers() -> Path | None:
+    """What makes tokens in a page, as scripts/get_editor has it; None when it is not there."""
+    return find("build/editor/tokenizers.mjs")
+
+
 def photo_folder() -> Path | None:
     """The classifier of photos that scripts/get_photo exports; None when it is not there."""
     path = find("build/photo/site/program.json")
@@ -126,6 +131,7 @@ def config(program: Program | None = None) -> dict[str, Any]:
         "late": LATE,
         "datasets": {name: list(files) for name, files in datasets().items()},
         "editor": "editor/codemirror.js" if editor_folder() else None,
+        "tokenizers": "editor/tokenizers.mjs" if tokenizers() else None,
         "program": program and describe(program),
     }
 

@@ -69,6 +69,13 @@ async function open(app, { config, base, file, source, text: edited, files, pack
   const [text, found] = await Promise.all([program, Promise.all(parts), started]); // the first to fail is told
   if (closed.delete(app)) return null;
   await loadPackages(packages, app);
+  const programs = [text, ...found.filter(([path]) => path.endsWith(".py")).map(([, data]) => data)];
+  if (config.tokenizers && programs.some((data) => new TextDecoder().decode(data).includes("Tokenizer"))) {
+    const url = new URL(config.tokenizers, base).href; // it can't be had while Python asks for it
+    self.pyframeTokenizers ??= await import(/* webpackIgnore: true */ /* @vite-ignore */ url).catch(() => {
+      throw new Error(`What makes tokens of texts can't be had from ${url}.`);
+    });
+  }
   post("progress", { text: `Starting ${file}`, fraction: 1 }, app);
   host ??= python.pyimport("pyframe.web.worker");
   self.pyframeTell = (to, event, details) => post(event, details, to);

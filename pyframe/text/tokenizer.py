@@ -1,10 +1,12 @@
-"""Texts to tokens and back, by Hugging Face's package tokenizers; and chats as one text."""
+"""Texts to tokens and back, by Hugging Face's package tokenizers, in a page by its twin in
+JavaScript; and chats as one text."""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
+import sys
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,14 +44,16 @@ class Tokenizer:
     ) -> Tokenizer:  # fmt: skip
         """Of a folder with `tokenizer.json`, and `tokenizer_config.json` if it has special tokens
         and a chat's template; of a GGUF file; or of what `pf.hub.model` takes."""
-        folder, backend = hub.model(source, revision), _package().Tokenizer
+        folder = hub.model(source, revision)
         if folder.is_file() and folder.suffix == ".gguf":
             return cls(*gguf.tokenizer(gguf.GGUF(folder).metadata))
         path = folder / "tokenizer.json" if folder.is_dir() else folder
         if not path.is_file():
             raise FileNotFoundError(f"Tokenizer: {path} is not there")
         try:
-            made = backend.from_str(path.read_text("utf-8"))
+            made = _backend(path.read_text("utf-8"))
+        except ImportError:
+            raise
         except Exception as error:  # the package raises no other class
             raise ValueError(f"Tokenizer: {path} is no tokenizer's file: {error}") from None
         said: dict[str, Any] = {}
@@ -232,14 +236,19 @@ class TextStream:
             yield piece
 
 
-def _package() -> Any:
+def _backend(text: str) -> Any:
+    """The tokenizer of a `tokenizer.json`."""
+    if sys.platform == "emscripten":
+        from pyframe.text.twin import Twin
+
+        return Twin(text)
     try:
-        import tokenizers
+        from tokenizers import Tokenizer as Made
     except ImportError:
         raise ImportError(
             "pf.text.Tokenizer needs the package tokenizers: pip install 'pyframe-webgpu[text]'"
         ) from None
-    return tokenizers
+    return Made.from_str(text)
 
 
 def _read(path: Path) -> dict[str, Any]:

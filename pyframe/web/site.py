@@ -40,6 +40,7 @@ from pyframe.web.source import Program, ProgramError
 
 # what only those need of web/
 OTHER_PAGES = ("demos/", "editor.js", "npm.js", "offline.js", "program.js")
+TOKENS = "tokenizers.mjs"
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -129,8 +130,11 @@ def _is_ours(folder: Path) -> bool:
     return page.is_file() and 'name="pyframe-config"' in page.read_text(errors="replace")
 
 
-def _files(datasets: Mapping[str, Mapping[str, Path]]) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """pyframe.js and what belongs to it, by name, and what config.json says of it."""
+def _files(
+    datasets: Mapping[str, Mapping[str, Path]], tokens: bool = True
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """pyframe.js and what belongs to it, by name, and what config.json says of it; `tokens` whether
+    what makes tokens of texts does."""
     files = {
         name: path.read_bytes()
         for path in sorted(serve.WEB.rglob("*"))
@@ -140,6 +144,8 @@ def _files(datasets: Mapping[str, Mapping[str, Path]]) -> tuple[dict[str, bytes]
     files |= package(serve.EARLY, serve.LATE)
     for name, path in {k: v for each in datasets.values() for k, v in each.items()}.items():
         files[name] = path.read_bytes()
+    if tokens and (tokenizers := serve.tokenizers()):
+        files[TOKENS] = tokenizers.read_bytes()
     return files, {
         "version": pyframe.__version__,
         "pyodide": serve.PYODIDE_CDN,
@@ -147,6 +153,7 @@ def _files(datasets: Mapping[str, Mapping[str, Path]]) -> tuple[dict[str, bytes]
         "late": serve.LATE,
         "datasets": {name: list(each) for name, each in datasets.items()},
         "editor": None,
+        "tokenizers": TOKENS if TOKENS in files else None,
     }
 
 
@@ -184,9 +191,10 @@ def _write(site: Path, program: Program, cdn: bool) -> None:
         raise ProgramError(
             f"the data set {missing[0]} is not here; it comes with pyframe's examples"
         )
-    files, config = _files({name: known[name] for name in program.datasets})
-    for name, path in program.all_files().items():
-        files[f"program/{name}"] = path.read_bytes()
+    own = {f"program/{name}": path.read_bytes() for name, path in program.all_files().items()}
+    tokens = any(b"Tokenizer" in data for name, data in own.items() if name.endswith(".py"))
+    files, config = _files({name: known[name] for name in program.datasets}, tokens)
+    files |= own
     _add_config(files, config, site, _pyodide(cdn), "" if cdn else "../pyodide-{digest}")
     folder = f"pyframe-{_digest(files)}"
     _put(site / folder, files)
