@@ -87,7 +87,8 @@ class Cpu {
   free(id) { this.#port.postMessage(["free", id]); }
 
   write(id, data) { // a part of a file would take the whole file along
-    this.#port.postMessage(["write", id, data.byteLength < data.buffer.byteLength ? data.slice() : data]);
+    const own = data.byteLength < data.buffer.byteLength ? data.slice() : null;
+    this.#port.postMessage(["write", id, own ?? data], own ? [own.buffer] : []);
   }
 
   copy(target, source, nbytes) { this.#port.postMessage(["copy", target, source, nbytes]); }

@@ -19,6 +19,7 @@ const WORDS = { // what formulas are made of; see pyframe/core/symbolic.py
   trunc: Math.trunc, floor: Math.floor, ceil: Math.ceil,
 };
 const CPU_CODE = "cpu.wasm";
+const STATE = /^state(-\d+)?\.safetensors$/; // files of the values that it begins with
 const NUMBERS = ["Infinity", "-Infinity", "NaN"]; // which JSON has as text
 const CHANGING = ["parameter", "buffer", "moment", "step", "random"]; // roles of what training changes
 const OF_NETWORK = ["parameter", "buffer", "constant"]; // roles of what belongs to the network, not to its training
@@ -176,8 +177,9 @@ export class Player {
     if (runtime) check(about, runtime);
     const rt = runtime ?? await runtimeFor(device, about, files);
     progress({ text: "Loading the weights", fraction: 0.1 });
-    const state = await files.read("state.safetensors", about.files["state.safetensors"]);
-    return new Player(rt, about, decode(state, "state.safetensors"), files);
+    const state = Object.keys(about.files).filter((name) => STATE.test(name));
+    const parts = await Promise.all(state.map(async (name) => decode(await files.read(name, about.files[name]), name)));
+    return new Player(rt, about, new Map(parts.flatMap((part) => [...part])), files);
   }
 
   constructor(rt, document, values, files = null) {

@@ -60,6 +60,7 @@ WRITER = "texts.js"  # what player.js takes only for programs that write texts
 ELEMENT = "pyframe.js"
 CPU_CODE = "cpu.wasm"
 PYTHON = "python.js"  # what the element takes only for programs in Python
+FILE_BYTES = 32 << 20  # of state in a file, unless one tensor has more
 AT_ONCE = 256  # samples that a page predicts together, where their number may be any
 ENGINE = {"source": None, "engine": "program"}  # of the spec: no text that could be edited
 
@@ -102,7 +103,7 @@ def export(
     """
     job = _job(program, sample, train, data, weights, batch_size, state, tokenizer, length)
     document, values = job.capture({int(n) for n in sizes}, limits, cpu)
-    tensors = {"state.safetensors": _halved(values), **job.files}
+    tensors = {**_in_files(_halved(values)), **job.files}
     files = {name: safetensors.save_arrays(arrays) for name, arrays in tensors.items()}
     files |= job.texts
     if job.cpu is not None:
@@ -807,6 +808,19 @@ def _halved(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             if np.array_equal(half, x):
                 found[name] = half
     return found
+
+
+def _in_files(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
+    """State in files that a browser's cache takes, and a page loads side by side."""
+    files: list[dict[str, np.ndarray]] = [{}]
+    room = FILE_BYTES
+    for name, x in arrays.items():
+        if x.nbytes > room and files[-1]:
+            files.append({})
+            room = FILE_BYTES
+        files[-1][name] = x
+        room -= x.nbytes
+    return {f"state{f'-{i}' if i else ''}.safetensors": some for i, some in enumerate(files)}
 
 
 def _write(to: Path, files: dict[str, bytes], job: _Job, single: bool, element: bool) -> Export:

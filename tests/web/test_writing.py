@@ -12,7 +12,7 @@ import pytest
 
 import pyframe as pf
 from pyframe.text import CausalLM, Config, Tokenizer
-from pyframe.web import Demo, ExportError, Text
+from pyframe.web import Demo, ExportError, Text, exporter
 from tests.text.test_tokenizers import SPECIAL, TEXTS, byte_level
 
 from .conftest import BLANK, Tab, files
@@ -85,9 +85,13 @@ def site(
     folder = tmp_path_factory.mktemp("site")
     kinds: dict[str, Any] = {"llama": LETTERS, "gpt2": tokenizer, "qwen2": bytes}
     for name, made in models.items():
-        done = pf.web.export(made, to=folder / name.replace(" ", "-"),
-                             tokenizer=kinds[name.split()[0]])  # fmt: skip
+        with pytest.MonkeyPatch.context() as patch:
+            if name == "qwen2":
+                patch.setattr(exporter, "FILE_BYTES", 40_000)
+            done = pf.web.export(made, to=folder / name.replace(" ", "-"),
+                                 tokenizer=kinds[name.split()[0]])  # fmt: skip
         assert done.left_out == []
+        assert ("state-2.safetensors" in done.files) == (name == "qwen2")
     assert (folder / "gpt2" / "tokenizers.LICENSE").is_file()
     assert not (folder / "llama" / "tokenizers.js").exists()
     demo = Demo(lambda: models["qwen2"], title="A page in one file")
