@@ -209,6 +209,7 @@ class Walk:
     def __init__(self, starts: list[Any], useful: set[int] | None, slots: Any) -> None:
         self.starts, self.useful, self.slots = starts, useful, slots
         self._reached: set[int] | None = None
+        self.grad: Any = None  # that of the step at hand, where hooks have its saved tensors
         self.after: dict[
             Callable[[list[Any]], None], list[Any]
         ] = {}  # called with these at its end

@@ -207,6 +207,8 @@ def _walk(
                 g = pending.pop(id(node))
                 extra = node.extra
                 if extra is not None:
+                    if extra.packed:
+                        Walk.current().grad = g[0] if type(g) is list else g
                     if extra.hooks:
                         g = _hooked(extra, g)
                     if extra.retained is not None and goals is None:

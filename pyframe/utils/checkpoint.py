@@ -19,6 +19,7 @@ from pyframe.core.dispatch import outside
 from pyframe.core.grad_node import Packed
 from pyframe.core.modes import enable_grad, mode, no_grad
 from pyframe.ops.api.autocast import Casting, as_in
+from pyframe.ops.math.elementwise import where
 from pyframe.ops.random.draws import default_generator
 from pyframe.tensor import Tensor, upload
 from pyframe.tensor.tree import leaves, tree_map, unflatten
@@ -156,8 +157,9 @@ class _Reentrant(Function):
                 "`inputs` parameter to .backward(). Use checkpoint(use_reentrant=False)."
             )
         args = list(ctx.args)
+        after = next((g for g in grads if isinstance(g, Tensor)), None)
         for i, x in zip(ctx.positions, ctx.saved_tensors, strict=True):
-            args[i] = x.detach()
+            args[i] = _later(x.detach(), after)
             if x.requires_grad:
                 args[i].requires_grad_()
         with _again(ctx.state, ctx.devices, ctx.casting), enable_grad():
@@ -174,6 +176,16 @@ class _Reentrant(Function):
             )
         backward([y for y, _ in pairs], [g for _, g in pairs])
         return None, None, *[a.grad if isinstance(a, Tensor) else None for a in args]
+
+
+def _later(x: Tensor, after: Tensor | None) -> Tensor:
+    """`x`, where work is recorded as what is there once `after` is: else what is computed of it
+    again would be found to be what forward has computed, and be kept from there on."""
+    recorded = mode.capture is not None or x.device.always_lazy
+    if after is None or not recorded or not x.is_floating_point() or not x.numel():
+        return x
+    one = after.detach().reshape(-1)[:1]
+    return where(one == one, x, x)
 
 
 class _Stop(Exception):  # noqa: N818
@@ -264,10 +276,12 @@ class _Frame:
     @staticmethod
     def argument(x: Any, needs_grad: bool) -> Tensor:
         """An argument as it was, without history."""
+        walk = Walk.latest()
+        after = None if walk is None else walk.grad  # before `get`, which may fill another frame
         if type(x) is Packed:
             x, packed = x.get(), x
             packed.found = None
-        out: Tensor = x.detach()
+        out: Tensor = _later(x.detach(), after)
         return out.requires_grad_() if needs_grad else out
 
 

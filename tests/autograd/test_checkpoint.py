@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 from autograd_programs import attempt, leaf, programs
 
@@ -147,6 +148,30 @@ def test_forward_keeps_nothing(reentrant: bool) -> None:
     assert kept[0]() is None
     y.sum().backward()
     assert len(kept) == 2
+
+
+@BOTH
+def test_compiled_gradients_are_those_without(device: str, reentrant: bool) -> None:
+    """Of a checkpoint within another one, too; and an input that is not finite is that alone."""
+    x = pf.tensor([[1.0, 2.0, float("inf")], [0.5, -1.0, 2.0]], device=device)
+
+    def gradients(call: Any) -> list[Any]:
+        pf.manual_seed(0)
+        net = pf.nn.Sequential(*[pf.nn.Linear(3, 3), pf.nn.Tanh()] * 2).to(device)
+
+        def step(x: pf.Tensor) -> list[Any]:
+            y = call(lambda z: call(net, z).exp() * z.sin(), x * net[0].weight[0])
+            y[1].sum().backward()
+            return [y.detach(), *(p.grad for p in net.parameters())]
+
+        return pf.compile(step)(x)
+
+    def again(f: Any, z: Any) -> Any:
+        return checkpoint(f, z, use_reentrant=reentrant)
+
+    want = gradients(lambda f, z: f(z))
+    for a, b in zip(gradients(again), want, strict=True):
+        np.testing.assert_allclose(a.cpu(), b.cpu(), 1e-6, 1e-6)
 
 
 def test_it_says_what_to_pass() -> None:

@@ -13,8 +13,9 @@ import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe.codegen.wgsl import generate
 from pyframe.runtime.offline import offline_device
-from pyframe.tools.bench.plans import GPT, LARGE, PLANS, Plan
+from pyframe.tools.bench.plans import GPT, LARGE, PLANS, Block, Plan
 from pyframe.tools.cost import totals
+from pyframe.utils.checkpoint import checkpoint
 from pyframe.vision.transforms.v2 import functional as v2
 
 # dispatches, MB moved, GFLOPs, MB at once, texts, thousands of letters
@@ -39,6 +40,31 @@ def test_plans(plan: Plan) -> None:
               t.letters / 1e3)  # fmt: skip
     assert all(n <= most for n, most in zip(counts, BOUNDS[plan.name], strict=True)), counts
     assert t.workgroups >= t.dispatches
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoints_lower_what_is_held(reentrant: bool) -> None:
+    """A step keeps each block's input, not what is between: that isn't found to be there."""
+
+    class Again(Block):
+        def forward(self, x: pf.Tensor) -> pf.Tensor:
+            return checkpoint(super().forward, x, use_reentrant=reentrant)
+
+    def peak(kind: type[Block], layers: int) -> int:
+        def made() -> pf.nn.Module:
+            blocks = [kind(256, 4) for _ in range(layers)]
+            return pf.nn.Sequential(pf.nn.Embedding(64, 256), *blocks, pf.nn.Linear(256, 64))
+
+        def loss(y: pf.Tensor, of: pf.Tensor) -> pf.Tensor:
+            return F.cross_entropy(y.flatten(0, 1), of)
+
+        return Plan("", made, (4, 512), text=True, loss=loss).totals().peak_bytes
+
+    kept, again = (peak(kind, 8) - peak(kind, 4) for kind in (Block, Again))
+    weights = 4 * 12 * 256**2 * 4 * 4  # of four layers, with gradients and moments
+    values = 4 * 4 * 512 * 256 * 4  # what comes into the layers
+    most = 3.1 if reentrant else 1.1
+    assert again < weights + most * values < weights + 12 * values < kept
 
 
 def gpt_in_bfloat16(device: Any) -> Any:
