@@ -238,15 +238,10 @@ def page(namespace: str, home: dict[int, str]) -> str:
 
 
 def write(folder: Path, say: Callable[[str], Any] = print) -> None:
-    """Write a page for each namespace, and their index, into a folder."""
+    """Write a page for each namespace into a folder."""
     folder.mkdir(exist_ok=True)
     home = homes()
     pages = {f"{name}.md": page(name, home) for name in NAMESPACES}
-    listed = "\n".join(f"{name} <{name}>" for name in NAMESPACES)
-    pages["index.md"] = (
-        "# Reference\n\nEvery public name, with its arguments, and with what is other than in "
-        f"PyTorch.\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
-    )
     for name, text in pages.items():
         path = folder / name
         if not path.is_file() or path.read_text() != text:

@@ -61,6 +61,7 @@ POLICY = "; ".join([
     "base-uri 'none'",
     "form-action 'none'",
 ])  # fmt: skip
+TOKENIZERS = "tokenizers.js"
 # Who may show a notebook's programs: notebooks on this computer, those of VS Code among them.
 NOTEBOOKS = (
     "'self' http://localhost:* http://127.0.0.1:* https://localhost:* https://127.0.0.1:* "
@@ -93,8 +94,9 @@ def editor_folder() -> Path | None:
 
 
 def tokenizers() -> Path | None:
-    """What makes tokens in a page, as scripts/get_editor has it; None when it is not there."""
-    return find("build/editor/tokenizers.mjs")
+    """What makes tokens of texts in a page; None without the extra `text`."""
+    path = PACKAGE / "text" / TOKENIZERS
+    return path if path.is_file() else None
 
 
 def photo_folder() -> Path | None:
@@ -131,7 +133,7 @@ def config(program: Program | None = None) -> dict[str, Any]:
         "late": LATE,
         "datasets": {name: list(files) for name, files in datasets().items()},
         "editor": "editor/codemirror.js" if editor_folder() else None,
-        "tokenizers": "editor/tokenizers.mjs" if tokenizers() else None,
+        "tokenizers": TOKENIZERS if tokenizers() else None,
         "program": program and describe(program),
     }
 
@@ -353,6 +355,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         if route.startswith("data/"):
             path = {k: v for files in datasets().values() for k, v in files.items()}.get(route)
             return str(file_in(path.parent, [path.name]) or "") if path else ""
+        if route == TOKENIZERS:
+            return str(tokenizers() or "")
         folders = {
             "pyodide/": pyodide_folder(), "editor/": editor_folder(),
             "examples/": ROOT / "examples", "photo/": photo_folder(), "": WEB,

@@ -43,8 +43,8 @@ class Twin:
         module = getattr(js, "pyframeTokenizers", None)
         if module is None:
             raise ImportError(
-                "pf.text.Tokenizer needs tokenizers.mjs, which this page does not have: "
-                "scripts/get_editor fetches it, and a program that names Tokenizer has it loaded"
+                "pf.text.Tokenizer needs tokenizers.js, which this page does not have: it comes "
+                "with pyframe's extra `text`, and is loaded for a program that names Tokenizer"
             )
         said = json.loads(text)
         self._js = to_js

@@ -40,7 +40,6 @@ from pyframe.web.source import Program, ProgramError
 
 # what only those need of web/
 OTHER_PAGES = ("demos/", "editor.js", "npm.js", "offline.js", "program.js")
-TOKENS = "tokenizers.mjs"
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -145,7 +144,7 @@ def _files(
     for name, path in {k: v for each in datasets.values() for k, v in each.items()}.items():
         files[name] = path.read_bytes()
     if tokens and (tokenizers := serve.tokenizers()):
-        files[TOKENS] = tokenizers.read_bytes()
+        files[serve.TOKENIZERS] = tokenizers.read_bytes()
     return files, {
         "version": pyframe.__version__,
         "pyodide": serve.PYODIDE_CDN,
@@ -153,7 +152,7 @@ def _files(
         "late": serve.LATE,
         "datasets": {name: list(each) for name, each in datasets.items()},
         "editor": None,
-        "tokenizers": TOKENS if TOKENS in files else None,
+        "tokenizers": serve.TOKENIZERS if serve.TOKENIZERS in files else None,
     }
 
 

@@ -125,8 +125,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(visited: Any, server: serve.Server, folder: Path, pyodide_files: None) -> Any:
-    if serve.tokenizers() is None:
-        pytest.skip("build/editor/tokenizers.mjs is missing: run scripts/get_editor")
     tab = Tab(visited, server)
     names = [path.name for path in folder.glob("*.json")]
     for name in names:
@@ -177,4 +175,4 @@ def test_a_page_without_what_makes_tokens(tab: Tab, pyodide_files: None) -> None
     tab.page.route("**/tokens", lambda route: route.fulfill(body=html, content_type="text/html"))
     page = tab.open("tokens")
     page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
-    assert "scripts/get_editor fetches it" in asked(page, "some.json", [])
+    assert "extra `text`" in asked(page, "some.json", [])

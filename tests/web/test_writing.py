@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from text.test_tokenizers import SPECIAL, TEXTS, byte_level
 
 import pyframe as pf
 from pyframe.text import CausalLM, Config, Tokenizer
 from pyframe.web import Demo, ExportError, Text, exporter
-from tests.text.test_tokenizers import SPECIAL, TEXTS, byte_level
 
 from .conftest import BLANK, Tab, files
 from .test_export import STRICT, Site
