@@ -36,24 +36,13 @@ def power(a: Tensor, b: Tensor) -> Tensor:
     return pf.pow(a, b).to(a.dtype)
 
 
-@op("Sum")
-def total(*xs: Tensor) -> Tensor:
-    return reduce(pf.add, xs)
+for _name, _joined in {"Sum": pf.add, "Max": pf.maximum, "Min": pf.minimum}.items():
+    add(_name, lambda *xs, joined=_joined: reduce(joined, xs), {})
 
 
 @op("Mean")
 def mean(*xs: Tensor) -> Tensor:
     return reduce(pf.add, xs) / len(xs)
-
-
-@op("Max")
-def maximum(*xs: Tensor) -> Tensor:
-    return reduce(pf.maximum, xs)
-
-
-@op("Min")
-def minimum(*xs: Tensor) -> Tensor:
-    return reduce(pf.minimum, xs)
 
 
 @op("Clip")
@@ -90,11 +79,6 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
 @op("HardSigmoid")
 def hard_sigmoid(x: Tensor, *, alpha: float, beta: float) -> Tensor:
     return pf.clamp(alpha * x + beta, 0, 1)
-
-
-@op("Swish")
-def swish(x: Tensor, *, alpha: float) -> Tensor:
-    return x * pf.sigmoid(alpha * x)
 
 
 @op("Identity")

@@ -260,11 +260,6 @@ def random_uniform_like(x: Tensor, *, dtype: int | None = None, low: float, high
     return low + (high - low) * pf.rand(x.shape, dtype=_kind(dtype, x), device=x.device)
 
 
-@op("Bernoulli")
-def bernoulli(x: Tensor, *, dtype: int | None = None) -> Tensor:
-    return pf.bernoulli(x).to(x.dtype if dtype is None else values.DTYPES[dtype])
-
-
 @op("Multinomial")
 def multinomial(x: Tensor, *, dtype: int, sample_size: int) -> Tensor:
     drawn = pf.multinomial(F.softmax(x, -1), sample_size, replacement=True)

@@ -99,15 +99,6 @@ def quantize(
     return cast_array(values.array((y if shift is None else y + shift).float()), number, saturate)
 
 
-@op("DynamicQuantizeLinear")
-def dynamic_quantize(x: Tensor) -> Any:
-    low, high = pf.clamp(x.min(), max=0), pf.clamp(x.max(), min=0)
-    scale = (high - low) / 255
-    scale = pf.where(scale == 0, 1, scale)
-    zero = pf.round(-low / scale).clamp(0, 255)
-    return quantized(x, scale, zero, pf.uint8), scale, zero.to(pf.uint8)
-
-
 def _centred(x: Tensor, zero: Tensor | None, rows: bool) -> Tensor:
     """Ints less their zero point; one for each row (or column) where it has one dim."""
     x = x.float()

@@ -86,20 +86,16 @@ _reduction("ReduceLogSumExp", _log_sum_exp)
 _reduction("ReduceSumSquare", lambda x, dims, keepdim: _sum(x * x, dims, keepdim))
 
 
-@op("ArgMax")
-def arg_max(x: Tensor, *, axis: int, keepdims: int, select_last_index: int = 0) -> Tensor:
-    return _position(pf.argmax, x, axis, keepdims, select_last_index)
+def _position(name: str, function: Any) -> None:
+    @op(name)
+    def found(x: Tensor, *, axis: int, keepdims: int, select_last_index: int = 0) -> Tensor:
+        if select_last_index:
+            return x.shape[axis] - 1 - function(x.flip(axis), axis, bool(keepdims))
+        return function(x, axis, bool(keepdims))
 
 
-@op("ArgMin")
-def arg_min(x: Tensor, *, axis: int, keepdims: int, select_last_index: int = 0) -> Tensor:
-    return _position(pf.argmin, x, axis, keepdims, select_last_index)
-
-
-def _position(function: Any, x: Tensor, axis: int, keepdims: int, last: int) -> Tensor:
-    if last:
-        return x.shape[axis] - 1 - function(x.flip(axis), axis, bool(keepdims))
-    return function(x, axis, bool(keepdims))
+_position("ArgMax", pf.argmax)
+_position("ArgMin", pf.argmin)
 
 
 def _over(x: Tensor, axis: int, version: int, function: Callable[[Tensor, int], Tensor]) -> Tensor:
@@ -109,43 +105,35 @@ def _over(x: Tensor, axis: int, version: int, function: Callable[[Tensor, int], 
     return function(x.flatten(axis % x.ndim) if x.ndim else x, -1).reshape(x.shape)
 
 
-@op("Softmax")
-def softmax(x: Tensor, *, axis: int, version: int) -> Tensor:
-    return _over(x, axis, version, F.softmax)
+def _hardmax(x: Tensor, axis: int) -> Tensor:
+    return pf.zeros_like(x).scatter(axis, x.argmax(axis, True), 1)
 
 
-@op("LogSoftmax")
-def log_softmax(x: Tensor, *, axis: int, version: int) -> Tensor:
-    return _over(x, axis, version, F.log_softmax)
+def _along(name: str, function: Any) -> None:
+    @op(name)
+    def found(x: Tensor, *, axis: int, version: int) -> Tensor:
+        return _over(x, axis, version, function)
 
 
-@op("Hardmax")
-def hardmax(x: Tensor, *, axis: int, version: int) -> Tensor:
-    def hard(x: Tensor, axis: int) -> Tensor:
-        zero = pf.zeros_like(x)
-        return zero.scatter(axis, x.argmax(axis, True), 1)
-
-    return _over(x, axis, version, hard)
+_along("Softmax", F.softmax)
+_along("LogSoftmax", F.log_softmax)
+_along("Hardmax", _hardmax)
 
 
-def _scanned(function: Any, one: int, x: Tensor, axis: Any, exclusive: int, reverse: int) -> Tensor:
-    dim = whole(axis) % x.ndim
-    x = x.flip(dim) if reverse else x
-    found = function(x, dim, dtype=x.dtype)
-    if exclusive:
-        first = pf.full_like(x.narrow(dim, 0, 1), one)
-        found = pf.cat([first, found.narrow(dim, 0, x.shape[dim] - 1)], dim)
-    return found.flip(dim) if reverse else found
+def _scan(name: str, function: Any, one: int) -> None:
+    @op(name)
+    def found(x: Tensor, axis: Host, *, exclusive: int, reverse: int) -> Tensor:
+        dim = whole(axis) % x.ndim
+        x = x.flip(dim) if reverse else x
+        found = function(x, dim, dtype=x.dtype)
+        if exclusive:
+            first = pf.full_like(x.narrow(dim, 0, 1), one)
+            found = pf.cat([first, found.narrow(dim, 0, x.shape[dim] - 1)], dim)
+        return found.flip(dim) if reverse else found
 
 
-@op("CumSum")
-def cum_sum(x: Tensor, axis: Host, *, exclusive: int, reverse: int) -> Tensor:
-    return _scanned(pf.cumsum, 0, x, axis, exclusive, reverse)
-
-
-@op("CumProd")
-def cum_prod(x: Tensor, axis: Host, *, exclusive: int, reverse: int) -> Tensor:
-    return _scanned(pf.cumprod, 1, x, axis, exclusive, reverse)
+_scan("CumSum", pf.cumsum, 0)
+_scan("CumProd", pf.cumprod, 1)
 
 
 @op("TopK")
