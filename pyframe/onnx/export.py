@@ -202,35 +202,34 @@ class _Writer:
         self.arrays[name], self.shapes[name], self.dtypes[name] = array, array.shape, d
         return name
 
+    def folded(self, kind: str, xs: list[str], function: Any, *more: Any, **attrs: Any) -> str:
+        """An operator of weights is a weight itself; else a node."""
+        if not all(x in self.arrays for x in xs):
+            return str(self.op(kind, *xs, *more, **attrs))
+        key = kind, *xs, *more, *attrs.items()
+        if key not in self.known:
+            array = np.ascontiguousarray(function([self.arrays[x] for x in xs]))
+            name = self.fresh(f"{xs[0]}_{kind.lower()}")
+            self.known[key] = self.array(name, array, self.dtypes[xs[0]])
+        return self.known[key]
+
     def rows(self, x: str, rows: np.ndarray) -> str:
         """Rows of a weight in another order."""
-        if x in self.arrays:
-            return self.array(self.fresh(f"{x}_ordered"), self.arrays[x][rows], self.dtypes[x])
-        return str(self.op("Gather", x, self.const(rows), axis=0))
+        return self.folded("Gather", [x], lambda a: a[0][rows], self.const(rows), axis=0)
 
     def turned(self, x: str, dims: tuple[int, ...]) -> str:
         """`x` with its dims in this order."""
-        if x in self.arrays:
-            key = x, dims
-            if key not in self.known:
-                turned = np.ascontiguousarray(self.arrays[x].transpose(dims))
-                self.known[key] = self.array(self.fresh(f"{x}_transposed"), turned, self.dtypes[x])
-            return self.known[key]
-        return str(self.op("Transpose", x, perm=dims))
+        return self.folded("Transpose", [x], lambda a: a[0].transpose(dims), perm=dims)
 
     def joined(self, xs: list[str], dim: int) -> str:
-        if all(x in self.arrays for x in xs):
-            array = np.concatenate([self.arrays[x] for x in xs], dim)
-            return self.array(self.fresh(f"{xs[0]}_joined"), array, self.dtypes[xs[0]])
-        return str(self.op("Concat", *xs, axis=dim))
+        """`xs` one after the other along a dim."""
+        return self.folded("Concat", xs, lambda a: np.concatenate(a, dim), axis=dim)
 
     def stacked(self, xs: list[str]) -> str:
         """Weights along a new first dim."""
-        if all(x in self.arrays for x in xs):
-            array = np.stack([self.arrays[x] for x in xs])
-            return self.array(self.fresh(f"{xs[0]}_stacked"), array, self.dtypes[xs[0]])
-        zero = self.sizes([0])
-        return str(self.op("Concat", *[self.op("Unsqueeze", x, zero) for x in xs], axis=0))
+        first = self.sizes([0])
+        parts = [self.folded("Unsqueeze", [x], lambda a: a[0][None], first) for x in xs]
+        return self.joined(parts, 0)
 
     def repeated(self, x: str, n: int) -> str:
         """Each head n times."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -120,20 +122,24 @@ def deform_conv(
     return y if b is None else y + b.reshape(-1, 1, 1)
 
 
-def bilinear(planes: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    """Of (N, C, H, W) the values at (N, P) places between pixels; outside there is 0."""
+def corners(planes: Tensor, y: Tensor, x: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Of (N, C, H, W) the four values around each of (N, P) places between pixels, with their
+    weights and whether they are inside."""
     n, c, height, width = planes.shape
     flat = planes.reshape(n, c, height * width)
     top, left = pf.floor(y), pf.floor(x)
-    total: Any = 0
     for i, j in itertools.product((0, 1), (0, 1)):
         row, column = top + i, left + j
         weight = (1 - pf.abs(y - row)) * (1 - pf.abs(x - column))
         inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
         at = (row.clamp(0, height - 1) * width + column.clamp(0, width - 1)).long()
         found = flat.gather(2, at[:, None].expand(n, c, at.shape[1]))
-        total = total + found * (weight * inside)[:, None]
-    return total
+        yield found, weight[:, None], inside[:, None]
+
+
+def bilinear(planes: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """The values at places between pixels; outside there is 0."""
+    return reduce(pf.add, [v * (weight * inside) for v, weight, inside in corners(planes, y, x)])
 
 
 class Windows:
@@ -507,7 +513,7 @@ def roi_align(
         inside = (y >= -1) & (y <= height) & (z >= -1) & (z <= width)
         y, z = y.clamp(0, height - 1), z.clamp(0, width - 1)
         maxed = mode == "max"
-        read = functools.partial(_corners if maxed else bilinear, of)
+        read = functools.partial(_greatest if maxed else bilinear, of)
         values_ = read(y.reshape(k, -1), z.reshape(k, -1)) * inside.reshape(k, 1, -1)
         parts = values_.reshape(k, -1, output_height, gh, output_width, gw)
         pooled = pf.amax(parts, [3, 5]) if maxed else parts.mean([3, 5])
@@ -524,18 +530,9 @@ def _samples(out: int, count: int, x: Tensor) -> Tensor:
     return values.tensor(places.ravel().astype(np.float32), x.device)
 
 
-def _corners(planes: Tensor, y: Tensor, x: Tensor) -> Tensor:
+def _greatest(planes: Tensor, y: Tensor, x: Tensor) -> Tensor:
     """As `bilinear`, but of the four weighted corners the largest, as ONNX has it."""
-    n, c, height, width = planes.shape
-    flat = planes.reshape(n, c, height * width)
-    top, left = pf.floor(y), pf.floor(x)
-    parts = []
-    for i, j in itertools.product((0, 1), (0, 1)):
-        row, column = (top + i).clamp(0, height - 1), (left + j).clamp(0, width - 1)
-        weight = (y - top if i else 1 - y + top) * (x - left if j else 1 - x + left)
-        at = (row * width + column).long()
-        parts.append(flat.gather(2, at[:, None].expand(n, c, at.shape[1])) * weight[:, None])
-    return pf.amax(pf.stack(parts), 0)
+    return pf.amax(pf.stack([v * weight for v, weight, _ in corners(planes, y, x)]), 0)
 
 
 @op("MaxRoiPool")
