@@ -1,7 +1,8 @@
 """Convolutions that are no products of large matrices, in LLVM IR.
 
 Those with few rows in a group, such as depthwise ones, are sums over the taps of a few rows of the
-result at once, which stay in registers, read where the images lie. There is a function for each
+result at once, which stay in registers, read where the images lie; of a few channels of pictures
+several planes of the result are made from what is read. There is a function for each
 kernel and stride, in which all taps are written out: what several rows of the result read is read
 once. What lies outside of an image is left out by masks, and whole rows are read from a row of
 zeros instead.
@@ -29,11 +30,13 @@ from pyframe.codegen.numpy.memory import address
 MOST = 49  # taps that are written out
 LEAST = 1 << 16  # multiplications that are worth a unit of their own
 VECTORS = 4  # of a block of the result: one of so many rows, or more of a single one
+CHANNELS, TAPS, ROWS = 4, 9, 32  # up to which columns take longer to write than to multiply
 
 # What a launch reads: how many units; the result, the images, the weight, a row of zeros; how many
-# planes the result has, in a group, and groups; strides in bytes of the result, the images and
-# the weight; the sizes of images and of the result, and how much of an image its first results
-# leave out; into how many parts the rows of a plane are cut; what follows (after.py).
+# planes the result has, or sets of them made at once, how many planes a group has, and groups;
+# strides in bytes of the result, the images and the weight; the sizes of images and of the result,
+# and how much of an image its first results leave out; into how many parts the rows of a plane are
+# cut; what follows (after.py).
 WORDS = (
     "units @c @x @a @zeros planes m groups c_image c_row image group channel channels line "
     f"a_group a_row a_channel a_y a_x height width rows columns up left bands {following.WORDS}"
@@ -57,7 +60,10 @@ def launches(
     stride, padding, dilation, groups = attrs[-4:]
     dims, size = len(stride), t.size
     m = w.shape[1] if of_input else w.shape[0] // groups
-    if dims > 2 or 2 * m > t.rows or not x.size or not w.size or (of_input and max(stride) > 1):
+    if dims > 2 or not x.size or not w.size or (of_input and max(stride) > 1):
+        return None
+    outs = 1 if 2 * m <= t.rows else _together(t, of_input, w, m, out.shape[-1])
+    if not outs:
         return None
     if x.shape[-1] > 1 and x.strides[-1] != size:
         return None
@@ -73,11 +79,11 @@ def launches(
     (kh, kw), (sy, sx), (dy, dx) = (two + tuple(s) for s in (kernel, stride, dilation))
     if kh * kw > MOST or kh * kw == 1 < m or max(sy, sx) > 2:
         return None
-    channels, planes = x.shape[1] // groups, out.shape[0] * out.shape[1]
+    channels, planes = x.shape[1] // groups, out.shape[0] * out.shape[1] // outs
     height, width = two + x.shape[2:]
     rows, columns = two + out.shape[2:]
-    high = min(rows, VECTORS)
-    wide = VECTORS // high if columns > t.lanes else 1
+    high = min(rows, VECTORS if outs == 1 else 2)
+    wide = VECTORS // high if columns > t.lanes and outs == 1 else 1
     most = min(threads, out.size * channels * kh * kw // LEAST)
     bands = -(-most // planes) if most > planes else 1
     if after and rows % high:  # the last rows would be computed after what follows on them
@@ -96,40 +102,54 @@ def launches(
     }  # fmt: skip
     words = [fields[name] & (2**64 - 1) if isinstance(fields[name], int) else fields[name]
              for name in names_of(WORDS)]  # fmt: skip
-    shape = (kh, kw, sy, sx, dy, dx, high, wide, int(channels == 1))
+    shape = (kh, kw, sy, sx, dy, dx, high, wide, int(channels == 1 == outs), outs)
     return [("direct_" + "_".join(map(str, shape)), words)]
+
+
+def _together(t: Tile, of_input: bool, w: np.ndarray, m: int, columns: int) -> int:
+    """How many planes of the result are made at once that read few channels; 0: products are
+    faster, or much of vectors were empty."""
+    some = 8 if t.rows >= 8 else 4
+    few = w.shape[1] <= CHANNELS and 1 < w[0, 0].size <= TAPS and m <= ROWS and m % some == 0
+    return some if few and not of_input and -columns % t.lanes * 8 <= columns else 0
 
 
 def direct(t: Tile, name: str) -> Assembler:
     """The function of this name."""
-    kh, kw, sy, sx, dy, dx, high, wide, single = map(int, name.split("_")[1:])
+    kh, kw, sy, sx, dy, dx, high, wide, single, outs = map(int, name.split("_")[1:])
     f, w, begin, end = launched(WORDS)
     columns32, width32 = (w[x].cast("i32").splat(t.lanes) for x in ("columns", "width"))
     lanes = f.numbers(range(t.lanes), "i32")
 
-    def factors(a: Value) -> dict[tuple[int, int], Value]:
-        return {
-            (ky, kx): f.load_fixed(t.real, a + w["a_y"] * ky + w["a_x"] * kx).splat(t.lanes)
-            for ky, kx in itertools.product(range(kh), range(kw))
-        }
+    def factors(a: Value) -> Callable[[int, int, int], Value]:
+        @functools.cache
+        def factor(o: int, ky: int, kx: int) -> Value:
+            at = a + w["a_row"] * o + w["a_y"] * ky + w["a_x"] * kx
+            return f.load_fixed(t.real, at).splat(t.lanes)
+
+        if outs == 1:  # before all else
+            for ky, kx in itertools.product(range(kh), range(kw)):
+                factor(0, ky, kx)
+        return factor
 
     with f.count(begin, end) as u:
         first, last = cut(w["planes"] * w["bands"], u, w["units"])
         with f.count(first, last) as z:
             plane, band = z // w["bands"], z % w["bands"]
-            outputs = w["groups"] * w["m"]
-            image, o = plane // outputs, plane % outputs
+            outputs = w["groups"] * w["m"] // outs
+            image, o = plane // outputs, plane % outputs * outs
             group = o // w["m"]
             x = w["x"] + image * w["image"] + group * w["group"]
             a = w["a"] + group * w["a_group"] + (o % w["m"]) * w["a_row"]
             c = w["c"] + image * w["c_image"] + o * w["c_row"]
-            fixed = factors(a) if single else {}
+            fixed = factors(a) if single else None
             top, bottom = cut(w["rows"], band, w["bands"], high)
             with f.count(top, bottom, high) as at, f.count(0, w["columns"], wide * t.lanes) as j:
                 y = at.min(w["rows"] - high)  # the last rows may be computed twice
                 begins, source = y * sy - w["up"], j * sx - w["left"]
                 place = source.cast("i32").splat(t.lanes) + lanes
-                sums = [[f.local(f.value(0, t.vector)) for _ in range(wide)] for _ in range(high)]
+                each = [*itertools.product(range(outs), range(high), range(wide))]
+                sums = {place: f.local(f.value(0, t.vector)) for place in each}
 
                 @functools.cache
                 def inside(offset: int) -> Value:
@@ -148,38 +168,52 @@ def direct(t: Tile, name: str) -> Assembler:
                     for offset in offsets:
                         inside(offset)  # which the loop over channels shares
 
-                def of_channel(x: Value, factor: dict[tuple[int, int], Value]) -> None:
-                    for i, readers in sorted(reads.items()):
+                def of_channel(x: Value, factor: Callable[[int, int, int], Value]) -> None:
+                    lines = {}
+                    for i in sorted(reads):
                         row = begins + i
                         line = (x + row * w["line"]).where(row.op("lt_u", w["height"]), w["zeros"])
-                        line = line + source * t.size
+                        lines[i] = line + source * t.size
 
-                        @functools.cache
-                        def read(offset: int, line: Value = line) -> Value:
-                            some = inside(offset)
-                            return f.load_some(t.vector, line + offset * t.size, some, t.size)
+                    @functools.cache
+                    def read(i: int, offset: int) -> Value:
+                        at = lines[i] + offset * t.size
+                        return f.load_some(t.vector, at, inside(offset), t.size)
 
-                        for (v, kx), (odd, offsets) in at_tap.items():
-                            value, *more = map(read, offsets)
-                            if more:
-                                value = value.shuffle(range(odd, 2 * t.lanes, 2), *more)
-                            for r, ky in readers:
-                                total = sums[r][v]
-                                total.set(value.fma(factor[ky, kx], total))
+                    def value(i: int, v: int, kx: int) -> Value:
+                        odd, offsets = at_tap[v, kx]
+                        x, *more = (read(i, offset) for offset in offsets)
+                        return x.shuffle(range(odd, 2 * t.lanes, 2), *more) if more else x
 
-                if single:
+                    if outs == 1:
+                        for i, readers in sorted(reads.items()):
+                            for v, kx in at_tap:
+                                x = value(i, v, kx)
+                                for r, ky in readers:
+                                    total = sums[0, r, v]
+                                    total.set(x.fma(factor(0, ky, kx), total))
+                        return
+                    for v, kx in at_tap:
+                        values = {i: value(i, v, kx) for i in lines}
+                        for ky, o in itertools.product(range(kh), range(outs)):
+                            one = factor(o, ky, kx)
+                            for r in range(high):
+                                total = sums[o, r, v]
+                                total.set(values[r * sy + ky * dy].fma(one, total))
+
+                if fixed:
                     of_channel(x, fixed)
                 else:
                     with f.count(0, w["channels"]) as n:
                         of_channel(x + n * w["channel"], factors(a + n * w["a_channel"]))
-                for r, v in itertools.product(range(high), range(wide)):
+                for (n, r, v), total in sums.items():
                     to = j + v * t.lanes
                     some = (to.cast("i32").splat(t.lanes) + lanes) < columns32
-                    into = c + ((y + r) * w["columns"] + to) * t.size
-                    f.store_some(into, sums[r][v], some, t.size)
+                    into = c + w["c_row"] * n + ((y + r) * w["columns"] + to) * t.size
+                    f.store_some(into, total, some, t.size)
             size = (bottom - top) * w["columns"]
             at = c + top * w["columns"] * t.size
-            following.call(f, w, o, at, w["c_row"], f.value(1, "i64"), size)
+            following.call(f, w, o, at, w["c_row"], f.value(outs, "i64"), size)
     return f
 
 
