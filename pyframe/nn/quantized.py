@@ -230,23 +230,27 @@ class _Packed(nn.Module):
 class QuantizedLinear(_Packed, nn.Linear):  # type: ignore[misc]  # its weight is read only
     """A Linear with a packed weight."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """(*, in_features) -> (*, out_features)."""
+    def forward(self, input: Tensor, rows: slice = slice(None)) -> Tensor:
+        """(*, in_features) -> (*, out_features), or those of some rows of the weight."""
         fits = input.shape[-1:] == (self.in_features,) and input.dtype is self.scale.dtype
         cast = mode.autocast is not None and mode.autocast.dtype_on(input.device)
         if not fits or not input.numel() or cast:
-            return F.linear(input, self.weight, self.bias)
+            bias = None if self.bias is None else self.bias[rows]
+            return F.linear(input, self.weight[rows], bias)
         width = self.packed.shape[1] * self.group
         more = width - self.in_features
         x, step = (F.pad(input, (0, more)) if more else input).reshape(-1, width), None
         if self.activations is not None and not (pf.is_grad_enabled() and x.requires_grad):
             x, step = _at_once(_rounded, x)
         offset = self.scale if self.offset is None else self.offset
-        operands = x.unsqueeze(0), self.packed, self.scale, offset
+        own = (self.packed, self.scale, offset)
+        if rows != slice(None):
+            own = (self.packed[rows], self.scale[rows], offset[rows])
+        operands = x.unsqueeze(0), *own
         out = apply(packed_linear, operands, (self.bits, self.offset is None))
         out = out if step is None else out * step
-        out = out.reshape(*input.shape[:-1], self.out_features)
-        return out if self.bias is None else out + self.bias
+        out = out.reshape(*input.shape[:-1], own[0].shape[0])
+        return out if self.bias is None else out + self.bias[rows]
 
 
 class QuantizedEmbedding(_Packed, nn.Embedding):  # type: ignore[misc]

@@ -8,16 +8,24 @@ from typing import Any
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.core.sizes import number
 from pyframe.nn import functional as F
+from pyframe.nn.quantized import QuantizedLinear
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config
 from pyframe.text.generate import Cache, Stream, Writer, stream
 from pyframe.text.loading import Pretrained
 from pyframe.text.rotary import Rotary, turned
+from pyframe.text.training import IGNORED
+from pyframe.utils.checkpoint import checkpoint
 
 __all__ = ["CausalLM"]
 
 WRITERS = 4  # that a model keeps
+SCORES, PARTS = (
+    1 << 21,
+    16,
+)  # that a loss has at once; and parts at most, of which each is a product
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": F.silu, "swish": F.silu, "gelu": F.gelu, "relu": F.relu,
     "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
@@ -174,7 +182,14 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Tokens to the features from which the next ones are told."""
+    """Tokens to the features from which the next ones are told.
+
+    Attributes:
+        gradient_checkpointing: whether layers are computed again for their gradients, so that of
+            each its input alone is kept (False).
+    """
+
+    gradient_checkpointing = False
 
     def __init__(self, c: Config) -> None:
         super().__init__()
@@ -225,7 +240,11 @@ class Decoder(nn.Module):
         for i, layer in enumerate(self.layers):
             if hidden_states is not None:
                 hidden_states.append(x)
-            x = layer(x, rotary.get(c.layer_types[i]), masks[c.window(i)], cache, slots)
+            how = rotary.get(c.layer_types[i]), masks[c.window(i)], cache, slots
+            if self.gradient_checkpointing and pf.is_grad_enabled():
+                x = checkpoint(layer, x, *how, use_reentrant=False)
+            else:
+                x = layer(x, *how)
         x = self.norm(x)
         if hidden_states is not None:
             hidden_states.append(x)
@@ -289,13 +308,49 @@ class CausalLM(Pretrained):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, cache: Cache | None = None,
         slots: Tensor | None = None, segments: Tensor | None = None,
+        labels: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """(B, T) tokens -> (B, T, vocab_size); see `Decoder.forward`."""
-        return self.scores(self.model(input_ids, attention_mask, cache, slots, None, segments))
+        """(B, T) tokens -> (B, T, vocab_size); see `Decoder.forward`.
 
-    def scores(self, x: Tensor) -> Tensor:
-        """(..., width) features -> (..., vocab_size)."""
-        scores = self.lm_head(x)
+        With `labels` (B, T) it is (B, T - 1): how unlikely each next token is, 0 where its label is
+        -100. Where the head doesn't learn, no more than a part of the scores is there at a time.
+        """
+        x = self.model(input_ids, attention_mask, cache, slots, None, segments)
+        return self.scores(x) if labels is None else self.losses(x, labels)
+
+    def losses(self, x: Tensor, labels: Tensor) -> Tensor:
+        """(B, T, width) features, (B, T) tokens -> (B, T - 1); see `forward`."""
+        x, ids, head = x[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), self.lm_head
+        fixed = isinstance(head, QuantizedLinear) or not head.weight.requires_grad
+        whole = type(head) not in (nn.Linear, QuantizedLinear) or not fixed
+        some = 1 if whole else min(number(len(x)) * head.out_features // SCORES + 1, PARTS)
+        size = -(-head.out_features // some)
+        rows = [slice(a, min(a + size, head.out_features))
+                for a in range(0, head.out_features, size)]  # fmt: skip
+        if len(rows) == 1:
+            found = [self._part(x, ids, slice(None))]
+        else:  # scores are made again where their gradient is wanted
+            found = [checkpoint(self._part, x, ids, r, use_reentrant=False) for r in rows]
+        totals, own = (pf.stack(part) for part in zip(*found, strict=True))
+        loss = totals.logsumexp(0) - own.sum(0)
+        return loss.where(ids != IGNORED, 0.0).view(labels.shape[0], -1)
+
+    def _part(self, x: Tensor, ids: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+        """Of some rows of the head: the logarithm of the sum of chances (N,), and the score of the
+        token that came (N,), 0 where it is not of them."""
+        scores = self.scores(x, rows).float()
+        tokens = pf.arange(rows.start or 0, rows.stop or scores.shape[1], device=x.device)
+        return scores.logsumexp(1), scores.where(ids.unsqueeze(1) == tokens, 0.0).sum(1)
+
+    def scores(self, x: Tensor, rows: slice = slice(None)) -> Tensor:
+        """(..., width) features -> (..., vocab_size), or of some rows of the head."""
+        head = self.lm_head
+        if rows == slice(None):
+            scores = head(x)
+        elif isinstance(head, QuantizedLinear):
+            scores = head(x, rows)
+        else:
+            scores = F.linear(x, head.weight[rows])
         if self.config.logits_cap is None:
             return scores
         return self.config.logits_cap * (scores / self.config.logits_cap).tanh()

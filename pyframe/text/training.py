@@ -53,7 +53,10 @@ class NextToken(nn.Module):
     """The loss of a language model: how unlikely it finds each next token that counts."""
 
     def forward(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """(B, T, vocabulary) scores and (B, T) tokens, of which -100 counts not -> (): the mean."""
+        """(B, T, vocabulary) scores and (B, T) tokens, of which -100 counts not -> (): the mean.
+        Scores may be what a CausalLM makes of the same `labels` instead, (B, T - 1)."""
+        if scores.ndim == 2:
+            return scores.sum() / (labels[:, 1:] != IGNORED).sum()
         return F.cross_entropy(
             scores[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED
         )

@@ -161,6 +161,36 @@ def test_texts_side_by_side_are_as_alone() -> None:
         pack([[]], 8)
 
 
+@pytest.mark.parametrize("mode", [None, "int4"])
+def test_losses_in_parts_are_those_at_once(
+    mode: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same gradients, compiled too; and layers that are computed again change nothing."""
+    from pyframe.text import NextToken, decoder
+
+    monkeypatch.setattr(decoder, "SCORES", 600)  # of 97 tokens
+    model = small(logits_cap=5.0)
+    if mode is not None:
+        pf.quantize_(model, mode, group=32)
+    drawn(lora.apply(model, rank=4, targets="all-linear"))
+    labels = X.clone()
+    labels[0, 2:5] = -100
+    learns = [p for p in model.parameters() if p.requires_grad]
+
+    def found(parts: bool, again: bool) -> list[Any]:
+        model.model.gradient_checkpointing = again
+        scores = model(X, labels=labels) if parts else model(X)
+        assert scores.shape == ((2, 8) if parts else (2, 9, 97))
+        loss = NextToken()(scores, labels)
+        return [loss.detach(), *pf.autograd.grad(loss, learns)]
+
+    want = found(False, False)
+    for again in (False, True):
+        for call in (found, pf.compile(found)):
+            for a, b in zip(call(True, again), want, strict=True):
+                np.testing.assert_allclose(a, b, 1e-3, 1e-5)
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     model = small()
     with pytest.raises(ValueError, match="no Linear layer is meant by targets="):
