@@ -175,11 +175,9 @@ def test_no_text_installs_the_other_pyframe(wheel: Path) -> None:
         assert not other.search(text), path
 
 
-def test_installed_wheels_serve_and_export(
-    wheel: Path, data_wheel: Path, text_wheel: Path, tmp_path: Path
-) -> None:
+def test_installed_wheels_serve_and_export(wheels: dict[str, Path], tmp_path: Path) -> None:
     installed = tmp_path / "installed"
-    for path in (wheel, data_wheel, text_wheel):
+    for path in wheels.values():
         with zipfile.ZipFile(path) as archive:
             archive.extractall(installed)
     code = """
