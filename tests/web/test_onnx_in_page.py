@@ -277,8 +277,9 @@ REFUSED = {
     ),
     "a size that it asks for": (
         made([node("Shape", ["x"], ["s"]), node("Cast", ["s"], ["i"], to=TensorProto.FLOAT),
-              node("Cast", ["i"], ["l"], to=TensorProto.INT64),
-              node("Reshape", ["x", "l"], ["y"])], {}), "--shape 2*x4",
+              node("Div", ["i", "three"], ["third"]), node("Mul", ["third", "three"], ["f"]),
+              node("Cast", ["f"], ["l"], to=TensorProto.INT64),
+              node("Reshape", ["x", "l"], ["y"])], {"three": np.float32(3)}), "--shape 2*x4",
         "asks for its number; export it for known sizes",
     ),
     "a size that does not fit": (made(PRODUCT, EYE), "--shape 1x3", "expected 2 sizes, as in"),
