@@ -30,6 +30,7 @@ from pyframe.codegen.numpy.memory import address
 MOST = 49  # taps that are written out
 LEAST = 1 << 16  # multiplications that are worth a unit of their own
 VECTORS = 4  # of a block of the result: one of so many rows, or more of a single one
+MORE = 7  # rows of one, where there are 32 registers
 CHANNELS, TAPS, ROWS = 4, 9, 32  # up to which columns take longer to write than to multiply
 
 # What a launch reads: how many units; the result, the images, the weight, a row of zeros; how many
@@ -82,8 +83,10 @@ def launches(
     channels, planes = x.shape[1] // groups, out.shape[0] * out.shape[1] // outs
     height, width = two + x.shape[2:]
     rows, columns = two + out.shape[2:]
-    high = min(rows, VECTORS if outs == 1 else 2)
-    wide = VECTORS // high if columns > t.lanes and outs == 1 else 1
+    # of these the number of rows that leaves the fewest for a last block that overlaps another
+    some = (2,) if outs > 1 else (VECTORS, MORE) if t.rows >= 8 else (VECTORS,)
+    high = min((min(rows, n) for n in some), key=lambda n: -rows % n)
+    wide = max(VECTORS // high, 1) if columns > t.lanes and outs == 1 else 1
     most = min(threads, out.size * channels * kh * kw // LEAST)
     bands = -(-most // planes) if most > planes else 1
     if after and rows % high:  # the last rows would be computed after what follows on them
