@@ -66,9 +66,13 @@ def scaled_dot_product_attention(
         raise RuntimeError(
             f"{name}: Expected attn_mask dtype to be bool or float, but got {attn_mask.dtype.name}"
         )
-    shared = (
-        (_shared_heads(query, key), _shared_heads(query, value)) if enable_gqa else (key, value)
-    )
+    for x in (key, value) if enable_gqa else ():
+        if query.ndim < 3 or x.ndim < 3 or query.shape[-3] % x.shape[-3]:
+            raise RuntimeError(
+                f"{name}: enable_gqa needs a number of query heads (dim -3) that "
+                f"is a multiple of those of key and value, got {list(query.shape)} and "
+                f"{list(x.shape)}"
+            )
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1] or 1)
     if query.device.always_lazy and not query.device.backend.limits.alone:
@@ -79,8 +83,8 @@ def scaled_dot_product_attention(
         )  # fmt: skip
         if out is not None:
             return out
-    key, value = shared
-    scores = matmul(query * scale, mv.transpose(key, -1, -2))
+    product = _of_shared if enable_gqa else matmul
+    scores = product(query * scale, mv.transpose(key, -1, -2))
     if is_causal:
         allowed = masks.tril_mask(scores.shape, 0, query.device)
         scores = el.where(allowed, scores, -math.inf)
@@ -93,21 +97,15 @@ def scaled_dot_product_attention(
             scores = scores + attn_mask.to(scores.dtype)
         nothing = rd.all(el.eq(scores.detach(), -math.inf), -1, True)
         weights = el.where(nothing, 0.0, rd.softmax(el.where(nothing, 0.0, scores), -1))
-    return matmul(dropout(weights, dropout_p, dropout_p > 0), value)
+    return product(dropout(weights, dropout_p, dropout_p > 0), value)
 
 
-def _shared_heads(query: Tensor, x: Tensor) -> Tensor:
-    """Each head of x as often as query has heads for it."""
-    if query.ndim < 3 or x.ndim < 3 or query.shape[-3] % x.shape[-3]:
-        raise RuntimeError(
-            "scaled_dot_product_attention: enable_gqa needs a number of query heads (dim -3) that "
-            f"is a multiple of those of key and value, got {list(query.shape)} and "
-            f"{list(x.shape)}"
-        )
-    *lead, heads, t, width = x.shape
-    times = query.shape[-3] // heads
-    out = mv.expand(mv.unsqueeze(x, -3), (*lead, heads, times, t, width))
-    return out.reshape(*lead, heads * times, t, width)
+def _of_shared(x: Tensor, y: Tensor) -> Tensor:
+    """A product in which several heads of x have one of y: their rows, which lie beside each
+    other, are multiplied together, so that y is read once."""
+    (*lead, heads, t, width), shared = x.shape, y.shape[-3]
+    out = matmul(x.reshape(*lead, shared, heads // shared * t, width), y)
+    return out.reshape(*out.shape[:-3], heads, t, y.shape[-1])
 
 
 def multi_head_attention_forward(
