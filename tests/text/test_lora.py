@@ -72,6 +72,45 @@ def test_adapters_are_those_of_peft(
     np.testing.assert_allclose(model(X).detach(), want, 1e-4, 1e-4)
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_losses_are_those_of_peft(transformers: Any, torch: Any, tmp_path: Path) -> None:
+    """Step by step, from the same matrices, of the same batches."""
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    from pyframe.text import NextToken
+
+    base = families.made(transformers, torch, "llama")
+    base.save_pretrained(tmp_path)
+    config = peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
+    theirs = peft.get_peft_model(base, config)
+    theirs.save_pretrained(tmp_path / "adapter")
+    model = lora.load(CausalLM.from_pretrained(tmp_path), tmp_path / "adapter").train()
+    learns = [[p for p in m.parameters() if p.requires_grad] for m in (model, theirs)]
+    mine = pf.optim.AdamW(learns[0], lr=3e-3)
+    optimizer = torch.optim.AdamW(learns[1], lr=3e-3)
+
+    @pf.compile
+    def step(x: pf.Tensor) -> pf.Tensor:
+        mine.zero_grad()
+        loss = NextToken()(model(x, labels=x), x)
+        loss.backward()
+        mine.step()
+        return loss.detach()
+
+    batches = np.random.default_rng(1).integers(0, 97, (5, 4, 16))
+    losses: list[list[float]] = [[], []]
+    for i in range(50):
+        ids = batches[i % 5]
+        losses[0].append(step(pf.tensor(ids)).item())
+        optimizer.zero_grad()
+        loss = theirs(torch.tensor(ids), labels=torch.tensor(ids)).loss
+        loss.backward()
+        optimizer.step()
+        losses[1].append(loss.item())
+    np.testing.assert_allclose(*losses, 0.02)
+    assert losses[0][-1] < 0.8 * losses[0][0]
+
+
 @pytest.mark.parametrize("mode", [None, "int8", "int4"])
 def test_what_an_adapter_does_to_a_model(mode: str | None, tmp_path: Path) -> None:
     model = small()
