@@ -208,7 +208,7 @@ def model(source: str | os.PathLike[str], revision: str = "main", progress: bool
     files = [*_PARTS, "model*.safetensors", _WEIGHTS[1]]
     folder = snapshot(text, files, revision, progress)
     if (folder / "config.json").is_file() and not any((folder / n).is_file() for n in _WEIGHTS):
-        snapshot(text, [_WEIGHTS[2]], revision, progress)
+        snapshot(text, ["pytorch_model*.bin", "pytorch_model.bin.index.json"], revision, progress)
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +21,10 @@ from pyframe.text.tokenizer import Tokenizer
 
 M = TypeVar("M", bound="Pretrained")
 MOST = 10  # names in a message
-FILES = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+FILES = (
+    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)  # fmt: skip
 
 _GPT2 = {
     "transformer.wte": "model.embed_tokens", "transformer.wpe": "model.embed_positions",
@@ -104,9 +108,9 @@ class Pretrained(nn.Module):
         """The model of a folder in Hugging Face's layout, or of a GGUF file.
 
         Args:
-            source: a folder with `config.json` and weights in safetensors (one file, or several
-                with an index) or in `pytorch_model.bin`; a GGUF file (with the extra `text`); or
-                the name of either on the hub, or a URL: see `pf.hub.model`.
+            source: a folder with `config.json` and weights in safetensors or in `pytorch_model.bin`
+                (one file, or several with an index); a GGUF file (with the extra `text`); or the
+                name of either on the hub, or a URL: see `pf.hub.model`.
             device, dtype: where and of what type its parameters are (of that of the file).
             revision: a branch, tag or commit of the hub.
             packed: whether weights that a GGUF file has as Q8_0 or Q4_0 stay of 8 or 4 bits, as
@@ -185,12 +189,24 @@ def _in_folder(folder: Path, config: Config) -> Iterator[tuple[str, str, Tensor 
 
 
 def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
-    if path.suffix == ".bin":
-        yield from pf.load(path).items()
+    if ".bin" in path.suffixes:
+        for part in _parts(path) if path.suffix == ".json" else [path]:
+            yield from pf.load(part).items()
         return
     with safetensors.safe_open(path, mmap=True) as file:
         for name in file.offset_keys():
             yield name, file.get_tensor(name)
+
+
+def _parts(index: Path) -> list[Path]:
+    """The files that an index names. ValueError for one that is none, or leads elsewhere."""
+    try:
+        names = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"from_pretrained: {index} is no index of weights: {error}") from None
+    if not all(isinstance(n, str) and Path(n).name == n for n in names):
+        raise ValueError(f"from_pretrained: {index} names files that don't lie beside it")
+    return [index.with_name(n) for n in sorted(names)]
 
 
 def _fill(model: Pretrained, tensors: Iterable[tuple[str, str, Tensor | Packed]]) -> None:

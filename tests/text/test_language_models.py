@@ -184,6 +184,24 @@ def test_files_as_they_are_published(tmp_path: Path) -> None:
         [[5, 6, 7]], 4, eos_token_id=(end, 96)).tolist()  # fmt: skip
     assert not found.training
 
+    for path in tmp_path.glob("model*"):
+        path.unlink()
+    parts: list[dict[str, Any]] = [{}, {}]
+    for i, (name, value) in enumerate(model.state_dict().items()):
+        parts[i % 2][name] = value
+    for i, part in enumerate(parts):
+        pf.save(part, tmp_path / f"pytorch_model-{i}.bin")
+    index = tmp_path / "pytorch_model.bin.index.json"
+    where = {n: f"pytorch_model-{i}.bin" for i, part in enumerate(parts) for n in part}
+    index.write_text(json.dumps({"weight_map": where}))
+    x = pf.tensor([[1, 2, 3]])
+    again = CausalLM.from_pretrained(tmp_path)
+    np.testing.assert_array_equal(again(x).detach(), model(x).detach())
+    for bad, why in (({"w": "../x.bin"}, "names files that don't lie"), ([], "is no index")):
+        index.write_text(json.dumps({"weight_map": bad}))
+        with pytest.raises(ValueError, match=why):
+            CausalLM.from_pretrained(tmp_path)
+
     folder = tmp_path / "gpt2"
     folder.mkdir()
     sizes = {"vocab_size": 97, "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 64}
