@@ -71,14 +71,15 @@ _PLAIN = {adapted: plain for plain, adapted in KINDS.items()}
 
 def apply(
     model: M, rank: int = 8, targets: str | Sequence[str] = ("q_proj", "v_proj"),
-    alpha: float = 16.0, dropout: float = 0.0,
+    alpha: float = 16.0, dropout: float = 0.0, rslora: bool = False,
 ) -> M:  # fmt: skip
     """Freeze a model, and have its Linear layers that are meant learn by matrices of `rank`.
 
     Args:
         targets: how their names end ("q_proj"), or "all-linear": all but one called "lm_head"; or
             a pattern for whole names.
-        alpha: the sum's factor is alpha / rank.
+        alpha: the sum's factor is alpha / rank, or with `rslora` alpha / sqrt(rank) (arXiv
+            2312.03732), with which large ranks learn more.
         dropout: of the matrices' input in training.
 
     They begin as nothing, so that the model is what it was. ValueError where no layer is meant.
@@ -89,8 +90,9 @@ def apply(
     if not names:
         raise ValueError(f"lora.apply: no Linear layer is meant by targets={targets!r}")
     model.requires_grad_(False)
+    scale = alpha / (math.sqrt(rank) if rslora else rank)
     for name in names:
-        _adapt(model.get_submodule(name), rank, alpha, dropout, alpha / rank)
+        _adapt(model.get_submodule(name), rank, alpha, dropout, scale)
     return model
 
 

@@ -117,7 +117,9 @@ def test_what_an_adapter_does_to_a_model(mode: str | None, tmp_path: Path) -> No
     if mode is not None:
         pf.quantize_(model, mode, only=lambda name, _: "proj" in name)
     before = model(X).detach()
-    lora.apply(model, rank=4, targets=["q_proj", "o_proj"], alpha=8)
+    root = mode == "int8"
+    lora.apply(model, rank=4, targets=["q_proj", "o_proj"], alpha=8, rslora=root)
+    assert model.model.layers[0].self_attn.q_proj.lora_scale == (4 if root else 2)
     np.testing.assert_array_equal(model(X).detach(), before)
     learns = [n for n, p in model.named_parameters() if p.requires_grad]
     assert len(learns) == 2 * 2 * 3
