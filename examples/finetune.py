@@ -40,7 +40,7 @@ def read(net, tokenizer, text, args, lr):  # learn to go on as a text does
     batch = {n: x[: args.pieces] for n, x in pack([tokenizer.encode(text)], 128).items()}
     optimizer = pf.optim.AdamW([p for p in net.parameters() if p.requires_grad], lr=lr)
     model = pf.Model(net, NextToken(), optimizer)
-    model.fit(batch, batch.pop("labels"), args.epochs, batch_size=16, device=args.device)
+    model.fit(batch, batch["labels"], args.epochs, batch_size=16, device=args.device)
     return model
 
 
