@@ -233,11 +233,11 @@ class Replay:
             owner, found = leaf(call), grad(call)
             if owner is not None:
                 owner.grad = found
-        if self.effects:
-            values = [make(call) for _, make in self.effects]
-            for (source, _), value in zip(self.effects, values, strict=True):
-                source.put(value)
-        return self.result(call)
+        values = [make(call) for _, make in self.effects]
+        result = self.result(call)  # numbers in it may come from what effects replace
+        for (source, _), value in zip(self.effects, values, strict=True):
+            source.put(value)
+        return result
 
 
 def _put_into(storage: Storage, old: Node, data: Any) -> None:

@@ -370,10 +370,26 @@ def nothing(s: Side) -> None:
             s.show(y._version, x._version, y)
 
 
-PATTERNS = [stale, stepped, double, identity, overlapping, several, of_parameter, leaves, retained,
-            hooks, gradients, reset_gradient, part_of_gradient, gradients_of_arguments,
-            gradients_with_history, state, of_argument, gone_through,
-            overwritten, nothing]  # fmt: skip
+def counted(s: Side) -> None:
+    """A number that is written outside and returned is that of this call."""
+    layer = s.t.nn.Identity()
+    layer.calls, layer.scale = 0, 1.0
+
+    def f(x: Any) -> Any:
+        before = layer.calls
+        layer.calls += 1
+        layer.scale *= 0.5
+        return x * layer.scale, before, layer.calls, [layer.calls + 5, layer.scale]
+
+    g = s.compile(f)
+    for _ in range(6):
+        s.show(g(s.ones(4)), layer.calls, layer.scale)
+
+
+PATTERNS = [counted, stale, stepped, double, identity, overlapping, several, of_parameter, leaves,
+            retained, hooks, gradients, reset_gradient, part_of_gradient, gradients_of_arguments,
+            gradients_with_history, state, of_argument, gone_through, overwritten,
+            nothing]  # fmt: skip
 
 
 def agree(pattern: Callable[[Side], None], torch: Any, device: str) -> None:
