@@ -388,6 +388,8 @@ class CausalLM(Pretrained):
             seed: of what is drawn (goes on with the default generator).
             num_return_sequences: how often each text is written.
             writer: a `Writer(model, 1, slots)` that goes on with the text that it has read.
+            scores: a list that takes, for each new token, the (texts, vocab_size) scores of which
+                it was chosen, after penalties, temperature and what is not to be drawn.
             do_sample, temperature, top_k, top_p, min_p, repetition_penalty: see `Sampling`; unless
                 given they are as `generation_config.json` says.
 

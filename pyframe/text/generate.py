@@ -139,36 +139,40 @@ class Writer:
 
     def _read(
         self, ids: Tensor, start: Tensor, count: Tensor, padded: bool, how: tuple[Any, ...]
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor | None]:
         """(B, T) tokens of a prompt, of which `count` (1,) are there, into the slots from `start`
-        (1,) on; the token after them."""
+        (1,) on; the token after them, as `_chosen` gives it."""
         slots = start + pf.arange(ids.shape[1], device=ids.device)
         x = self.model.model(ids, self.valid if padded else None, self.cache, slots)
         self.slot.copy_(start + count)
         return self._chosen(x.index_select(1, count - 1), how)
 
-    def _write(self, token: Tensor, padded: bool, how: tuple[Any, ...]) -> Tensor:
-        """(B,) tokens into the next slot; those after them."""
+    def _write(
+        self, token: Tensor, padded: bool, how: tuple[Any, ...]
+    ) -> tuple[Tensor, Tensor | None]:
+        """(B,) tokens into the next slot; those after them, as `_chosen` gives them."""
         valid = self.valid if padded else None
         x = self.model.model(token.unsqueeze(1), valid, self.cache, self.slot)
         self.slot.add_(1)
         return self._chosen(x, how)
 
-    def _chosen(self, x: Tensor, how: tuple[Any, ...]) -> Tensor:
-        """(B,) tokens for features (B, 1, width)."""
-        do_sample, temperature, top_k, top_p, min_p, penalty, generator = how
+    def _chosen(self, x: Tensor, how: tuple[Any, ...]) -> tuple[Tensor, Tensor | None]:
+        """(B,) tokens for features (B, 1, width), and if asked for (B, vocabulary) scores."""
+        do_sample, temperature, top_k, top_p, min_p, penalty, generator, scored = how
         scores = self.model.scores(x[:, 0]).float()
         if penalty is not None:
             less = pf.where(scores > 0, scores / penalty, scores * penalty)
             scores = pf.where(self.seen, less, scores)
         if do_sample:
             scores = filtered(scores, temperature, top_k, top_p, min_p)
+        told = scores if scored else None
+        if do_sample:
             chance = pf.rand(scores.shape, generator=generator, device=scores.device)
             scores = scores - (-chance.clamp(min=1e-20).log()).log()  # Gumbel's way to draw
         token = scores.argmax(-1)
         if penalty is not None:
             self.seen.scatter_(1, token.unsqueeze(1), True)
-        return token
+        return token, told
 
 
 def common(a: Sequence[int], b: Sequence[int]) -> int:
@@ -212,9 +216,9 @@ def stream(
     model: CausalLM, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20,
     attention_mask: Tensor | None = None, eos_token_id: int | Sequence[int] | None = None,
     seed: int | None = None, num_return_sequences: int = 1, writer: Writer | None = None,
-    **how: Any,
+    scores: list[Tensor] | None = None, **how: Any,
 ) -> Stream:  # fmt: skip
-    """See `CausalLM.generate`."""
+    """See `CausalLM.generate`; `scores` is a list that takes those of each token."""
     config, device = model.config, model.model.norm.weight.device
     names = {f.name for f in dataclasses.fields(Sampling)}
     said = {n: v for n, v in config.generation.items() if n in names}
@@ -259,6 +263,7 @@ def stream(
         settings = (
             sampling.do_sample, sampling.temperature, sampling.top_k, sampling.top_p,
             sampling.min_p, sampling.repetition_penalty if sampling.penalizes else None, generator,
+            scores is not None,
         )  # fmt: skip
         own = model.writer(batch, length) if writer is None else contextlib.nullcontext(writer)
         with own as w:
@@ -282,10 +287,12 @@ def stream(
                 there = ids.to(device) if mask is None else ids.to(device) * mask + pad * (1 - mask)
                 w.seen.scatter_(1, there, True)
             first, many = (pf.tensor([n], device=device) for n in (start, count - start))
-            token = w.read(prompt, first, many, mask is not None, settings)
+            token, told = w.read(prompt, first, many, mask is not None, settings)
         w.ids = tokens
         done = [False] * batch
         for n in range(max_new_tokens):
+            if scores is not None:
+                scores.append(told)  # type: ignore[arg-type]
             found = yield token
             if w.ids is not tokens:  # another stream writes on
                 return
@@ -296,7 +303,7 @@ def stream(
             if all(done) or n + 1 == max_new_tokens:
                 return
             with pf.no_grad():
-                token = w.write(token, mask is not None, settings)
+                token, told = w.write(token, mask is not None, settings)
             w.ids += found[:1]
 
     return Stream(steps)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 import pyframe as pf
 from pyframe.io import safetensors
 from pyframe.text import AutoModel, CausalLM, Config
+from pyframe.text.generate import Writer
 from pyframe.text.loading import TURNED, ours, theirs
 
 LLAMA = {"model_type": "llama", **families.BASE, "rms_norm_eps": 1e-6}
@@ -109,6 +112,36 @@ def test_streams_ends_and_seeds() -> None:
     ]
     assert drawn[0] == drawn[1] != drawn[2]
     assert len({tuple(row) for row in drawn[0]}) == 3
+
+
+def test_scores_are_what_was_chosen_of() -> None:
+    model, scores = small(), []  # type: ignore[var-annotated]
+    ids = model.generate([[5, 6], [7, 8]], 6, eos_token_id=(), scores=scores)
+    with pf.no_grad():
+        expected = model(ids[:, :-1])[:, 1:]
+    assert len(scores) == 6
+    assert pf.allclose(pf.stack(scores, 1), expected, atol=1e-4)
+    drawn: list[pf.Tensor] = []
+    ids = model.generate([5, 6], 4, eos_token_id=(), do_sample=True, top_k=3, scores=drawn)
+    for n, found in enumerate(drawn):
+        kept = {i for i, x in enumerate(found[0].tolist()) if x > -1e30}
+        assert len(kept) == 3
+        assert ids[0, 2 + n].item() in kept
+
+
+def test_a_long_text_takes_no_more_memory() -> None:
+    """What is held after a token is what was held after the one before, but for its number."""
+    model = small(max_position_embeddings=4096)
+    writer, held = Writer(model, 1, 3072), []
+    stream = iter(model.stream([5, 6], 3000, eos_token_id=(), writer=writer))
+    gc.collect()
+    for count in (300, 1000, 1500):
+        for _ in range(count):
+            next(stream)
+        gc.collect()
+        held.append(sys.getallocatedblocks())
+    assert (writer.read.captured, writer.write.captured) == (1, 1)
+    assert max(held[1:]) - held[0] < 2 * 2500 + 500, held
 
 
 @pytest.mark.parametrize(
