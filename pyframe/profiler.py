@@ -4,8 +4,9 @@ from pyframe.tools.profiler import (
     Average as Average,
     Averages as Averages,
     Event as Event,
+    ProfilerActivity as ProfilerActivity,
     profile as profile,
     record_function as record_function,
 )
 
-__all__ = ["Average", "Averages", "Event", "profile", "record_function"]
+__all__ = ["Average", "Averages", "Event", "ProfilerActivity", "profile", "record_function"]

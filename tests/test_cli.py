@@ -125,7 +125,7 @@ REFUSED = [  # a command line, its status, and what it says
     ("convert net.pt x.pt --dtype int8", 2, "invalid choice: 'int8'"),
     ("train digits --bogus", 2, "pyframe train digits: error: unrecognized arguments: --bogus"),
     ("train digtis", 1, "pyframe train: no example 'digtis': did you mean digits?"),
-    ("train photo", 1, "no example 'photo': the examples are digits, gpt"),
+    ("train photo", 1, "no example 'photo': the examples are digits, finetune, gpt"),
     ("train playground --device tpu", 1, "pyframe train: playground: device: unknown device 'tpu'"),
     ("bench --device tpu", 1, "pyframe bench: device: unknown device 'tpu'"),
     ("bench --only W1,W9", 1, "pyframe bench: --only W9: expected some of W1, W2, W3"),

@@ -145,6 +145,17 @@ def patched() -> tuple[Any, ...]:
     return dispatch._quiet, Plan.run, NativeGPU.run
 
 
+def test_a_profile_is_asked_for_as_in_pytorch() -> None:
+    from pyframe.profiler import ProfilerActivity, profile
+
+    ended: list[profile] = []
+    kinds = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+    with profile(activities=kinds, record_shapes=True, on_trace_ready=ended.append) as prof:
+        (pf.ones(3) + 1).sum().item()
+    assert ended == [prof]
+    assert {e.name for e in prof.events} >= {"add", "sum"}
+
+
 def test_results_are_the_same_and_nothing_stays(device: str) -> None:
     before = patched()
     want = work(device).cpu().numpy()

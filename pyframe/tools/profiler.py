@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import json
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,13 @@ from pyframe.io.files import replacing
 from pyframe.runtime.opening import gpu_backend
 from pyframe.tools.cost import KernelCost, op_flops, si, table
 
-__all__ = ["Average", "Averages", "Event", "profile", "record_function"]
+__all__ = ["Average", "Averages", "Event", "ProfilerActivity", "profile", "record_function"]
+
+
+class ProfilerActivity(enum.Enum):
+    """What PyTorch's programs ask to be timed; here all that runs is."""
+
+    CPU, XPU, MTIA, CUDA, HPU, PrivateUse1 = range(6)
 
 
 class Event(NamedTuple):
@@ -118,11 +125,22 @@ class profile:  # noqa: N801  (PyTorch's name)
     Runs then wait for their end, so the program takes longer; its results are the same. In a trace
     the kernels of a Program follow each other from where the host began to run it.
     RuntimeError if another one is active.
+
+    Args:
+        on_trace_ready: a function that is called with this object at the end.
+        activities, record_shapes, profile_memory, with_stack, with_flops, with_modules: PyTorch's;
+            they change nothing.
     """
 
     _active: profile | None = None
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, activities: Iterable[ProfilerActivity] | None = None,
+        on_trace_ready: Callable[[profile], Any] | None = None, record_shapes: bool = False,
+        profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
+        with_modules: bool = False,
+    ) -> None:  # fmt: skip
+        self._at_end = on_trace_ready
         self.events: list[Event] = []
         self.began = 0
         self._patched = contextlib.ExitStack()
@@ -162,6 +180,8 @@ class profile:  # noqa: N801  (PyTorch's name)
                 self._patched.close()
                 profile._active = None
                 self._rows = {}
+            if self._at_end is not None:
+                self._at_end(self)
 
     def _patch(self, of: Any, name: str, new: Any) -> None:
         self._patched.callback(setattr, of, name, getattr(of, name))

@@ -32,6 +32,7 @@ LEAST = 1 << 16  # multiplications that are worth a unit of their own
 VECTORS = 4  # of a block of the result: one of so many rows, or more of a single one
 MORE = 7  # rows of one, where there are 32 registers
 CHANNELS, TAPS, ROWS = 4, 9, 32  # up to which columns take longer to write than to multiply
+WIDE = 4  # vectors of a row, from which on few of their lanes are empty
 
 # What a launch reads: how many units; the result, the images, the weight, a row of zeros; how many
 # planes the result has, or sets of them made at once, how many planes a group has, and groups;
@@ -83,9 +84,9 @@ def launches(
     channels, planes = x.shape[1] // groups, out.shape[0] * out.shape[1] // outs
     height, width = two + x.shape[2:]
     rows, columns = two + out.shape[2:]
-    # of these the number of rows that leaves the fewest for a last block that overlaps another
-    some = (2,) if outs > 1 else (VECTORS, MORE) if t.rows >= 8 else (VECTORS,)
-    high = min((min(rows, n) for n in some), key=lambda n: -rows % n)
+    high = min(rows, VECTORS if outs == 1 else 2)
+    if t.rows >= 8 and channels == 1 and rows in (MORE, 2 * MORE):  # no block overlaps another
+        high = MORE
     wide = max(VECTORS // high, 1) if columns > t.lanes and outs == 1 else 1
     most = min(threads, out.size * channels * kh * kw // LEAST)
     bands = -(-most // planes) if most > planes else 1
@@ -114,7 +115,7 @@ def _together(t: Tile, of_input: bool, w: np.ndarray, m: int, columns: int) -> i
     faster, or much of vectors were empty."""
     some = 8 if t.rows >= 8 else 4
     few = w.shape[1] <= CHANNELS and 1 < w[0, 0].size <= TAPS and m <= ROWS and m % some == 0
-    return some if few and not of_input and -columns % t.lanes * 8 <= columns else 0
+    return some if few and not of_input and columns >= WIDE * t.lanes else 0
 
 
 def direct(t: Tile, name: str) -> Assembler:
