@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from text.test_tokenizers import SPECIAL, TEXTS, by_pieces, byte_level
 
 from pyframe import serve
+from pyframe.__main__ import main
+from pyframe.text import AutoModel
 
-from .conftest import Tab
+from .conftest import Tab, files
 
 PAGE = """<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">
 <script type="module" src="pyframe.js"></script>
@@ -163,6 +168,51 @@ def test_a_file_that_is_none(page: Any) -> None:
     said = asked(page, "broken.json", [])
     assert said.startswith("ValueError: Tokenizer: ")
     assert "broken.json is no tokenizer's file" in said
+
+
+VECTORS = """
+import json
+import pyframe as pf
+from pyframe.text import AutoModel, Tokenizer
+
+models = []
+
+
+def embed(text):
+    if not models:
+        models.append(AutoModel.from_pretrained("minilm"))
+    return json.dumps(models[0].embed(json.loads(text)).tolist())
+
+
+from pyframe.web import Demo, Text
+
+demo = Demo(embed, Text(most=10**6), Text())
+"""
+
+
+def test_sentences_have_their_vectors_in_a_page(
+    tab: Tab, tmp_path: Path, pyodide_files: None
+) -> None:
+    """all-MiniLM-L6-v2 in WebAssembly gives the vectors that it has natively."""
+    script = [sys.executable, str(serve.ROOT / "scripts" / "get_models"), "minilm"]
+    found = subprocess.run(script, capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.skip(f"the model can't be had here: {found.stderr.strip()[-200:]}")
+    folder = serve.ROOT / "build" / "minilm"
+    names = [p.relative_to(folder.parent).as_posix() for p in folder.rglob("*") if p.is_file()]
+    assert main(["export", "--python", "--to", str(tmp_path / "pyframe")]) == 0
+    (tmp_path / "minilm").symlink_to(folder)
+    (tmp_path / "vectors.py").write_text(VECTORS)
+    tag = f'src="vectors.py" files="{" ".join(names)}"'
+    page = PAGE.replace("pyframe.js", "pyframe/pyframe.js").format(tag)
+    (tmp_path / "index.html").write_text(page)
+    with files(tmp_path) as url:
+        tab.page.goto(url)
+        tab.page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
+        texts = ["It rains all day.", "The weather is wet and grey.", "Naïve café, Ümläute 😀"]
+        call = "(text) => document.querySelector('py-frame').predict(text)"
+        vectors = json.loads(tab.page.evaluate(call, json.dumps(texts)))
+    np.testing.assert_allclose(vectors, AutoModel.from_pretrained(folder).embed(texts), 0, 1e-4)
 
 
 def test_a_page_without_what_makes_tokens(tab: Tab, pyodide_files: None) -> None:
