@@ -36,7 +36,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "pyframe"
 html_favicon = "../web/icon.svg"
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
-html_sidebars = {"reference/*": ["sidebar-nav-bs"], "**": ["globaltoc.html"]}
+html_sidebars = {"**": ["globaltoc.html"]}
 html_show_sourcelink = False
 suppress_warnings = ["myst.xref_missing"]  # files beside docs/; a test follows such links
 
