@@ -461,7 +461,7 @@ def test_written_text_streams(page: Widgets) -> None:
     assert page.run("$('output').textContent") == "To be, <b>or</b>"
     assert page.run("$('.given').textContent") == "To "
     assert page.run("$('output').ariaBusy") == "true"
-    page.run("w.show('To be, or not')")
+    page.paint("w.show('To be, or not')")  # the page is drawn with the next frame
     assert page.run("$('[role=status]').textContent") == "Written: To be, or not"
     assert page.run("$('output').ariaBusy") == "false"
 
