@@ -22,10 +22,8 @@ from pyframe.utils.checkpoint import checkpoint
 __all__ = ["CausalLM"]
 
 WRITERS = 4  # that a model keeps
-SCORES, PARTS = (
-    1 << 21,
-    16,
-)  # that a loss has at once; and parts at most, of which each is a product
+SCORES = 1 << 21  # that a loss has at once
+PARTS = 16  # of the vocabulary at most, of which each is a product
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": F.silu, "swish": F.silu, "gelu": F.gelu, "relu": F.relu,
     "gelu_new": lambda x: F.gelu(x, approximate="tanh"),

@@ -116,8 +116,8 @@ class Pretrained(nn.Module):
             packed: whether weights that a GGUF file has as Q8_0 or Q4_0 stay of 8 or 4 bits, as
                 `pf.quantize_` makes them, with scales of groups of 32.
 
-        FileNotFoundError where one of these is missing; ValueError for an unknown family, and for
-        tensors that are missing, superfluous or of another shape.
+        FileNotFoundError where one of these is missing; ValueError for an unknown family, for
+        tensors that are missing, superfluous or of another shape, and for a folder with `packed`.
         """
         return from_pretrained(cls, source, device, dtype, revision, packed)
 
@@ -151,6 +151,11 @@ def from_pretrained(
 ) -> M:  # fmt: skip
     """What `make` makes of a configuration, with the weights beside it; see `Pretrained`."""
     place = hub.model(source, revision)
+    if packed and place.is_dir():
+        raise ValueError(
+            f"from_pretrained: packed=True keeps what a GGUF file has packed, and {place} is a "
+            "folder; pf.quantize_(model) packs its weights"
+        )
     tensors: Iterator[tuple[str, str, Tensor | Packed]]
     if place.is_dir():
         config, stretch = Config.from_file(place), None

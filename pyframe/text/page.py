@@ -59,7 +59,7 @@ class _State(nn.Module):
 
     def __init__(self, model: CausalLM, length: int) -> None:
         super().__init__()
-        c, dtype = model.config, model.model.embed_tokens.weight.dtype
+        c, dtype = model.config, model.model.norm.weight.dtype
         shape = 1, c.num_key_value_heads, length, c.head_dim
         made = {f"{kind}.{layer}": pf.zeros(shape, dtype=dtype)
                 for layer in range(c.num_hidden_layers) for kind in ("keys", "values")}  # fmt: skip

@@ -247,6 +247,28 @@ def test_convolutions_with_what_follows(
                 np.testing.assert_allclose(f(*args).numpy(), want, 1e-4, 1e-4)
 
 
+@pytest.mark.parametrize(
+    ("x", "w", "padding", "groups", "name"),
+    [
+        ((1, 3, 9, 64), (8, 3, 3, 3), (1, 1), 1, "3_3_1_1_1_1_2_1_0_8"),
+        ((1, 1, 7, 64), (8, 1, 3, 3), (1, 1), 1, "3_3_1_1_1_1_2_1_0_8"),
+        ((1, 5, 14, 14), (5, 1, 3, 3), (1, 1), 5, "3_3_1_1_1_1_7_1_1_1"),
+        ((1, 5, 13, 14), (5, 1, 3, 3), (1, 1), 5, "3_3_1_1_1_1_4_1_1_1"),
+    ],
+)
+def test_which_code_a_direct_convolution_is(
+    native: cpu.Compiler, x: Any, w: Any, padding: Any, groups: int, name: str
+) -> None:
+    if native.machine.bits < 512:
+        pytest.skip("fewer registers, and narrower ones, have other code")
+    images, weight = np.ones(x, np.float32), np.ones(w, np.float32)
+    out = np.empty((x[0], w[0], *x[2:]), np.float32)
+    attrs = (1, 1), padding, (1, 1), groups
+    found = native.routine(REGISTRY["conv"], [images, weight], attrs, out)
+    assert found is not None
+    assert found[0][0] == f"conv.direct_{name}.float32"
+
+
 def test_a_convolution_does_what_follows(native: cpu.Compiler) -> None:
     """In one launch, after one that computes what channels have."""
     if not native.machine.tiles:

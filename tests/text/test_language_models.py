@@ -178,6 +178,8 @@ def test_what_generate_refuses(how: dict[str, Any], message: str) -> None:
 def test_folders_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="config.json is not there"):
         CausalLM.from_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"is a folder; pf.quantize_\(model\) packs its weights"):
+        CausalLM.from_pretrained(tmp_path, packed=True)
     config = tmp_path / "config.json"
     config.write_text("{")
     with pytest.raises(ValueError, match="is no JSON"):

@@ -85,8 +85,8 @@ def launches(
     height, width = two + x.shape[2:]
     rows, columns = two + out.shape[2:]
     high = min(rows, VECTORS if outs == 1 else 2)
-    if t.rows >= 8 and channels == 1 and rows in (MORE, 2 * MORE):  # no block overlaps another
-        high = MORE
+    if t.rows >= 8 and channels == outs == 1 and rows in (MORE, 2 * MORE):
+        high = MORE  # no block overlaps another
     wide = max(VECTORS // high, 1) if columns > t.lanes and outs == 1 else 1
     most = min(threads, out.size * channels * kh * kw // LEAST)
     bands = -(-most // planes) if most > planes else 1
