@@ -252,7 +252,8 @@ def test_another_text_or_stop_ends_a_text(page: Any, models: dict[str, CausalLM]
 def test_what_is_refused(page: Any, prompt: Any, options: dict[str, Any], said: str) -> None:
     found = page.evaluate(
         """async ([prompt, options]) => {
-            if (self.engine?.player.document.plan.write.length !== 320) await opened("llama", "cpu");
+            const there = self.engine?.player.document.plan.write.length;
+            if (there !== 320) await opened("llama", "cpu");
             return all(prompt, options).then(() => null, (error) => error.message);
         }""",
         [prompt, options],
