@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Writes down what a change of the inside must keep; `git diff tests/frozen` shows what it changed:
+"""Writes down what a change of the inside must keep. Before the change and after it:
 
-    .venv/bin/python scripts/freeze.py [--names]
+    .venv/bin/python scripts/freeze.py before [--names]
+    .venv/bin/python scripts/freeze.py after [--names]
+    diff -ru build/frozen/before build/frozen/after
 
 names.txt has the signature of each public function and class, and the digest of the stubs;
 calls.txt how many calls of Python's, and in how many files, a step takes; refusals.txt each error
@@ -28,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-FROZEN = ROOT / "tests" / "frozen"
+FROZEN = ROOT / "build" / "frozen"
 # Their inputs are drawn, or come from elsewhere.
 LEFT_OUT = ("test_fuzzers.py", "test_soak.py", "test_conformance.py", "io/test_fuzz.py", "web")
 CHANGING = {  # of a message, from run to run
@@ -152,10 +154,12 @@ def pytest_configure() -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--names", action="store_true", help="only names.txt")
-    only_names = parser.parse_args().names
-    FROZEN.mkdir(exist_ok=True)
-    (FROZEN / "names.txt").write_text("\n".join(names()) + "\n", encoding="utf-8")
-    (FROZEN / "calls.txt").write_text("\n".join(calls()) + "\n", encoding="utf-8")
-    if not only_names:
-        (FROZEN / "refusals.txt").write_text("\n".join(refusals()) + "\n", encoding="utf-8")
+    parser.add_argument("name", help="of the folder in build/frozen")
+    parser.add_argument("--names", action="store_true", help="names and calls, without the tests")
+    args = parser.parse_args()
+    folder = FROZEN / args.name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "names.txt").write_text("\n".join(names()) + "\n", encoding="utf-8")
+    (folder / "calls.txt").write_text("\n".join(calls()) + "\n", encoding="utf-8")
+    if not args.names:
+        (folder / "refusals.txt").write_text("\n".join(refusals()) + "\n", encoding="utf-8")
