@@ -33,8 +33,9 @@ export interface ProgramDocument {
   spec: Record<string, unknown>;
 }
 
-/** How a file of weights must fit: to the letter, unless `strict` is false or a program says otherwise. */
+/** How a file of weights must fit; by default as the program says, else to the letter. */
 export interface Fit {
+  /** False: what fits by its name is taken, and the rest left. */
   strict?: boolean;
   /** The model's names for the file's; an old one that ends in a dot stands for all that begin so. */
   rename?: Record<string, string>;

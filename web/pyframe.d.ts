@@ -1,5 +1,9 @@
 // Types of pyframe.js: <py-frame>, its events, and the engines behind it.
 
+import type { Fit, Writing } from "./player.js";
+
+export type { Fit, Writing };
+
 export type Device = "cpu" | "gpu";
 
 /** n samples, one after the other, and their shape [n, …]. */
@@ -114,30 +118,6 @@ export interface Failure {
   /** Python's, or "". */
   traceback: string;
   error?: unknown;
-}
-
-/** How a language model writes; unless given as its `generation_config.json` says. */
-export interface Writing {
-  /** 256, or as many as there is room for. */
-  maxNewTokens?: number;
-  /** Whether tokens are drawn; true where one of the next options is given, but for a temperature of 0. */
-  doSample?: boolean;
-  temperature?: number;
-  topK?: number;
-  topP?: number;
-  minP?: number;
-  seed?: number | bigint;
-  repetitionPenalty?: number;
-  /** Texts that end it, and are not part of it. */
-  stop?: string | string[];
-}
-
-/** How a file of weights must fit; by default as the program says, else to the letter. */
-export interface Fit {
-  /** False: what fits by its name is taken, and the rest left. */
-  strict?: boolean;
-  /** The model's names for the file's; an old one that ends in a dot stands for all that begin so. */
-  rename?: Record<string, string>;
 }
 
 export interface TrainOptions {
