@@ -307,6 +307,7 @@ def test_older_processors_keep_numpy() -> None:
     assert llvm._vector_bits("x86_64", {"avx2": True, "fma": True}) == 0
     assert llvm._vector_bits("x86_64", {"avx2": True, "fma": True, "f16c": True}) == 256
     assert llvm._vector_bits("aarch64", {"neon": True}) == 128
+    assert llvm._vector_bits("arm64", {}) == 128  # as LLVM sees Apple's
     assert llvm._vector_bits("i686", {}) == 0
 
 
