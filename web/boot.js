@@ -49,7 +49,7 @@ let tries = 0;
  */
 export async function boot(options, hear = () => {}) {
   try {
-    new WebAssembly.Module(EMPTY);
+    new WebAssembly.Instance(new WebAssembly.Module(EMPTY)); // WebKit refuses the one, others the other
   } catch {
     throw new Error("This page's Content-Security-Policy forbids WebAssembly, and Python needs it: add " +
       "'wasm-unsafe-eval' to script-src.");

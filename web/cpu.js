@@ -145,12 +145,12 @@ function serve(port) {
 if (globalThis.name === WORKER && globalThis.WorkerGlobalScope) serve(globalThis);
 
 async function machineOf(code) {
-  const module = await WebAssembly.compile(code).catch((error) => {
+  const memory = new WebAssembly.Memory({ initial: 1 });
+  const made = WebAssembly.instantiate(code, { env: { memory } }); // WebKit compiles whatever a policy says
+  const { module, instance: { exports } } = await made.catch((error) => {
     throw named("NoGPUError", "WebAssembly, which this program needs where there is no WebGPU, is refused here; a " +
       `policy of the page must have script-src 'wasm-unsafe-eval': ${error.message}`);
   });
-  const memory = new WebAssembly.Memory({ initial: 1 });
-  const { exports } = await WebAssembly.instantiate(module, { env: { memory } });
   const [words, tables] = ["words", "tables"].map((name) => WebAssembly.Module.customSections(module, name)[0]);
   return new Machine(exports.run, memory, new Int32Array(words), new Uint8Array(tables));
 }

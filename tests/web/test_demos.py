@@ -223,6 +223,7 @@ def test_the_writer_becomes_the_visitors(pages: Any) -> None:
     was, now = call(page, "predict", "Rain falls on ")
     assert "the hills, and the river" in now
     assert "the hills, and the river" not in was
+    page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go)))")
     shown = page.locator("py-frame [part=output] output").all_inner_texts()
     assert [text.strip() for text in shown] == [was.strip(), now.strip()]
     call(page, "reset")

@@ -83,7 +83,10 @@ export class Pad extends Part {
     this.settle();
     if (this.#given && !this.#strokes.length) return this.#given.slice();
     if (!this.#given && !this.#strokes.length) return null;
-    this.#value ??= this.spec.centered ? this.#centered() : this.#average();
+    if (!this.#value) { // lines drawn piece by piece would have other edges in some browsers
+      this.#paint(this.#paper, "#000");
+      this.#value = this.spec.centered ? this.#centered() : this.#average();
+    }
     return this.#value?.slice() ?? null;
   }
 
@@ -118,7 +121,6 @@ export class Pad extends Part {
 
   #changed(tell = true) {
     this.#value = null;
-    this.#paint(this.#paper, "#000");
     const empty = !this.#strokes.length && !this.#given;
     this.#hint.hidden = !empty;
     this.#undo.disabled = this.#clear.disabled = empty;
@@ -136,23 +138,15 @@ export class Pad extends Part {
       context.fillRect(0, 0, width, height);
       context.globalCompositeOperation = "source-over";
     }
-    this.#pencil(context, color);
-    for (const points of this.#strokes) this.#stroke(context, points);
-  }
-
-  #pencil(context, color) {
-    const { width, height } = context.canvas;
     Object.assign(context, {
       lineWidth: PEN * Math.min(width, height), lineCap: "round", lineJoin: "round", strokeStyle: color,
     });
-  }
-
-  #stroke(context, points) {
-    const { width } = context.canvas;
-    context.beginPath();
-    context.moveTo(points[0][0] * width, points[0][1] * width);
-    for (const [x, y] of points) context.lineTo(x * width, y * width); // a single point is a dot
-    context.stroke();
+    for (const points of this.#strokes) {
+      context.beginPath();
+      context.moveTo(points[0][0] * width, points[0][1] * width);
+      for (const [x, y] of points) context.lineTo(x * width, y * width); // a single point is a dot
+      context.stroke();
+    }
   }
 
   draw() {
@@ -175,10 +169,7 @@ export class Pad extends Part {
   #to(x, y) {
     Object.assign(this.#pen, { x, y });
     if (!this.#pen.down) return;
-    const stroke = this.#strokes.at(-1);
-    stroke.push([x, y]);
-    this.#pencil(this.#paper, "#000");
-    this.#stroke(this.#paper, stroke.slice(-2));
+    this.#strokes.at(-1).push([x, y]);
     this.#value = null;
   }
 
