@@ -1,4 +1,4 @@
-"""Plots of what training gives, with matplotlib: `pip install 'pyframe-webgpu[plot]'`.
+"""Plots of what training gives, with matplotlib: `pip install "pyframe-webgpu[plot]"`.
 
 Each function returns a matplotlib Figure, which a notebook shows and `savefig` writes. None needs
 pyplot, shows a window or keeps a figure; `ax` is where to draw instead, on a figure of one's own.

@@ -243,4 +243,4 @@ def test_no_pyplot_no_window_no_extra() -> None:
     python("-W", "error", "-c", code)
     code = "import sys; sys.modules['matplotlib'] = None; import pyframe as pf; pf.plot.history"
     _, err = python("-c", code, status=1)
-    assert "ImportError: pyframe.plot needs matplotlib: pip install -e '.[plot]'" in err
+    assert 'ImportError: pyframe.plot needs matplotlib: pip install -e ".[plot]"' in err

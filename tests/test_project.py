@@ -155,8 +155,8 @@ def test_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
     there = " ".join(sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
     missing = {"onnx": "onnx", "text": "text", "lora": "text", "web.onnx_file": "onnx"}
     assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", there, "True",
-                   "pip install 'pyframe-webgpu[jit]'",
-                   *(f"pf.{module} is an extra: pip install 'pyframe-webgpu[{extra}]'"
+                   'pip install "pyframe-webgpu[jit]"',
+                   *(f'pf.{module} is an extra: pip install "pyframe-webgpu[{extra}]"'
                      for module, extra in missing.items())]  # fmt: skip
 
 
@@ -164,7 +164,7 @@ def test_no_text_installs_the_other_pyframe(wheel: Path) -> None:
     """That of PyPI. Extras are named by what knows how this one was installed."""
     name = extras.DISTRIBUTION.replace("-", "_")
     assert wheel.name == f"{name}-{pf.__version__}-py3-none-any.whl"
-    assert extras.install("jit") == "pip install -e '.[jit]'"
+    assert extras.install("jit") == 'pip install -e ".[jit]"'
     for extra in extras.BESIDE.values():
         folder = extras.install(extra).removeprefix("pip install -e . ")
         assert (ROOT / folder / "pyproject.toml").is_file()
@@ -223,7 +223,7 @@ def test_a_wheel_trains_the_digits(wheel: Path, data_wheel: Path, tmp_path: Path
     for name, missing in {"digits": "Dataset not found", "gpt": "tinyshakespeare.txt.gz"}.items():
         _, err = train(name, status=1)
         assert missing in err
-        assert err.endswith("an extra: pip install 'pyframe-webgpu[examples]'\n")
+        assert err.endswith('an extra: pip install "pyframe-webgpu[examples]"\n')
     with zipfile.ZipFile(data_wheel) as archive:
         archive.extractall(there)
     assert float(train("digits")[0].partition("%")[0]) > 90

@@ -22,12 +22,13 @@ def is_pil(img: Any) -> bool:
 
 
 def install(extra: str) -> str:
-    """The command that adds an extra; a checkout is installed from where it lies."""
+    """The command that adds an extra, in quotes that Windows' cmd has too; a checkout is installed
+    from where it lies."""
     if (Path(__file__).parents[1] / "shaders").is_dir():  # a checkout has them beside pyframe/
-        return f"pip install '{DISTRIBUTION}[{extra}]'"
+        return f'pip install "{DISTRIBUTION}[{extra}]"'
     if extra in BESIDE.values():
         return f"pip install -e . scripts/distributions/{extra}"
-    return f"pip install -e '.[{extra}]'"
+    return f'pip install -e ".[{extra}]"'
 
 
 def check_installed(module: str) -> None:

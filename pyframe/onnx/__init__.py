@@ -1,4 +1,4 @@
-"""ONNX, the exchange format of models: `pip install 'pyframe-webgpu[onnx]'`.
+"""ONNX, the exchange format of models: `pip install "pyframe-webgpu[onnx]"`.
 
     net = pf.onnx.load("model.onnx")
     y = net(x)

@@ -66,7 +66,7 @@ def test_the_device_is_named_after_what_computes(
     text = f"NumPy {np.__version__} on {cores}"
     assert chosen.adapter() == text
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert chosen.adapter() == f"{text}; pip install -e '.[jit]' compiles kernels"
+    assert chosen.adapter() == f'{text}; pip install -e ".[jit]" compiles kernels'
     chosen.advise.cache_clear()
     with pytest.warns(
         UserWarning, match=r"pip install -e '.\[jit\]' compiles kernels, about twice"

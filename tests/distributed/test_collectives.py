@@ -113,4 +113,4 @@ distributed.init_process_group()
         check=False,
     )  # fmt: skip
     (line,) = [x for x in ran.stderr.split("\n") if x.startswith("RuntimeError")]
-    assert "needs mpi4py and an MPI: pip install -e '.[mpi]', which brings both" in line
+    assert 'needs mpi4py and an MPI: pip install -e ".[mpi]", which brings both' in line
