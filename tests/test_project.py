@@ -33,7 +33,7 @@ PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def sources() -> list[Path]:
     """Every text of the repository, the few dot-files that belong to it included."""
-    found = [ROOT / ".gitignore", ROOT / ".ci" / "run"]
+    found = [ROOT / ".gitattributes", ROOT / ".gitignore", ROOT / ".ci" / "run"]
     for path in ROOT.rglob("*"):
         parts = path.relative_to(ROOT).parts
         made = parts[0] in MADE or any(part.startswith((".", "__pycache__")) for part in parts)
