@@ -233,6 +233,23 @@ def test_many_shared_tensors_need_many_open_files() -> None:
     in_another(share_many)
 
 
+def test_open_files_have_a_limit_on_macos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which calls it infinite, and takes no infinite one."""
+    resource = pytest.importorskip("resource")
+    endless, asked = resource.RLIM_INFINITY, []
+
+    def limit(what: int, how: tuple[int, int]) -> None:
+        asked.append(how)
+        if how[0] == endless:
+            raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (256, endless))
+    monkeypatch.setattr(resource, "setrlimit", limit)
+    monkeypatch.setattr(mp, "_strategy", "file_descriptor")
+    mp.set_sharing_strategy("file_system")
+    assert asked == [(endless, endless), (10240, endless)]
+
+
 def files() -> int:
     """How many shared files this process has open or mapped."""
     mapped = Path("/proc/self/maps").read_text().count("pyframe-shared")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyframe.core.devices import in_browser
 from pyframe.io.files import fcntl, replacing
@@ -88,6 +89,28 @@ def _fetch(
         raise ValueError(f"the server's answer is broken: {error!r}") from None
 
 
+@contextlib.contextmanager
+def _turn(path: Path) -> Iterator[None]:
+    """Let one process at a time fetch `path`, where the file that is written can't be locked as it
+    is renamed: on Windows."""
+    if fcntl is not None:
+        yield
+        return
+    import msvcrt
+
+    lock: Any = msvcrt
+    with path.with_name(f"{path.name}.lock").open("wb") as file:
+        taken = False
+        while not taken:
+            with contextlib.suppress(OSError):  # after ten tries, one a second
+                lock.locking(file.fileno(), lock.LK_LOCK, 1)
+                taken = True
+        try:
+            yield
+        finally:
+            lock.locking(file.fileno(), lock.LK_UNLCK, 1)
+
+
 def resumed(request: Request, path: Path, size: int, digest: str, progress: bool) -> None:
     """Fetch `path` of this size and digest (SHA-256, or SHA-1 as Git has it), going on where an
     earlier try ended: `path.incomplete` has what came.
@@ -103,11 +126,14 @@ def resumed(request: Request, path: Path, size: int, digest: str, progress: bool
 
     path.parent.mkdir(parents=True, exist_ok=True)
     part, url = path.with_name(f"{path.name}.incomplete"), request.full_url
-    with part.open("a+b") as file:
+    with _turn(path), part.open("a+b") as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if path.is_file():  # another process had the lock
-                return
+        if path.is_file():  # another process had the lock
+            if fcntl is None:
+                file.close()
+                part.unlink()
+            return
         bar = tqdm(total=size, unit="B", unit_scale=True, desc=url.rpartition("/")[2],
                    disable=not progress)  # fmt: skip
         with bar:
@@ -136,6 +162,6 @@ def resumed(request: Request, path: Path, size: int, digest: str, progress: bool
             file.truncate(0)
             raise RuntimeError(f"download: {url}: checksum {found}, expected {digest}")
         os.fsync(file.fileno())
-        if os.name == "nt":  # which renames no open file
+        if fcntl is None:  # Windows, which renames no open file
             file.close()
         os.replace(part, path)

@@ -24,6 +24,7 @@ from pyframe.multiprocessing.spawn import (
 )
 
 _STRATEGIES = ("file_descriptor", "file_system")
+_OPEN_MAX = 10240  # open files of a process on macOS
 _strategy = _STRATEGIES[0]
 
 __all__ = [
@@ -55,7 +56,10 @@ def set_sharing_strategy(new_strategy: str) -> None:
         import resource
 
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except ValueError:  # macOS, where no process may have infinitely many
+            resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_MAX, hard))
 
 
 def _refuse(process: Any) -> Any:

@@ -14,6 +14,7 @@ one can run nothing:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import random as python_random
@@ -308,4 +309,5 @@ class Resume(Callback):
         self.due = time.monotonic() + SECONDS
         mine = sorted(p for p in self.path.iterdir() if _NAME.fullmatch(p.name))
         for old in mine[:-KEPT]:
-            old.unlink(missing_ok=True)
+            with contextlib.suppress(PermissionError):  # Windows keeps what is open: the next time
+                old.unlink(missing_ok=True)

@@ -115,7 +115,7 @@ class NotebookProgress(Callback):
         self.table = History()
         self.table.load_state_dict(model.history.state_dict())  # of a fit that is resumed
         self.handle = None
-        self.began = time.monotonic()
+        self.began = time.perf_counter()  # Windows' monotonic clock stands still for 16 ms
         self.first_step = self.epoch_step = model.step
         self.due = 0.0
 
@@ -138,7 +138,7 @@ class NotebookProgress(Callback):
         """Say how long it took."""
         if self.handle is None:
             return
-        done, seconds = len(self.table.epoch), time.monotonic() - self.began
+        done, seconds = len(self.table.epoch), time.perf_counter() - self.began
         text = f"{done} of {model.epochs}" if done < model.epochs else str(done)
         text += f" {plural(model.epochs, 'epoch')}"
         self._show(f"<div>{text} in {clock(seconds)} on {html.escape(model.device_name)}</div>")
@@ -150,7 +150,7 @@ class NotebookProgress(Callback):
         share = over + (min(inside / steps, 1) if steps else 0)
         parts = [f"epoch {model.epoch}/{model.epochs}"]
         parts.append(f"step {inside}/{steps}" if steps else f"step {inside}")
-        trained, seconds = step - self.first_step, time.monotonic() - self.began
+        trained, seconds = step - self.first_step, time.perf_counter() - self.began
         if trained:
             parts.append(f"{trained / seconds:.3g} steps/s")
             if steps:

@@ -127,6 +127,33 @@ def test_what_breaks_off_goes_on(site: Hub, tmp_path: Path) -> None:
     assert not list((tmp_path / "cache").rglob("*.incomplete"))
 
 
+def test_windows_has_one_process_fetch_a_file(
+    site: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What locks files there is a module of its own, which gives up after ten seconds."""
+    asked = []
+
+    class Locks:
+        LK_UNLCK, LK_LOCK = 0, 1
+
+        @staticmethod
+        def locking(fd: int, how: int, nbytes: int) -> None:
+            asked.append(how)
+            if len(asked) == 1:
+                raise OSError(36, "Resource deadlock avoided")
+            if len(asked) == 2:  # another process had the lock, and has fetched the file
+                (blob,) = (tmp_path / "cache").rglob("*.lock")
+                blob.with_suffix("").write_bytes(FILES["config.json"])
+
+    monkeypatch.setattr(sys.modules["pyframe.io.download"], "fcntl", None)
+    monkeypatch.setitem(sys.modules, "msvcrt", Locks)
+    folder = hub.model("org/net", progress=False)
+    assert (folder / "model-00001-of-00001.safetensors").read_bytes() == WEIGHTS
+    assert asked[:3] == [1, 1, 0]
+    assert not any(place.endswith("/files/config.json") for place, _, _ in site.seen)
+    assert not list((tmp_path / "cache").rglob("*.incomplete"))
+
+
 def test_what_never_comes_is_not_there(site: Hub, tmp_path: Path) -> None:
     site.most = 0
     with pytest.raises(RuntimeError, match="0 of .* bytes came, which are kept"):

@@ -258,6 +258,27 @@ def test_a_better_file_that_could_not_be_written_costs_no_good_one(
     assert names(tmp_path) == [keep.best_path.name] == ["epoch-001-loss-3.safetensors"]
 
 
+def test_a_file_that_is_open_on_windows_goes_with_the_next_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep, unlink, kept = (
+        ModelCheckpoint(tmp_path, "loss", top_k=1, save_last=False),
+        Path.unlink,
+        [],
+    )
+
+    def once(path: Path, missing_ok: bool = False) -> None:
+        if path.suffix == ".pt" and not kept:
+            kept.append(path.name)
+            raise PermissionError(13, "The process cannot access the file", path)
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", once)
+    fit(Says("loss", 3, 2, 1), keep, epochs=3)
+    assert kept == ["epoch-001-loss-3.pt"]
+    assert names(tmp_path) == ["epoch-003-loss-1.pt"]
+
+
 def test_checkpoints_go_on_from_their_state(tmp_path: Path) -> None:
     """A fit that is resumed knows which of the files that are there are the best."""
     settings: Any = {"top_k": 2, "weights_only": True, "save_last": False}
@@ -513,6 +534,7 @@ def test_a_live_plot_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     shows = SimpleNamespace(HTML=str, display=display)
     monkeypatch.setitem(sys.modules, "IPython.display", shows)
     monkeypatch.setattr("pyframe.train.progress.PAUSE", 0.0)
+    monkeypatch.setattr("time.monotonic", lambda: 5.0)  # for 16 ms on Windows
     fit(verbose=1, epochs=2, validation_data=task(), read_every=1)
     assert '<progress max="2" value="0.5000"' in pages[1]
     assert "epoch 1/2 · step 1/2 · " in pages[1]

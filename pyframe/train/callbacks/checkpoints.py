@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -169,8 +170,9 @@ class ModelCheckpoint(Callback):
             raise
         if self.top_k is not None:
             for old in self._ranked()[self.top_k :]:
-                del self.files[old]
-                (self.folder / old).unlink(missing_ok=True)
+                with contextlib.suppress(PermissionError):  # Windows keeps what is open: later
+                    (self.folder / old).unlink(missing_ok=True)
+                    del self.files[old]
 
     async def _write(self, model: Model, path: Path) -> None:
         if self.weights_only:
