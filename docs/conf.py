@@ -52,7 +52,7 @@ class Demo(SphinxDirective):
         name, text = self.arguments[0], "\n".join(self.content) + "\n"
         path = Path(self.env.app.outdir) / "_static" / "programs" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, "utf-8")
         if self.env.app.builder.format != "html":
             return [nodes.literal_block(text, text, language="python")]
         base = "../" * self.env.docname.count("/") + "_static"

@@ -71,7 +71,7 @@ if __name__ == "__main__":
         model = read(net, tokenizer, plays, args, lr=3e-3)
     print(*write(model, tokenizer), sep="", end="\n---\n")
     pf.lora.apply(model.net, targets="all-linear")
-    model = read(model.net, tokenizer, args.text.read_text(), args, lr=1e-3)
+    model = read(model.net, tokenizer, args.text.read_text("utf-8"), args, lr=1e-3)
     print(*write(model, tokenizer), sep="")
     pf.lora.save(model.net, "finetuned", base=args.model)
     model.save("finetuned.safetensors")  # pyframe serve finetune.py --weights finetuned.safetensors

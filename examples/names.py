@@ -53,7 +53,7 @@ def main() -> None:
     args = parser.parse_args()
 
     pf.manual_seed(0)
-    names = NAMES.read_text().split()
+    names = NAMES.read_text("utf-8").split()
     rows = [pf.tensor([LETTERS.index(c) for c in f".{name}."]) for name in names]
     data = pad_sequence(rows, batch_first=True, padding_value=-1)  # (32,033, 17)
     net = Writer().to(args.device)

@@ -16,7 +16,7 @@ from pyframe.vision.io import ImageReadMode, read_image
 from pyframe.web import Bars, Demo, Image
 
 HERE = Path(__file__).parent
-NAMES = (HERE / "data" / "imagenet.txt").read_text().splitlines()
+NAMES = (HERE / "data" / "imagenet.txt").read_text("utf-8").splitlines()
 WEIGHTS = HERE.parent / "build" / "photo" / "photo.safetensors"
 
 # The stages: channels, blocks, size of the kernel, stride of the first block, times wider within.

@@ -145,7 +145,7 @@ def _snapshot(name: str, files: Sequence[str], revision: str, progress: bool) ->
             raise _not_there(name, revision) from None
         raise
     except OSError as error:
-        commit = ref.read_text().strip() if ref.is_file() else revision
+        commit = ref.read_text("utf-8").strip() if ref.is_file() else revision
         if (folder / "snapshots" / commit).is_dir():
             return folder / "snapshots" / commit
         raise OSError(
@@ -180,7 +180,7 @@ def _snapshot(name: str, files: Sequence[str], revision: str, progress: bool) ->
         except OSError:  # Windows, for users without the right to
             os.replace(blob, place)
     ref.parent.mkdir(parents=True, exist_ok=True)
-    ref.write_text(commit)
+    ref.write_text(commit, "utf-8")
     return there
 
 

@@ -126,7 +126,7 @@ def refusals() -> list[str]:
         env = os.environ | {NAME: folder, "PYTHONPATH": path}
         command = [sys.executable, "-m", "pytest", *options, *ignored]
         subprocess.run(command, cwd=ROOT, env=env, check=False)
-        found = [path.read_text().splitlines() for path in Path(folder).iterdir()]
+        found = [path.read_text("utf-8").splitlines() for path in Path(folder).iterdir()]
         return sorted({line for lines in found for line in lines})
 
 

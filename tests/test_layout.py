@@ -77,10 +77,15 @@ def is_type_checking(node: ast.AST) -> TypeGuard[ast.If]:
     return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
+def called_last(node: ast.Call) -> str:
+    """The last name of what is called."""
+    found: str = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    return found
+
+
 def called(node: ast.Call) -> str:
     """The text of what is called, if it may import."""
-    last = getattr(node.func, "attr", getattr(node.func, "id", ""))
-    return ast.unparse(node.func) if last in (*BY_NAME, "get") else ""
+    return ast.unparse(node.func) if called_last(node) in (*BY_NAME, "get") else ""
 
 
 def imports(tree: ast.AST, known: dict[str, Path]) -> list[str]:
@@ -258,6 +263,24 @@ def test_no_module_is_in_a_circle() -> None:
         if name not in index:
             visit(name)
     assert circles == []
+
+
+def test_texts_are_utf8_on_every_system() -> None:
+    """Windows reads and writes those of which nothing is said in an encoding of its own."""
+    unsaid = []
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            what, said = called_last(node), {k.arg for k in node.keywords} & {"encoding", None}
+            if what == "open" and isinstance(node.func, ast.Name):
+                mode = node.args[1] if len(node.args) > 1 else ast.Constant("r")
+                said |= {"bytes"} if "b" in ast.unparse(mode) else set()
+            elif what not in ("read_text", "write_text") or len(node.args) > (what[0] == "w"):
+                continue
+            if not said:
+                unsaid.append((name, ast.unparse(node)))
+    assert unsaid == []
 
 
 def test_files_that_the_guide_names_are_there() -> None:

@@ -180,7 +180,7 @@ def _onnx_file(args: argparse.Namespace) -> Any:
             if not args.train or {"x", "y"} - set(arrays):
                 raise CommandError("--data is for --train, and an .npz file with arrays x and y")
             data = arrays["x"], arrays["y"]
-    labels = tuple(args.labels.read_text().splitlines()) if args.labels else ()
+    labels = tuple(args.labels.read_text("utf-8").splitlines()) if args.labels else ()
     more = {k: getattr(args, k) for k in ("loss", "optimizer", "lr") if getattr(args, k)}
     return OnnxFile(args.program, pairs("shape"), known, tuple(args.output), labels, data, **more)
 

@@ -394,7 +394,7 @@ class SummaryWriter:
             sizes = f"single_image_dim: {w} single_image_dim: {h}"
             lines.append(f'sprite {{ image_path: "{folder}/sprite.png" {sizes} }}')
         self._projector += "embeddings {\n  " + "\n  ".join(lines) + "\n}\n"
-        Path(self.log_dir, "projector_config.pbtxt").write_text(self._projector)
+        Path(self.log_dir, "projector_config.pbtxt").write_text(self._projector, "utf-8")
 
     def add_custom_scalars(self, layout: Mapping[str, Any]) -> None:
         """Charts of several tags: {category: {chart: ["Multiline" or "Margin", tags]}}."""

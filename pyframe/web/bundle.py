@@ -30,7 +30,7 @@ def modules_of(folder: Path, start: str, without: Iterable[str] = ()) -> list[st
         if name in seen:
             return
         seen.add(name)
-        text = (folder / name).read_text()
+        text = (folder / name).read_text("utf-8")
         for found in _IMPORT.finditer(text):
             visit(_beside(name, found.group(3) + found.group(4)))
         order.append(name)
@@ -49,7 +49,7 @@ def bundle(folder: Path, start: str, also: Iterable[str] = (), without: Iterable
     names: list[str] = []
     for first in (*also, start):
         names += [n for n in modules_of(folder, first, missing) if n not in names]
-    parts = [START, *[_scope(name, (folder / name).read_text()) for name in names]]
+    parts = [START, *[_scope(name, (folder / name).read_text("utf-8")) for name in names]]
     parts.append(f"globalThis.pyframe = modules[{names[0]!r}];\n".replace("'", '"'))
     return "".join(parts).replace("</script", "<\\/script")
 

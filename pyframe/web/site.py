@@ -126,7 +126,7 @@ def _is_ours(folder: Path) -> bool:
         return folder.is_dir()
     if not page.exists():
         return all((folder / name).is_file() for name in ("config.json", "pyframe.js"))
-    return page.is_file() and 'name="pyframe-config"' in page.read_text(errors="replace")
+    return page.is_file() and 'name="pyframe-config"' in page.read_text("utf-8", "replace")
 
 
 def _files(

@@ -176,7 +176,7 @@ def measured(peer: str, kind: str, model: str, folder: str) -> dict[str, float]:
     found["MB a token"] = COUNT[0]() if COUNT else float("nan")
     status = Path("/proc/self/status")  # what `resource` tells, a child has of its parent
     if status.is_file():
-        found["MB"] = int(re.findall(r"VmHWM:\s+(\d+)", status.read_text())[0]) / 1e3
+        found["MB"] = int(re.findall(r"VmHWM:\s+(\d+)", status.read_text("utf-8"))[0]) / 1e3
     return found
 
 

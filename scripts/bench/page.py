@@ -255,7 +255,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         text = report(browser, repeats, devices, not args.device, not args.quick, args.steps)
         browser.close()
     if args.out:
-        args.out.write_text(text)
+        args.out.write_text(text, "utf-8")
     print(text, end="")
 
 

@@ -31,7 +31,7 @@ def path(name: str) -> Path:
 
 def lines(name: str) -> int:
     """Lines of code."""
-    stripped = [line.strip() for line in path(name).read_text().splitlines()]
+    stripped = [line.strip() for line in path(name).read_text("utf-8").splitlines()]
     return sum(bool(line) and not line.startswith(("#", '"""')) for line in stripped)
 
 
@@ -42,7 +42,7 @@ def page() -> str:
     for pair in (names[:2], names[2:]):
         heads = [f"<th>{NAMES[n]}: {lines(n)} lines</th>" for n in pair]
         cells = [
-            f'<td valign="top">\n\n```python\n{path(n).read_text().rstrip()}\n```\n\n</td>'
+            f'<td valign="top">\n\n```python\n{path(n).read_text("utf-8").rstrip()}\n```\n\n</td>'
             for n in pair
         ]
         rows += [f"<tr>{''.join(heads)}</tr>", f"<tr>{''.join(cells)}</tr>"]
@@ -50,4 +50,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    (HERE / "README.md").write_text(page())
+    (HERE / "README.md").write_text(page(), "utf-8")

@@ -652,7 +652,7 @@ def exported() -> tuple[Any, dict[str, bytes]]:
     sample = pf.rand(4, 2), pf.tensor([0, 1, 0, 1])
     with tempfile.TemporaryDirectory() as folder:
         pf.web.export(model, sample, to=folder, element=False)
-        found = json.loads((Path(folder) / "program.json").read_text())
+        found = json.loads((Path(folder) / "program.json").read_text("utf-8"))
         beside = {p.name: p.read_bytes() for p in Path(folder).glob("*.safetensors")}
     found["codes"] = ["fn main() {}"] * len(found["codes"])  # nobody compiles them here
     return found, beside

@@ -43,7 +43,7 @@ class Page:
         self.page = PythonPage(Tab(browser, server))
         for name in ("__init__", "nets", "program"):
             file = Path(__file__).parent / f"{name}.py"
-            self.page.put(f"fuzz/{name}.py", file.read_text())
+            self.page.put(f"fuzz/{name}.py", file.read_text("utf-8"))
 
     def run(self, program: Program, device: str) -> Outcome:
         """What a program gives there."""

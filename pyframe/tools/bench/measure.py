@@ -91,7 +91,7 @@ def about(threads: int, devices: Sequence[str], torch: ModuleType | None = None)
 def cpu_model() -> str:
     """The CPU's name."""
     info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
+    lines = info.read_text("utf-8").splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
 
