@@ -97,7 +97,9 @@ class Quantized:
         wide = torch.tensor(given.cpu().numpy() if ints else given.cpu().double().numpy())
         grad = how["grad"] and not ints
         off = OFF["bfloat16" if how["autocast"] else how["dtype"]]
-        more = 0.0
+        # terms that cancel leave their own roundings
+        terms = 1.0 if ints else float(wide.abs().amax()) if wide.numel() else 0.0
+        more = off / 50 * terms * max(float(np.abs(w).max(initial=0)) for w in before)
         if grad:
             wide.requires_grad_()
             given.requires_grad_()
@@ -111,7 +113,7 @@ class Quantized:
             reference = reference[1] if tied else reference
             wide = torch.tensor(q * steps)
             # another way to round
-            more = float(steps.max(initial=0)) * float(reference.weight.abs().max())
+            more += float(steps.max(initial=0)) * float(reference.weight.abs().max())
         want = reference(wide)
 
         def call(x: Any) -> Any:
