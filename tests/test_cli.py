@@ -206,6 +206,15 @@ def test_a_closed_pipe_ends_quietly(files: Any) -> None:
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+def test_letters_that_a_pipe_lacks(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of Windows do, which are in an old encoding of its own."""
+    safetensors.save_file({"w": pf.ones(1)}, "o.safetensors", {"author": "Ångström, μ"})
+    pipe = io.TextIOWrapper(io.BytesIO(), "cp1252")
+    monkeypatch.setattr(sys, "stdout", pipe)
+    assert main(["summary", "o.safetensors"]) == 0
+    assert "author: Ångström, ?" in pipe.buffer.getvalue().decode("cp1252")
+
+
 @pytest.mark.parametrize(
     ("nbytes", "text"),
     [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (999_900, "1 MB"), (2.5e9, "2.5 GB"),

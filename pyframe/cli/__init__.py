@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -39,6 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for module in (info, train, launch, pages, summary, convert, bench):
         module.add(commands)
     command = "pyframe"
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # it may lack a letter, as Windows' pipes do
+            stream.reconfigure(errors="replace")
     try:
         try:
             args = parser.parse_args(argv)
