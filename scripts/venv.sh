@@ -1,5 +1,8 @@
 # Sourced by the other scripts, in the checkout's root: makes .venv, with pyframe in it, and stubs.
 
+bin=.venv/bin
+case "$OSTYPE" in msys* | cygwin*) bin=.venv/Scripts ;; esac # Git Bash, on Windows
+
 say() { printf '%s\n' "$*" >&2; }
 
 die() { say "$*"; exit 1; }
@@ -22,7 +25,7 @@ find_python() {
 install_pyframe() {
   local extras="${1:-}" python want
   want="$(pwd && cat pyproject.toml)"
-  if ! .venv/bin/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+  if ! $bin/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
     python="$(find_python)"
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
       die "$python cannot make virtual environments; on Debian: apt-get install" \
@@ -33,7 +36,7 @@ install_pyframe() {
   fi
   if [ "$(cat ".venv/pyframe$extras.stamp" 2>/dev/null)" != "$want" ]; then
     say "Installing pyframe$extras and what it needs in .venv (once)"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".$extras"
+    $bin/python -m pip install --quiet --disable-pip-version-check --editable ".$extras"
     printf '%s\n' "$want" | tee .venv/pyframe.stamp >".venv/pyframe$extras.stamp"
   fi
   make_stubs
@@ -43,6 +46,6 @@ install_pyframe() {
 make_stubs() {
   local made=pyframe/_stubs/__init__.pyi
   if [ scripts/make_stubs -nt $made ] || [ "$(find pyframe -name '*.py' -newer $made)" ]; then
-    .venv/bin/python scripts/make_stubs >/dev/null
+    $bin/python scripts/make_stubs >/dev/null
   fi
 }

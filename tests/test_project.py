@@ -341,6 +341,24 @@ def test_links_in_texts_lead_somewhere() -> None:
             assert (text.parent / target).exists(), f"{text.name} links to {target}"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there a shell script is no program")
+@pytest.mark.parametrize(("system", "folder"), [("linux-gnu", "bin"), ("msys", "Scripts")])
+def test_scripts_know_where_windows_keeps_programs(
+    system: str, folder: str, tmp_path: Path
+) -> None:
+    python = tmp_path / ".venv" / folder / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho $0 $*\n")
+    python.chmod(0o755)
+    script = f"source {ROOT / 'scripts' / 'venv.sh'}; make_stubs() {{ :; }}; install_pyframe"
+    (tmp_path / "pyproject.toml").touch()
+    done = subprocess.run(
+        ["bash", "-euc", script], cwd=tmp_path, env={**os.environ, "OSTYPE": system},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert f".venv/{folder}/python -m pip install" in done.stdout
+
+
 def quickstart_with(python: str, folder: Path) -> str:
     """What the quickstart says on a machine whose only Python is the shell script `python`."""
     checkout, bin_folder = folder / "checkout", folder / "bin"
