@@ -270,7 +270,8 @@ def _world() -> _World:
 
 
 def start(timeout: timedelta | float | None) -> None:
-    """Join the other processes of the job. RuntimeError where mpi4py is missing."""
+    """Join the other processes of the job. RuntimeError where mpi4py is missing, or is made for
+    another MPI than theirs."""
     global world
     found = launched()
     mpi: Any = None
@@ -282,6 +283,13 @@ def start(timeout: timedelta | float | None) -> None:
                 "distributed: a job of several processes needs mpi4py and an MPI: "
                 f"{install('mpi')}, which brings both ({error})"
             ) from None
+    if found is not None and found["WORLD_SIZE"] != (size := mpi.COMM_WORLD.size):
+        raise RuntimeError(
+            f"distributed: {found['WORLD_SIZE']} processes were started, of which mpi4py sees "
+            f"{size}: it is made for another MPI than the one that has started them. Take the "
+            "mpiexec of its MPI, or make it for this one: pip install --force-reinstall "
+            "--no-binary mpi4py mpi4py"
+        )
     if mpi is not None and not watches:
         watches.append(_Watch())
     world = _World(mpi, seconds(timeout))

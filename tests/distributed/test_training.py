@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from pyframe import distributed as dist, nn
 from pyframe.nn.parallel import DistributedDataParallel
-from tests.distributed.jobs import done, mpiexec
+from tests.distributed.jobs import ROOT, done, job, mpiexec
 
 
 @pytest.mark.parametrize(
@@ -37,6 +40,31 @@ def test_one_process_has_the_module_itself() -> None:
             pass
     finally:
         dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_programs_of_the_guide(number: int, tmp_path: Path) -> None:
+    """Two processes print what one does."""
+    text = (ROOT / "docs" / "machines.md").read_text("utf-8")
+    program = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[number]
+    said = []
+    for n in (2, 0):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        said.append(done(n, program.replace('"run', f'"{folder.as_posix()}/run')))
+    two, one = (set(text.splitlines()) for text in said)
+    assert two == one
+    assert "0." in said[0]
+
+
+def test_an_mpi_that_did_not_start_the_processes_is_named() -> None:
+    """Each would train alone, and nothing would say so."""
+    mpiexec()
+    code = "from pyframe import distributed\ndistributed.init_process_group()"
+    other = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "3"}
+    ran = job(0, code, env=other)
+    assert ran.returncode == 1
+    assert "3 processes were started, of which mpi4py sees 1: it is made for" in ran.stderr
 
 
 def test_a_program_for_pytorch_runs_as_it_is() -> None:
