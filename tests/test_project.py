@@ -28,7 +28,9 @@ from pyframe.core import extras
 
 ROOT = Path(__file__).parent.parent
 MADE = {"build", "dist", "data"}  # folders of the root that are no source
-PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PYTHON_BLOCK = re.compile(
+    r"^(?:```python|:::\{demo\} \w+)\n(.*?)^(?:```|:::)$", re.MULTILINE | re.DOTALL
+)
 
 
 def sources() -> list[Path]:
@@ -254,6 +256,19 @@ def test_cpu_needs_no_gpu_library() -> None:
 def test_readme_block_runs(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     exec(compile(readme_blocks()[number], f"README.md block {number}", "exec"), {})
+
+
+def test_the_guide_of_exports_runs(tmp_path: Path) -> None:
+    """Its commands, on the program that it shows."""
+    text = (ROOT / "docs" / "exports.md").read_text("utf-8")
+    (tmp_path / "signs.py").write_text(PYTHON_BLOCK.findall(text)[0], "utf-8")
+    python("signs.py", folder=tmp_path, PYFRAME_DEVICE="cpu")
+    commands = re.findall(r"^python (-m pyframe export signs\.py .*?)  ", text, re.MULTILINE)
+    for command in commands:
+        if not command.endswith("--python") or serve.pyodide_folder():
+            python(*command.split(), folder=tmp_path)
+            assert (tmp_path / command.split("--to ")[1].split()[0]).exists()
+    assert len(commands) == 6
 
 
 def reference() -> ModuleType:
