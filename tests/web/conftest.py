@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.server
+import json
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -17,10 +19,14 @@ import pytest
 from pyframe import serve
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FIREFOX = ("firefox-esr", "firefox")
+PREFERENCES = json.loads(os.environ.get("PYFRAME_PREFERENCES", "{}"))  # of Firefox
 FLAGS = (
     "--no-sandbox --enable-unsafe-webgpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 ).split()
+# With which of the engines the tests are run; scripts/test_elsewhere names others.
+ENGINE = os.environ.get("PYFRAME_BROWSER", "chromium")
 LONG = 240_000  # ms; a busy machine takes its time
 SIZE = {"width": 1200, "height": 1000}
 # From `fill()` on the browser has no memory for the next buffer of values.
@@ -39,7 +45,28 @@ self.fill = () => {
   };
 };
 """
+LACKS = {  # by what an error says
+    "offers no WebGPU": f"{ENGINE} offers no WebGPU here",
+    "WebDriver has no": "the test asks for more than WebDriver has",
+    "only available in Chromium": "the test speaks Chromium's own protocol",
+}
+CLEAR = """async () => {
+    localStorage.clear();
+    for (const { name } of await indexedDB.databases()) indexedDB.deleteDatabase(name);
+}"""
 BLANK = '<!doctype html><title>test</title><link rel="icon" href="data:,">'
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Any:
+    """What an engine, or the way to drive it, says that it lacks is no failure there."""
+    report = yield
+    if ENGINE != "chromium" and report.failed and call.excinfo is not None:
+        lack = next((why for text, why in LACKS.items() if text in str(call.excinfo.value)), None)
+        if lack is not None:
+            report.outcome, path = "skipped", str(item.path)
+            report.longrepr = (path, item.location[1] or 0, f"Skipped: {lack}")
+    return report
 
 
 @contextlib.contextmanager
@@ -84,13 +111,26 @@ def server() -> Iterator[serve.Server]:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """The system's Chromium, without a window; WebGPU runs on its software adapter."""
+    """The system's Chromium, or another engine that is named, without a window; WebGPU runs on its
+    software adapter."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if ENGINE == "webkit":
+        from .webdriver import webkit
+
+        with webkit() as browser:
+            yield browser
+        return
+    names = FIREFOX if ENGINE == "firefox" else CHROMIUM
+    path = next(filter(None, map(shutil.which, names)), None)
     if path is None:
-        pytest.skip(f"no browser: none of {', '.join(CHROMIUM)} is installed")
+        pytest.skip(f"no browser: none of {', '.join(names)} is installed")
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        if ENGINE == "firefox":  # by WebDriver BiDi, which every Firefox speaks
+            browser = playwright.firefox.launch(
+                executable_path=path, channel="moz-firefox", firefox_user_prefs=PREFERENCES
+            )
+        else:
+            browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
 
@@ -130,6 +170,11 @@ class Tab:
         self.page.goto(self.url + path)
         return self.page
 
+    def needs_gpu(self) -> None:
+        """For a test that is about WebGPU: skips where the browser has none."""
+        if not self.page.evaluate("async () => Boolean(await navigator.gpu?.requestAdapter())"):
+            pytest.skip(LACKS["offers no WebGPU"])
+
     def add_to_worker(self, code: str) -> None:
         """Let worker.js run `code`, too, before it is asked for anything: a poorer browser."""
         source = (serve.WEB / "worker.js").read_text() + code
@@ -137,15 +182,21 @@ class Tab:
             "**/worker.js", lambda route: route.fulfill(body=source, content_type="text/javascript")
         )
 
+    def _leave(self) -> None:
+        self.page.unroute_all(behavior="ignoreErrors")
+        self.page.close()
+
     def close(self) -> None:
         """Close the page; whatever it complained about fails the test."""
         if self.own:
             self.context.close()
-        else:
+        elif ENGINE == "chromium":
             where = {"origin": self.url.rstrip("/"), "storageTypes": "local_storage,indexeddb"}
             self.context.new_cdp_session(self.page).send("Storage.clearDataForOrigin", where)
-            self.page.unroute_all(behavior="ignoreErrors")
-            self.page.close()
+            self._leave()
+        else:
+            self.page.evaluate(CLEAR)
+            self._leave()
         assert self.errors == []
 
 

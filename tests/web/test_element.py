@@ -341,6 +341,8 @@ class Page(Tab):
 
     def add(self, attributes: str, inside: str = "", *, wait: bool = True) -> Any:
         """A new element in place of all others, once it is ready or has failed."""
+        if 'device="gpu"' in attributes:
+            self.needs_gpu()
         self.page.evaluate(
             """async ([attributes, inside, wait]) => {
                 const main = document.querySelector("main");
@@ -1001,6 +1003,7 @@ def test_mistakes_that_training_finds(page: Page, bad: None) -> None:
 
 
 def test_attributes_that_change(page: Page) -> None:
+    page.needs_gpu()
     page.add('src="points.py" files="helper.py" device="cpu"')
     seen = page.run(
         """const moved = [];
