@@ -9,12 +9,12 @@ label { display: grid; grid-template-columns: 1fr auto; gap: .25em .75em; align-
 [part=label] { color: var(--_muted); overflow-wrap: anywhere; }
 [part=value] { font-weight: 600; }
 [part=range] {
-  --at: 50%; grid-column: 1 / -1; appearance: none; width: 100%; height: var(--_target); padding: 0;
+  --at: 50%; --to: right; grid-column: 1 / -1; appearance: none; width: 100%; height: var(--_target); padding: 0;
   background: none; cursor: pointer; touch-action: pan-y; outline-offset: -4px; border-radius: var(--_radius);
 }
 ::-webkit-slider-runnable-track {
   height: 6px; border-radius: 3px;
-  background: linear-gradient(to right, var(--_accent) var(--at), var(--_rail) var(--at));
+  background: linear-gradient(to var(--to), var(--_accent) var(--at), var(--_rail) var(--at));
 }
 ::-moz-range-track { height: 6px; border-radius: 3px; background: var(--_rail); }
 ::-moz-range-progress { height: 6px; border-radius: 3px; background: var(--_accent); }
@@ -26,10 +26,12 @@ label { display: grid; grid-template-columns: 1fr auto; gap: .25em .75em; align-
   width: 16px; height: 16px; border-radius: 50%; border: 2px solid var(--_accent);
   background: var(--_surface);
 }
-[part=range]:active { --_knob: var(--_accent); }
+[part=range]:dir(rtl) { --to: left; }
 [part=range]:active::-webkit-slider-thumb { background: var(--_accent); }
 :host { --_rail: color-mix(in oklab, var(--_text) 20%, var(--_surface)); }
-@media (forced-colors: active) { [part=range] { forced-color-adjust: none; } }
+@media (forced-colors: active) {
+  [part=range] { forced-color-adjust: none; --_rail: color-mix(in oklab, CanvasText 50%, Canvas); }
+}
 `);
 
 /** A slider; "input" while it moves, "change" with { name, value } when it rests. */
@@ -48,7 +50,7 @@ export class Slider extends Part {
   #value = null;
   #first = null; // the value that the spec told last
   #label = make("span", { part: "label" });
-  #shown = make("output", { part: "value" });
+  #shown = make("output", { part: "value", "aria-live": "off" });
   #range = make("input", {
     part: "range", type: "range", min: 0,
     input: (event) => {
@@ -87,14 +89,15 @@ export class Slider extends Part {
     return log || !step ? FINE : Math.max(1, Math.round((high - low) / step));
   }
 
-  /** The value at a position, with no more digits than one can slide to. */
+  /** The value at a position, with no more digits than tell it from the next: else an arrow key would not get there. */
   #at(position) {
     const { low, high, step, log } = this.spec;
     const part = position / this.#steps;
     if (part === 0 || part === 1) return part ? high : low;
     const value = log ? low * (high / low) ** part : low + (high - low) * part;
     if (step) return +clamp(low + Math.round((value - low) / step) * step, low, high).toPrecision(12);
-    const digits = log ? 1 - Math.floor(Math.log10(value)) : 2 - Math.floor(Math.log10(high - low));
+    const apart = log ? value * (1 - (low / high) ** (1 / FINE)) : (high - low) / FINE;
+    const digits = Math.ceil(-Math.log10(apart));
     return clamp(+value.toFixed(clamp(digits, 0, 20)), low, high);
   }
 
