@@ -173,6 +173,7 @@ export class PyFrame extends HTMLElement {
 
   disconnectedCallback() {
     this.#observer?.disconnect();
+    this.#observer = null;
     document.removeEventListener("visibilitychange", this.#visible);
     queueMicrotask(() => { // unless it was only moved within the page
       if (this.isConnected) return;
@@ -184,7 +185,7 @@ export class PyFrame extends HTMLElement {
   }
 
   attributeChangedCallback(name, before, now) {
-    if (before === now || !this.isConnected) return;
+    if (before === now || !this.#observer) return; // connectedCallback reads all of them
     if (name === "title") return this.#name();
     if (name === "height" && this.#reserve()) return;
     if (name === "device" && this.#state !== "idle" && this.#state !== "failed") {
@@ -537,6 +538,7 @@ export class PyFrame extends HTMLElement {
         throw new Error(`A part of pyframe can't be had from ${BASE}: is everything beside pyframe.js that ` +
           "belongs there?");
       });
+      signal.throwIfAborted(); // another program was asked for meanwhile
       const engine = await open({ ...options, signal }, (event, detail) => {
         if (turn === this.#turn) this.#heard(event, detail);
       });
