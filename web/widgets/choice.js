@@ -9,7 +9,7 @@ const css = sheet(`
 [part=label] { display: block; margin-bottom: .25em; color: var(--_muted); }
 .menu { position: relative; }
 .menu::after {
-  content: ""; position: absolute; right: 1em; top: calc(50% - .4em); width: .5em; height: .5em;
+  content: ""; position: absolute; inset-inline-end: 1em; top: calc(50% - .4em); width: .5em; height: .5em;
   border: solid var(--_muted); border-width: 0 2px 2px 0; rotate: 45deg; pointer-events: none;
 }
 select { width: 100%; justify-content: start; padding-inline-end: 2.4em; appearance: none; }

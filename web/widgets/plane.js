@@ -7,7 +7,7 @@ const STEP = 40; // arrow keys cross the plane in so many steps, with Shift in t
 const css = sheet(`
 :host { max-width: 480px; }
 .axes {
-  display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 3px 6px; font-size: .8125em;
+  direction: ltr; display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 3px 6px; font-size: .8125em;
   color: var(--_muted);
 }
 .axis { display: flex; justify-content: space-between; line-height: 1; pointer-events: none; }

@@ -14,9 +14,9 @@ input { position: absolute; opacity: 0; width: 40px; height: 24px; cursor: inher
   box-shadow: 0 1px 2px rgb(0 0 0 / .3);
 }
 input:checked + [part=track] { background: var(--_accent); }
-input:checked + [part=track]::before { translate: 16px; }
+input:checked + [part=track]::before { margin-inline-start: 16px; }
 @media (prefers-reduced-motion: no-preference) {
-  [part=track], [part=track]::before { transition: background-color .15s, translate .15s; }
+  [part=track], [part=track]::before { transition: background-color .15s, margin .15s; }
 }
 @media (forced-colors: active) { [part=track] { forced-color-adjust: none; } }
 `);
