@@ -35,10 +35,10 @@ dd { min-width: 3.3em; font-weight: 600; }
   background: var(--_tint); border-color: var(--_accent); color: var(--_accent); font-weight: 600;
 }
 [part=plot] {
-  height: var(--pf-chart-height, 260px); margin-top: .25em; border-radius: 4px; cursor: crosshair;
+  height: var(--pf-chart-height, max(260px, 16rem)); margin-top: .25em; border-radius: 4px; cursor: crosshair;
   touch-action: pan-y;
 }
-svg { width: 100%; height: 100%; overflow: visible; font-size: 12px; pointer-events: none; }
+svg { direction: ltr; width: 100%; height: 100%; overflow: visible; font-size: clamp(12px, .75rem, 20px); pointer-events: none; }
 text { fill: var(--_muted); }
 .title {
   font-weight: 600; paint-order: stroke; stroke: var(--_surface); stroke-width: 4px; stroke-linejoin: round;
@@ -55,6 +55,7 @@ text { fill: var(--_muted); }
 .dot { fill: var(--_accent); stroke: var(--_surface); stroke-width: 2; }
 @media (forced-colors: active) {
   svg, dt::before { forced-color-adjust: none; }
+  [part=log][aria-pressed=true] { background: Highlight; color: HighlightText; forced-color-adjust: none; }
   .grid, .epoch { stroke: color-mix(in oklab, CanvasText 35%, Canvas); }
 }
 `);
@@ -136,7 +137,7 @@ export class Chart extends Part {
   #scale = null; // how the last drawing laid out steps: { left, width, end }
   #svg = make("svg", { "aria-hidden": "true" });
   #plot = make("div", {
-    part: "plot", tabindex: 0, role: "slider", "aria-roledescription": "chart", "aria-valuemin": 0,
+    part: "plot", tabindex: 0, role: "slider", "aria-roledescription": "chart", "aria-valuemin": 0, "aria-valuenow": 0,
     "aria-label": "Loss by step: the arrow keys read it",
     pointermove: (event) => this.#point(event),
     pointerdown: (event) => this.#point(event),
@@ -239,18 +240,18 @@ export class Chart extends Part {
     const { loss, val_loss, accuracy, val_accuracy } = this.#curves;
     const known = accuracy.points.length + val_accuracy.points.length;
     const both = known > 0 || this.spec.metrics.includes("accuracy");
-    const [left, right, bottom, gap] = [46, 10, 22, 24];
+    const zoom = parseFloat(getComputedStyle(this.#svg).fontSize) / 12; // letters may be large
+    const [left, right, bottom, gap, top] = [46, 10, 22, 24, 18].map((size) => size * zoom);
     const end = Math.max(this.#planned, this.#last) || 100;
     this.#scale = { left, width: width - left - right, end };
     const x = (step) => left + this.#scale.width * step / end;
-    const top = 18;
     const room = height - top - bottom - (both ? gap : 0);
     const middle = top + room * (both ? .6 : 1); // where the loss ends
     const smooth = loss.smooth();
     const parts = [];
 
-    for (const tick of ticks(end, width < 420 ? 4 : 7)) {
-      const at = { x: x(tick), y: height - 4, "text-anchor": x(tick) > width - 24 ? "end" : "middle" };
+    for (const tick of ticks(end, width < 420 * zoom ? 4 : 7)) {
+      const at = { x: x(tick), y: height - 4 * zoom, "text-anchor": x(tick) > width - 24 * zoom ? "end" : "middle" };
       parts.push(make("text", at, tick ? short(tick) : "step 0"));
     }
     const stride = Math.ceil(this.#epochs.length / LINES) || 1;
@@ -259,18 +260,18 @@ export class Chart extends Part {
     parts.push(make("path", { class: "epoch", d: marks.join("") }));
 
     const range = lossRange(loss, val_loss, this.#log);
-    const y = this.#axis(parts, range, this.#log, top, middle, width - right, short);
+    const y = this.#axis(parts, range, this.#log, top, middle, [left, width - right, zoom], short);
     parts.push(make("path", { class: "raw", d: band(loss.points, x, y) }));
     parts.push(make("path", { class: "smooth", d: line(loss.points, x, (_, i) => y(smooth[i])) }));
     validation(parts, val_loss.points, x, y);
-    parts.push(make("text", { class: "title", x: width - right, y: top - 6, "text-anchor": "end" }, "Loss"));
+    parts.push(make("text", { class: "title", x: width - right, y: top - 6 * zoom, "text-anchor": "end" }, "Loss"));
     let share = null;
     if (both) {
       const whole = (p) => percent(p, 0);
-      share = this.#axis(parts, [0, 1], false, middle + gap, height - bottom, width - right, whole);
+      share = this.#axis(parts, [0, 1], false, middle + gap, height - bottom, [left, width - right, zoom], whole);
       parts.push(make("path", { class: "smooth", d: line(accuracy.points, x, ({ mean }) => share(mean)) }));
       validation(parts, val_accuracy.points, x, share);
-      const at = { class: "title", x: width - right, y: middle + gap - 6, "text-anchor": "end" };
+      const at = { class: "title", x: width - right, y: middle + gap - 6 * zoom, "text-anchor": "end" };
       parts.push(make("text", at, "Accuracy"));
     }
     this.#tell(parts, smooth, { x, y, share, top, bottom: height - bottom }, both);
@@ -279,15 +280,15 @@ export class Chart extends Part {
   }
 
   /** Lines and numbers of a vertical axis from `low` to `high`; gives where a value lies. */
-  #axis(parts, [low, high], log, top, bottom, right, words) {
+  #axis(parts, [low, high], log, top, bottom, [left, right, zoom], words) {
     const to = (value) => (log ? Math.log10(Math.max(value, low)) : value);
     const part = (value) => clamp((to(value) - to(low)) / (to(high) - to(low)), 0, 1);
     const y = (value) => bottom - (bottom - top) * part(value);
     const lines = [];
-    const count = clamp(Math.floor((bottom - top) / 34), 2, 5);
+    const count = clamp(Math.floor((bottom - top) / (34 * zoom)), 2, 5);
     for (const tick of log ? decades(low, high, count) : ticks(high, count, low)) {
-      lines.push(`M46 ${y(tick).toFixed(1)}H${right}`);
-      const at = { x: 40, y: (y(tick) + 4).toFixed(1), "text-anchor": "end" };
+      lines.push(`M${left} ${y(tick).toFixed(1)}H${right}`);
+      const at = { x: left - 6 * zoom, y: (y(tick) + 4 * zoom).toFixed(1), "text-anchor": "end" };
       parts.push(make("text", at, words(+tick.toPrecision(3))));
     }
     parts.unshift(make("path", { class: "grid", d: lines.join("") }));
