@@ -830,7 +830,7 @@ def test_all_have_names(browser: Any, server: serve.Server) -> None:
     tree = page.page.locator("body").aria_snapshot()
     for line in (
         'application "Drawing pad"',
-        'button "Picture: choose a file, drop it here, or paste it"',
+        'button "Picture: choose a photo, or drop it here, or paste it"',
         'application "Plane of points"',
         'radiogroup "Class of the next point"',
         'slider "Place in the plane"',

@@ -49,7 +49,7 @@ export class Image extends Part {
   #shape = "";
   #asked = 0; // files that were given; only the last one's picture counts
   #hint = make("span", { part: "hint", "aria-hidden": "true" }, icon(),
-    make("strong", {}, "Drop a photo here"), make("span", {}, "or choose one, or paste it"));
+    make("strong", {}, "Choose a photo"), make("span", {}, "or drop it here, or paste it"));
   #picture = make("canvas", { part: "picture", role: "img", hidden: true });
   #name = make("span", { part: "name", class: "quiet" });
   #clear = act("clear", "Clear", () => this.clear());
@@ -79,7 +79,7 @@ export class Image extends Part {
   }
 
   update({ height, width, channels, label }) {
-    this.#file.setAttribute("aria-label", `${label || "Picture"}: choose a file, drop it here, or paste it`);
+    this.#file.setAttribute("aria-label", `${label || "Picture"}: choose a photo, or drop it here, or paste it`);
     this.#drop.style.aspectRatio = `${width} / ${height}`;
     this.#picture.classList.toggle("crisp", Math.max(width, height) < 128);
     const shape = `${channels} ${height} ${width}`;
