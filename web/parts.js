@@ -40,6 +40,8 @@ export const look = sheet(`
     var(--pf-font, system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif);
   font-variant-numeric: tabular-nums; text-align: start; letter-spacing: normal;
 }
+:host(:dir(rtl)) { text-align: right; }
+p, dd, td, output, textarea, [part=percent], [part=guess] { unicode-bidi: plaintext; } /* each as its words run */
 :host([hidden]), [hidden] { display: none !important; }
 *, ::before, ::after { box-sizing: border-box; }
 :focus-visible { outline: 3px solid var(--_accent); outline-offset: 2px; }
@@ -68,6 +70,10 @@ button:disabled, select:disabled, input:disabled, .off { opacity: .5; cursor: de
   position: absolute; inset: 0; display: grid; place-items: center; pointer-events: none;
   color: var(--_muted); text-align: center;
 }
+[part=keys] {
+  position: absolute; inset-inline: 0; z-index: 1; margin-top: 7px; padding: .4em .7em; border: 1px solid var(--_edge);
+  border-radius: calc(var(--_radius) * .8); background: var(--_surface); font-size: .875em; pointer-events: none;
+}
 [role=radiogroup] label { position: relative; cursor: pointer; }
 [role=radiogroup] input {
   position: absolute; inset: 0; width: 100%; height: 100%; opacity: 0; cursor: inherit;
@@ -88,7 +94,10 @@ input:focus-visible + span { outline: 3px solid var(--_accent); outline-offset: 
   transition: background-color 1ms, outline-color 1ms, border-top-color 1ms; forced-color-adjust: none;
 }
 @supports not (color: light-dark(#fff, #000)) { :host { ${colors((light) => light)} } }
-@media (any-pointer: coarse) { :host { --_target: 44px; } }
+@media (any-pointer: coarse) {
+  :host { --_target: 44px; }
+  textarea, select { font-size: max(1em, 16px); } /* phones would zoom into smaller text */
+}
 @media (prefers-contrast: more) { :host { --_border: var(--_edge); --_muted: var(--_text); } }
 @media (forced-colors: active) {
   :host {
@@ -117,9 +126,27 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A button that does something to a widget, and is disabled while there is nothing to do. */
+/**
+ * A button that does something to a widget, and is disabled while there is nothing to do: whose keyboard pressed
+ * it last goes on in the field that it is of.
+ */
 export function act(part, text, click) {
-  return make("button", { type: "button", part, disabled: true, click }, text);
+  const button = make("button", { type: "button", part, disabled: true, click: () => {
+    const keyed = button.matches(":focus-visible");
+    click();
+    if (keyed && button.disabled) button.getRootNode().querySelector("canvas[tabindex], input, textarea").focus();
+  } }, text);
+  return button;
+}
+
+/** What keys do in a canvas: a screen reader reads it, and who comes by the keyboard sees it, until Escape. */
+export function help(canvas, text) {
+  const tip = make("p", { id: "how", part: "keys", role: "tooltip", hidden: true }, text);
+  canvas.setAttribute("aria-describedby", "how");
+  canvas.addEventListener("focus", () => { tip.hidden = !canvas.matches(":focus-visible"); });
+  canvas.addEventListener("blur", () => { tip.hidden = true; });
+  canvas.addEventListener("keydown", ({ key }) => { if (key === "Escape") tip.hidden = true; });
+  return tip;
 }
 
 /** Registers an element, once: two copies of a script on a page agree on the first. */

@@ -1,6 +1,6 @@
 // <pf-pad height="28" width="28">: a drawing pad. Its value is (1, height, width), ink 1 and paper 0.
 
-import { ARROWS, Part, act, clamp, define, image, make, sheet, unfit } from "../parts.js";
+import { ARROWS, Part, act, clamp, define, help, image, make, sheet, unfit } from "../parts.js";
 
 const PEN = 22 / 280; // of the shorter side
 const PAPER = 280; // pixels of the longer side, about, from which the value is made
@@ -40,7 +40,7 @@ export class Pad extends Part {
   #undo = act("undo", "Undo", () => this.undo());
   #clear = act("clear", "Clear", () => this.clear());
   #canvas = make("canvas", {
-    part: "pad", tabindex: 0, role: "application", "aria-describedby": "how",
+    part: "pad", tabindex: 0, role: "application",
     pointerdown: (event) => this.#press(event),
     pointermove: (event) => this.#move(event),
     pointerup: (event) => this.#lift(event),
@@ -58,8 +58,8 @@ export class Pad extends Part {
     super();
     this.shadowRoot.append(
       make("div", { class: "field" }, this.#canvas, this.#hint),
-      make("p", { id: "how", hidden: true }, "Draw with mouse or finger; or with the arrow keys, where " +
-        "Space sets and lifts the pen, Backspace takes the last stroke away, and Delete clears."),
+      help(this.#canvas, "Draw with mouse or finger; or with the arrow keys, where Space sets and lifts the pen, " +
+        "Backspace takes the last stroke away, and Delete clears."),
       make("div", { class: "tools", part: "tools" }, this.#undo, this.#clear));
     this.watch(this.#canvas);
   }
@@ -110,13 +110,16 @@ export class Pad extends Part {
 
   clear() {
     Object.assign(this.#pen, { x: .5, y: .25, down: false });
-    if (this.#strokes.length || this.#given) this.value = null;
+    if (!this.#strokes.length && !this.#given) return;
+    this.value = null;
+    this.say("The pad is empty.");
   }
 
   /** Takes the last stroke away, or the picture. */
   undo() {
     if (!this.#strokes.pop()) this.#given = this.#beneath = null;
     this.#changed();
+    this.say(this.#undo.disabled ? "The pad is empty." : "The last stroke is gone.");
   }
 
   #changed(tell = true) {

@@ -1,6 +1,6 @@
 // <pf-points classes="2" low="-1" high="1">: points of a plane, over what a network makes of it.
 
-import { act, clamp, define, make, rgb, sheet, whole } from "../parts.js";
+import { act, clamp, define, help, make, percent, rgb, sheet, whole } from "../parts.js";
 import { Plane } from "./plane.js";
 
 const RADIUS = 6; // of a point, in CSS pixels
@@ -71,6 +71,7 @@ export class Points extends Plane {
   #paths = SHAPES.map((shape) => new Path2D(shape));
   #kinds = make("div", { role: "radiogroup", part: "classes", "aria-label": "Class of the next point" });
   #hint = make("span", { part: "hint", "aria-hidden": "true" }, "Click or tap to put points");
+  #what = make("p", { id: "what", hidden: true }); // the points in words
   #undo = act("undo", "Undo", () => this.undo());
   #clear = act("clear", "Clear", () => this.clear());
 
@@ -78,13 +79,13 @@ export class Points extends Plane {
     super();
     this.field.append(this.#hint);
     this.shadowRoot.append(
-      make("p", { id: "how", hidden: true }, "Click to put a point, or move the cursor with the arrow keys " +
-        "and put one with Enter or Space. Digits choose the class, Backspace takes the last point away, " +
-        "and Delete clears."),
+      help(this.canvas, "Click to put a point, or move the cursor with the arrow keys and put one with Enter or " +
+        "Space. Digits choose the class, Backspace takes the last point away, and Delete clears."),
+      this.#what,
       make("div", { class: "tools", part: "tools" }, this.#kinds,
         make("div", { class: "acts" }, this.#undo, this.#clear)));
     this.canvas.setAttribute("role", "application");
-    this.canvas.setAttribute("aria-describedby", "how");
+    this.canvas.setAttribute("aria-describedby", "what how");
     this.cursor = [.5, .5];
     this.canvas.addEventListener("pointerdown", (event) => this.#press(event));
     this.canvas.addEventListener("pointermove", (event) => this.#move(event));
@@ -170,11 +171,23 @@ export class Points extends Plane {
 
   #changed() {
     this.#told();
+    this.say(this.#words());
     this.tell("points");
+  }
+
+  /** How many points the visitor has put. */
+  #words() { return `${this.#points.length} ${this.#points.length === 1 ? "point" : "points"}.`; }
+
+  /** "3 of Class 1, 4 of Class 2": how many points of each class there are. */
+  #count(points) {
+    const counts = Array(this.spec.classes).fill(0);
+    for (const [, , kind] of points) counts[kind]++;
+    return counts.flatMap((count, i) => (count ? [`${count} of ${this.#name(i)}`] : [])).join(", ") || "none";
   }
 
   #told() {
     this.#undo.disabled = this.#clear.disabled = !this.#points.length;
+    this.#what.textContent = `Points of the data: ${this.#count(this.#data)}. Yours: ${this.#count(this.#points)}.`;
     this.#hint.hidden = Boolean(this.#points.length || this.#data.length || this.#surface);
     this.redraw();
   }
@@ -188,8 +201,17 @@ export class Points extends Plane {
     if (more) this.#groups[this.#groups.length - 1]++;
     else this.#groups.push(1);
     this.#changed();
-    const count = this.#points.length;
-    this.say(`${this.#name(this.#kind)} at ${this.words()}. ${count} ${count === 1 ? "point" : "points"}.`);
+    this.say(`${this.#name(this.#kind)} at ${this.words()}. ${this.#words()}`);
+  }
+
+  /** "0.25, −0.5: Class 2, 83 %": where the cursor is, and what the network says there. */
+  #here() {
+    if (!this.#surface) return this.words();
+    const { data, classes, size } = this.#surface;
+    const [column, row] = this.cursor.map((at) => Math.round(at * (size - 1)));
+    const there = data.subarray(classes * (size * row + column)).subarray(0, classes);
+    const most = Math.max(...there);
+    return `${this.words()}: ${this.#name(there.indexOf(most))}, ${percent(most, 0)}`;
   }
 
   #press(event) {
@@ -221,7 +243,7 @@ export class Points extends Plane {
     const command = event.ctrlKey || event.metaKey;
     if (this.arrow(event)) {
       this.redraw();
-      this.say(this.words());
+      this.say(this.#here());
       this.tell("input");
     } else if (event.key === "Enter" || event.key === " ") this.#put(this.cursor);
     else if (event.key === "Backspace" || (event.key === "z" && command)) this.undo();

@@ -1,6 +1,6 @@
 // <pf-position low="-3" high="3">: a place in a plane, such as an autoencoder's latent one.
 
-import { define, image, make, sheet } from "../parts.js";
+import { define, help, image, sheet } from "../parts.js";
 import { Plane } from "./plane.js";
 
 const css = sheet(`[part=plane] { cursor: none; } [part=plane]:focus-visible { outline-offset: 2px; }`);
@@ -21,8 +21,7 @@ export class Position extends Plane {
     const { canvas } = this;
     canvas.setAttribute("role", "slider");
     canvas.setAttribute("aria-roledescription", "plane");
-    canvas.setAttribute("aria-describedby", "how");
-    this.shadowRoot.append(make("p", { id: "how", hidden: true },
+    this.shadowRoot.append(help(canvas,
       "Move with the mouse, a finger or the arrow keys; Shift makes small steps, Home goes to the middle."));
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button) return;
