@@ -61,7 +61,7 @@ summary {
 summary::before { content: "▸"; margin-inline-end: .4em; }
 details[open] > summary::before { content: "▾"; }
 pre {
-  margin: .25em 0 0; padding: .6em .75em; overflow: auto; max-height: 22em; background: var(--_field);
+  direction: ltr; text-align: left; margin: .25em 0 0; padding: .6em .75em; overflow: auto; max-height: 22em; background: var(--_field);
   border-radius: calc(var(--_radius) * .8);
   font: .8125rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
 }
@@ -69,6 +69,7 @@ pre {
 [part=notices]:empty { display: none; }
 [part=notice] { padding: .5em .8em; border-radius: calc(var(--_radius) * .8); font-size: .9375em;
   background: light-dark(#fff4d6, #3a3017); color: light-dark(#5c4300, #ffe2a0); }
+@media (forced-colors: active) { [part=notice], progress { border: 1px solid; } }
 [part=body] { display: grid; gap: 1.25rem 1.75rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
 [part=training], [part=model] { display: grid; gap: .9em; min-width: 0; }
 .settings {
@@ -90,7 +91,7 @@ h4 { margin: 0 0 .4em; font-size: 1em; font-weight: 600; }
 [part=unseen] > p { margin-bottom: .6em; }
 .both { display: grid; gap: 1em 1.5em; grid-template-columns: minmax(0, 1fr); }
 table { width: 100%; border-collapse: collapse; }
-th { color: var(--_muted); font-weight: 500; font-size: .875em; text-align: start; }
+th { overflow-wrap: anywhere; color: var(--_muted); font-weight: 500; font-size: .875em; text-align: start; }
 th, td { padding: .3em .5em .3em 0; border-bottom: 1px solid var(--_border); }
 @container (min-width: 46rem) {
   [part=body].both-sides { grid-template-columns: minmax(0, 1.15fr) minmax(0, 1fr); }
@@ -129,6 +130,7 @@ export class PyFrame extends HTMLElement {
   #history = [];
   #run = null; // while it is trained: { epochs or steps that are left, stopping, seconds, steps, last }
   #left = 0; // epochs that a pause left
+  #held = null; // what had the focus when training began, and disabled it
   #changes = Promise.resolve(); // of controls and device, one after the other
   #points = null; // the visitor's
   #shown = { step: 0, asked: 0 };
@@ -920,7 +922,7 @@ export class PyFrame extends HTMLElement {
         button("retry", "Retry", () => this.load())),
       this.#notices,
       part("body", "div", {},
-        part("training", "section", { "aria-label": "Training" },
+        part("training", "div", { role: "group", "aria-label": "Training" },
           slot("controls", make("div", { class: "tools", part: "controls" },
             button("train", "Train", () => (this.#run ? this.pause() : this.train()), { class: "primary" }),
             button("step-button", "Step", () => this.step()),
@@ -934,7 +936,7 @@ export class PyFrame extends HTMLElement {
           slot("chart", make("pf-chart", { part: "chart" })),
           make("details", { hidden: true, part: "epochs-details" },
             make("summary", {}, "Each epoch"), this.#epochs)),
-        part("model", "section", { "aria-label": "The network" },
+        part("model", "div", { role: "group", "aria-label": "The network" },
           make("div", { class: "both" }, slot("input"), slot("output")), part("unseen"))),
     );
     this.#show("idle");
@@ -946,7 +948,15 @@ export class PyFrame extends HTMLElement {
     const name = title || `Program ${place ?? ""}`.trim();
     if (!this.hasAttribute("aria-labelledby")) this.setAttribute("aria-label", name);
     this.#part.title.textContent = name;
+    this.#part.title.ariaLevel = this.#level();
     this.#part.title.classList.toggle("said", !title); // a heading for those who can't see
+  }
+
+  /** Of the element's heading: it belongs below the one that the page has before it. */
+  #level() {
+    const before = [...document.querySelectorAll("h1, h2, h3, h4, h5")]
+      .filter((each) => each.compareDocumentPosition(this) & Node.DOCUMENT_POSITION_FOLLOWING);
+    return before.length ? Number(before.at(-1).localName[1]) + 1 : 1;
   }
 
   /** Which of the views is shown: the poster, loading, what is wrong, or the program. */
@@ -961,12 +971,11 @@ export class PyFrame extends HTMLElement {
       const { loading, retry, train, play } = this.#part;
       ({ loading, failed: retry, ready: train, idle: play })[state].focus({ preventScroll: true });
     }
-    if (this.isConnected) this.setAttribute("aria-busy", state === "loading"); // a constructor may set none
   }
 
   #progress(text, fraction) {
     if (this.#state === "ready") { // kernels that the first step waits for
-      if (this.#run && !this.#run.stepped && !this.#run.stopping) this.#say(text, fraction);
+      if (this.#run && !this.#run.stepped && !this.#run.stopping) this.#say(text, fraction ?? null);
       return;
     }
     this.#part["loading-text"].textContent = text;
@@ -1015,7 +1024,7 @@ export class PyFrame extends HTMLElement {
       choose: ({ detail }) => { shown(this.#slots.input).value = Float32Array.from(detail.data); },
     }) : null;
     this.#part.unseen.replaceChildren(...(this.#samples
-      ? [make("h4", {}, spec.tests ? "Unseen samples" : "Samples"),
+      ? [make("h4", { "aria-level": this.#level() + this.#part.title.checkVisibility() }, spec.tests ? "Unseen samples" : "Samples"),
         make("p", { class: "quiet" }, "What the network makes of them now. Choose one to try it."),
         this.#samples]
       : []));
@@ -1098,20 +1107,22 @@ export class PyFrame extends HTMLElement {
   }
 
   #training(on) {
+    if (on) this.#held = this.shadowRoot.activeElement;
     this.#part.train.textContent = on ? "Pause" : "Train";
-    this.#part.train.setAttribute("aria-pressed", on);
     this.#part["step-button"].disabled = on;
     this.#part.reset.disabled = on || !this.spec?.trained;
     this.#part.save.disabled = on;
-    this.#part.status.setAttribute("aria-live", on ? "off" : "polite"); // nobody can be read each step
     this.#part.progress.classList.toggle("on", on);
     if (on) this.#part.progress.removeAttribute("value");
     else if (this.spec) this.#settle(this.spec);
+    if (!on && document.activeElement === document.body) this.#held?.focus({ preventScroll: true });
   }
 
-  #say(text, fraction = null) {
+  /** Shows what is done, and tells a screen reader; with a fraction it is of many, which nobody wants to hear. */
+  #say(text, fraction) {
+    this.#part.status.setAttribute("aria-live", fraction === undefined ? "polite" : "off");
     this.#part.status.textContent = text;
-    if (fraction !== null) this.#part.progress.value = fraction;
+    if (fraction !== null && fraction !== undefined) this.#part.progress.value = fraction;
   }
 
   #number(name, text) { this.#part[name === "speed" ? "speed-now" : name].textContent = text; }
