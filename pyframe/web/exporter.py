@@ -865,7 +865,7 @@ def _single(
         style=STYLE,
         files=json.dumps(packed).replace("<", "\\u003c"),
         script=bundle(web, start, ["player.js"], without),
-        body='<py-frame program="#program"></py-frame>' if start == ELEMENT else "",
+        body='<main><py-frame program="#program"></py-frame></main>' if start == ELEMENT else "",
     ).encode()
 
 
@@ -883,7 +883,7 @@ HEAD = """<!doctype html>
 
 PAGE = f"""{HEAD}<link rel="stylesheet" href="page.css">
 <script type="module" src="pyframe.js"></script>
-<py-frame program="./"></py-frame>
+<main><py-frame program="./"></py-frame></main>
 </html>
 """
 
