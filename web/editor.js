@@ -8,7 +8,7 @@ const here = new URL("./", import.meta.url).href;
 const css = sheet(`
 :host {
   --_keyword: light-dark(#8a2ba0, #d59bf0); --_string: light-dark(#1a7040, #8fd6a8);
-  --_comment: light-dark(#6a7080, #8f97a8); --_number: light-dark(#a84a00, #f0b27a);
+  --_comment: light-dark(#5f6575, #8f97a8); --_number: light-dark(#a84a00, #f0b27a);
   display: flex; flex-direction: column; background: var(--_surface); border: 1px solid var(--_border);
   border-radius: var(--_radius); overflow: hidden;
 }
@@ -20,7 +20,9 @@ header .quiet { flex: 1 1 0; min-width: 0; }
   font: .84rem/1.55 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 .place > * { flex: 1; min-height: 0; }
 @media (any-pointer: coarse) { .place { font-size: 1rem; } } /* phones would zoom into smaller text */
-.place:focus-within { box-shadow: inset 0 0 0 2px var(--_accent); }
+.place:focus-within { outline: 2px solid var(--_accent); outline-offset: -2px; }
+#keys { padding: .3em 1.1em; border-top: 1px solid var(--_border); }
+@media not (any-hover: hover) { #keys { display: none; } }
 textarea { display: block; width: 100%; min-height: 20em; padding: .6em .9em; border: 0; resize: none; outline: none;
   font: inherit; tab-size: 4; white-space: pre; overflow: auto; background: transparent; color: inherit; }
 .news { display: flex; flex-wrap: wrap; gap: .5em; align-items: center; padding: .5em .9em;
@@ -48,7 +50,8 @@ class PyEditor extends HTMLElement {
     super();
     const root = this.attachShadow({ mode: "open" });
     root.adoptedStyleSheets = [look, css];
-    root.append(make("header", {}, this.#name, this.#note, this.#revert, this.#run), this.#news, this.#place, this.#message);
+    root.append(make("header", {}, this.#name, this.#note, this.#revert, this.#run), this.#news, this.#place, this.#message,
+      make("p", { id: "keys", class: "quiet" }, "Ctrl or Cmd with Enter runs it. Escape, then Tab, leaves it."));
   }
 
   connectedCallback() { this.#open(); }
@@ -181,7 +184,7 @@ async function editors(path) {
 /** A text area with the interface of scripts/editor/codemirror.js. */
 function plain(place, root, { text, label, changed, run }) {
   const area = make("textarea", {
-    "aria-label": label, spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off",
+    "aria-label": label, "aria-describedby": "keys", spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off",
     input: () => changed(area.value),
     keydown: (event) => {
       if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;

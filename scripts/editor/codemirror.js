@@ -40,7 +40,7 @@ export function edit(place, root, { text, label, changed, run }) {
     lineNumbers(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), highlightActiveLine(),
     highlightActiveLineGutter(), indentUnit.of("    "), EditorState.tabSize.of(4), python(), syntaxHighlighting(colours), look,
     keymap.of([{ key: "Mod-Enter", run: () => (run(), true) }, ...defaultKeymap, ...historyKeymap, indentWithTab]),
-    EditorView.contentAttributes.of({ "aria-label": label }),
+    EditorView.contentAttributes.of({ tabindex: "0", "aria-label": label, "aria-describedby": "keys" }),
     EditorView.updateListener.of((update) => { if (update.docChanged) changed(update.state.doc.toString()); }),
   ];
   const view = new EditorView({ state: EditorState.create({ doc: text, extensions }), parent: place, root });
