@@ -3,7 +3,9 @@ JavaScript; and chats as one text."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import json
 import os
 import sys
@@ -50,23 +52,31 @@ class Tokenizer:
         path = folder / "tokenizer.json" if folder.is_dir() else folder
         if not path.is_file():
             raise FileNotFoundError(f"Tokenizer: {path} is not there")
-        try:
-            made = _backend(path.read_text("utf-8"))
-        except ImportError:
-            raise
-        except Exception as error:  # the package raises no other class
-            raise ValueError(f"Tokenizer: {path} is no tokenizer's file: {error}") from None
+        with _of_the_file(f"{path} is no tokenizer's file"):
+            text = path.read_text("utf-8")
+            _see_that_it_is_bounded(json.loads(text))
+            made = _backend(text)
         said: dict[str, Any] = {}
         for name in ("special_tokens_map.json", "tokenizer_config.json"):
             said |= _read(path.with_name(name))
-        special = {
-            name: value["content"] if isinstance(value, dict) else value
+        special: dict[str, Any] = {
+            name: value.get("content") if isinstance(value, dict) else value
             for name in (f"{s}_token" for s in SPECIAL)
             if (value := said.get(name))
         }
         template = said.get("chat_template")
         if isinstance(template, list):
-            template = {t["name"]: t["template"] for t in template}
+            pairs = [(t.get("name"), t.get("template")) if isinstance(t, dict) else (t, None)
+                     for t in template]  # fmt: skip
+        else:
+            pairs = [("default", template)] if template else []
+        wrong = [x for x in (*special.values(), *itertools.chain(*pairs)) if not isinstance(x, str)]
+        if wrong:
+            raise ValueError(
+                f"Tokenizer: tokenizer_config.json in {path.parent} has {wrong[0]!r:.80} where the "
+                "text of a special token or of a chat's template was expected"
+            )
+        template = dict(pairs) if isinstance(template, list) else template
         if path.with_name("chat_template.jinja").is_file():
             template = path.with_name("chat_template.jinja").read_text("utf-8")
         return cls(made, special, template)
@@ -85,14 +95,16 @@ class Tokenizer:
     @property
     def pad_id(self) -> int:
         """What fills up shorter texts: its own token, or the one that ends texts, or 0."""
-        name = next((n for n in ("pad_token", "eos_token") if n in self.special), None)
-        return 0 if name is None else self.id(name)
+        names = (self.special.get(n) for n in ("pad_token", "eos_token"))
+        ids = (self.backend.token_to_id(n) for n in names if n is not None)
+        return next((int(i) for i in ids if i is not None), 0)
 
     def encode(
         self, text: str, pair: str | None = None, add_special_tokens: bool = True
     ) -> list[int]:
         """The tokens of a text, or of a pair of them."""
-        return list(self.backend.encode(text, pair, add_special_tokens=add_special_tokens).ids)
+        with _of_the_file():
+            return list(self.backend.encode(text, pair, add_special_tokens=add_special_tokens).ids)
 
     def __call__(
         self, texts: str | Sequence[str], pairs: Sequence[str] | None = None,
@@ -112,10 +124,9 @@ class Tokenizer:
         if max_length is not None:
             self.backend.enable_truncation(max_length)
         try:
-            found = self.backend.encode_batch(
-                many if pairs is None else list(zip(many, pairs, strict=True)),
-                add_special_tokens=add_special_tokens,
-            )
+            both = many if pairs is None else list(zip(many, pairs, strict=True))
+            with _of_the_file():
+                found = self.backend.encode_batch(both, add_special_tokens=add_special_tokens)
         finally:
             self.backend.no_truncation()
         length = max((len(e.ids) for e in found), default=0)
@@ -132,7 +143,8 @@ class Tokenizer:
         """The text of tokens."""
         ids = ids.tolist() if isinstance(ids, Tensor) else ids
         ids = [ids] if isinstance(ids, int) else list(ids)
-        return str(self.backend.decode(ids, skip_special_tokens=skip_special_tokens))
+        with _of_the_file():
+            return str(self.backend.decode(ids, skip_special_tokens=skip_special_tokens))
 
     def stream(
         self, tokens: Iterable[Any] | AsyncIterable[Any], skip_special_tokens: bool = True,
@@ -168,17 +180,11 @@ class Tokenizer:
             )
         plain = [{k: v for k, v in m.items() if v is not None} for m in messages]
         given = json.loads(json.dumps({"messages": plain, "tools": tools, "more": more}))
-        from jinja2.exceptions import SecurityError, TemplateError
+        from pyframe.text.templates import render  # which few need, and jinja2 with it
 
-        try:
-            return _compiled(text).render(
-                messages=given["messages"], tools=given["tools"], documents=None,
-                add_generation_prompt=add_generation_prompt, **{**self.special, **given["more"]},
-            )  # fmt: skip
-        except SecurityError as error:
-            raise ValueError(f"chat: the template asks for more than texts: {error}") from None
-        except (TemplateError, TypeError, KeyError, OverflowError) as error:
-            raise ValueError(f"chat: the template refuses: {error}") from None
+        own = {"documents": None, "add_generation_prompt": add_generation_prompt, **self.special}
+        return render(text, {"messages": given["messages"], "tools": given["tools"], **own,
+                             **given["more"]})  # fmt: skip
 
 
 class TextStream:
@@ -236,6 +242,61 @@ class TextStream:
             yield piece
 
 
+@contextlib.contextmanager
+def _of_the_file(what: str = "its file can't do this text") -> Iterator[None]:
+    """Name as a ValueError what a file is wrong about: the package raises no class of its own, and
+    some of it as what is no Exception (PanicException, of Rust)."""
+    try:
+        yield
+    except BaseException as error:
+        kind = type(error).__name__
+        if kind in ("Exception", "PanicException", "JsException") or isinstance(
+            error, (ValueError, LookupError, AttributeError, RecursionError)
+        ):
+            why = f"a {error} is missing" if kind == "KeyError" else f"{error}"
+            raise ValueError(f"Tokenizer: {what}: {why:.500}") from None
+        raise
+
+
+MOST = 256  # characters that one becomes, or has put before it; special tokens around a text
+LONGEST_WORD = 4096  # characters, of which WordPiece tries all parts
+
+
+def _see_that_it_is_bounded(said: Any) -> None:
+    """See that a `tokenizer.json` makes tokens in a time that is in proportion to a text.
+
+    ValueError for one whose parts are missing, and for one that makes much of little.
+    """
+    model = said.get("model") if isinstance(said, dict) else None
+    if not isinstance(model, dict) or not isinstance(model.get("vocab"), (dict, list)):
+        raise ValueError("it has no model with a vocab")
+    for name in ("normalizer", "pre_tokenizer", "decoder", "post_processor"):
+        growth, todo = 1.0, [said.get(name)]
+        while todo:
+            part = todo.pop()
+            if isinstance(part, list):
+                todo += part
+            if not isinstance(part, dict):
+                continue
+            kind, pattern = part.get("type"), part.get("pattern")
+            content = part.get("content") or part.get("prepend") or part.get("replacement") or ""
+            if isinstance(content, str) and kind in ("Replace", "Prepend", "Metaspace"):
+                found = pattern.get("String") if isinstance(pattern, dict) else None
+                length = len(found) if isinstance(found, str) else 0
+                growth *= max(1, len(content) / length if length else 1 + len(content))
+            if growth > MOST or any(isinstance(part.get(n), list) and len(part[n]) > MOST
+                                    for n in ("single", "pair")):  # fmt: skip
+                raise ValueError(f"its {name} makes more than {MOST} characters or tokens of one")
+            lists = "normalizers", "pretokenizers", "decoders", "processors"
+            todo += [part.get(n) for n in lists]
+    for name in ("continuing_subword_prefix", "end_of_word_suffix", "unk_token"):
+        if isinstance(model.get(name), str) and len(model[name]) > MOST:
+            raise ValueError(f"its {name} has more than {MOST} characters")
+    most = model.get("max_input_chars_per_word", 0)
+    if isinstance(most, (int, float)) and most > LONGEST_WORD:
+        raise ValueError(f"max_input_chars_per_word is {LONGEST_WORD} at most, got {most}")
+
+
 def _backend(text: str) -> Any:
     """The tokenizer of a `tokenizer.json`."""
     if sys.platform == "emscripten":
@@ -259,49 +320,3 @@ def _read(path: Path) -> dict[str, Any]:
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"Tokenizer: {path} is no JSON: {error}") from None
     return found if isinstance(found, dict) else {}
-
-
-@functools.lru_cache(8)
-def _compiled(template: str) -> Any:
-    """A template that knows texts, numbers, lists and what transformers gives it, and nothing
-    else of Python."""
-    from datetime import datetime
-
-    import jinja2
-    from jinja2.exceptions import SecurityError
-    from jinja2.ext import Extension, loopcontrols
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    class Generation(Extension):
-        """{% generation %} marks what a model wrote, for its training: here it is text."""
-
-        tags = {"generation"}  # noqa: RUF012
-
-        def parse(self, parser: Any) -> Any:
-            """What stands in it."""
-            next(parser.stream)
-            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-    def tojson(
-        x: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None,
-        sort_keys: bool = False,
-    ) -> str:  # fmt: skip
-        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
-                          sort_keys=sort_keys)  # fmt: skip
-
-    def refuse(message: str) -> None:
-        raise jinja2.TemplateError(message)
-
-    class Sandbox(ImmutableSandboxedEnvironment):
-        def unsafe_undefined(self, obj: Any, attribute: str) -> Any:
-            """What is refused raises at once: as in Jinja it would be printed as nothing."""
-            raise SecurityError(f"it reads {attribute} of a {type(obj).__name__}")
-
-    sandbox = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
-    sandbox.filters["tojson"] = tojson
-    sandbox.globals["raise_exception"] = refuse
-    sandbox.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
-    try:
-        return sandbox.from_string(template)
-    except jinja2.TemplateSyntaxError as error:
-        raise ValueError(f"chat: the template is no Jinja: {error}") from None

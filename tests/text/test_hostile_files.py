@@ -1,0 +1,231 @@
+"""Files of tokenizers and templates of chats by people who mean harm: a clear error, in bounded
+time and memory."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_tokenizers import CHATS
+
+from pyframe.text import Tokenizer
+
+DOUBLED = (
+    "{%% set ns = namespace(x=[1, 2]) %%}{%% for i in range(60) %%}{%% set ns.x = %s %%}"
+    "{%% endfor %%}{{ ns.x }}"
+)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(90) }}",
+        "{{ 'x' * 10**9 }}",
+        "{{ [1] * 10**9 }}",
+        "{{ 9 ** (9 ** 9) }}",
+        "{{ 'x' | center(10**9) }}",
+        "{{ 'x'.ljust(10**9) }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ '%*d' % (10**9, 1) }}",
+        "{{ '{:1000000000}'.format(1) }}",
+        "{{ '{:{}}'.format(1, '1000000000') }}",
+        "{{ '{a:{b}}'.format_map({'a': 1, 'b': 10**9}) }}",
+        "{{ '%1000000000d' | format(1) }}",
+        "{{ ('%s' * 50000) % ((('x' * 50000,) * 50000)) }}",
+        "{{ (1).to_bytes(10**10, 'big') }}",
+        "{{ ('x' * 50000).replace('x', 'y' * 50000) }}",
+        "{{ ('x' * 50000) | join('y' * 50000) }}",
+        "{{ ('y' * 50000).join('x' * 50000) }}",
+        "{{ ('a' * 50000).translate({97: 'x' * 50000}) }}",
+        "{{ ('\\n' * 50000) | indent('x' * 50000) }}",
+        "{{ ('\\t' * 50000).expandtabs(50000) }}",
+        "{{ ('x' * 50000) | replace('x', 'y' * 50000) }}",
+        "{{ [1] | batch(10**9, 0) | list }}",
+        "{{ 1.5 | round(10**9, 'ceil') }}",
+        "{{ range(9999) | list | tojson(indent=60000) }}",
+        "{% for x in range(99999) | map('center', 60000) %}{% endfor %}",
+        "{{ 1 * 2 ** 99999 * 2 ** 99999 }}",
+        "{{ ([[1]] * 90000) | sum(start=[]) }}",
+        "{% for i in range(9999) %}{{ 'x' * 60000 }}{% endfor %}",
+        *(
+            DOUBLED % more
+            for more in (
+                "[ns.x, ns.x]",
+                "(ns.x, ns.x)",
+                "{'a': ns.x, 'b': ns.x}",
+                "ns.x + ns.x",
+                "ns.x ~ ns.x",
+                "namespace(a=ns.x, b=ns.x)",
+                "ns.x * 2",
+            )
+        ),
+        DOUBLED % "ns.x %}{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y",
+    ],
+)
+def test_templates_take_so_much(template: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of time and of memory: what would take more is not made."""
+    from pyframe.text import templates
+
+    resource = pytest.importorskip("resource", reason="memory is not told here")
+    monkeypatch.setattr(templates, "SECONDS", 1.0)
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    with pytest.raises(ValueError, match="chat: the template takes too much: it "):
+        templates.render(template, {"messages": CHATS[0]})
+    assert time.monotonic() - start < 15, "a machine may do other things"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "refuses: maximum recursion depth"),
+        ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "is no Jinja: maximum recursion depth"),
+        ("{% for a in b %}" * 30 + "{% endfor %}" * 30, "is no Jinja: too many .* nested blocks"),
+        ("{{ " + "9" * 5000 + " }}", "is no Jinja: Exceeds the limit"),
+        ("x" * (1 << 19), "a template has 262,144 characters at most, 524,288"),
+        ("{{ 1 // 0 }}", "refuses: .*zero"),
+        ("{{ messages.no.no }}", "refuses: .*no attribute 'no'"),
+        ("{% include '/etc/passwd' %}", "refuses: no loader"),
+        ("{{ '' | striptags }}", "is no Jinja: No fil"),
+        (
+            "{{ messages | map(attribute='__class__') | list }}",
+            "asks for more than texts: it reads __cl",
+        ),
+        ("{{ messages | attr('__class__') }}", "asks for more than texts: it reads __class__"),
+    ],
+)
+def test_templates_that_are_wrong(template: str, message: str) -> None:
+    from pyframe.text import templates
+
+    with pytest.raises(ValueError, match=f"chat: .*{message}"):
+        templates.render(template, {"messages": CHATS[0]})
+
+
+SPLIT = {"type": "Split", "behavior": "Isolated", "invert": False}
+SWELL = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 20}
+HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
+    "a regex without end": (
+        {"pre_tokenizer": SPLIT | {"pattern": {"Regex": "(a+)+$"}}},
+        "retry-limit",
+    ),
+    "no regex": (
+        {"pre_tokenizer": SPLIT | {"pattern": {"Regex": "("}}},
+        "is no tokenizer's file: .*unmatched",
+    ),
+    "much of little": (
+        {"normalizer": {"type": "Sequence", "normalizers": [SWELL] * 2}},
+        "its normalizer makes more than 256",
+    ),
+    "much of nothing": (
+        {
+            "decoder": {
+                "type": "Sequence",
+                "decoders": [{"type": "Replace", "pattern": {"Regex": ""}, "content": "a" * 999}],
+            }
+        },
+        "its decoder makes more than 256",
+    ),
+    "many times": (
+        {
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "special_tokens": {},
+                "pair": [],
+                "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 999,
+            }
+        },
+        "its post_processor makes more than 256",
+    ),
+    "long words": (
+        {
+            "model": {
+                "type": "WordPiece",
+                "unk_token": "a",
+                "continuing_subword_prefix": "",
+                "max_input_chars_per_word": 10**18,
+                "vocab": {"a": 0},
+            }
+        },
+        "max_input_chars_per_word is 4096 at most",
+    ),
+    "a large number": (
+        {"model": {"type": "BPE", "vocab": {"a": 1 << 40}, "merges": []}},
+        "1099511627776",
+    ),
+    "no vocabulary": ({"model": {"type": "BPE", "merges": []}}, "it has no model with a vocab"),
+    "no model": ({"model": 3}, "it has no model with a vocab"),
+    "no such token": (
+        {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["q", "z"]]}},
+        "out of vocabulary",
+    ),
+    "no token around": (
+        {
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "special_tokens": {},
+                "pair": [],
+                "single": [{"SpecialToken": {"id": "q", "type_id": 0}}],
+            }
+        },
+        "Tokenizer: ",
+    ),
+    "no character map": (
+        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "/////w=="}},
+        "Tokenizer: .*charsmap",
+    ),
+}
+
+
+def hostile(name: str) -> str:
+    """Such a tokenizer's file."""
+    plain = {
+        "type": "BPE",
+        "unk_token": None,
+        "vocab": {"a": 0, "b": 1, "ab": 2},
+        "merges": [["a", "b"]],
+    }
+    parts = dict.fromkeys(("normalizer", "pre_tokenizer", "post_processor", "decoder"))
+    return json.dumps(
+        {"version": "1.0", "added_tokens": [], **parts, "model": plain, **HOSTILE[name][0]}
+    )
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_tokenizers_that_are_hostile(name: str, tmp_path: Path) -> None:
+    """They name what is wrong, when they are read or when a text is cut, in bounded time."""
+    pytest.importorskip("tokenizers")
+    path, start = tmp_path / "tokenizer.json", time.monotonic()
+    path.write_text(hostile(name))
+    with pytest.raises(ValueError, match=HOSTILE[name][1]):
+        Tokenizer.from_pretrained(path).encode("a" * 5000 + "!")
+    assert time.monotonic() - start < 15
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"model":' * 100_000, "", "\ud800", "{}", "[]", "null"]
+)
+def test_files_that_are_no_tokenizers(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(ValueError, match=r"tokenizer\.json is no tokenizer's file: "):
+        Tokenizer.from_pretrained(path)
+
+
+def test_files_beside_a_tokenizer_that_are_wrong(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    (tmp_path / "tokenizer.json").write_text(hostile("a regex without end"))
+    path = tmp_path / "tokenizer_config.json"
+    for wrong in (
+        {"bos_token": 3}, {"bos_token": {"text": "x"}}, {"chat_template": 3},
+        {"chat_template": ["x"]}, {"chat_template": [{"name": {}, "template": "x"}]},
+        {"chat_template": [{"name": "x"}]},
+    ):  # fmt: skip
+        path.write_text(json.dumps(wrong))
+        with pytest.raises(ValueError, match=r"tokenizer_config\.json in .* has .* was expected"):
+            Tokenizer.from_pretrained(tmp_path)
+    path.write_text(json.dumps({"pad_token": "no such token", "eos_token": "b"}))
+    assert Tokenizer.from_pretrained(tmp_path).pad_id == 1
