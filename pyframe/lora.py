@@ -214,7 +214,10 @@ def load(model: M, source: str | os.PathLike[str], revision: str = "main") -> M:
     folder = Path(source)
     if not folder.is_dir():
         folder = hub.snapshot(os.fspath(source), FILES, revision)
-    config = json.loads((folder / FILES[0]).read_text("utf-8"))
+    missing = [n for n in FILES if not (folder / n).is_file()]
+    if missing:
+        raise FileNotFoundError(f"lora.load: {folder} holds no {' and no '.join(missing)}")
+    config = _config(folder / FILES[0])
     unknown = [n for n in _UNKNOWN if config.get(n)]
     if config.get("peft_type") != "LORA" or unknown or config.get("bias", "none") != "none":
         what = ", ".join(unknown) or f"{config.get('peft_type')}, bias={config.get('bias')!r}"
@@ -233,7 +236,7 @@ def load(model: M, source: str | os.PathLike[str], revision: str = "main") -> M:
         some = ", ".join(dict.fromkeys(wrong[:10])) or "there are none"
         raise ValueError(f"lora.load: the matrices are not this model's: {some}")
     model.requires_grad_(False)
-    alpha, dropout = float(config["lora_alpha"]), float(config.get("lora_dropout", 0.0))
+    alpha, dropout = float(config["lora_alpha"]), float(config["lora_dropout"])
     for name in dict.fromkeys(n for n, _ in found):
         layer, rank = modules[name], found[name, "A"].shape[0]
         root = math.sqrt(rank) if config.get("use_rslora") else rank
@@ -242,6 +245,24 @@ def load(model: M, source: str | os.PathLike[str], revision: str = "main") -> M:
             for m in "AB":
                 getattr(layer, f"lora_{m}").weight.copy_(found[name, m])
     return model
+
+
+def _config(path: Path) -> dict[str, Any]:
+    """What an adapter's file says. ValueError for one that says it otherwise than peft."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"lora.load: {path} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"lora.load: {path} holds a {type(found).__name__}, not fields by name")
+    found = {"lora_dropout": 0.0, **found}
+    for name, most in (("lora_alpha", 1e9), ("lora_dropout", 1.0)):
+        x: Any = found.get(name)
+        if type(x) not in (int, float) or not 0 <= x <= most:
+            raise ValueError(
+                f"lora.load: {path} says {name} is {x!r:.80}, not a number to {most:g}"
+            )
+    return found
 
 
 def _matrices(

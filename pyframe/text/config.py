@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,40 @@ FAMILIES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
     }),
 }  # fmt: skip
 FAMILIES["xlm-roberta"] = FAMILIES["roberta"]
+LAYERS = "full_attention", "sliding_attention"
+MOST_LAYERS = 1 << 14
+# what a file says of how texts are written: (what is taken, the types)
+_HOW = {
+    "do_sample": "bool", "temperature": "float", "top_k": "int | None", "top_p": "float | None",
+    "min_p": "float | None", "repetition_penalty": "float", "pad_token_id": "int | None",
+    "eos_token_id": "int | list[int] | None",
+}  # fmt: skip
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),),
+    "list[int]": (list,), "list[str]": (list,),
+}  # fmt: skip
+_SAID = {"int": "a number of things", "float": "a number", "bool": "true or false", "str": "a text"}
+
+
+def _check(name: str, kinds: str, value: Any, least: int = 0) -> None:
+    """See that a field's value is of one of some types. ValueError."""
+    types = kinds.split(" | ")
+    if types[0] not in _TYPES:  # what is made here
+        return
+    fits = isinstance(value, tuple(t for k in types for t in _TYPES[k]))
+    if isinstance(value, bool) and "bool" not in types:
+        fits = False
+    elif isinstance(value, int) and "int" in types:
+        fits = fits and least <= value < 1 << 31
+    elif isinstance(value, (int, float)) and fits and not isinstance(value, bool):
+        fits = abs(value) < 1e30 and math.isfinite(value)
+    elif isinstance(value, list) and fits:
+        inner = next((k[5:-1] for k in types if k.startswith("list")), "")
+        for x in value:
+            _check(name, inner, x)
+    if not fits:
+        what = _SAID.get(types[0], "a list")
+        raise ValueError(f"Config: {name} is {what}, got {value!r:.80}")
 
 
 @dataclasses.dataclass
@@ -142,14 +177,14 @@ class Config:
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
-            value, least = getattr(self, f.name), 1 if f.default is dataclasses.MISSING else 0
-            least *= f.name != "intermediate_size"  # which may be left to us
-            if f.type == "int" and (not isinstance(value, int) or not least <= value < 1 << 31):
-                raise ValueError(f"Config: {f.name} is a number of things, got {value!r}")
-            if f.type == "float" and not isinstance(value, (int, float)):
-                raise ValueError(f"Config: {f.name} is a number, got {value!r}")
+            least = int(f.default is dataclasses.MISSING and f.name != "intermediate_size")
+            _check(f.name, str(f.type), getattr(self, f.name), least)
+        if (self.query_pre_attn_scalar or 1) < 0:
+            raise ValueError(
+                f"Config: query_pre_attn_scalar is above 0, got {self.query_pre_attn_scalar}"
+            )
         self.num_key_value_heads = self.num_key_value_heads or self.num_attention_heads
-        self.head_dim = self.head_dim or self.hidden_size // self.num_attention_heads
+        self.head_dim = self.head_dim or max(self.hidden_size // self.num_attention_heads, 1)
         self.intermediate_size = self.intermediate_size or 4 * self.hidden_size
         if self.num_attention_heads % self.num_key_value_heads:
             raise ValueError(
@@ -158,12 +193,22 @@ class Config:
             )
         if not self.layer_types:
             every = self.full_every or (0 if self.sliding_window else 1)
+            if self.num_hidden_layers > MOST_LAYERS:
+                raise ValueError(
+                    f"Config: num_hidden_layers is {MOST_LAYERS} at most, got "
+                    f"{self.num_hidden_layers}"
+                )
             full = [bool(every) and (i + 1) % every == 0 for i in range(self.num_hidden_layers)]
-            self.layer_types = [f"{'full' if f else 'sliding'}_attention" for f in full]
+            self.layer_types = [LAYERS[not f] for f in full]
         if len(self.layer_types) != self.num_hidden_layers:
             raise ValueError(
                 f"Config: {len(self.layer_types)} layer_types for {self.num_hidden_layers} layers"
             )
+        for kind in self.layer_types:
+            if kind not in LAYERS:
+                raise ValueError(
+                    f"Config: layer_types are {' and '.join(LAYERS)}, got {kind!r:.80}"
+                )
 
     @property
     def scale(self) -> float:
@@ -176,6 +221,15 @@ class Config:
         return self.sliding_window if sliding else None
 
     @property
+    def least_parameters(self) -> int:
+        """Fewer than a model of this has."""
+        width, inner, heads = self.hidden_size, self.intermediate_size, self.num_attention_heads
+        attention = width * self.head_dim * 2 * (heads + self.num_key_value_heads)
+        layer = attention + width * inner * (2 + self.gated)
+        places = self.max_position_embeddings if self.learned_positions else 0
+        return self.num_hidden_layers * layer + (self.vocab_size + places) * width
+
+    @property
     def ends(self) -> list[int]:
         """The tokens that end a text."""
         ids = self.generation.get("eos_token_id", self.eos_token_id)
@@ -184,13 +238,13 @@ class Config:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Config:
         """Of what a `config.json` holds. ValueError for an unknown family, naming those known."""
-        if "text_config" in data and data.get("model_type") == "gemma3":
+        if data.get("model_type") == "gemma3" and isinstance(data.get("text_config"), Mapping):
             data = data["text_config"]
         kind = data.get("model_type")
-        if kind not in FAMILIES:
-            near = difflib.get_close_matches(str(kind), FAMILIES, 1)
+        if not isinstance(kind, str) or kind not in FAMILIES:
+            near = difflib.get_close_matches(str(kind)[:80], FAMILIES, 1)
             raise ValueError(
-                f"Config: no family {kind!r}{f' (do you mean {near[0]!r}?)' if near else ''}; "
+                f"Config: no family {kind!r:.80}{f' (do you mean {near[0]!r}?)' if near else ''}; "
                 f"there are {', '.join(FAMILIES)}"
             )
         names, values = FAMILIES[kind]
@@ -223,6 +277,8 @@ class Config:
         if folder and (folder / "generation_config.json").is_file():
             said = _read(folder / "generation_config.json")
             config.generation = {n: v for n, v in said.items() if v is not None}
+            for name in _HOW.keys() & config.generation.keys():
+                _check(name, _HOW[name], config.generation[name])
         if folder and config.encoder:
             config._read_sentences(folder)
         return config
@@ -238,6 +294,7 @@ class Config:
                 self.pooling = name
         self.normalized = "Normalize" in json.dumps(modules)
         self.longest_text = limit.get("max_seq_length")
+        _check("max_seq_length", "int | None", self.longest_text)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -261,9 +318,17 @@ def _rotary(config: Config, data: Mapping[str, Any]) -> dict[str, dict[str, Any]
     """The rotary parameters of each type of layer, out of any version's files."""
     given = data.get("rope_parameters") or {}
     scaling = data.get("rope_scaling") or {}
+    for name, of in (("rope_parameters", given), ("rope_scaling", scaling)):
+        if not isinstance(of, Mapping):
+            raise ValueError(f"Config: {name} are fields by name, got {of!r:.80}")
     found = {}
     for kind in dict.fromkeys(config.layer_types):
-        mine = dict(given.get(kind, given) or {})
+        own = given.get(kind, given) or {}
+        if not isinstance(own, Mapping):
+            raise ValueError(
+                f"Config: rope_parameters of {kind} are fields by name, got {own!r:.80}"
+            )
+        mine = dict(own)
         if not mine:
             mine = {"rope_theta": config.rope_theta, **scaling}
             if config.rope_local_base_freq and kind == "sliding_attention":

@@ -13,7 +13,7 @@ import math
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,6 +132,8 @@ class GGUF:
                 block, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
             except (KeyError, ValueError):
                 raise self._bad(f"{name!r} is of type {kind}, which is unknown") from None
+            if any(n > max(self._data.size, 1) * 32 for n in shape):
+                raise self._bad(f"{name!r:.80} is {list(shape)}, more than the file holds")
             if (shape[-1] if shape else 1) % block:
                 raise self._bad(f"rows of {name!r} {list(shape)} are no blocks of {block}")
             begin = start + place
@@ -309,6 +311,8 @@ class GGUF:
 def _halves(x: Tensor, head_dim: int) -> Tensor:
     """Rows of queries or keys: here the first half of a head is turned with the second, there each
     row with the next."""
+    if not math.prod(x.shape) or x.shape[0] % head_dim or head_dim % 2:
+        return x  # of another shape than a model's
     heads = x.shape[0] // head_dim
     return x.reshape(heads, head_dim // 2, 2, -1).transpose(1, 2).reshape(x.shape)
 
@@ -326,6 +330,27 @@ _CUTS = {
 }  # fmt: skip
 
 
+_LONGEST = 1024  # characters of a token: all its parts are looked up
+
+
+def _texts(x: Any) -> bool:
+    return isinstance(x, list) and all(isinstance(t, str) and len(t) <= _LONGEST for t in x)
+
+
+def _numbers(x: Any) -> bool:
+    return isinstance(x, list) and all(isinstance(n, (int, float)) for n in x)
+
+
+# what a file says of its tokenizer: whether it fits, and what it is
+_TOLD: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "tokens": (_texts, f"a list of texts of {_LONGEST} characters at most"),
+    "merges": (lambda x: _texts(x) and all(" " in t for t in x), "a list of two texts each"),
+    "scores": (_numbers, "a list of numbers"), "token_type": (_numbers, "a list of numbers"),
+    "pre": (lambda x: isinstance(x, str), "a text"),
+    "unknown_token_id": (lambda x: isinstance(x, int), "a token's number"),
+}  # fmt: skip
+
+
 def tokenizer(metadata: Mapping[str, Any]) -> tuple[Any, dict[str, str], str | None]:
     """The package tokenizers' tokenizer of a file, its special tokens, and its chats' template.
 
@@ -335,14 +360,23 @@ def tokenizer(metadata: Mapping[str, Any]) -> tuple[Any, dict[str, str], str | N
 
     said = {k.removeprefix("tokenizer.ggml."): v for k, v in metadata.items()}
     tokens, kind = said.get("tokens", []), said.get("model")
-    if kind == "gpt2":
-        made = _by_bytes(said, tokens)
-    elif kind == "llama":
-        made = _by_scores(said, tokens)
-    else:
+    if kind not in ("gpt2", "llama"):
         raise ValueError(
-            f"GGUF: a tokenizer of kind {kind!r} is not known; give the model's tokenizer.json"
+            f"GGUF: a tokenizer of kind {kind!r:.80} is not known; give the model's tokenizer.json"
         )
+    for name, (fits, what) in _TOLD.items():
+        if name in said and not fits(said[name]):
+            raise ValueError(f"GGUF: tokenizer.ggml.{name} is {what}, got {said[name]!r:.80}")
+    if not tokens or any(len(said.get(n, tokens)) != len(tokens) for n in ("scores", "token_type")):
+        raise ValueError(
+            f"GGUF: {len(tokens)} tokens have a score and a type each, or none is told"
+        )
+    try:
+        made = (_by_bytes if kind == "gpt2" else _by_scores)(said, tokens)
+    except ValueError:
+        raise
+    except Exception as error:  # the package raises no other class
+        raise ValueError(f"GGUF: the tokens are no tokenizer's: {error}") from None
     assert isinstance(made, Made)
     types = said.get("token_type", [1] * len(tokens))
     made.add_special_tokens(
@@ -355,7 +389,7 @@ def tokenizer(metadata: Mapping[str, Any]) -> tuple[Any, dict[str, str], str | N
     special = {
         f"{name}_token": tokens[i]
         for name, key in names.items()
-        if isinstance(i := said.get(f"{key}_token_id"), int) and i < len(tokens)
+        if isinstance(i := said.get(f"{key}_token_id"), int) and 0 <= i < len(tokens)
     }
     around = [
         special.get(f"{n}_token") if said.get(f"add_{n}_token", n == "bos" and kind == "llama")
@@ -372,7 +406,8 @@ def tokenizer(metadata: Mapping[str, Any]) -> tuple[Any, dict[str, str], str | N
         )
         before = made.post_processor
         made.post_processor = processors.Sequence([before, template]) if before else template
-    return made, special, metadata.get("tokenizer.chat_template")
+    template = metadata.get("tokenizer.chat_template")
+    return made, special, template if isinstance(template, str) else None
 
 
 def _by_bytes(said: Mapping[str, Any], tokens: list[str]) -> Any:
@@ -382,7 +417,7 @@ def _by_bytes(said: Mapping[str, Any], tokens: list[str]) -> Any:
     cut = said.get("pre", "default")
     if cut not in _CUTS:
         raise ValueError(
-            f"GGUF: texts cut as {cut!r} are not known; give the model's tokenizer.json"
+            f"GGUF: texts cut as {cut!r:.80} are not known; give the model's tokenizer.json"
         )
     merges = [tuple(pair.split(" ", 1)) for pair in said.get("merges", [])]
     made = t.Tokenizer(t.models.BPE({x: i for i, x in enumerate(tokens)}, merges))
@@ -413,7 +448,8 @@ def _by_scores(said: Mapping[str, Any], tokens: list[str]) -> Any:
     ]
     unknown = said.get("unknown_token_id", 0)
     made = t.Tokenizer(t.models.BPE(
-        ids, [(a, b) for *_, a, b in sorted(pairs)], unk_token=tokens[unknown],
+        ids, [(a, b) for *_, a, b in sorted(pairs)],
+        unk_token=tokens[unknown if 0 <= unknown < len(tokens) else 0],
         fuse_unk=True, byte_fallback="<0x00>" in ids,
     ))  # fmt: skip
     first = [t.normalizers.Prepend("▁")] if said.get("add_space_prefix", True) else []

@@ -21,6 +21,7 @@ from pyframe.text.tokenizer import Tokenizer
 
 M = TypeVar("M", bound="Pretrained")
 MOST = 10  # names in a message
+FEW, FEW_LAYERS = 1 << 22, 256  # what may be made and then found not to be what the files have
 FILES = (
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
     "pytorch_model.bin.index.json",
@@ -164,10 +165,11 @@ def from_pretrained(
         file = GGUF(place)
         config, stretch = file.config(), file.stretch()
         tensors = file.weights(config, packed)
+    _see_that_it_fits(config, place)
     first = next(tensors, None)
     before, init.values.skipped = init.values.skipped, True
     try:
-        of_file = first and first[2].dtype
+        of_file = first[2].dtype if first and first[2].dtype.is_floating_point else None
         model: Any = make(config).to(device=device, dtype=dtype or of_file)
     finally:
         init.values.skipped = before
@@ -179,12 +181,33 @@ def from_pretrained(
     return model.eval()
 
 
-def _in_folder(folder: Path, config: Config) -> Iterator[tuple[str, str, Tensor | Packed]]:
-    """What each tensor of a folder is called there and in a model of ours, and its values."""
+def _see_that_it_fits(config: Config, place: Path) -> None:
+    """See that the model is no larger than its files tell of, before anything of its size is made.
+
+    A parameter takes 2 bits at least, a layer its tensors' names.
+    """
+    whole = place if place.is_file() else _weights(place)
+    files = _parts(whole) if whole.suffix == ".json" else [whole]
+    size = sum(p.stat().st_size for p in files if p.is_file())
+    few = config.least_parameters <= max(4 * size, FEW)
+    if not few or config.num_hidden_layers > max(size // 64, FEW_LAYERS):
+        raise ValueError(
+            f"from_pretrained: {place}: by its sizes the model has {config.least_parameters:,} "
+            f"parameters in {config.num_hidden_layers:,} layers, its files have {size:,} bytes"
+        )
+
+
+def _weights(folder: Path) -> Path:
+    """A folder's file of weights, or the index of several."""
     found = next((folder / n for n in FILES if (folder / n).is_file()), None)
     if found is None:
         raise FileNotFoundError(f"from_pretrained: {folder} holds none of {', '.join(FILES)}")
-    for name, value in _tensors(found):
+    return found
+
+
+def _in_folder(folder: Path, config: Config) -> Iterator[tuple[str, str, Tensor | Packed]]:
+    """What each tensor of a folder is called there and in a model of ours, and its values."""
+    for name, value in _tensors(_weights(folder)):
         if not is_surplus(name, config):
             mine = ours(name, config.model_type)
             turned = mine.endswith(".weight") and mine.split(".")[-2] in TURNED.get(
@@ -196,7 +219,18 @@ def _in_folder(folder: Path, config: Config) -> Iterator[tuple[str, str, Tensor 
 def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
     if ".bin" in path.suffixes:
         for part in _parts(path) if path.suffix == ".json" else [path]:
-            yield from pf.load(part).items()
+            found = pf.load(part)
+            if not isinstance(found, dict):
+                kind = type(found).__name__
+                raise ValueError(f"from_pretrained: {part} holds a {kind}, not tensors by name")
+            for name, value in found.items():
+                if not isinstance(name, str) or not isinstance(value, Tensor):
+                    kind = type(value).__name__
+                    raise ValueError(
+                        f"from_pretrained: {part} holds {name!r:.80} of type {kind}, not tensors "
+                        "by name"
+                    )
+                yield name, value
         return
     with safetensors.safe_open(path, mmap=True) as file:
         for name in file.offset_keys():
@@ -209,7 +243,7 @@ def _parts(index: Path) -> list[Path]:
         names = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"from_pretrained: {index} is no index of weights: {error}") from None
-    if not all(isinstance(n, str) and Path(n).name == n for n in names):
+    if not all(isinstance(n, str) and n and Path(n).name == n for n in names):
         raise ValueError(f"from_pretrained: {index} names files that don't lie beside it")
     return [index.with_name(n) for n in sorted(names)]
 

@@ -70,6 +70,13 @@ KINDS = {
 }  # fmt: skip
 
 
+_NUMBERS = {
+    "rope_theta", "partial_rotary_factor", "factor", "low_freq_factor", "high_freq_factor",
+    "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "mscale",
+    "mscale_all_dim",
+}  # fmt: skip
+
+
 class Rotary(nn.Module):
     """The cosines and sines of positions' angles.
 
@@ -87,9 +94,18 @@ class Rotary(nn.Module):
     def __init__(self, parameters: dict[str, Any], head_dim: int, longest: int) -> None:
         super().__init__()
         self.kind, self.longest, self.rope = parameters["rope_type"], longest, parameters
-        if self.kind not in KINDS:
-            raise ValueError(f"Rotary: rope_type is one of {', '.join(KINDS)}, got {self.kind!r}")
-        self.dim = dim = int(head_dim * parameters["partial_rotary_factor"])
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise ValueError(
+                f"Rotary: rope_type is one of {', '.join(KINDS)}, got {self.kind!r:.80}"
+            )
+        for name in _NUMBERS & parameters.keys():
+            x = parameters[name]
+            least = 0.0 if name.startswith(("beta", "mscale", "low")) else 1e-30
+            if x is not None and not (type(x) in (int, float) and least <= x < 1e30):
+                raise ValueError(f"Rotary: {name} is a number above 0, got {x!r:.80}")
+        self.dim = dim = int(head_dim * min(parameters["partial_rotary_factor"], 1))
+        if dim % 2 or not dim:
+            raise ValueError(f"Rotary: pairs of numbers are turned, and {dim} are none")
         steps = np.arange(0, dim, 2) / dim
         inv = 1 / float(parameters["rope_theta"]) ** steps
         try:
@@ -100,6 +116,10 @@ class Rotary(nn.Module):
             self.factor = float(parameters["factor"]) if self.kind == "dynamic" else 1.0
         except KeyError as error:
             raise ValueError(f"Rotary: {self.kind!r} needs {error}") from None
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise ValueError(f"Rotary: {self.kind!r} can't be of these numbers: {error}") from None
+        if found.shape != inv.shape or (longer is not None and longer.shape != inv.shape):
+            raise ValueError(f"Rotary: short_factor and long_factor have {dim // 2} numbers each")
         self.first = parameters["original_max_position_embeddings"]
         self.register_buffer("inverse", pf.tensor(found.astype(np.float32)), persistent=False)
         longer = None if longer is None else pf.tensor(longer.astype(np.float32))

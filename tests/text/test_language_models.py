@@ -204,6 +204,73 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
         CausalLM.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"model_type": ["llama"]}, "no family .'llama'. .*there are gpt2"),
+        ({"vocab_size": 1 << 31}, "vocab_size is a number of things, got 2147483648"),
+        ({"vocab_size": 2**30}, "by its sizes the model has 34,3.* parameters in 3 layers, its"),
+        ({"num_hidden_layers": 2**30}, "num_hidden_layers is 16384 at most, got 1073741824"),
+        ({"num_hidden_layers": 16000}, "in 16,000 layers, its files have"),
+        ({"hidden_size": True}, "hidden_size is a number of things, got True"),
+        ({"rms_norm_eps": "small"}, "norm_eps is a number, got 'small'"),
+        ({"rope_theta": 1e400}, "rope_theta is a number, got inf"),
+        ({"tie_word_embeddings": "no"}, "tie_word_embeddings is true or false, got 'no'"),
+        ({"layer_types": ["full_attention"] * 2 + ["linear_attention"]}, "got 'linear_attention'"),
+        ({"layer_types": ["full_attention"]}, "1 layer_types for 3 layers"),
+        ({"layer_types": {"0": "full"}}, "layer_types is a list, got"),
+        ({"rope_scaling": [1]}, "rope_scaling are fields by name"),
+        ({"rope_scaling": {"type": "linear", "factor": 0}}, "factor is a number above 0, got 0"),
+        ({"rope_scaling": {"type": {}, "factor": 2}}, "rope_type is one of default"),
+        ({"rope_scaling": {"type": "longrope", "short_factor": [1, 2], "long_factor": "x"}},
+         "longrope' can't be of these numbers|have 4 numbers each"),
+        ({"head_dim": 7}, "pairs of numbers are turned, and 7 are none"),
+        ({"eos_token_id": ["</s>"]}, "eos_token_id is a number of things, got '</s>'"),
+        ({"query_pre_attn_scalar": -4}, "query_pre_attn_scalar is above 0"),
+    ],
+)  # fmt: skip
+def test_configurations_that_lie(tmp_path: Path, said: dict[str, Any], message: str) -> None:
+    """Nothing of the sizes that they tell of is made."""
+    safetensors.save_file(small().state_dict(), tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, **said}))
+    with pytest.raises(ValueError, match=message):
+        AutoModel.from_pretrained(tmp_path)
+
+
+def test_ten_names_are_told(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    weights = {
+        f"{n}.more" if i % 2 else n: v for i, (n, v) in enumerate(small().state_dict().items())
+    }
+    safetensors.save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(
+        ValueError, match=r"missing (\S+, ){9}\S+ and 5 more; superfluous (\S+, ){9}\S+ and "
+    ):
+        CausalLM.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("saved", "message"),
+    [
+        ([1, 2], "holds a list, not tensors by name"), ({"w": 3}, "'w' of type int, not tensors"),
+        ({1: pf.ones(2)}, "1 of type Tensor, not tensors by name"),
+    ],
+)  # fmt: skip
+def test_what_is_no_state(tmp_path: Path, saved: Any, message: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    pf.save(saved, tmp_path / "pytorch_model.bin")
+    with pytest.raises(ValueError, match=message):
+        CausalLM.from_pretrained(tmp_path)
+
+
+def test_how_to_write_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    for wrong in ({"temperature": "hot"}, {"top_k": 1.5}, {"eos_token_id": [{}]}, {"do_sample": 1}):
+        (tmp_path / "generation_config.json").write_text(json.dumps(wrong))
+        with pytest.raises(ValueError, match=f"Config: {next(iter(wrong))} is "):
+            Config.from_file(tmp_path)
+
+
 def test_files_as_they_are_published(tmp_path: Path) -> None:
     """Several files with an index, how to write beside them, and GPT-2's buffers of old."""
     model = small()
