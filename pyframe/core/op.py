@@ -101,6 +101,7 @@ class Op:
     run: ClassVar[Callable[..., Tensor]]  # `apply`, which core/dispatch.py sets
     autocast: dict[str, str] | None = None  # its dtypes in mixed precision, see ops/api/autocast.py
     keeps_order = False  # the dims of the result lie in memory as those of the operands
+    remakes = False  # its kernel makes what it reads of small operands as often as it reads it
     reorders = False  # of a view: it may change the order of the dims in memory
     as_nodes: Callable[[Node], Node] | None = None  # of a view that kernels know as other ops
     # a routine that does the same over the memory of operand 0, which it isn't given

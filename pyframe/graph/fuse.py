@@ -572,11 +572,31 @@ class Stored:
             loads, way = self.loads(base), self.ways[base]
             often = way.cost > 2 and not heavy.isdisjoint(loads)
             if printed:
-                other = n.shape[-1] if i == self.order.inputs[k][0] else n.shape[-2]
+                mine, other = n.shape[-2:] if i == self.order.inputs[k][0] else n.shape[:-3:-1]
                 large = number(math.prod(self.order.nodes[base].shape)) > LARGE
                 often = often or (len(loads) > 1 and large and number(other) > TILE)
+                few = TILE * number(mine) <= number(other)
+            else:
+                few = n.op is not None and (n.op.in_part is not None or self.is_few(k, base))
+            if few and not (host or self.limits.alone) and self.follows(base, heavy):
+                often = False
             if (way.loops and not host) or (routine and (host or often)):
                 self.store(base, k)
+
+    def is_few(self, k: int, base: int) -> bool:
+        """Whether a kernel may make operand `base` as often as it reads it, beside much more."""
+        n, size = self.order.nodes[k], math.prod(self.order.nodes[base].shape)
+        largest = max([number(math.prod(x.shape)) for x in n.inputs])
+        return n.op is not None and n.op.remakes and TILE * number(size) <= largest
+
+    def follows(self, k: int, heavy: set[int]) -> bool:
+        """Whether node `k` is made of results of routines, and in none of their kernels."""
+        read, nodes = heavy.intersection(self.loads(k)), self.order.nodes
+        size = math.prod(nodes[k].shape)
+        return not any(
+            self.order.kinds[i] == REDUCTION or sizes.same(math.prod(nodes[i].shape), size)
+            for i in read
+        )
 
     def copies(self, k: int) -> bool:
         """Whether node `k` is another value in another layout."""

@@ -15,11 +15,10 @@ from pyframe.core import sizes, view as views
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
-from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE
+from pyframe.core.op import CONST, REDUCTION, REGISTRY, ROUTINE
 from pyframe.core.sizes import changes, greatest, is_symbolic, number
 from pyframe.graph import program as _program
 from pyframe.graph.fuse import (
-    AGAIN,
     KEPT,
     ONE_GROUP,
     FusionGroup,
@@ -46,6 +45,8 @@ from pyframe.graph.program import (
 PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows, of uniforms and slices
 TALL = 1 << 12  # rows of which columns are summed: so many are split among more workgroups
 COLUMNS, COLUMN_GROUPS = 16, 256  # that a workgroup has then, and how many workgroups there are
+PRODUCTS = "product", "packed"  # kernels
+FEW = 8  # rows of a product: one of more has work enough for a GPU
 SPLIT = 1 << 15  # elements a result: a longer reduction to few results is done in two kernels
 
 
@@ -364,7 +365,17 @@ def schedule(
     if not limits.calls:
         order = _split_reductions(order, roots, limits)
     if not limits.host:
-        order = _made_again(_put_together(_once(order, roots), roots), roots)
+        order = _put_together(_once(order, roots), roots)
+        of = [n.inputs for n in order if n.data is None and n.op and n.op.kernel in PRODUCTS]
+        few = [x for x, *_ in of if number(x.shape[1]) <= FEW]
+        alike = len({x.dtype.itemsize > 1 and id(shown(x)[0]) for x in few}) < len(few)
+        if alike or any(number(math.prod(x.shape)) >= KEPT for some in of for x in some):
+            from pyframe.graph import products  # which few programs need
+
+            order = products.made_again(order, roots)
+            if not limits.alone:
+                fixed = None if movable is None else set(changing)
+                order = products.put_beside(order, roots, limits, FEW, fixed)
     refused: set[int] = set()
     while True:
         parts = _written_in_part(in_place or {}, refused, roots)
@@ -605,90 +616,6 @@ def _joined(a: views.View, b: views.View) -> Any:
     (lo, end), (start, hi) = sorted((a.mask[apart[0]], b.mask[apart[0]]))
     whole = (*a.mask[: apart[0]], (lo, hi), *a.mask[apart[0] + 1 :])
     return whole if end == start else None
-
-
-def _made_again(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
-    """What a product reads and, long after it, the one for a weight's gradient, as the activation
-    between two layers is, is made a second time of a product's result that is kept anyway: so
-    that both needn't be held until then."""
-    users: dict[int, list[Node]] = {}
-    for n in order:
-        for i in n.inputs if n.data is None else ():
-            users.setdefault(id(i), []).append(n)
-    read: dict[int, list[Node]] = {}  # by what large matrices show: the products that read it
-    value: dict[int, Node] = {}
-    asked = {id(n) for n in roots}
-    for n in order:
-        if n.data is None and n.op is not None and n.op.kernel == "product":
-            for x in n.inputs:
-                base = shown(x)[0]
-                made = base.data is None and base.op is not None and base.op.kind == ELEMENTWISE
-                large = not is_symbolic(x.shape) and x.shape[0] == 1 and math.prod(x.shape) >= KEPT
-                if made and large and math.prod(base.shape) == math.prod(x.shape):
-                    read.setdefault(id(base), []).append(n)
-                    value[id(base)] = base
-    changed = False
-    for k, products in read.items():
-        base, (first, *more) = value[k], products
-        inside, sources = _between(base)
-        of = [s for s in sources if 2 * math.prod(s.shape) > math.prod(base.shape)]
-        if not more or k in asked or len(inside) > 2 * AGAIN or len(of) != 1:
-            continue
-        later = _after(first, users, maps=False)
-        if not all(id(n) in later for n in more) or later.isdisjoint(
-            _after(of[0], users, maps=True)
-        ):
-            continue
-        copies: dict[int, Node] = {}
-        for n in more:
-            n.inputs = tuple([_copied(i, copies) if shown(i)[0] is base else i for i in n.inputs])
-        changed = True
-    return toposort(roots) if changed else order
-
-
-def _between(n: Node) -> tuple[set[int], list[Node]]:
-    """The nodes that `n` is computed of by maps and movement alone, and where these begin."""
-    inside: set[int] = set()
-    sources: dict[int, Node] = {}
-    todo = [n]
-    while todo:
-        n = todo.pop()
-        if _is_map(n):
-            inside.add(id(n))
-            todo += [i for i in n.inputs if id(i) not in inside]
-        else:
-            sources[id(n)] = n
-    return inside, [*sources.values()]
-
-
-def _is_map(n: Node) -> bool:
-    """Whether a node is computed by an elementwise op, or by movement."""
-    op = n.op
-    return (
-        n.data is None and op is not None and op.kind in (ELEMENTWISE, MOVEMENT) and op is not CONST
-    )
-
-
-def _after(n: Node, users: Mapping[int, list[Node]], maps: bool) -> set[int]:
-    """The ids of what is computed of `n`, by `maps` alone or by anything."""
-    found: set[int] = set()
-    todo = [n]
-    while todo:
-        for u in users.get(id(todo.pop()), ()):
-            if id(u) not in found and (_is_map(u) or not maps):
-                found.add(id(u))
-                todo.append(u)
-    return found
-
-
-def _copied(n: Node, copies: dict[int, Node]) -> Node:
-    """A node that is computed as `n` is, of the same values."""
-    if not _is_map(n):
-        return n
-    if id(n) not in copies:
-        inputs = tuple([_copied(i, copies) for i in n.inputs])
-        copies[id(n)] = Node(n.op, inputs, n.attrs, n.shape, n.dtype, n.device)
-    return copies[id(n)]
 
 
 def _once(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:

@@ -16,7 +16,7 @@ from pyframe.codegen.wgsl import generate, products
 from pyframe.codegen.wgsl.products import GPU, SOFTWARE, Machine, Variant
 from pyframe.core.dispatch import apply
 from pyframe.core.limits import Limits
-from pyframe.nn.quantized import BITS, _pack, packed_linear
+from pyframe.nn.quantized import BITS, _floats, _pack, packed_linear
 from pyframe.runtime.offline import offline_device
 from pyframe.tools.cost import totals
 
@@ -229,6 +229,38 @@ def test_nothing(variant: str, gpu: str) -> None:
     for m, k, n in [(0, 5, 3), (3, 0, 4), (3, 5, 0), (0, 0, 0), (1, 0, 1)]:
         y = pf.ones(2, m, k, device=gpu) @ pf.ones(2, k, n, device=gpu) + 1.0
         assert y.cpu().tolist() == [[[1.0] * n] * m] * 2
+
+
+@pytest.mark.parametrize("bits", ["", "int4", "int8", "int8 of ints"])
+def test_beside_each_other(variant: str, gpu: str, bits: str) -> None:
+    """Products of the same few rows are one, of whose columns each takes its own."""
+    mode, _, of_ints = bits.partition(" ")
+    x = ints(2, 96)
+    sizes = 12, 20, 7
+    weights = [pf.tensor(ints(n, 96, seed=n)) for n in sizes]
+    held: list[tuple[pf.Tensor, ...]] = [(w.to(gpu),) for w in weights]
+    if bits:
+        packs = [_pack("", w, BITS[mode], 32, True) for w in weights]
+        held = [(p.to(gpu), *[s.to(gpu)] * 2) for p, s in packs]
+
+    def each(x: pf.Tensor) -> Any:
+        x = x.to(pf.int8) if of_ints else x
+        rows = [
+            apply(packed_linear, (x.unsqueeze(0), *w), (BITS[mode], True)) if mode
+            else x @ w[0].T if k else (x @ w[0].T.contiguous()).relu()
+            for k, w in enumerate(held)
+        ]  # fmt: skip
+        return [y.reshape(2, -1).amax(0) for y in rows]
+
+    run = pf.compile(each)
+    found = [y.cpu().numpy() for y in run(pf.tensor(x, device=gpu))]
+    names = [k.routine.name for k in run.programs[-1].kernels if k.routine]
+    assert names.count("packed_linear3" if mode else "matmul2") == 1, names
+    for k, (y, w) in enumerate(zip(found, weights, strict=True)):
+        q = w if not bits else _floats(*_pack("", w, BITS[mode], 32, True), None, BITS[mode])
+        expected = x @ q.numpy().T
+        expected = np.maximum(expected, 0) if not (mode or k) else expected
+        np.testing.assert_allclose(y, expected.max(0), rtol=1e-5, atol=1e-4)
 
 
 def test_more_workgroups_than_a_dim_has(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -314,6 +314,24 @@ def operand(name: str, e: Expr) -> str:
         block.compute(Let(k))
     lines = [*block.lines, f"return {block.names[len(e.code) - 1]};"]
     return f"fn {name}({_indices(e.shape)}) -> {e.dtype.compute} {{\n{indented(lines)}}}\n"
+
+
+def beside(
+    make: Callable[[str, Expr], str], name: str, es: Sequence[Expr], d: int, four: bool = False
+) -> str:
+    """The function that computes what stands beside each other along dim `d`."""
+    if len(es) == 1:
+        return make(name, es[0])
+    text, lines, at = "", list[str](), 0
+    for k, e in enumerate(es):
+        text += make(f"{name}{k}", e)
+        index = [f"i{x} - {at}" if x == d else f"i{x}" for x in range(len(e.shape))]
+        at += e.shape[d]
+        call = f"return {name}{k}({', '.join(index)});"
+        lines.append(call if k == len(es) - 1 else f"if (i{d} < {at}) {{ {call} }}")
+    kind = es[0].dtype.compute
+    kind = f"vec4<{kind}>" if four else kind
+    return text + f"fn {name}({_indices(es[0].shape)}) -> {kind} {{\n{indented(lines)}}}\n"
 
 
 def epilogue(kernel: Kernel, dtype: dt.dtype, by_index: bool = False) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from pyframe.codegen.wgsl import library, products, scalars
-from pyframe.codegen.wgsl.block import epilogue, indented, operand
+from pyframe.codegen.wgsl.block import beside, epilogue, indented, operand
 from pyframe.codegen.wgsl.products import ANY_LENGTH, Variant
 from pyframe.core import dtypes as dt
 from pyframe.core.op import Grid, KernelCall, in_a_line
@@ -43,8 +43,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 
 def _sizes(call: KernelCall) -> tuple[int, int, int, int]:
     """(1, m, n, k)."""
-    (_, m, k), (n, _, _) = call.operands[:2]
-    return 1, m, n, k
+    _, m, k = call.operands[0]
+    return 1, m, call.shape[2], k
 
 
 def variants(call: KernelCall) -> dict[str, Variant]:
@@ -61,18 +61,20 @@ def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, Collection[int
     assert kernel.routine is not None
     (batch, m, n, k), bits = _sizes(call), call.attrs["bits"]
     x, *weight = kernel.routine.operands
+    some = len(weight) // 3  # of each, where products stand beside each other
     loads = "".join(
-        operand(f"load_{name}", e)
-        for name, e in zip(("packed", "scale", "offset"), weight, strict=True)
+        beside(operand, f"load_{name}", weight[i * some : (i + 1) * some], 0)
+        for i, name in enumerate(("packed", "scale", "offset"))
         if name != "offset" or not call.attrs["symmetric"]
     )
+    groups = call.operands[1 + some][1]
     if call.dtypes[0] is dt.int8:
-        return _ints(kernel, call, loads)
+        return _ints(kernel, call, loads, groups)
     offset = "" if call.attrs["symmetric"] else " + load_offset(n, group)"
     ups = ", ".join(f"{32 - bits - 8 * byte}u" for byte in range(4))
     half = "" if bits == 8 else " - 4u * u32(k / 4 % 2)"
     loads += LOAD.format(
-        group=k // call.operands[2][1], ints=32 // bits, ups=ups, half=half, down=32 - bits,
+        group=k // groups, ints=32 // bits, ups=ups, half=half, down=32 - bits,
         offset=offset,
     )  # fmt: skip
     v = call.variant or products.chosen(m, n, k, batch, call.limits)
@@ -92,11 +94,11 @@ def _word(e: Expr) -> str:
 
 
 def _ints(
-    kernel: Kernel, call: KernelCall, loads: str
+    kernel: Kernel, call: KernelCall, loads: str, groups: int
 ) -> tuple[str, Grid, Collection[int], dict[int, str]]:
     assert kernel.routine is not None
     (_, m, n, k), bits, symmetric = _sizes(call), call.attrs["bits"], call.attrs["symmetric"]
-    groups, rows = call.operands[2][1], usual(m, ANY_LENGTH)
+    rows = usual(m, ANY_LENGTH)
     if call.limits.alone:
         threads, lanes, rm, rn = 16, 1, min(rows, 4), 4
     elif rows <= 8:

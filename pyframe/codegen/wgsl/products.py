@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from pyframe.codegen.wgsl import library, scalars
 from pyframe.codegen.wgsl.block import (
     Block,
+    beside,
     epilogue,
     indented,
     loaded_four,
@@ -123,7 +124,7 @@ def machine(limits: Limits) -> Machine:
 
 def variants(call: KernelCall) -> dict[str, Variant]:
     """Those that a product may have, by name; the one that should be done first is first."""
-    (batch, m, k), (_, _, n) = call.operands
+    (batch, m, k), n = call.operands[0], call.shape[2]
     return {v.name: v for v in _ranked(m, n, k, batch, call.limits)}
 
 
@@ -202,7 +203,7 @@ def product(kernel: Kernel, call: KernelCall) -> tuple[str, Grid, Collection[int
     """The text of a product with its loads and its epilogue, its workgroups, the bindings that it
     reads as vectors, and by binding what writes whole words."""
     assert kernel.routine is not None
-    (batch, m, k), (_, _, n) = call.operands
+    (batch, m, k), n = call.operands[0], call.shape[2]
     v = call.variant or chosen(m, n, k, batch, call.limits)
     found = loaded_as(kernel, v, kernel.routine.operands)
     half = all(d.storage == "f16" for d in call.dtypes)
@@ -216,7 +217,7 @@ def printed(
     """The same of operands that lie so; `loads` are functions that load what has no expression,
     which is b along the shared dim."""
     batch, m, n, k = sizes
-    a, b = [o for o, _ in layouts] + [Operand("b", 1, True)] * bool(loads)
+    a, b = [o for o, _ in layouts][:2] + [Operand("b", 1, True)] * bool(loads)
     p = _Product(v, m, n, k, half, a, b)
     p.row_sums = any(isinstance(i, RowSum) for i in kernel.code)
     words = p.of_words(kernel, batch)
@@ -225,10 +226,11 @@ def printed(
     named = {"BATCH": batch, "M": m, "N": n, "K": k}
     text += "".join(f"const {name} = {n};\n" for name, n in named.items() if not changes(n))
     fours = set()
-    for o, e in layouts:
-        text += _load4(o.name, e) if o.four else operand(f"load_{o.name}", e)
-        if o.four:
-            fours.add(_load_of(e).binding)
+    exprs_of = [layouts[0][1]], [e for _, e in layouts[1:]]
+    for o, exprs in zip((a, b), exprs_of, strict=True):
+        name, make = (f"load4_{o.name}", _load4) if o.four else (f"load_{o.name}", operand)
+        text += beside(make, name, exprs, 2, o.four) if exprs else ""
+        fours |= {_load_of(e).binding for e in exprs if o.four}
     text += epilogue(kernel, call.dtype, by_index=True) + p.globals()
     text += HEAD.format(threads=v.threads, place=p.tile) + indented(p.body()) + "}\n"
     text = library.named(text, p.rounded)
@@ -695,12 +697,15 @@ def _load_of(e: Expr) -> Load:
 def loaded_as(kernel: Kernel, v: Variant, exprs: Sequence[Expr]) -> list[tuple[Operand, Expr]]:
     """How operands of a product lie in memory. A buffer is bound as vectors only if all that read
     it can take them."""
-    found = [_layout(name, e) for name, e in zip("ab", exprs, strict=False)]
+    found = [_layout("b" if i else "a", e) for i, e in enumerate(exprs)]
     if v.form == "registers":  # single rows and columns don't begin at multiples of 4
-        for i, (count, along) in enumerate(((v.rm, 2), (v.rn, 1))[: len(found)]):
-            if count < 4 and found[i].along != along:
-                found[i] = Operand("ab"[i], along, False)
+        for i, o in enumerate(found):
+            count, along = (v.rn, 1) if i else (v.rm, 2)
+            if count < 4 and o.along != along:
+                found[i] = Operand(o.name, along, False)
     for _ in found:  # what one can't take the other may not either
+        if len({*found[1:]}) > 1:  # weights beside each other are read alike
+            found[1:] = [o._replace(along=found[1].along, four=False) for o in found[1:]]
         scalar = {i.binding for i in kernel.code if isinstance(i, Load)}
         for o, e in zip(found, exprs, strict=True):
             scalar |= {i.binding for i in e.code if isinstance(i, Load) and not o.four}
@@ -789,9 +794,10 @@ def _load4(name: str, e: Expr) -> str:
             else:
                 each.compute(Let(k))
         lines = [*each.lines, f"return {each.names[len(e.code) - 1]};"]
-        text = f"fn of_{name}(x: {main.dtype.compute}) -> {kind} {{\n{indented(lines)}}}\n"
-        value = f"vec4<{kind}>({', '.join(f'of_{name}(v.{x})' for x in XYZW)})"
+        of = name.replace("load4", "of")
+        text = f"fn {of}(x: {main.dtype.compute}) -> {kind} {{\n{indented(lines)}}}\n"
+        value = f"vec4<{kind}>({', '.join(f'{of}(v.{x})' for x in XYZW)})"
     lines = [*block.lines, f"return {value};"]
     return text + (
-        f"fn load4_{name}(i0: i32, i1: i32, i2: i32) -> vec4<{kind}> {{\n{indented(lines)}}}\n"
+        f"fn {name}(i0: i32, i1: i32, i2: i32) -> vec4<{kind}> {{\n{indented(lines)}}}\n"
     )

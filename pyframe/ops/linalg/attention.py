@@ -241,6 +241,8 @@ attention_op = Op(
 )  # fmt: skip
 
 
+attention_op.remakes = True
+
 # --- the call
 
 
