@@ -21,7 +21,7 @@ header .quiet { flex: 1 1 0; min-width: 0; }
 .place > * { flex: 1; min-height: 0; }
 @media (any-pointer: coarse) { .place { font-size: 1rem; } } /* phones would zoom into smaller text */
 .place:focus-within { outline: 2px solid var(--_accent); outline-offset: -2px; }
-#keys { padding: .3em 1.1em; border-top: 1px solid var(--_border); }
+#keys { padding: .3em 1.1em; color: var(--_muted); font-size: .875em; border-top: 1px solid var(--_border); }
 @media not (any-hover: hover) { #keys { display: none; } }
 textarea { display: block; width: 100%; min-height: 20em; padding: .6em .9em; border: 0; resize: none; outline: none;
   font: inherit; tab-size: 4; white-space: pre; overflow: auto; background: transparent; color: inherit; }
@@ -51,7 +51,7 @@ class PyEditor extends HTMLElement {
     const root = this.attachShadow({ mode: "open" });
     root.adoptedStyleSheets = [look, css];
     root.append(make("header", {}, this.#name, this.#note, this.#revert, this.#run), this.#news, this.#place, this.#message,
-      make("p", { id: "keys", class: "quiet" }, "Ctrl or Cmd with Enter runs it. Escape, then Tab, leaves it."));
+      make("p", { id: "keys" }, "Ctrl or Cmd with Enter runs it. Escape, then Tab, leaves it."));
   }
 
   connectedCallback() { this.#open(); }

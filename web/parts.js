@@ -70,6 +70,7 @@ button:disabled, select:disabled, input:disabled, .off { opacity: .5; cursor: de
   position: absolute; inset: 0; display: grid; place-items: center; pointer-events: none;
   color: var(--_muted); text-align: center;
 }
+canvas:focus-visible ~ [part=hint] { display: none; } /* the keys are told below */
 [part=keys] {
   position: absolute; inset-inline: 0; z-index: 1; margin-top: 7px; padding: .4em .7em; border: 1px solid var(--_edge);
   border-radius: calc(var(--_radius) * .8); background: var(--_surface); font-size: .875em; pointer-events: none;
