@@ -35,8 +35,8 @@ class Reduction:
         self.arg, self.dtype, self.how = i.arg, i.dtype, combine_of(i)
         source = register(dtype_of(lowering.code[i.arg]))
         self.type = source if self.how.arg else register(i.dtype)
-        if self.how.arg:
-            self.axes = axes
+        # what is read next is later among those, if lanes don't go along an axis further out
+        self.ordered = list(axes) == list(lowering.nest.levels[lowering.nest.walks[k]])
         varies = lowering.axis in lowering.varies[i.arg]
         self.lanes = lowering.width if across else lowering.lanes if varies else 1
         start = self.how.start(self.type)
@@ -78,7 +78,7 @@ class Reduction:
 
         if not self.how.arg:
             return (variable(self.start),)
-        return variable(self.start), variable(to.const(2**31 - 1, "i32"))
+        return variable(self.start), variable(to.const(0, "i32"))
 
     def get(self, var: Value) -> Value:
         to, n = self.to, self.to.new()
@@ -101,7 +101,7 @@ class Reduction:
             assert self.single is not None
             here = self.single
         new = (x, self.index()) if self.how.arg else (x,)
-        for var, value in zip(here, self.merged(self.read(here), new), strict=True):
+        for var, value in zip(here, self.merged(self.read(here), new, self.ordered), strict=True):
             self.set(var, value)
 
     def index(self) -> Value:
@@ -121,16 +121,17 @@ class Reduction:
     def combined(self, a: Value, x: Value) -> Value:
         return self.to.expression(_combine(self.how, self.type), [a, x], {})
 
-    def merged(self, a: Found, x: Found) -> Found:
-        """What two values make; of two with their indices those that win: at a tie the first."""
+    def merged(self, a: Found, x: Found, later: bool = False) -> Found:
+        """What two values make; of two with their indices those that win: at a tie the first, which
+        is `a` if x comes `later`. All are ties with the start only where the first wins."""
         if not self.how.arg:
             return (self.combined(a[0], x[0]),)
         to = self.to
-        wins = self.combined(a[0], x[0])
-        back = self.combined(x[0], a[0])
-        earlier = to.op("lt", x[1], a[1], type="bool")
-        tie = to.op("and", to.op("not", back), earlier)
-        take = to.op("or", wins, tie)
+        take = self.combined(a[0], x[0])
+        if not later:
+            back = self.combined(x[0], a[0])
+            earlier = to.op("lt", x[1], a[1], type="bool")
+            take = to.op("or", take, to.op("and", to.op("not", back), earlier))
         return to.op("select", take, x[0], a[0]), to.op("select", take, x[1], a[1])
 
     def total(self, lanes: int) -> tuple[Value, Value]:
