@@ -28,7 +28,6 @@ from pyframe.codegen.lanes import identity
 from pyframe.codegen.lanes.compiler import Fault, Launch, Memory
 from pyframe.codegen.lanes.identity import identity_of
 from pyframe.codegen.llvm import blas, direct, gemm, routines as planned, winograd
-from pyframe.codegen.llvm.routines import machine
 from pyframe.codegen.numpy.memory import address
 from pyframe.core.dispatch import apply
 from pyframe.core.host_memory import aligned
@@ -169,12 +168,8 @@ def computed(
     return out
 
 
-def test_a_tile_wants_vectors() -> None:
-    assert not machine(128, 1, {}).tiles  # BLAS has what this processor is best at
-
-
 def test_products_of_operands_that_lie_anyhow(native: cpu.Compiler) -> None:
-    if not native.machine.tiles:
+    if native.machine.bits == 128:
         pytest.skip("BLAS multiplies on this processor")
     x = strided((40, 33), "rows", np.float32)
     row = np.broadcast_to(x[:1], (9, 33))
@@ -193,8 +188,6 @@ def test_convolutions(
     native: cpu.Compiler, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int,
     dtype: Any,
 ) -> None:  # fmt: skip
-    if not native.machine.tiles:
-        pytest.skip("NumPy computes convolutions on this processor")
     images, weight = (np.random.standard_normal(shape).astype(dtype) for shape in (x, w))
     attrs = stride, padding, dilation, groups
     narrow = {np.dtype(dtype): Tile("f32" if dtype == np.float32 else "f64", 4, 6)}
@@ -271,8 +264,6 @@ def test_which_code_a_direct_convolution_is(
 
 def test_a_convolution_does_what_follows(native: cpu.Compiler) -> None:
     """In one launch, after one that computes what channels have."""
-    if not native.machine.tiles:
-        pytest.skip("NumPy computes convolutions on this processor")
     weights = {1: tensor(40, 20, 1, 1), 20: tensor(20, 1, 3, 3)}
 
     def fn(x: pf.Tensor, groups: int, scale: pf.Tensor) -> pf.Tensor:
@@ -298,8 +289,6 @@ def test_a_convolution_does_what_follows(native: cpu.Compiler) -> None:
 def test_fewer_multiplications(
     native: cpu.Compiler, monkeypatch: pytest.MonkeyPatch, x: Any, w: Any, padding: int, groups: int
 ) -> None:
-    if not native.machine.tiles:
-        pytest.skip("NumPy computes convolutions on this processor")
     monkeypatch.setattr(direct, "MOST", 0)
     monkeypatch.setattr(direct, "POSITIONS", 0)
     monkeypatch.setattr(winograd, "LEAST", 2)

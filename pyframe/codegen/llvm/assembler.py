@@ -370,12 +370,31 @@ class Assembler(cpu.Assembler):
         """A vector in memory, of which only these lanes are read; the others are 0."""
         type = _type(type)
         name, zero = f"masked.load.{_suffix(type)}.p0", self.value(0, type)
-        return self.new(type, self._called(name, type, at, self._int(align), lanes, zero))
+        if not _is_narrow(type):
+            return self.new(type, self._called(name, type, at, self._int(align), lanes, zero))
+        found = self.local(type=type)
+        with self.when(self._all(lanes)):
+            found.set(self.load(type, at, align=align))
+            self.otherwise()
+            found.set(self.new(type, self._called(name, type, at, self._int(align), lanes, zero)))
+        return found.now()
 
     def store_some(self, at: Value, value: Value, lanes: Value, align: int) -> None:
         """Write these lanes of a vector to memory."""
         name = f"masked.store.{_suffix(value.type)}.p0"
-        self.line(self._called(name, "void", value, at, self._int(align), lanes))
+        call = self._called(name, "void", value, at, self._int(align), lanes)
+        if not _is_narrow(value.type):
+            return self.line(call)
+        with self.when(self._all(lanes)):
+            self.store(at, value, align=align)
+            self.otherwise()
+            self.line(call)
+        return None
+
+    def _all(self, lanes: Value) -> Value:
+        """Whether each of these lanes is true."""
+        name = f"vector.reduce.and.{_suffix(lanes.type)}"
+        return self.new("i1", self._called(name, "i1", lanes))
 
     def gather(self, type: str, places: Value, lanes: Value, align: int) -> Value:
         """A vector of what lies at these addresses, of which only these lanes are read; the others
@@ -515,6 +534,13 @@ def _rounded(value: float) -> float:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
+
+
+def _is_narrow(type: str) -> bool:
+    """Whether vectors are ARM's: it has no instruction for some of their lanes, so that LLVM makes
+    a branch for each lane, and one for all of them comes first."""
+    base, lanes = _apart(type)
+    return lanes > 1 and lanes * _bytes(base) == 16 and _bytes(base) >= 4
 
 
 _SHORT = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}

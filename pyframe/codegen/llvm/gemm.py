@@ -35,11 +35,14 @@ def matmul(
     m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Launches | None:
     """Of `matmul`, of matrices of any strides; BLAS's where a tile would be wider than the
-    result, where few rows are multiplied by what lies in no pieces, or the processor has none."""
+    result, where few rows are multiplied by what lies in no pieces, and on ARM, of which BLAS may
+    know vectors that LLVM's text does not name."""
     a, b = inputs
     if not a.dtype == b.dtype == out.dtype or not a.shape[-1]:
         return None
-    tile, (rows, columns) = m.tiles.get(out.dtype), out.shape[-2:]
+    if out.shape[-1] == 1 < out.shape[-2]:  # a matrix times a vector
+        a, b, out = (x.swapaxes(-1, -2) for x in (b, a, out))
+    tile, (rows, columns) = m.tiles.get(out.dtype) if m.bits > 128 else None, out.shape[-2:]
     kind = "blas.matmul"
     if tile is not None and columns >= tile.rows:
         if rows > FEW:

@@ -46,21 +46,20 @@ class Machine(NamedTuple):
 
     bits: int  # of a vector
     threads: int
-    tiles: dict[np.dtype, Tile]  # of products by our own routine; the others are BLAS's
+    tiles: dict[np.dtype, Tile]  # of products by our own routines; the others are BLAS's
     blas: dict[np.dtype, Blas]
     dots: str = ""  # how products of ints are summed, see `Assembler.dot`
 
 
 def machine(bits: int, threads: int, blas: dict[np.dtype, Blas], dots: str = "") -> Machine:
     """A processor with vectors of so many bits: of 256 it has 16, which hold tiles of 6 rows, of
-    512 it has 32, which hold 8. With those of 128 bits BLAS is to multiply, which may know more of
-    the processor than LLVM does."""
-    rows = 8 if bits == 512 else 6
+    512 and (on ARM) of 128 it has 32, which hold 8."""
+    rows = 6 if bits == 256 else 8
     tiles = {
         np.dtype(np.float32): Tile(F32, bits // 32, rows),
         np.dtype(np.float64): Tile(F64, bits // 64, rows),
     }
-    return Machine(bits, threads, tiles if bits >= 256 else {}, blas, dots)
+    return Machine(bits, threads, tiles, blas, dots)
 
 
 def plan(
