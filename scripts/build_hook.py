@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from base64 import urlsafe_b64encode
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -18,21 +21,46 @@ class BuildHook(BuildHookInterface):
         subprocess.run([sys.executable, make], check=True, stdout=subprocess.DEVNULL)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Where zopfli is installed (extra `dev`), deflate a wheel with it: 3 % smaller."""
+        """Write a wheel anew: its scripts, which browsers load, without lines of comments, and
+        deflated with zopfli where that is installed (extra `dev`), which is 3 % smaller."""
         try:
             from zopfli import zlib
         except ImportError:
-            return
+            zlib = None
         if version == "editable":
             return
         path = Path(artifact_path)
         with ZipFile(path) as wheel:
-            files = [(info, wheel.read(info)) for info in wheel.infolist()]
+            files = {info: wheel.read(info) for info in wheel.infolist()}
+        changed = {
+            info.filename: _COMMENT.sub(b"", data)
+            for info, data in files.items()
+            if info.filename.startswith("pyframe/web/static/") and info.filename.endswith(".js")
+        }
         with ZipFile(path, "w", ZIP_DEFLATED) as wheel:
-            for info, data in files:
+            for info, data in files.items():
+                if info.filename.endswith(".dist-info/RECORD"):
+                    data = _recorded(data, changed)
                 with wheel.open(info, "w") as file:
-                    file._compressor = _Zopfli(zlib)  # type: ignore[attr-defined]
-                    file.write(data)
+                    if zlib is not None:
+                        file._compressor = _Zopfli(zlib)  # type: ignore[attr-defined]
+                    file.write(changed.get(info.filename, data))
+
+
+# Lines that hold nothing but a comment; none is in a text of these scripts.
+_COMMENT = re.compile(rb"^[ \t]*(?://[^\n]*|/\*(?:[^*]|\*(?!/))*\*/[ \t]*)\n", re.MULTILINE)
+
+
+def _recorded(record: bytes, changed: dict[str, bytes]) -> bytes:
+    """A wheel's list of its files, with the hashes and sizes of those that were changed."""
+    rows = []
+    for row in record.decode().splitlines():
+        name = row.partition(",")[0]
+        if name in changed:
+            digest = urlsafe_b64encode(sha256(changed[name]).digest()).decode().rstrip("=")
+            row = f"{name},sha256={digest},{len(changed[name])}"
+        rows.append(row)
+    return ("\n".join(rows) + "\n").encode()
 
 
 class _Zopfli:
