@@ -125,17 +125,32 @@ _ELSEWHERE = {
 
 
 def is_tensor(obj: object) -> TypeGuard[Tensor]:
-    """Whether `obj` is a Tensor."""
+    """Whether `obj` is a Tensor.
+
+    >>> pf.is_tensor(pf.zeros(2)), pf.is_tensor(3)
+    (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
 def is_storage(obj: object) -> TypeGuard[UntypedStorage]:
-    """Whether `obj` is a storage."""
+    """Whether `obj` is a storage.
+
+    >>> pf.is_storage(pf.zeros(2).untyped_storage())
+    True
+    """
     return isinstance(obj, UntypedStorage)
 
 
 def typename(obj: object) -> str:
-    """The name of an object's type, with its module."""
+    """The name of an object's type, with its module.
+
+    Args:
+        obj: Anything.
+
+    >>> pf.typename(pf.zeros(1))
+    'pyframe.FloatTensor'
+    """
     if isinstance(obj, Tensor):
         return str(obj.type())
     kind = obj if isinstance(obj, type) else type(obj)
@@ -143,7 +158,11 @@ def typename(obj: object) -> str:
 
 
 def numel(input: Tensor) -> builtins.int:
-    """The number of elements."""
+    """The number of elements.
+
+    >>> pf.numel(pf.zeros(2, 3))
+    6
+    """
     return input.numel()
 
 

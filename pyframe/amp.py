@@ -58,6 +58,13 @@ class autocast:  # noqa: N801  (PyTorch's name)
     on 'cpu'. A GPU without float16 takes bfloat16 instead and warns. Parameters are cast once
     within the outermost context, unless `cache_enabled` is False. ValueError and RuntimeError for
     what is not a device type; another dtype switches it off, with a warning.
+
+    Args:
+        enabled: Whether it does anything.
+
+    >>> with pf.autocast("cpu", dtype=pf.bfloat16):
+    ...     print((pf.ones(2, 2) @ pf.ones(2, 2)).dtype)
+    pyframe.bfloat16
     """
 
     def __init__(
@@ -109,13 +116,28 @@ class autocast:  # noqa: N801  (PyTorch's name)
 
 
 def is_autocast_enabled(device_type: str | Device | None = None) -> bool:
-    """Whether tensors of a device type ('gpu' by default) are cast now."""
+    """Whether tensors of a device type ('gpu' by default) are cast now.
+
+    Args:
+        device_type: "gpu" or "cpu".
+
+    >>> with pf.autocast("cpu"):
+    ...     print(pf.is_autocast_enabled("cpu"))
+    True
+    """
     kind = "gpu" if device_type is None else _kind("is_autocast_enabled", device_type)
     return mode.autocast is not None and kind in mode.autocast.dtypes
 
 
 def is_autocast_available(device_type: str | Device) -> bool:
-    """Whether `autocast` knows a device type."""
+    """Whether `autocast` knows a device type.
+
+    Args:
+        device_type: A word.
+
+    >>> pf.amp.is_autocast_available("cpu")
+    True
+    """
     try:
         return bool(_kind("is_autocast_available", device_type))
     except RuntimeError:
@@ -123,7 +145,14 @@ def is_autocast_available(device_type: str | Device) -> bool:
 
 
 def get_autocast_dtype(device_type: str | Device) -> pf.dtype:
-    """The narrow dtype of a device type: that of the context around, or else what is set."""
+    """The narrow dtype of a device type: that of the context around, or else what is set.
+
+    Args:
+        device_type: "gpu" or "cpu".
+
+    >>> pf.get_autocast_dtype("cpu")
+    pyframe.bfloat16
+    """
     kind = _kind("get_autocast_dtype", device_type)
     if mode.autocast is not None and kind in mode.autocast.known:
         return mode.autocast.known[kind]
@@ -133,19 +162,33 @@ def get_autocast_dtype(device_type: str | Device) -> pf.dtype:
 
 
 def set_autocast_dtype(device_type: str | Device, dtype: pf.dtype) -> None:
-    """Set what `autocast` takes by default; TypeError unless it is float16 or bfloat16."""
+    """Set what `autocast` takes by default; TypeError unless it is float16 or bfloat16.
+
+    Args:
+        device_type: "gpu" or "cpu".
+        dtype: One of the two.
+
+    >>> pf.set_autocast_dtype("cpu", pf.bfloat16)
+    """
     if dtype not in NARROW:
         raise TypeError(f"set_autocast_dtype: expected float16 or bfloat16, got {dtype}")
     DTYPES[_kind("set_autocast_dtype", device_type)] = dtype
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether the casts of parameters are kept until the context ends."""
+    """Whether the casts of parameters are kept until the context ends.
+
+    >>> pf.is_autocast_cache_enabled()
+    True
+    """
     return mode.autocast is None or mode.autocast.cache is not None
 
 
 def clear_autocast_cache() -> None:
-    """Forget the casts of parameters that the context has kept."""
+    """Forget the casts of parameters that the context has kept.
+
+    >>> pf.clear_autocast_cache()
+    """
     if mode.autocast is not None and mode.autocast.cache is not None:
         mode.autocast.cache.clear()
 
@@ -158,7 +201,21 @@ def custom_fwd(
     cast_inputs: pf.dtype | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """Decorates `forward` of an autograd.Function: with `cast_inputs` float tensors among its
-    arguments have that dtype, and autocast is off within it."""
+    arguments have that dtype, and autocast is off within it.
+
+    Args:
+        fwd: The method; None for a decorator.
+        device_type: "gpu" or "cpu".
+
+    >>> class Exact(pf.autograd.Function):
+    ...     @staticmethod
+    ...     @pf.amp.custom_fwd(device_type="cpu", cast_inputs=pf.float32)
+    ...     def forward(ctx, x):
+    ...         return x.exp()
+    >>> with pf.autocast("cpu"):
+    ...     print(Exact.apply(pf.ones(1, dtype=pf.bfloat16)).dtype)
+    pyframe.float32
+    """
     kind = _kind("custom_fwd", device_type)
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
@@ -179,7 +236,24 @@ def custom_bwd(
     bwd: Callable[..., Any] | None = None, *, device_type: str | Device
 ) -> Callable[..., Any]:
     """Decorates `backward` of an autograd.Function: autocast is as it was in forward, which
-    `custom_fwd` decorates."""
+    `custom_fwd` decorates.
+
+    Args:
+        bwd: The method; None for a decorator.
+        device_type: "gpu" or "cpu".
+
+    >>> class Double(pf.autograd.Function):
+    ...     @staticmethod
+    ...     @pf.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     @pf.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> Double.apply(pf.ones(1))
+    tensor([2.])
+    """
     kind = _kind("custom_bwd", device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
@@ -222,6 +296,18 @@ class GradScaler:
     `growth_interval` steps in a row without one. It lies on the device of the first loss, and
     nothing of it is read: on a GPU, and within pf.compile, an optimizer's step that is to be left
     out computes what was there before. `device` is accepted as PyTorch has it.
+
+    Args:
+        init_scale: The first scale.
+        enabled: Whether it does anything.
+
+    >>> w = pf.ones(1, requires_grad=True)
+    >>> optimizer, scaler = pf.optim.SGD([w], lr=0.1), pf.amp.GradScaler("cpu")
+    >>> scaler.scale((w * w).sum()).backward()
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> w
+    tensor([0.8000], requires_grad=True)
     """
 
     def __init__(

@@ -22,7 +22,15 @@ def here() -> str:
 
 class set_detect_anomaly:  # noqa: N801
     """Switch anomaly mode, in which backward tells where a failing step was recorded; as a context
-    manager, until its end. `check_nan` makes a NaN in a gradient an error (which reads values)."""
+    manager, until its end. `check_nan` makes a NaN in a gradient an error (which reads values).
+
+    Args:
+        mode: Whether it is on.
+
+    >>> with pf.autograd.set_detect_anomaly(True):
+    ...     print(pf.is_anomaly_enabled())
+    True
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = _set(bool(mode), check_nan)
@@ -35,7 +43,17 @@ class set_detect_anomaly:  # noqa: N801
 
 
 class detect_anomaly(set_detect_anomaly):  # noqa: N801
-    """`set_detect_anomaly(True)` as a context manager alone; it warns that it takes time."""
+    """`set_detect_anomaly(True)` as a context manager alone; it warns that it takes time.
+
+    Args:
+        check_nan: Whether a NaN in a gradient is an error.
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore")
+    >>> with pf.autograd.detect_anomaly():
+    ...     print(pf.is_anomaly_enabled())
+    True
+    """
 
     def __init__(self, check_nan: bool = True) -> None:
         self._check_nan = check_nan
@@ -63,12 +81,20 @@ def _note_where(node: GradNode) -> None:
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on."""
+    """Whether anomaly mode is on.
+
+    >>> pf.is_anomaly_enabled()
+    False
+    """
     return enabled
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode, when on, looks for NaN."""
+    """Whether anomaly mode, when on, looks for NaN.
+
+    >>> pf.is_anomaly_check_nan_enabled()
+    True
+    """
     return check_nan
 
 

@@ -32,6 +32,17 @@ def gradcheck(
     A complex number counts as two real ones. Raises GradcheckError (a RuntimeError) where they
     don't, or where two backward passes differ by more than `nondet_tol`; ValueError for inputs that
     can't be checked. `fast_mode` checks as much as without; other options are for compatibility.
+
+    Args:
+        eps: Half of the step between two points.
+        atol, rtol: What the gradients may differ by, at all and relative to them.
+        raise_exception: Whether to raise, else False is the answer.
+        check_undefined_grad, check_grad_dtypes, check_batched_grad, masked: Those others.
+        check_batched_forward_grad, check_forward_ad, check_backward_ad: More of them.
+
+    >>> x = pf.tensor([1.0, 2.0], dtype=pf.float64, requires_grad=True)
+    >>> pf.autograd.gradcheck(pf.sin, x)
+    True
     """
     args = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     checked = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
@@ -154,7 +165,17 @@ def gradgradcheck(
     gen_non_contig_grad_outputs: bool = False, **kw: Any,
 ) -> bool:  # fmt: skip
     """`gradcheck` of the gradients themselves, as functions of `inputs` and of `grad_outputs` (made
-    up if not given): second derivatives."""
+    up if not given): second derivatives.
+
+    Args:
+        func: A function of tensors.
+        gen_non_contig_grad_outputs: Allowed, and not needed.
+        kw: The options of `gradcheck`.
+
+    >>> x = pf.tensor([1.0, 2.0], dtype=pf.float64, requires_grad=True)
+    >>> pf.autograd.gradgradcheck(pf.sin, x)
+    True
+    """
     args = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = [y for y in _tuple(func(*args)) if isinstance(y, Tensor) and y.requires_grad]
     if grad_outputs is None:

@@ -253,7 +253,18 @@ class BackwardCFunction(GradNode, FunctionCtx):
 
 class Function:
     """Subclass with static `forward(ctx, *args)` (or `forward(*args)` and
-    `setup_context(ctx, inputs, output)`) and `backward(ctx, *grads)`; call `apply`."""
+    `setup_context(ctx, inputs, output)`) and `backward(ctx, *grads)`; call `apply`.
+
+    >>> class Double(pf.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> Double.apply(pf.tensor([1.0, 2.0]))
+    tensor([2., 4.])
+    """
 
     _backward_cls: type[BackwardCFunction]
     generate_vmap_rule = False

@@ -19,7 +19,19 @@ def backward(
     tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None,
     create_graph: bool = False, grad_variables: Any = None, inputs: Any = None,
 ) -> None:  # fmt: skip
-    """Add the gradients of `tensors` to `.grad` of the leaves (or of `inputs` only)."""
+    """Add the gradients of `tensors` to `.grad` of the leaves (or of `inputs` only).
+
+    Args:
+        grad_tensors: A gradient for each, which one of one element needs not.
+        retain_graph: Whether to keep what was saved, for another backward.
+        create_graph: Whether gradients have gradients.
+        grad_variables: An older name of `grad_tensors`.
+
+    >>> x = pf.tensor(3.0, requires_grad=True)
+    >>> pf.autograd.backward(x * x)
+    >>> x.grad
+    tensor(6.)
+    """
     if grad_variables is not None:
         if grad_tensors is not None:
             raise RuntimeError("pass either 'grad_tensors' or the older 'grad_variables', not both")
@@ -51,6 +63,16 @@ def grad(
 
     With `is_grads_batched` each of `grad_outputs` has a first dim more, as have the results: one
     backward pass for all of its elements (see `vmap`).
+
+    Args:
+        retain_graph: Whether to keep what was saved, for another time.
+        create_graph: Whether gradients have gradients.
+        allow_unused: Whether an input may have no part in it: None for it.
+        materialize_grads: Whether it gets zeros then.
+
+    >>> x = pf.tensor(3.0, requires_grad=True)
+    >>> pf.autograd.grad(x * x, x)
+    (tensor(6.),)
     """
     if materialize_grads and allow_unused is False:
         raise ValueError(

@@ -642,6 +642,16 @@ def compile(
     that replays can follow; with False none is. A number that Python itself wants of a size, as
     `range()` and `len()` do, is captured for each size. TypeError for another `dynamic`. PyTorch's
     other options are accepted; of them `disable` alone has an effect.
+
+    Args:
+        fn: A function or a Module; None for a decorator.
+        fullgraph, backend, mode, options: Those other options.
+
+    >>> @pf.compile
+    ... def double(x):
+    ...     return x * 2
+    >>> double(pf.tensor([1.0, 2.0]))
+    tensor([2., 4.])
     """
     if dynamic is not None and type(dynamic) is not bool:
         raise TypeError(f"compile: expected True, False or None for dynamic, got {dynamic!r}")

@@ -241,7 +241,14 @@ def mark_dynamic(t: Tensor, index: int | Sequence[int]) -> None:
     """Let `pf.compile` treat these dims of `t` as sizes that change: the first capture is of them
     as they are, the second one for many sizes. Of a sample that `pf.web.export` is given they may
     have any size; dims of one size stay alike. TypeError for what is no tensor or no int,
-    IndexError for a dim that it does not have."""
+    IndexError for a dim that it does not have.
+
+    Args:
+        index: A dim, or several.
+
+    >>> x = pf.zeros(3, 4)
+    >>> pf.mark_dynamic(x, 0)
+    """
     dims = [index] if isinstance(index, int) else list(index)
     odd = [x for x, kind in ((t, Tensor), *[(d, int) for d in dims]) if not isinstance(x, kind)]
     if odd:

@@ -16,13 +16,21 @@ GPU_ALIASES = ("gpu", "webgpu", "cuda", "mps", "xpu")
 
 
 class DeviceLostError(RuntimeError):
-    """A GPU was lost, or a value is needed that was on one. The next use opens the GPU anew."""
+    """A GPU was lost, or a value is needed that was on one. The next use opens the GPU anew.
+
+    >>> issubclass(pf.DeviceLostError, RuntimeError)
+    True
+    """
 
     what = "a GPU was lost"  # the message without the advice
 
 
 class OutOfMemoryError(RuntimeError, MemoryError):
-    """A GPU has no memory left for a tensor."""
+    """A GPU has no memory left for a tensor.
+
+    >>> issubclass(pf.OutOfMemoryError, RuntimeError)
+    True
+    """
 
 
 _opening = locks.lock()
@@ -84,6 +92,9 @@ class device:  # noqa: N801  (PyTorch's name)
     "webgpu", "cuda", "mps" and "xpu" are aliases of "gpu", for ported scripts; "auto" is a real
     GPU if there is one (never a software adapter), else the CPU. Raises RuntimeError for an
     unknown name. "gpu" is the first GPU, or the one that `pf.gpu.set_device` says.
+
+    >>> pf.device("cpu").type
+    'cpu'
     """
 
     type: str
@@ -295,12 +306,24 @@ def _auto() -> bool:
 
 
 def is_available() -> bool:
-    """Whether there is a real GPU (what `device("auto")` would pick)."""
+    """Whether there is a real GPU (what `device("auto")` would pick).
+
+    >>> device = pf.device("gpu" if pf.is_available() else "cpu")
+    >>> pf.zeros(2).to(device).device == device
+    True
+    """
     return _auto()
 
 
 def device_name(d: str | device | None = None) -> str:
-    """The hardware behind a device, for people."""
+    """The hardware behind a device, for people.
+
+    Args:
+        d: A device or its name; the default one if None.
+
+    >>> isinstance(pf.device_name("cpu"), str)
+    True
+    """
     return str(resolve(d).backend.adapter)
 
 
@@ -309,7 +332,11 @@ _outer: list[device | None] = []  # the defaults around the `with device(…)` t
 
 
 def get_default_device() -> device:
-    """The device of new tensors: 'cpu' unless set here or in PYFRAME_DEVICE."""
+    """The device of new tensors: 'cpu' unless set here or in PYFRAME_DEVICE.
+
+    >>> isinstance(pf.get_default_device(), pf.device)
+    True
+    """
     d = _DEFAULT[0]
     if d is None:
         d = _DEFAULT[0] = device(os.environ.get("PYFRAME_DEVICE", "cpu"))
@@ -322,12 +349,24 @@ def resolve(d: str | device | None) -> device:
 
 
 def set_default_device(d: str | device | None) -> None:
-    """Set the device of new tensors; None goes back to PYFRAME_DEVICE or 'cpu'."""
+    """Set the device of new tensors; None goes back to PYFRAME_DEVICE or 'cpu'.
+
+    Args:
+        d: A device or its name.
+
+    >>> pf.set_default_device("cpu")
+    >>> pf.zeros(2).device.type
+    'cpu'
+    >>> pf.set_default_device(None)
+    """
     _DEFAULT[0] = None if d is None else device(d)
 
 
 def flush() -> None:
-    """Run what devices have recorded and not run yet."""
+    """Run what devices have recorded and not run yet.
+
+    >>> pf.flush()
+    """
     for d in list(device._known.values()):  # each compiled step asks: no call but for those in use
         if "executor" in d.__dict__ and (d.always_lazy or d.executor.pending):
             d.executor.flush()

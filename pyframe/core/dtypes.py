@@ -17,6 +17,9 @@ class dtype:  # noqa: N801  (PyTorch's name)
     `storage` and `compute` are the WGSL types that hold it in a buffer and in a register
     (None: the GPU lacks it). Of `PACKED` ones several lie in a word of a buffer. `narrow` rounds
     arrays of a NumPy type that is wider to what it holds.
+
+    >>> pf.float32.itemsize, pf.float32.is_floating_point
+    (4, True)
     """
 
     __slots__ = (
@@ -142,12 +145,22 @@ _DEFAULT = [float32]
 
 
 def get_default_dtype() -> dtype:
-    """The float dtype that Python floats take (float32 unless changed)."""
+    """The float dtype that Python floats take (float32 unless changed).
+
+    >>> pf.get_default_dtype()
+    pyframe.float32
+    """
     return _DEFAULT[0]
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Set the float dtype of new tensors; TypeError unless `d` is a float dtype."""
+    """Set the float dtype of new tensors; TypeError unless `d` is a float dtype.
+
+    >>> pf.set_default_dtype(pf.float64)
+    >>> pf.tensor(1.5).dtype
+    pyframe.float64
+    >>> pf.set_default_dtype(pf.float32)
+    """
     if not isinstance(d, dtype) or d.category != FLOAT:
         raise TypeError(f"set_default_dtype: only float dtypes can be the default, got {d}")
     _DEFAULT[0] = d
@@ -169,7 +182,14 @@ def of_scalar(value: Any) -> dtype:
 
 
 def promote_types(a: dtype, b: dtype) -> dtype:
-    """The smallest dtype to which both convert, as torch.promote_types."""
+    """The smallest dtype to which both convert, as torch.promote_types.
+
+    Args:
+        a, b: Two dtypes.
+
+    >>> pf.promote_types(pf.int64, pf.float16)
+    pyframe.float16
+    """
     if a is b:
         return a
     low, high = (a, b) if a.category <= b.category else (b, a)
@@ -189,7 +209,11 @@ def promote_types(a: dtype, b: dtype) -> dtype:
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether an in-place result of dtype `from_` may be stored in `to`, as torch.can_cast."""
+    """Whether an in-place result of dtype `from_` may be stored in `to`, as torch.can_cast.
+
+    >>> pf.can_cast(pf.float32, pf.int64), pf.can_cast(pf.int64, pf.float32)
+    (False, True)
+    """
     return from_.category <= to.category
 
 
@@ -264,7 +288,11 @@ def rounded(value: Any, d: dtype) -> Any:
 
 
 class finfo:  # noqa: N801  (PyTorch's name)
-    """What a float dtype can hold: bits, eps, max, min, tiny, smallest_normal, resolution."""
+    """What a float dtype can hold: bits, eps, max, min, tiny, smallest_normal, resolution.
+
+    >>> pf.finfo(pf.float32).eps
+    1.1920928955078125e-07
+    """
 
     def __init__(self, type: dtype | None = None) -> None:
         d = (type or get_default_dtype()).to_real()
@@ -289,7 +317,11 @@ class finfo:  # noqa: N801  (PyTorch's name)
 
 
 class iinfo:  # noqa: N801  (PyTorch's name)
-    """What an integer dtype can hold: bits, max, min."""
+    """What an integer dtype can hold: bits, max, min.
+
+    >>> pf.iinfo(pf.int8).max
+    127
+    """
 
     def __init__(self, type: dtype) -> None:
         if type.category != INTEGER:

@@ -365,7 +365,11 @@ changes = 0  # of hooks: a replay holds while there is none
 
 
 class RemovableHandle:
-    """What registering a hook returns: `remove()` takes the hook off again."""
+    """What registering a hook returns: `remove()` takes the hook off again.
+
+    >>> x = pf.ones(1, requires_grad=True)
+    >>> x.register_hook(lambda grad: grad * 2).remove()
+    """
 
     def __init__(self, hooks: list[Callable[..., Any]], hook: Callable[..., Any]) -> None:
         global changes

@@ -209,17 +209,38 @@ class _GradSwitch(_Mode):
 
 
 class no_grad(_GradSwitch):  # noqa: N801
-    """Within it (or in the function that it decorates), ops record no gradients."""
+    """Within it (or in the function that it decorates), ops record no gradients.
+
+    >>> x = pf.ones(1, requires_grad=True)
+    >>> with pf.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
 
     enabled = False
 
 
 class enable_grad(_GradSwitch):  # noqa: N801
-    """Within it, ops record gradients again."""
+    """Within it, ops record gradients again.
+
+    >>> x = pf.ones(1, requires_grad=True)
+    >>> with pf.no_grad(), pf.enable_grad():
+    ...     print((x * 2).requires_grad)
+    True
+    """
 
 
 class set_grad_enabled(_Mode):  # noqa: N801
-    """Switch gradient recording at once; as a context manager, until its end."""
+    """Switch gradient recording at once; as a context manager, until its end.
+
+    Args:
+        mode: Whether ops record gradients.
+
+    >>> with pf.set_grad_enabled(False):
+    ...     print(pf.is_grad_enabled())
+    False
+    """
 
     def __init__(self, mode: bool) -> None:
         self.mode = bool(mode)
@@ -245,7 +266,12 @@ def _set(enabled: bool) -> bool:
 
 
 def is_grad_enabled() -> bool:
-    """Whether ops record gradients now."""
+    """Whether ops record gradients now.
+
+    >>> with pf.no_grad():
+    ...     print(pf.is_grad_enabled())
+    False
+    """
     return mode.grad
 
 
@@ -253,6 +279,11 @@ class inference_mode(_Mode):  # noqa: N801
     """`no_grad` whose new tensors stay out of autograd for good: see `Tensor.is_inference`.
 
     `inference_mode(False)` within it is the normal mode again, with gradients.
+
+    >>> with pf.inference_mode():
+    ...     x = pf.ones(2) * 2
+    >>> x.is_inference()
+    True
     """
 
     @overload
@@ -290,5 +321,9 @@ def set_inference(on: bool) -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this thread is in inference mode."""
+    """Whether this thread is in inference mode.
+
+    >>> pf.is_inference_mode_enabled()
+    False
+    """
     return mode.inference

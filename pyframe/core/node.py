@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class Size(tuple[int, ...]):
-    """The shape of a tensor: a tuple with `numel()`."""
+    """The shape of a tensor: a tuple with `numel()`.
+
+    >>> pf.zeros(2, 3).shape.numel()
+    6
+    """
 
     __slots__ = ()
 

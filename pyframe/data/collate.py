@@ -63,6 +63,12 @@ def default_collate(batch: Sequence[Any]) -> Any:
     Tensors and arrays are stacked, ints become int64, floats float64 (as PyTorch has it); texts
     stay a list. Dicts, lists and named tuples are collated part by part, a tuple gives a list.
     TypeError for anything else, RuntimeError for samples of different sizes.
+
+    Args:
+        batch: A list of samples.
+
+    >>> pf.data.default_collate([{"x": 1}, {"x": 2}])
+    {'x': tensor([1, 2])}
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)
 
@@ -138,7 +144,15 @@ def _unequal(what: str, name: str, one: Any, other: Any, i: int) -> RuntimeError
 
 
 def default_convert(data: Any) -> Any:
-    """A sample with its arrays as tensors and all else as it is: for `batch_size=None`."""
+    """A sample with its arrays as tensors and all else as it is: for `batch_size=None`.
+
+    Args:
+        data: A sample.
+
+    >>> import numpy as np
+    >>> pf.data.default_convert({"x": np.array([1, 2])})
+    {'x': tensor([1, 2])}
+    """
     if isinstance(data, (np.ndarray, np.generic)):
         return data if data.dtype.kind in "SUO" else from_numpy(np.asarray(data))
     if isinstance(data, Mapping):

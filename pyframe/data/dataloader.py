@@ -62,6 +62,10 @@ class DataLoader(Generic[T_co]):
     Batches are on the CPU where the data set's samples are; `Model.fit` moves them. A forked worker
     can't use a GPU. An error of a worker is raised here, with its traceback as text; one that dies
     is reported by RuntimeError.
+
+    >>> data = pf.data.TensorDataset(pf.arange(6))
+    >>> [batch[0].tolist() for batch in pf.data.DataLoader(data, batch_size=4)]
+    [[0, 1, 2, 3], [4, 5]]
     """
 
     def __init__(

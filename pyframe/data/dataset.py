@@ -26,6 +26,14 @@ class Dataset(Generic[T_co]):
     Two faster ways to fetch a batch are its own choice. `__getitems__(indices)` gives the list of
     samples, as in PyTorch. `__getbatch__(indices)` gives at once what `default_collate` would make
     of them, or NotImplemented; a DataLoader asks for it unless it has a collate_fn of its own.
+
+    >>> class Squares(pf.data.Dataset):
+    ...     def __getitem__(self, index):
+    ...         return index, index**2
+    ...     def __len__(self):
+    ...         return 4
+    >>> next(iter(pf.data.DataLoader(Squares(), batch_size=3)))
+    [tensor([0, 1, 2]), tensor([0, 1, 4])]
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -56,7 +64,11 @@ def get_batch(dataset: Any, indices: Sequence[int]) -> Any:
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Samples are tuples of the rows of `tensors`, which all have as many."""
+    """Samples are tuples of the rows of `tensors`, which all have as many.
+
+    >>> pf.data.TensorDataset(pf.zeros(4, 2), pf.arange(4))[3]
+    (tensor([0., 0.]), tensor(3))
+    """
 
     def __init__(self, *tensors: Tensor) -> None:
         wrong = [type(t).__name__ for t in tensors if not isinstance(t, Tensor)]
@@ -93,6 +105,12 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 
     With worker processes each has a copy of it and goes through all of it: let `__iter__` give the
     share of `get_worker_info().id`.
+
+    >>> class Count(pf.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(3))
+    >>> list(pf.data.DataLoader(Count(), batch_size=2))
+    [tensor([0, 1]), tensor([2])]
     """
 
     def __add__(self, other: Dataset[T_co]) -> ChainDataset[T_co]:  # type: ignore[override]
@@ -100,7 +118,14 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 
 
 class StackDataset(Dataset[Any]):
-    """Samples are tuples, or dicts by the keywords' names, of the samples of several data sets."""
+    """Samples are tuples, or dicts by the keywords' names, of the samples of several data sets.
+
+    Args:
+        args, kwargs: Data sets of one length, by position or by name.
+
+    >>> pf.data.StackDataset(x=[1, 2], y=[3, 4])[1]
+    {'x': 2, 'y': 4}
+    """
 
     def __init__(self, *args: Dataset[Any], **kwargs: Dataset[Any]) -> None:
         if args and kwargs:
@@ -155,7 +180,11 @@ class StackDataset(Dataset[Any]):
 
 
 class Subset(Dataset[T_co]):
-    """The samples of `dataset` at `indices`."""
+    """The samples of `dataset` at `indices`.
+
+    >>> list(pf.data.Subset([10, 20, 30], [0, 2]))
+    [10, 30]
+    """
 
     def __init__(self, dataset: Dataset[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -177,7 +206,14 @@ class Subset(Dataset[T_co]):
 
 
 class ConcatDataset(Dataset[T_co]):
-    """The samples of several data sets, one after the other."""
+    """The samples of several data sets, one after the other.
+
+    Args:
+        datasets: What has `__getitem__` and `__len__`, each.
+
+    >>> pf.data.ConcatDataset([[1, 2], [3]])[2]
+    3
+    """
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
         if not isinstance(datasets, Iterable):
@@ -210,7 +246,17 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """The samples of several IterableDatasets, one after the other."""
+    """The samples of several IterableDatasets, one after the other.
+
+    Args:
+        datasets: Some of them.
+
+    >>> class Count(pf.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(2))
+    >>> list(pf.data.ChainDataset([Count(), Count()]))
+    [0, 1, 0, 1]
+    """
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
         self.datasets = datasets
@@ -238,6 +284,14 @@ def random_split(
     """Disjoint random subsets of the given lengths, or of fractions that add up to 1.
 
     What fractions leave over goes to the subsets in turn. ValueError for lengths that don't add up.
+
+    Args:
+        dataset: What is split.
+        lengths: Ints, or floats.
+        generator: The `Generator` to draw from; the default one by default.
+
+    >>> [len(part) for part in pf.data.random_split(range(10), [0.8, 0.2])]
+    [8, 2]
     """
     n = size_of(dataset, "random_split")
     sizes: list[Any] = list(lengths) if isinstance(lengths, Iterable) else [None]

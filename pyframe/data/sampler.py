@@ -31,14 +31,28 @@ def size_of(data: Any, who: str) -> int:
 
 
 class Sampler(Generic[T_co]):
-    """An iterable of indices, or of lists of them: a subclass has `__iter__()` and `__len__()`."""
+    """An iterable of indices, or of lists of them: a subclass has `__iter__()` and `__len__()`.
+
+    >>> class Backwards(pf.data.Sampler):
+    ...     def __iter__(self):
+    ...         return iter([2, 1, 0])
+    >>> list(Backwards())
+    [2, 1, 0]
+    """
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} needs an __iter__()")
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, 2, ..."""
+    """0, 1, 2, ...
+
+    Args:
+        data_source: What has a length.
+
+    >>> list(pf.data.SequentialSampler("abc"))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -54,6 +68,15 @@ class RandomSampler(Sampler[int]):
     """All indices in random order, another each time; or `num_samples` draws with replacement.
 
     Drawn on the host, so that a seed gives the same order on every device and in a page.
+
+    Args:
+        data_source: What has a length.
+        replacement: Whether an index may be drawn again.
+        num_samples: How many are drawn; all by default.
+        generator: The `Generator` to draw from; the default one by default.
+
+    >>> sorted(pf.data.RandomSampler("abc"))
+    [0, 1, 2]
     """
 
     def __init__(
@@ -70,6 +93,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
+        """How many indices it gives."""
         if self._num_samples is None:
             return size_of(self.data_source, "RandomSampler")
         return self._num_samples
@@ -92,7 +116,15 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in random order, another each time."""
+    """The given indices in random order, another each time.
+
+    Args:
+        indices: A list of them.
+        generator: The `Generator` to draw from; the default one by default.
+
+    >>> sorted(pf.data.SubsetRandomSampler([3, 5]))
+    [3, 5]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
@@ -111,6 +143,13 @@ class WeightedRandomSampler(Sampler[int]):
 
     The weights need not add up to 1. Drawn on the host in float64. RuntimeError, when it is gone
     through, for weights that are negative or not finite, or too few of them for the draws.
+
+    Args:
+        replacement: Whether an index may be drawn again.
+        generator: The `Generator` to draw from; the default one by default.
+
+    >>> list(pf.data.WeightedRandomSampler([0.0, 1.0], 3))
+    [1, 1, 1]
     """
 
     def __init__(
@@ -159,7 +198,15 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of `batch_size` indices of another sampler; the last may be shorter or is dropped."""
+    """Lists of `batch_size` indices of another sampler; the last may be shorter or is dropped.
+
+    Args:
+        sampler: An iterable of indices.
+        drop_last: Whether a last shorter one is left out.
+
+    >>> list(pf.data.BatchSampler(range(5), 2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         _check_count("batch_size", batch_size)
@@ -217,6 +264,14 @@ class DistributedSampler(Sampler[int]):
     drawn from seed + epoch: call `set_epoch` before each epoch, or it stays the same. The first
     indices come again where the data set can't be divided evenly, or with `drop_last` its tail is
     left out. ValueError for a rank outside [0, num_replicas).
+
+    Args:
+        dataset: What has a length.
+        shuffle: Whether the order is random, by `seed` and the epoch.
+        drop_last: Whether indices that not all get are left out, else some come twice.
+
+    >>> list(pf.data.DistributedSampler("abcd", num_replicas=2, rank=1, shuffle=False))
+    [1, 3]
     """
 
     def __init__(

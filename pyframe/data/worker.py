@@ -40,7 +40,11 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker process of a DataLoader: its id, num_workers, seed and dataset; else None."""
+    """In a worker process of a DataLoader: its id, num_workers, seed and dataset; else None.
+
+    >>> pf.data.get_worker_info() is None
+    True
+    """
     return _info
 
 

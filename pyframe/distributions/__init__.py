@@ -23,6 +23,12 @@ class Distribution:
     """What all have: samples of shape sample_shape + batch_shape + event_shape.
 
     Parameters are checked unless `validate_args` is False: ValueError for one that is out of range.
+
+    Args:
+        batch_shape, event_shape: How many distributions there are, and the shape of one sample.
+
+    >>> pf.distributions.Normal(pf.zeros(3), 1.0).sample((2,)).shape
+    pyframe.Size([2, 3])
     """
 
     has_rsample = False
@@ -41,32 +47,61 @@ class Distribution:
         return (*sample_shape, *self.batch_shape, *self.event_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Samples with a gradient for the parameters."""
+        """Samples with a gradient for the parameters.
+
+        Args:
+            sample_shape: How many of each.
+
+        >>> loc = pf.tensor(1.0, requires_grad=True)
+        >>> pf.distributions.Normal(loc, 1.0).rsample().requires_grad
+        True
+        """
         raise NotImplementedError(f"{type(self).__name__}.rsample: samples have no gradient")
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Samples without a gradient."""
+        """Samples without a gradient.
+
+        Args:
+            sample_shape: How many of each.
+
+        >>> pf.distributions.Normal(0.0, 1.0).sample((3,)).shape
+        pyframe.Size([3])
+        """
         with pf.no_grad():
             return self.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density, or of the probability, of each sample."""
+        """The logarithm of the density, or of the probability, of each sample.
+
+        Args:
+            value: Samples.
+
+        >>> pf.distributions.Bernoulli(0.5).log_prob(pf.tensor(1.0))
+        tensor(-0.6931)
+        """
         raise NotImplementedError(f"{type(self).__name__}.log_prob")
 
     def entropy(self) -> Tensor:
-        """Of each distribution of the batch, in nats."""
+        """Of each distribution of the batch, in nats.
+
+        >>> pf.distributions.Normal(0.0, 1.0).entropy()
+        tensor(1.4189)
+        """
         raise NotImplementedError(f"{type(self).__name__}.entropy")
 
     @property
     def mean(self) -> Tensor:
+        """The mean of each distribution."""
         raise NotImplementedError(f"{type(self).__name__}.mean")
 
     @property
     def variance(self) -> Tensor:
+        """The variance of each distribution."""
         raise NotImplementedError(f"{type(self).__name__}.variance")
 
     @property
     def stddev(self) -> Tensor:
+        """The standard deviation of each distribution: √variance."""
         return self.variance.sqrt()
 
     def __repr__(self) -> str:
@@ -84,7 +119,16 @@ def _tensors(a: Any, b: Any) -> tuple[Tensor, Tensor]:
 
 
 class Normal(Distribution):
-    """The normal distribution of mean `loc` and standard deviation `scale`."""
+    """The normal distribution of mean `loc` and standard deviation `scale`.
+
+    Args:
+        loc: A number or a tensor.
+        scale: One above 0.
+        validate_args: Whether to check them.
+
+    >>> pf.distributions.Normal(0.0, 1.0).log_prob(pf.tensor(0.0))
+    tensor(-0.9189)
+    """
 
     has_rsample = True
 
@@ -94,7 +138,7 @@ class Normal(Distribution):
         self._check("scale", self.scale > 0, "greater than 0")
         self._check("loc", self.loc == self.loc, "a number")
 
-    mean = property(lambda self: self.loc)
+    mean = property(lambda self: self.loc, doc="`loc`, which is the mode too.")
     mode = mean
     stddev = property(lambda self: self.scale)
     variance = property(lambda self: self.scale**2)
@@ -109,7 +153,11 @@ class Normal(Distribution):
         return -0.5 * z * z - self.scale.log() - 0.5 * math.log(2 * math.pi)
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of at most `value`."""
+        """The probability of at most `value`.
+
+        >>> pf.distributions.Normal(0.0, 1.0).cdf(pf.tensor(0.0))
+        tensor(0.5000)
+        """
         return 0.5 * (1 + pf.erf((value - self.loc) / (self.scale * math.sqrt(2))))
 
     def entropy(self) -> Tensor:
@@ -117,7 +165,15 @@ class Normal(Distribution):
 
 
 class Uniform(Distribution):
-    """The uniform distribution on [low, high)."""
+    """The uniform distribution on [low, high).
+
+    Args:
+        low, high: Numbers or tensors.
+        validate_args: Whether to check them.
+
+    >>> pf.distributions.Uniform(0.0, 4.0).entropy()
+    tensor(1.3863)
+    """
 
     has_rsample = True
 
@@ -143,7 +199,14 @@ class Uniform(Distribution):
 
 
 class Bernoulli(Distribution):
-    """0 or 1, which has probability `probs`, or the log odds `logits`: one of them."""
+    """0 or 1, which has probability `probs`, or the log odds `logits`: one of them.
+
+    Args:
+        validate_args: Whether to check them.
+
+    >>> pf.distributions.Bernoulli(0.25).log_prob(pf.tensor(1.0))
+    tensor(-1.3863)
+    """
 
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -175,7 +238,14 @@ class Bernoulli(Distribution):
 
 
 class Categorical(Distribution):
-    """A class of the last dim's, by `probs`, which are scaled to sum to 1, or `logits`."""
+    """A class of the last dim's, by `probs`, which are scaled to sum to 1, or `logits`.
+
+    Args:
+        validate_args: Whether to check them.
+
+    >>> pf.distributions.Categorical(pf.tensor([1.0, 3.0])).log_prob(pf.tensor(1))
+    tensor(-0.2877)
+    """
 
     def __init__(
         self, probs: Tensor | None = None, logits: Tensor | None = None,
@@ -224,7 +294,17 @@ def _one_of(self: Distribution, probs: Any, logits: Any) -> Any:
 
 
 class Independent(Distribution):
-    """Another distribution, the last dims of whose batch are one event."""
+    """Another distribution, the last dims of whose batch are one event.
+
+    Args:
+        base_distribution: That other one.
+        reinterpreted_batch_ndims: How many dims.
+        validate_args: Allowed, and not needed.
+
+    >>> normals = pf.distributions.Normal(pf.zeros(3), pf.ones(3))
+    >>> pf.distributions.Independent(normals, 1).log_prob(pf.zeros(3))
+    tensor(-2.7568)
+    """
 
     def __init__(
         self, base_distribution: Distribution, reinterpreted_batch_ndims: int,
@@ -281,7 +361,12 @@ _DIVERGENCES: dict[type, Callable[[Any, Any], Tensor]] = {
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """KL(p ‖ q). NotImplementedError unless both are of one type that has a formula."""
+    """KL(p ‖ q). NotImplementedError unless both are of one type that has a formula.
+
+    >>> p, q = pf.distributions.Normal(0.0, 1.0), pf.distributions.Normal(1.0, 1.0)
+    >>> pf.distributions.kl_divergence(p, q)
+    tensor(0.5000)
+    """
     rule = _DIVERGENCES.get(type(p))
     if rule is None or type(q) is not type(p):
         raise NotImplementedError(

@@ -39,6 +39,15 @@ def save(
 
     `max_shard_size` (bytes, or "2GB") makes several .safetensors files and their index of what is
     larger: see `safetensors.save_file`.
+
+    Args:
+        obj: Tensors, and containers, numbers and texts around them.
+        f: A path, or a file that is open.
+        pickle_protocol: That of a .pt file.
+
+    >>> pf.save({"x": pf.tensor([1, 2])}, "x.safetensors")
+    >>> pf.load("x.safetensors")
+    {'x': tensor([1, 2])}
     """
     name = os.fspath(f) if isinstance(f, (str, os.PathLike)) else ""
     if name.endswith(".safetensors"):
@@ -65,7 +74,20 @@ def load(
 ) -> Any:  # fmt: skip
     """Read what `save` or `torch.save` wrote: a .pt, .safetensors or .npz file, a set of
     safetensors files by its index or its folder. See `pt.load`; with `mmap` tensors are the pages
-    of a file on the disk."""
+    of a file on the disk.
+
+    Args:
+        f: A path, or a file that is open.
+        map_location: The device of the tensors.
+        pickle_module: Allowed, and not needed.
+        weights_only: False reads whatever Python can pickle, and runs what it says; by default
+            tensors and plain containers alone are read.
+        encoding: That of texts which Python 2 wrote.
+
+    >>> pf.save({"x": pf.tensor([1, 2])}, "x.pt")
+    >>> pf.load("x.pt")
+    {'x': tensor([1, 2])}
+    """
     if isinstance(f, (str, os.PathLike)):
         device = "cpu" if map_location is None else map_location
         _check_kind(os.fspath(f))

@@ -44,6 +44,12 @@ def quantize_(
 
     With `activations="int8"` a Linear layer rounds each row of what comes in to 8 bits, by a scale
     of its own, and sums products of ints; an input that has a gradient is multiplied as it is.
+
+    Args:
+        mode: "int8" or "int4".
+
+    >>> pf.quantize_(nn.Linear(64, 2)).packed.dtype
+    pyframe.int32
     """
     if mode not in BITS:
         raise ValueError(f"quantize_: mode is 'int8' or 'int4', got {mode!r}")

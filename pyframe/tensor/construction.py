@@ -16,7 +16,12 @@ from pyframe.tensor.tensor import Tensor, new
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A CPU tensor that shares memory with `array`. TypeError for a dtype pyframe lacks."""
+    """A CPU tensor that shares memory with `array`. TypeError for a dtype pyframe lacks.
+
+    >>> import numpy as np
+    >>> pf.from_numpy(np.array([1, 2]))
+    tensor([1, 2])
+    """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     if array.dtype.byteorder not in "=|" and array.dtype.newbyteorder("=") != array.dtype:
@@ -55,6 +60,14 @@ def tensor(
     """A new tensor with a copy of `data` (numbers, nested sequences, an array or a tensor).
 
     Floats take the default dtype, ints int64, bools bool, unless `dtype` says otherwise.
+
+    Args:
+        device: Where it is; the default device.
+        requires_grad: Whether gradients of it are wanted.
+
+    >>> pf.tensor([[1, 2], [3, 4]], dtype=pf.float32)
+    tensor([[1., 2.],
+            [3., 4.]])
     """
     target = Device(device) if device is not None else None
     dtype = dt.of_argument("tensor", dtype)
@@ -156,7 +169,15 @@ def _holds_numpy(data: Any) -> bool:
 def as_tensor(
     data: Any, dtype: dt.dtype | None = None, device: Device | str | None = None
 ) -> Tensor:
-    """`data` as a tensor, sharing memory with an array or tensor where nothing changes."""
+    """`data` as a tensor, sharing memory with an array or tensor where nothing changes.
+
+    Args:
+        dtype, device: What it must have; by default as it comes.
+
+    >>> x = pf.tensor([1, 2])
+    >>> pf.as_tensor(x) is x
+    True
+    """
     if isinstance(data, Tensor):
         return data.to(device or data.device, dtype or data.dtype)
     if isinstance(data, np.ndarray) and _device.resolve(device) is _device.cpu:

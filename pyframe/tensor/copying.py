@@ -134,6 +134,13 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     It is copied if `copy`, and where it must be: bfloat16 (with `copy=False` a BufferError), and
     for `device`. Memory that its library calls read-only is not written to: RuntimeError.
+
+    Args:
+        ext_tensor: What has `__dlpack__`, or a capsule.
+
+    >>> import numpy as np
+    >>> pf.from_dlpack(np.ones(2))
+    tensor([1., 1.], dtype=pyframe.float64)
     """
     from pyframe.tensor import dlpack
 
@@ -145,7 +152,17 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 def frombuffer(
     buffer: Any, *, dtype: dt.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """A 1-d CPU tensor that shares memory with a Python buffer; offset is in bytes."""
+    """A 1-d CPU tensor that shares memory with a Python buffer; offset is in bytes.
+
+    Args:
+        buffer: Bytes, a bytearray, an array.
+        dtype: That of the elements in it.
+        count: How many elements; -1 for all.
+        requires_grad: Whether gradients are wanted.
+
+    >>> pf.frombuffer(bytearray([1, 2, 3]), dtype=pf.uint8)
+    tensor([1, 2, 3], dtype=pyframe.uint8)
+    """
     size = memoryview(buffer).nbytes
     if not size:
         raise ValueError(f"frombuffer: both buffer length ({size}) and count must not be 0")
@@ -168,7 +185,16 @@ def asarray(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor of a tensor, an array, a buffer or numbers, sharing memory where nothing changes
-    unless `copy`; ValueError where `copy=False` can't hold."""
+    unless `copy`; ValueError where `copy=False` can't hold.
+
+    Args:
+        obj: What it is made of.
+        dtype, device: What it must have; by default as it comes.
+        requires_grad: Whether gradients are wanted.
+
+    >>> pf.asarray([1, 2])
+    tensor([1, 2])
+    """
     if isinstance(obj, Tensor):
         out = obj.detach()
     elif isinstance(obj, (np.ndarray, np.generic)):

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 
 class layout:  # noqa: N801  (PyTorch's name)
-    """How a tensor lies in memory: always `strided`."""
+    """How a tensor lies in memory: always `strided`.
+
+    >>> pf.zeros(2).layout is pf.strided
+    True
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -21,7 +25,11 @@ class layout:  # noqa: N801  (PyTorch's name)
 
 
 class memory_format(layout):  # noqa: N801  (PyTorch's name)
-    """In which order the dims lie in memory."""
+    """In which order the dims lie in memory.
+
+    >>> pf.zeros(1, 3, 4, 4).to(memory_format=pf.channels_last).stride()
+    (48, 1, 12, 3)
+    """
 
     def __init__(self, name: str, order: tuple[int, ...] = ()) -> None:
         super().__init__(name)

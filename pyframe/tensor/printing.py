@@ -30,6 +30,18 @@ def set_printoptions(
     to how many at each edge), columns, and whether numbers have exponents (None: as needed).
 
     `profile` is 'default', 'short' (2 digits, 2 at each edge) or 'full' (never shortened).
+
+    Args:
+        precision: Digits after the point.
+        threshold: From how many elements on it is shortened.
+        edgeitems: How many are shown at each edge then.
+        linewidth: Columns.
+        sci_mode: Whether numbers have exponents.
+
+    >>> pf.set_printoptions(precision=2)
+    >>> pf.tensor([1 / 3])
+    tensor([0.33])
+    >>> pf.set_printoptions(profile="default")
     """
     if profile not in (None, "default", "short", "full"):
         raise ValueError(

@@ -64,6 +64,9 @@ def autotune(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Tuning:
     compiled functions are captured again on that GPU; recorded work is planned again. Kernels for
     sizes that change are not tuned. RuntimeError if the step computes nothing on a GPU, reads a
     value, or is called in a compiled function; TypeError for what can't be called.
+
+    >>> x = pf.zeros(64, 64, device="auto")
+    >>> tuned = pf.autotune(pf.mm, x, x) if x.is_cuda else None
     """
     if not callable(step):
         raise TypeError(f"autotune: expected a function, got {type(step).__name__}")

@@ -66,6 +66,9 @@ def draw(net: Any, x: Any = None, path: Any = None, *, depth: int | None = None)
     after the other as one with their number. Without it, all modules with their parameters.
     Modules more than `depth` levels down are not opened; by default those of large nets, so that
     there are at most 120 boxes. `path` is where the picture goes.
+
+    >>> str(pf.draw(nn.Linear(2, 1), pf.zeros(4, 2)))[:4]
+    '<svg'
     """
     if path is not None and not isinstance(path, str | os.PathLike):
         raise TypeError(f"draw: expected a path such as 'net.svg', got {type(path).__name__}")

@@ -168,7 +168,14 @@ class Model:
 
     def to(self, device: Any) -> Model:
         """Move the network, the losses' and metrics' tensors, the optimizers' state and the scale
-        of mixed precision."""
+        of mixed precision.
+
+        Args:
+            device: A device or its name.
+
+        >>> pf.Model(nn.Linear(3, 2)).to("cpu").device.type
+        'cpu'
+        """
         for module in self.modules():
             module.to(device)
         for optimizer in self.optimizers:
@@ -241,6 +248,15 @@ class Model:
 
         It is compiled with all that it calls. One of your own returns a loss, which is then
         minimized, or calls `minimize` itself, as often as it likes, and returns a dict.
+
+        >>> class Twice(pf.Model):
+        ...     def training_step(self, batch):
+        ...         x, y = batch
+        ...         return 2 * self.compute_loss(self.net(x), y)
+        >>> net = nn.Linear(1, 1)
+        >>> model = Twice(net, loss=nn.MSELoss(), optimizer=pf.optim.SGD(net.parameters(), lr=0.1))
+        >>> list(model.train_on_batch((pf.ones(4, 1), pf.ones(4, 1))))
+        ['loss']
         """
         inputs, targets, weights = _data.split("fit", batch)
         output = _data.call(self.net, inputs)
@@ -252,7 +268,11 @@ class Model:
     def validation_step(self, batch: Any) -> Any:
         """Look at a batch in evaluation mode, without gradients; gives what `training_step` does.
 
-        `update_metrics(output, targets)` lets the metrics count it."""
+        `update_metrics(output, targets)` lets the metrics count it.
+
+        Args:
+            batch: One, on the device.
+        """
         inputs, targets, weights = _data.split("evaluate", batch)
         output = _data.call(self.net, inputs)
         self.update_metrics(output, targets)
@@ -260,11 +280,23 @@ class Model:
 
     def compute_loss(self, output: Any, targets: Any, weights: pf.Tensor | None = None) -> Any:
         """The loss, or the weighted sum of the losses; `weights` (N,) are of the samples, whose
-        losses are then summed up and divided by N."""
+        losses are then summed up and divided by N.
+
+        Args:
+            output, targets: What the network gives, and what is wanted.
+
+        >>> model = pf.Model(nn.Identity(), loss=nn.MSELoss())
+        >>> model.compute_loss(pf.zeros(2), pf.ones(2))
+        tensor(1.)
+        """
         return self._losses(output, targets, weights)["loss"]
 
     def update_metrics(self, output: Any, targets: Any) -> None:
-        """Let the metrics count a batch."""
+        """Let the metrics count a batch.
+
+        Args:
+            output, targets: What the network gives, and what is wanted.
+        """
         steps, whole = self._now.steps, self._now.whole
         with pf.no_grad():
             if steps is not None and whole and steps.metrics:
@@ -283,7 +315,18 @@ class Model:
 
     def minimize(self, loss: pf.Tensor, optimizer: Any = None) -> None:
         """Take a step of `optimizer`, or of all: gradients, clipping and mixed precision as fit
-        was asked for. With one of several, gradients are of its parameters alone."""
+        was asked for. With one of several, gradients are of its parameters alone.
+
+        Args:
+            loss: A 0-d tensor.
+
+        >>> net = nn.Linear(1, 1, bias=False)
+        >>> model = pf.Model(net, loss=nn.MSELoss(), optimizer=pf.optim.SGD(net.parameters(), 0.1))
+        >>> before = net.weight.item()
+        >>> model.minimize(net(pf.ones(1, 1)).sum())
+        >>> round(before - net.weight.item(), 4)
+        0.1
+        """
         now = self._now
         chosen = self.optimizers if optimizer is None else [optimizer]
         by_hand = now.steps is None  # in no step of fit
@@ -565,7 +608,18 @@ class Model:
     def fit(self, data: Any, epochs: int = 1, **options: Any) -> History:
         """Train for some epochs and return the History; the options are those of `fit_async`.
 
-        `fit(x, y, epochs=3)` is `fit((x, y), epochs=3)`."""
+        `fit(x, y, epochs=3)` is `fit((x, y), epochs=3)`.
+
+        Args:
+            data, batch_size, shuffle: See there, as of all others.
+
+        >>> net = nn.Linear(1, 1)
+        >>> model = pf.Model(net, loss=nn.MSELoss(), optimizer=pf.optim.SGD(net.parameters(), 0.1))
+        >>> x = pf.linspace(-1, 1, 8).reshape(8, 1)
+        >>> history = model.fit(x, 2 * x, epochs=30, verbose=0)
+        >>> history["loss"][-1] < history["loss"][0]
+        True
+        """
         return self._wait("fit", options.get("device", "auto"), data, epochs, **options)
 
     def _wait(self, method: str, device: Any, /, *args: Any, **options: Any) -> Any:
@@ -620,7 +674,16 @@ class Model:
 
     @check.waiting(train_on_batch_async)
     def train_on_batch(self, batch: Any, **options: Any) -> dict[str, float]:
-        """One training step on a batch (inputs, targets): its loss and metrics."""
+        """One training step on a batch (inputs, targets): its loss and metrics.
+
+        Args:
+            compile: False computes step by step, as written.
+
+        >>> net = nn.Linear(1, 1)
+        >>> model = pf.Model(net, loss=nn.MSELoss(), optimizer=pf.optim.SGD(net.parameters(), 0.1))
+        >>> list(model.train_on_batch((pf.ones(4, 1), pf.ones(4, 1))))
+        ['loss']
+        """
         return self._wait("train_on_batch", None, batch, **options)
 
     # --- looking
@@ -633,7 +696,15 @@ class Model:
     ) -> dict[str, float]:  # fmt: skip
         """{"loss": …, "accuracy": …}: `evaluate` that gives the thread back while it waits.
 
-        What is no single number, such as a matrix of confusions, is an array."""
+        What is no single number, such as a matrix of confusions, is an array.
+
+        Args:
+            data: As of `fit`.
+            batch_size: Samples in a batch, of tensors and Datasets.
+            sample_weight: How much each sample counts, (N,).
+            device: Where it runs; by default where the network is.
+            compile: False computes step by step, as written.
+        """
         self._need_results("evaluate")
         check.flags("evaluate", compile=compile)
         if device is not None:
@@ -647,7 +718,15 @@ class Model:
 
     @check.waiting(evaluate_async)
     def evaluate(self, data: Any, **options: Any) -> dict[str, float]:
-        """The mean loss and metrics over the data; the options are those of `evaluate_async`."""
+        """The mean loss and metrics over the data; the options are those of `evaluate_async`.
+
+        Args:
+            data: As of `fit`.
+
+        >>> model = pf.Model(nn.Identity(), loss=nn.MSELoss())
+        >>> model.evaluate((pf.zeros(4, 1), pf.ones(4, 1)))
+        {'loss': 1.0}
+        """
         return self._wait("evaluate", options.get("device"), data, **options)
 
     async def _evaluate(
@@ -677,7 +756,12 @@ class Model:
             self._free["test"].append(taken)
 
     def predict(self, x: Any, **options: Any) -> Any:
-        """The network's outputs for x, on the CPU; the options are those of `predict_async`."""
+        """The network's outputs for x, on the CPU; the options are those of `predict_async`.
+
+        >>> pf.Model(nn.ReLU()).predict(pf.tensor([[-1.0], [2.0]]))
+        tensor([[0.],
+                [2.]])
+        """
         return self._wait("predict", None, x, **options)
 
     @puts_back
@@ -686,7 +770,11 @@ class Model:
         dict of such where the network gives one.
 
         x may be inputs of any nesting, a Dataset or a DataLoader; of batches that are tuples or
-        lists, as (x, y) is, the network gets what stands first."""
+        lists, as (x, y) is, the network gets what stands first.
+
+        Args:
+            batch_size: Samples that are computed at once.
+        """
         outputs, evaluation = [], Evaluation(self.net)
         device, dtype = self._device_and_dtype()
         for part in _data.inputs_of("predict", x, batch_size=batch_size, net=self.net):
@@ -703,7 +791,16 @@ class Model:
     ) -> Any:
         """Print (but in a notebook, which shows it) and return a table of the layers: parameters
         and, for an `input_size` without its batch dim (of inputs of `dtype`, float32; several in a
-        list or dict) or for `input_data`, output shapes, FLOPs and memory of a forward pass."""
+        list or dict) or for `input_data`, output shapes, FLOPs and memory of a forward pass.
+
+        >>> table = pf.Model(nn.Linear(3, 2)).summary((3,))
+        layer   output  parameters  FLOPs
+        ---------------------------------
+        Linear  [N, 2]           8     14
+        ---------------------------------
+        for a sample: 14 FLOPs, 8 B of outputs
+        8 parameters (8 trained), 32 B
+        """
         from pyframe.train.progress import in_notebook
         from pyframe.train.summary import summarize
 
@@ -716,7 +813,14 @@ class Model:
 
     def save(self, path: Any) -> None:
         """Write the network's weights: as PyTorch's file where the path ends in .pt or .pth, as
-        NumPy's in .npz, else as safetensors."""
+        NumPy's in .npz, else as safetensors.
+
+        Args:
+            path: The file.
+
+        >>> pf.Model(nn.Linear(3, 2)).save("net.safetensors")
+        >>> model = pf.Model(nn.Linear(3, 2)).load("net.safetensors")
+        """
         try:
             _write(self.net.state_dict(), check.path("Model.save", path))
         except DeviceLostError:  # the twin tells what becomes of the model
@@ -736,7 +840,14 @@ class Model:
 
     def load(self, path: Any) -> Model:
         """Read weights that `save` wrote, or a checkpoint's. Nothing is loaded if any name or shape
-        differs."""
+        differs.
+
+        Args:
+            path: The file.
+
+        >>> pf.Model(nn.Linear(3, 2)).save("net.safetensors")
+        >>> model = pf.Model(nn.Linear(3, 2)).load("net.safetensors")
+        """
         state = weights_of(check.path("Model.load", path))
         return self._take(f"Model.load: {os.fspath(path)}", state)
 
@@ -748,7 +859,12 @@ class Model:
         return self
 
     def save_checkpoint(self, path: Any) -> None:
-        """Write all that training needs to go on from here: `fit(…, resume=path)` takes it."""
+        """Write all that training needs to go on from here: `fit(…, resume=path)` takes it.
+
+        >>> net = nn.Linear(1, 1)
+        >>> model = pf.Model(net, loss=nn.MSELoss(), optimizer=pf.optim.SGD(net.parameters(), 0.1))
+        >>> model.save_checkpoint("last.ckpt")
+        """
         self._wait("save_checkpoint", None, path)
 
     @puts_back

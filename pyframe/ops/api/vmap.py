@@ -311,6 +311,9 @@ def vmap(
     Random numbers are each example's own where `randomness` is "different", "same" for all, and
     else an "error". RuntimeError where it reads a value, or writes to a tensor from outside.
     https://docs.pytorch.org/docs/stable/generated/torch.func.vmap.html
+
+    >>> pf.vmap(pf.dot)(pf.ones(4, 3), pf.ones(4, 3))
+    tensor([3., 3., 3., 3.])
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(

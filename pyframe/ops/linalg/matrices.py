@@ -28,7 +28,14 @@ Array: TypeAlias = np.ndarray
 
 
 class LinAlgError(RuntimeError):
-    """A matrix that a function cannot take for what its elements are: singular, not definite, …"""
+    """A matrix that a function cannot take for what its elements are: singular, or not definite.
+
+    >>> try:
+    ...     pf.linalg.inv(pf.zeros(2, 2))
+    ... except pf.linalg.LinAlgError:
+    ...     print("singular")
+    singular
+    """
 
     __module__ = "pyframe.linalg"
 
