@@ -18,6 +18,7 @@ MODULES = (
     "tensors",
     "training",
     "files",
+    "language_files",
     "database",
     "programs",
     "lengths",

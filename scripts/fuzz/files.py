@@ -39,7 +39,8 @@ from .families import Draw, family
 HERE = Path(__file__).parent
 PATIENCE = 60  # seconds after which a reader waits for something that does not come
 SUFFIX = {"file": ".pt", "mapped": ".pt", "outline": ".pt", "index": ".safetensors.index.json",
-          "image": ".jpg", "idx": "", "program": ".json"}  # fmt: skip
+          "image": ".jpg", "idx": "", "tokenizer": ".json", "template": ".jinja",
+           "program": ".json"}  # fmt: skip
 
 
 class Reader:
@@ -98,7 +99,11 @@ def readers() -> dict[str, Reader]:
     (found[""].folder / "y.safetensors").write_bytes(WEIGHTS)
     (found[""].folder / "z.safetensors").mkdir()
     os.mkfifo(found[""].folder / "pipe.safetensors")
-    for format, good in GOOD.items():  # what is imported late is there from now on
+    from . import language_files
+
+    for format, good in (
+        GOOD | language_files.good()
+    ).items():  # what is imported late is there from now on
         answer = found[""].ask(f"good{SUFFIX.get(format, '.' + format)}", format, good)
         assert not answer["error"], answer
     for name in ("good.tar.gz", "good.tar.bz2", "good.tar.xz"):

@@ -7,6 +7,7 @@ and what was wrong. More CPU time than SECONDS ends the process.
 from __future__ import annotations
 
 import contextlib
+import encodings.unicode_escape  # noqa: F401  (what Jinja imports late, as the next)
 import json
 import os
 import pickle
@@ -21,11 +22,13 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import jinja2.debug  # noqa: F401
 import numpy as np
 
 import pyframe as pf
-from pyframe import vision
+from pyframe import lora, text, vision
 from pyframe.io import files, npz, pt, read_idx, safetensors
+from pyframe.text import templates
 from pyframe.vision.datasets.utils import extract_archive
 
 SECONDS = 8.0
@@ -65,6 +68,42 @@ def _look_around(room: Path) -> None:
         WRONG.append("made a link")
 
 
+def _gguf(path: Path, room: Path) -> None:
+    text.AutoModel.from_pretrained(path)
+    _cut(path, room)
+
+
+def _cut(path: Path, room: Path) -> None:
+    """Make tokens of texts, and texts of tokens."""
+    made = text.Tokenizer.from_pretrained(path)
+    for words in ("ab cd <s> z", "a" * 300 + "!", "é漢 \0"):
+        made.decode(made.encode(words))
+        made.decode(made.encode(words, "b", add_special_tokens=False), True)
+    made.decode([0, 5, 31, 1 << 20])
+
+
+def _folder(path: Path, room: Path) -> None:
+    """A model of several files, and what it is used for."""
+    place = room / "out" / "model"
+    place.mkdir()
+    for name, data in json.loads(path.read_text()).items():
+        (place / name).write_bytes(data.encode("latin-1"))
+    model = text.AutoModel.from_pretrained(place)
+    if isinstance(model, text.CausalLM):
+        lora.load(model, place)
+        model.stream([1, 2], 3)
+    if (place / "tokenizer_config.json").is_file():
+        made = text.Tokenizer.from_pretrained(place)
+        made(["ab", "b"], max_length=5)
+
+
+def _template(path: Path, room: Path) -> None:
+    """What a chat's template makes of messages."""
+    said = [{"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "a\n"}]
+    given = {"messages": said, "tools": [{"name": "f"}], "bos_token": "<s>"}
+    templates.render(path.read_text("utf-8", "replace"), given)
+
+
 class Format(NamedTuple):
     """How a kind of file is read, and what may be raised for a bad one."""
 
@@ -82,6 +121,10 @@ FORMATS = {
     "index": Format(_load, (pf.io.SafetensorError, OSError, RuntimeError)),
     "idx": Format(lambda p, _: read_idx(p), (ValueError,)),
     "image": Format(lambda p, _: vision.io.read_image(p), (ValueError,)),
+    "gguf": Format(_gguf, (ValueError,)),
+    "folder": Format(_folder, (ValueError, RuntimeError, OSError, pickle.UnpicklingError,
+                               pf.io.SafetensorError)),
+    "tokenizer": Format(_cut, (ValueError,)), "template": Format(_template, (ValueError,)),
     "archive": Format(lambda p, room: extract_archive(p, room / "out"), (ValueError,)),
 }  # fmt: skip
 
@@ -107,6 +150,8 @@ def _watch(event: str, args: tuple[Any, ...]) -> None:
             WRONG.append(f"opened {os.fsdecode(path)}")
     elif event in ("compile", "exec", "import"):
         if event == "compile" and _WATCHED[0].suffix == ".npz":  # a header's literals
+            return
+        if event != "import" and _WATCHED[0].suffix == ".jinja":  # what Jinja makes of it
             return
         WRONG.append(f"{event} {str(args[0])[:80]}")
     elif not event.startswith(_FREE):
@@ -203,6 +248,7 @@ def main() -> None:
     """Answer until the input ends."""
     _use()
     warnings.simplefilter("ignore")
+    templates.SECONDS = 2.0
     files._LEAST = 1 << 24  # less to unpack than a real one may
     image = vision.io.pillow("fuzzing")
     image.MAX_IMAGE_PIXELS = 1 << 20

@@ -104,9 +104,10 @@ def test_damaged_idx(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     check()
 
 
-# Tries of each family of scripts/fuzz/files.py
+# Tries of each family of scripts/fuzz/files.py and language_files.py
 TRIES = {"pickles": 90, "zips": 60, "tars": 50, "packed": 20, "images": 40, "headers": 60,
-         "exports": 60}  # fmt: skip
+         "exports": 60, "gguf": 40, "gguf-headers": 60, "model-folders": 60, "tokenizers": 60,
+         "templates": 40}  # fmt: skip
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="memory is Linux's to tell")
@@ -115,6 +116,8 @@ def test_files_of_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is run, opened or kept that should not be, in bounded time and memory."""
     for module in ("torch", "PIL"):
         pytest.importorskip(module, reason=f"scripts/fuzz needs {module}")
+    for module in ("gguf", "tokenizers", "jinja2"):
+        pytest.importorskip(module, reason=f"files of language models need {module}")
     if name == "exports" and shutil.which("node") is None:
         pytest.skip("Node, which plays programs here, is missing")
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "scripts")
