@@ -30,15 +30,18 @@ def drawn(model: nn.Module) -> None:
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of transformers, about what peft asks it
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of peft
 @pytest.mark.parametrize(
-    ("family", "targets"),
+    ("family", "targets", "dora"),
     [
-        ("llama", ["q_proj", "v_proj", "down_proj"]), ("llama", "all-linear"),
-        ("llama", r".*\.1\.self_attn\.[qk]_proj"), ("gpt2", ["c_attn", "c_fc"]),
-        ("phi3", ["qkv_proj"]),
+        ("llama", ["q_proj", "v_proj", "down_proj"], False), ("llama", "all-linear", False),
+        ("llama", r".*\.1\.self_attn\.[qk]_proj", False),
+        ("gpt2", ["c_attn", "c_fc"], False),
+        ("phi3", ["qkv_proj"], False), ("llama", ["q_proj", "embed_tokens"], False),
+        ("llama, biased and tied", ["o_proj", "down_proj"], True), ("gpt2", ["c_attn", "wte"], True),
+        ("gemma3", ["embed_tokens", "v_proj"], True),
     ],
 )  # fmt: skip
 def test_adapters_are_those_of_peft(
-    transformers: Any, torch: Any, tmp_path: Path, family: str, targets: Any
+    transformers: Any, torch: Any, tmp_path: Path, family: str, targets: Any, dora: bool
 ) -> None:
     """What peft wrote computes the same here, with gradients; and what is written here there."""
     peft = pytest.importorskip("peft", reason="peft is not installed")
@@ -47,7 +50,9 @@ def test_adapters_are_those_of_peft(
     config = peft.LoraConfig(
         r=3, lora_alpha=5, target_modules=targets, use_rslora=family == "phi3",
         fan_in_fan_out=family == "gpt2", task_type="CAUSAL_LM", init_lora_weights=False,
+        use_dora=dora,
     )  # fmt: skip
+    torch.manual_seed(1)
     theirs = peft.get_peft_model(base, config).eval()
     theirs.save_pretrained(tmp_path / "theirs")
     model = lora.load(CausalLM.from_pretrained(tmp_path), tmp_path / "theirs").eval()
@@ -70,6 +75,75 @@ def test_adapters_are_those_of_peft(
     with torch.no_grad():
         want = again(torch.tensor(IDS)).logits
     np.testing.assert_allclose(model(X).detach(), want, 1e-4, 1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_directions_and_lengths_learn_as_with_peft(
+    transformers: Any, torch: Any, tmp_path: Path
+) -> None:
+    """DoRA's losses and gradients, with dropout of the matrices' input where it drops nothing."""
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    from pyframe.text import NextToken
+
+    base = families.made(transformers, torch, "llama, biased and tied")
+    base.save_pretrained(tmp_path)
+    how = {"r": 4, "target_modules": ["q_proj", "o_proj", "up_proj"], "task_type": "CAUSAL_LM"}
+    theirs = peft.get_peft_model(base, peft.LoraConfig(use_dora=True, **how)).train()
+    theirs.save_pretrained(tmp_path / "adapter")
+    model = lora.load(CausalLM.from_pretrained(tmp_path), tmp_path / "adapter").train()
+    learns = [[p for p in m.parameters() if p.requires_grad] for m in (model, theirs)]
+    optimizers = pf.optim.SGD(learns[0], lr=0.05), torch.optim.SGD(learns[1], lr=0.05)
+    ids = np.random.default_rng(1).integers(0, 97, (4, 16))
+    losses: list[list[float]] = [[], []]
+    for _ in range(12):
+        for o in optimizers:
+            o.zero_grad()
+        x = pf.tensor(ids)
+        both = NextToken()(model(x), x), theirs(torch.tensor(ids), labels=torch.tensor(ids)).loss
+        for found, loss, o in zip(losses, both, optimizers, strict=True):
+            loss.backward()
+            o.step()
+            found.append(loss.item())
+    np.testing.assert_allclose(*losses, 2e-5)
+    assert losses[0][-1] < losses[0][0]
+
+
+@pytest.mark.parametrize("dora", [False, True])
+def test_what_an_adapter_does_to_a_table(dora: bool, tmp_path: Path) -> None:
+    """It begins as nothing, is merged and taken out again, and comes back from its files."""
+    model = small()
+    before = model(X).detach()
+    lora.apply(model, rank=4, targets=["embed_tokens", "k_proj"], dora=dora, dropout=0.5)
+    np.testing.assert_allclose(model(X).detach(), before, 1e-4, 1e-4)
+    assert len([p for p in model.parameters() if p.requires_grad]) == (3 if dora else 2) * 4
+    drawn(model)
+    found = model(X).detach()
+    assert float(abs(found - before).max()) > 0.01
+    lora.save(model, tmp_path)
+    again = lora.load(small(), tmp_path)
+    np.testing.assert_allclose(again(X).detach(), found, 1e-5, 1e-5)
+    lora.merge(model)
+    np.testing.assert_allclose(model(X).detach(), found, 1e-3, 1e-3)
+    np.testing.assert_allclose(lora.unmerge(model)(X).detach(), found, 1e-3, 1e-3)
+    lora.remove(lora.merge(model))
+    assert type(model.model.embed_tokens) is nn.Embedding
+    np.testing.assert_allclose(model(X).detach(), found, 1e-3, 1e-3)
+    tied = lora.apply(small(tie_word_embeddings=True), targets=["embed_tokens"], dora=dora)
+    with pytest.raises(ValueError, match=r"model\.embed_tokens is another layer's weight, too"):
+        lora.merge(tied)
+
+
+def test_dropout_drops_what_goes_to_the_matrices() -> None:
+    """In training, where the direction of the base is of what is left, too."""
+    layer = nn.Sequential(nn.Linear(64, 8))
+    lora.apply(layer, rank=2, targets=["0"], dropout=0.5, dora=True)
+    x = pf.ones(1000, 64)
+    with pf.no_grad():
+        layer[0].lora_magnitude_vector.mul_(2)
+    whole, some = layer.eval()(x).detach(), layer.train()(x).detach()
+    assert float(some.std(0).min()) > 0.05
+    np.testing.assert_allclose(some.mean(0), whole[0], atol=0.15)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -247,6 +321,19 @@ def test_what_is_refused(tmp_path: Path) -> None:
         lora.load(other, tmp_path)
     assert all(p.requires_grad for p in other.parameters()), "nothing was changed"
     path = tmp_path / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"use_dora": True}))
-    with pytest.raises(ValueError, match="of a kind that is unknown: use_dora"):
+    said = json.loads(path.read_text())
+    for more, message in (
+        ({"rank_pattern": {"q": 2}}, "of a kind that is unknown: rank_pattern"),
+        ({"use_dora": True}, r"are not this model's: model\.layers\.0\.self_attn\.q_proj"),
+        ({"lora_alpha": "x"}, "says lora_alpha is 'x', not a number"),
+        ({"lora_dropout": 7}, "says lora_dropout is 7, not a number to 1"),
+    ):
+        path.write_text(json.dumps(said | more))
+        with pytest.raises(ValueError, match=message):
+            lora.load(model, tmp_path)
+    path.write_text("{")
+    with pytest.raises(ValueError, match="is no JSON"):
+        lora.load(model, tmp_path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="holds no adapter_config.json"):
         lora.load(model, tmp_path)
