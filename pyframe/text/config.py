@@ -20,7 +20,8 @@ _GPT2 = {
     "hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head",
     "intermediate_size": "n_inner", "max_position_embeddings": "n_positions",
     "hidden_act": "activation_function", "norm_eps": "layer_norm_epsilon",
-    "attention_dropout": "attn_pdrop",
+    "attention_dropout": "attn_pdrop", "hidden_dropout": "resid_pdrop",
+    "embedding_dropout": "embd_pdrop",
 }  # fmt: skip
 _LLAMA = {"norm_eps": "rms_norm_eps"}
 _GEMMA = {
@@ -156,7 +157,8 @@ class Config:
     type_vocab_size: int = 2
     tie_word_embeddings: bool = False
     attention_dropout: float = 0.0
-    hidden_dropout: float = 0.0  # of encoders
+    hidden_dropout: float = 0.0  # of encoders, and of what GPT-2's layers add
+    embedding_dropout: float = 0.0
     pooling: str = "mean"  # of features to a text's vector; or "cls", "max"
     normalized: bool = False  # such a vector
     longest_text: int | None = None  # tokens of one

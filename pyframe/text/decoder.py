@@ -164,6 +164,7 @@ class Block(nn.Module):
         super().__init__()
         self.self_attn, self.mlp = Attention(c, layer), MLP(c)
         self.input_layernorm, self.post_attention_layernorm = norm(c), norm(c)
+        self.dropout = nn.Dropout(c.hidden_dropout)
         self.sandwich = c.sandwich
         if c.sandwich:
             self.pre_feedforward_layernorm, self.post_feedforward_layernorm = norm(c), norm(c)
@@ -175,8 +176,8 @@ class Block(nn.Module):
             x = x + self.post_attention_layernorm(seen)
             made = self.mlp(self.pre_feedforward_layernorm(x))
             return x + self.post_feedforward_layernorm(made)
-        x = x + seen
-        return x + self.mlp(self.post_attention_layernorm(x))
+        x = x + self.dropout(seen)
+        return x + self.dropout(self.mlp(self.post_attention_layernorm(x)))
 
 
 class Decoder(nn.Module):
@@ -200,6 +201,7 @@ class Decoder(nn.Module):
                 {kind: Rotary(p, c.head_dim, c.max_position_embeddings)
                  for kind, p in c.rotary.items()}
             )  # fmt: skip
+        self.dropout = nn.Dropout(c.embedding_dropout)
         self.layers = nn.ModuleList([Block(c, i) for i in range(c.num_hidden_layers)])
         self.norm = norm(c)
 
@@ -233,6 +235,7 @@ class Decoder(nn.Module):
             rotary: dict[str, Any] = {}
         else:
             rotary = {kind: part(positions, x.dtype) for kind, part in self.rotary.items()}
+        x = self.dropout(x)
         masks = {w: self.mask(w, attention_mask, cache, slots, t, x.device, own)
                  for w in dict.fromkeys(map(c.window, range(c.num_hidden_layers)))}  # fmt: skip
         for i, layer in enumerate(self.layers):

@@ -9,6 +9,7 @@ package gguf.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -34,6 +35,8 @@ _BOOL, _TEXT, _LIST = 7, 8, 9
 _DEEPEST = 4  # lists in lists
 # architectures whose files say "llama", with rows of queries and keys in another order
 _PAIRED = ("llama",)
+# of models whose scale of scores is not told: the layers of that whose heads are narrower
+_WIDE = {"gemma2": 46, "gemma3_text": 62}
 _PLUS_ONE = ("gemma", "gemma2", "gemma3_text")  # norms hold 1 + weight
 # our fields, by the file's keys after the name of the architecture
 _FIELDS = {
@@ -207,12 +210,15 @@ class GGUF:
         for name, key in (("bos", "bos"), ("eos", "eos"), ("pad", "padding")):
             data[f"{name}_token_id"] = self.metadata.get(f"tokenizer.ggml.{key}_token_id")
         scaling = {
-            name: self.metadata.get(f"{kind}.rope.scaling.{key}")
+            name: self.metadata.get(f"{str(kind).removesuffix('_text')}.rope.scaling.{key}")
             for name, key in (("rope_type", "type"), ("factor", "factor"),
                               ("original_max_position_embeddings", "original_context_length"))
         }  # fmt: skip
         if scaling["rope_type"] not in (None, "none") and "rope_freqs.weight" not in self.tensors:
             data["rope_scaling"] = {n: v for n, v in scaling.items() if v is not None}
+        if data.get("num_hidden_layers", 0) == _WIDE.get(str(kind)):  # as llama.cpp tells it
+            with contextlib.suppress(LookupError, TypeError, ArithmeticError):  # told of below
+                data["query_pre_attn_scalar"] = data["hidden_size"] / data["num_attention_heads"]
         config = Config.from_dict(data)
         c, width = config, config.num_attention_heads * config.head_dim
         for name, shape in {  # before anything of these sizes is made

@@ -35,6 +35,9 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, str]]] = {
     "gemma2": ("gemma2", {
         "post_attention_layernorm": "post_attention_norm",
         "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}),
+    "gemma3": ("gemma3", {
+        "post_attention_layernorm": "post_attention_norm",
+        "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}),
     "phi3": ("phi3", {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}),
 }  # fmt: skip
 PARTS = {
@@ -65,14 +68,18 @@ def converted(path: Path, theirs: Any, name: str, kind: str) -> None:
         writer.add_head_count_kv(heads)
         writer.add_layer_norm_rms_eps(c.rms_norm_eps)
         writer.add_feed_forward_length(c.intermediate_size)
-        writer.add_rope_freq_base(c.rope_parameters["rope_theta"])
+        rope = c.rope_parameters
+        writer.add_rope_freq_base(rope.get("full_attention", rope)["rope_theta"])
         if getattr(c, "head_dim", None):
             writer.add_key_length(c.head_dim)
+    if architecture == "gemma3":
+        writer.add_sliding_window(c.sliding_window)
     if architecture == "gemma2":
         writer.add_attn_logit_softcapping(c.attn_logit_softcapping)
         writer.add_final_logit_softcapping(c.final_logit_softcapping)
         writer.add_sliding_window(c.sliding_window)
-    rope = getattr(c, "rope_parameters", None) or {"rope_type": "default"}
+    rope = getattr(c, "rope_parameters", None) or {}
+    rope = {"rope_type": "default", **rope.get("full_attention", rope)}
     if rope["rope_type"] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(rope["factor"])
@@ -132,6 +139,20 @@ def test_a_model_is_what_was_converted(
     want = theirs(torch.tensor(IDS)).logits.detach()
     with pf.no_grad():
         np.testing.assert_allclose(model(pf.tensor(IDS)), want, 1e-4, 1e-4)
+
+
+def test_the_widest_gemma_scales_otherwise(
+    transformers: Any, torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files don't say so, nor how one layer in six sees all, with a base of its own."""
+    path = tmp_path / "model.gguf"
+    converted(path, families.made(transformers, torch, "gemma3"), "gemma3", "F32")
+    config = GGUF(path).config()
+    assert config.query_pre_attn_scalar == 256
+    assert [t.split("_")[0] for t in config.layer_types] == [*["sliding"] * 5, "full", "sliding"]
+    assert [config.rotary[t]["rope_theta"] for t in config.layer_types[4:6]] == [1e4, 1e6]
+    monkeypatch.setattr("pyframe.text.gguf._WIDE", {"gemma3_text": 7})
+    assert GGUF(path).config().query_pre_attn_scalar == 32 / 4
 
 
 @pytest.mark.parametrize("kind", ["Q8_0", "Q4_0"])

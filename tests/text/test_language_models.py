@@ -175,6 +175,47 @@ def test_what_generate_refuses(how: dict[str, Any], message: str) -> None:
         small().generate([[1, 2, 3, 4, 5]], **how)
 
 
+GPT2: dict[str, Any] = {
+    "model_type": "gpt2", "vocab_size": 97, "n_embd": 32, "n_layer": 2, "n_head": 4,
+    "n_positions": 512, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["embd_pdrop", "attn_pdrop", "resid_pdrop"])
+def test_what_gpt2_drops(name: str) -> None:
+    """In training alone a part of what it adds goes, and the rest is as much larger."""
+
+    def gpt2(p: float) -> CausalLM:
+        pf.manual_seed(0)
+        return CausalLM(Config.from_dict(GPT2 | {name: p}))
+
+    plain, model = gpt2(0.0), gpt2(0.25)
+    ids = pf.tensor(np.random.default_rng(0).integers(0, 97, (2, 400)))
+    whole = plain.eval()(ids).detach()
+    np.testing.assert_array_equal(plain.train()(ids).detach(), whole)
+    np.testing.assert_array_equal(model.eval()(ids).detach(), whole)
+    assert float(abs(model.train()(ids) - whole).max()) > 1e-4
+    states: list[pf.Tensor] = []
+    if name == "embd_pdrop":
+        model.eval().model(ids, hidden_states=states)
+        model.train().model(ids, hidden_states=states)
+        want, found = states[0], states[3]
+    else:
+        block, x = model.model.layers[0], pf.randn(4, 400, 32)
+        with pf.no_grad():
+            block.mlp.down_proj.weight.zero_()
+            want, found = (block.train(t)(x, None, None, None, None) - x for t in (False, True))
+    if name == "attn_pdrop":  # of chances, which are not seen
+        spread = (found - want).detach().std() / want.detach().std()
+        assert 0.05 < float(spread) < 1.5
+        np.testing.assert_allclose((found - want).detach().mean(), 0, atol=1e-3)
+        return
+    gone = (found == 0) & (want != 0)
+    np.testing.assert_allclose(float(gone.float().mean()), 0.25, atol=0.02)
+    kept = (want / 0.75).masked_fill(gone, 0).detach()
+    np.testing.assert_allclose(found.detach(), kept, 1e-3, 1e-6)
+
+
 def test_folders_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="config.json is not there"):
         CausalLM.from_pretrained(tmp_path)

@@ -36,7 +36,8 @@ def drawn(model: nn.Module) -> None:
         ("llama", r".*\.1\.self_attn\.[qk]_proj", False),
         ("gpt2", ["c_attn", "c_fc"], False),
         ("phi3", ["qkv_proj"], False), ("llama", ["q_proj", "embed_tokens"], False),
-        ("llama, biased and tied", ["o_proj", "down_proj"], True), ("gpt2", ["c_attn", "wte"], True),
+        ("llama, biased and tied", ["o_proj", "down_proj"], True),
+        ("gpt2", ["c_attn", "wte"], True),
         ("gemma3", ["embed_tokens", "v_proj"], True),
     ],
 )  # fmt: skip
