@@ -38,6 +38,9 @@ html_favicon = "../web/icon.svg"
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
 html_sidebars = {"**": ["globaltoc.html"]}
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system, without a complaint
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 suppress_warnings = ["myst.xref_missing"]  # files beside docs/; a test follows such links
 
 
