@@ -73,6 +73,12 @@ def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
 # --- which there are
 
 
+def test_metal_has_room_for_what_is_bound_beside_storage() -> None:
+    """Of 31 buffers: the params, and the lengths that wgpu gives to a kernel."""
+    assert native._limits(M1).storage_buffers == 29
+    assert native._limits(RTX).storage_buffers == 32
+
+
 @pytest.mark.parametrize(
     ("adapters", "wanted", "count", "names"),
     [
