@@ -141,7 +141,7 @@ VENDORS = {
 
 def _limits(adapter: Any) -> Limits:
     has = adapter.limits
-    # Metal has 31 buffers of any kind, and wgpu adds one of lengths: the params' needs its place, too
+    # Metal binds 31 buffers of any kind: the params' is one, and wgpu's own of lengths
     most = 29 if adapter.info["backend_type"] == "Metal" else 32
     return Limits(
         storage_buffers=min(has["max-storage-buffers-per-shader-stage"], most),
