@@ -79,6 +79,13 @@ def test_metal_has_room_for_what_is_bound_beside_storage() -> None:
     assert native._limits(RTX).storage_buffers == 32
 
 
+def test_the_largest_buffer_is_of_whole_words() -> None:
+    """That of D3D12 and of many a Vulkan driver would have 2^31 - 1 bytes, which can't be bound."""
+    odd = dict.fromkeys(("max-buffer-size", "max-storage-buffer-binding-size"), (1 << 31) - 1)
+    limits = native._limits(SimpleNamespace(**{**vars(RTX), "limits": LIMITS | odd}))
+    assert limits.binding_bytes == limits.buffer_bytes == (1 << 31) - 4
+
+
 @pytest.mark.parametrize(
     ("adapters", "wanted", "count", "names"),
     [

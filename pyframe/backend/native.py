@@ -145,8 +145,9 @@ def _limits(adapter: Any) -> Limits:
     most = 29 if adapter.info["backend_type"] == "Metal" else 32
     return Limits(
         storage_buffers=min(has["max-storage-buffers-per-shader-stage"], most),
-        binding_bytes=has["max-storage-buffer-binding-size"],
-        buffer_bytes=has["max-buffer-size"],
+        # wgpu binds whole words, and has 2^31 - 1 bytes for what is 2 GB
+        binding_bytes=has["max-storage-buffer-binding-size"] // 4 * 4,
+        buffer_bytes=has["max-buffer-size"] // 4 * 4,
         workgroup_size=has["max-compute-invocations-per-workgroup"],
         workgroup_bytes=has["max-compute-workgroup-storage-size"],
         float16="shader-f16" in adapter.features,
