@@ -85,18 +85,32 @@ def public(name: str) -> dict[str, Any]:
             n for n, value in vars(found).items()
             if not n.startswith("_") and str(getattr(value, "__module__", "")).startswith("pyframe")
         ]  # fmt: skip
-    members = {n: inspect.getattr_static(found, n, None) for n in sorted(names)}
+        names += late() if name == "pyframe" else ()
+    members = {n: inspect.getattr_static(found, n, None) for n in sorted({*names})}
     members = {n: getattr(found, n) if v is None else v for n, v in members.items()}
     return {n: v for n, v in members.items() if not isinstance(v, types.ModuleType)}
+
+
+def late() -> list[str]:
+    """The names of pyframe that load when they are first used: most stand elsewhere too."""
+    from pyframe import _ELSEWHERE
+    from pyframe.nn.functional.toplevel import FUNCTIONS
+
+    return [*_ELSEWHERE, *FUNCTIONS]
 
 
 def homes() -> dict[int, str]:
     """Under which full name each object is told of; elsewhere a link leads there."""
     found: dict[int, str] = {}
-    for namespace in NAMESPACES:
-        for name, value in public(namespace).items():
-            if callable(value) and not isinstance(value, staticmethod | classmethod):
-                found.setdefault(id(value), f"{namespace}.{name}")
+    last = {f"pyframe.{name}" for name in late()}
+    full = {
+        f"{namespace}.{name}": value
+        for namespace in NAMESPACES
+        for name, value in public(namespace).items()
+        if callable(value) and not isinstance(value, staticmethod | classmethod)
+    }
+    for name in sorted(full, key=lambda name: name in last):  # the others in their order
+        found.setdefault(id(full[name]), name)
     return found
 
 

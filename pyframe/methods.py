@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from pyframe import ops
 from pyframe.autograd import methods as autograd
+from pyframe.ops.api.layouts import texts
 from pyframe.ops.api.public import as_public
 from pyframe.ops.math.operators import OPERATORS, PROPERTIES
 from pyframe.ops.shape import conversion
@@ -107,3 +109,7 @@ _METHODS: dict[str, Any] = {
 }
 for _name, _method in _METHODS.items():
     setattr(Tensor, _name, _method)
+if texts:
+    for _name, _method in vars(Tensor).items():
+        if not _name.startswith("_") and isinstance(_method, FunctionType | property):
+            _method.__doc__ = texts.complete(_method, _name)

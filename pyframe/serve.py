@@ -43,7 +43,8 @@ EARLY, LATE = "pyframe.tar.gz", "pyframe-late.tar.gz"  # of the package: see `ar
 _NAMED = f"{DISTRIBUTION.replace('-', '_')}-{pyframe.__version__}"
 WHEEL, LOCK = f"pyodide/{_NAMED}-py3-none-any.whl", "pyodide/pyodide-lock.json"
 ARCHIVES = (EARLY, LATE, WHEEL)
-OF_SITES = ("pyframe/web/static/", "pyframe/examples/")  # which have them as files of their own
+# What sites have as files of their own, or, as texts for help(), not at all.
+OF_SITES = ("pyframe/web/static/", "pyframe/examples/", "pyframe/ops/api/texts.py")
 
 CONNECTIONS = 64  # that are open at the same time; more wait in the system's queue
 HEAD = 10  # seconds for the head of a request; an idle connection has as long

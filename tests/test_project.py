@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from processes import python
@@ -305,30 +307,86 @@ def test_reference_tells_of_every_name() -> None:
     assert "<pyframe" not in re.sub(r"`\w+ <pyframe[\w.]*>`", "", text), "an object's address"
 
 
-SHOWN = "nn nn.functional nn.init optim optim.lr_scheduler optim.swa_utils metrics train"
+SHOWN = """nn nn.functional nn.init optim optim.lr_scheduler optim.swa_utils metrics
+train Tensor amp autograd data distributions fft func linalg masked random signal.windows
+special"""
 
 
-@pytest.mark.parametrize("namespace", SHOWN.split())
+def told(namespace: str) -> Iterator[tuple[str, Any, str]]:
+    """The public names of a namespace with what they are called by, and their texts."""
+    for name, value in reference().public(namespace).items():
+        if isinstance(value, staticmethod | classmethod):
+            value = value.__func__
+        if callable(value) or isinstance(value, property):
+            yield name, value, inspect.cleandoc(value.__doc__ or "")
+
+
+@pytest.mark.parametrize("namespace", ["", *SHOWN.split()])
 def test_docstring_shows_what_it_tells(
     namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each name's text has an example below it, which gives what it shows; that of a function of
-    layers may leave it to the layer."""
+    """Each name's text begins with a sentence and has an example below, which gives what it shows:
+    a plain one, so that help() and the page of the name are enough to begin with."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     wrong: list[str] = []
-    for name, value in reference().public(f"pyframe.{namespace}").items():
-        if not callable(value):
-            continue
+    for name, _, text in told(f"pyframe.{namespace}".rstrip(".")):
         known = {"pf": pf, "nn": pf.nn, "F": pf.nn.functional, "optim": pf.optim}
-        text = inspect.cleandoc(value.__doc__ or "")
         example = doctest.DocTestParser().get_doctest(text, known, name, None, None)
-        shows = example.examples and ">>>" not in text.splitlines()[0]
-        if not shows and namespace != "nn.functional":
-            wrong.append(f"{name} has no example, or no text")
+        begins = text.partition("\n\n")[0]
+        if not example.examples or ">>>" in begins or not re.search(r"\w.*\.(\s|$)", begins):
+            wrong.append(f"{name} has no example, or does not begin with a sentence")
         pf.manual_seed(0)
         runner.run(example, out=wrong.append)
+    assert not wrong, "\n".join(wrong)
+
+
+# What a text need not tell of: operands, which all functions of tensors have.
+OPERANDS = {"self", "input", "other"}
+
+
+OF_OPS = ["", "nn.functional", "train", *SHOWN.split("train ")[-1].split()]
+
+
+@pytest.mark.parametrize("namespace", OF_OPS)
+def test_docstring_tells_of_each_argument(namespace: str) -> None:
+    missing = [
+        f"{name}: {argument}"
+        for name, value, text in told(f"pyframe.{namespace}".rstrip("."))
+        if inspect.isroutine(value) or isinstance(value, pf.ops.Op)
+        for argument in inspect.signature(value).parameters
+        if argument not in OPERANDS
+        and not re.search(rf"\b{argument}\b", text.partition("\n>>> ")[0])
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("namespace", ["data", "distributions", "train"])
+def test_methods_tell_of_each_argument(
+    namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a text of their own or of a base's, or of their twin that waits (`fit_async` of `fit`);
+    what these show, they give."""
+    monkeypatch.chdir(tmp_path)
+    wrong: list[str] = []
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    kinds = [kind for _, kind, _ in told(f"pyframe.{namespace}") if inspect.isclass(kind)]
+    for kind in kinds if namespace != "train" else [pf.Model]:
+        for name, value in vars(kind).items():
+            if name.startswith("_") or not (callable(value) or isinstance(value, property)):
+                continue
+            alike = {name: 1, f"{name}_async": 1, name.removesuffix("_async"): 1}
+            texts = [getattr(b, n, None).__doc__ or "" for n in alike for b in kind.__mro__]
+            text = "\n".join(texts)
+            if not text.strip():
+                wrong.append(f"{kind.__name__}.{name} has no text")
+            for argument in inspect.signature(value).parameters if callable(value) else ():
+                if argument != "self" and not re.search(rf"\b{argument}\b", text):
+                    wrong.append(f"{kind.__name__}.{name}: {argument}")
+            known, shown = {"pf": pf, "nn": pf.nn}, inspect.cleandoc(texts[0])
+            example = doctest.DocTestParser().get_doctest(shown, known, name, None, None)
+            runner.run(example, out=wrong.append)
     assert not wrong, "\n".join(wrong)
 
 

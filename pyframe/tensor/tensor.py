@@ -25,7 +25,7 @@ _object: Any = object.__new__
 
 
 if TYPE_CHECKING:  # what pyframe/methods.py attaches, by scripts/make_stubs
-    from pyframe._stubs.methods import TensorMethods
+    from pyframe._stubs.functions import _TensorMethods as TensorMethods
 else:
     TensorMethods = object
 
@@ -57,6 +57,12 @@ class Tensor(TensorMethods):
     another one (or changes the NumPy array, on the CPU). Views share the storage; each knows the
     chain of movement ops that cut it, so that a write to one is seen by all. Its history is a
     GradNode, that of a view follows its base's.
+
+    >>> x = pf.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    >>> x.sum().backward()
+    >>> x.grad
+    tensor([[1., 1.],
+            [1., 1.]])
     """
 
     # slots are read and written faster; any other attribute goes to __dict__

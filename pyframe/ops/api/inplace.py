@@ -21,6 +21,7 @@ from pyframe.core.symbolic import hint
 from pyframe.core.trace import recording
 from pyframe.ops.api import check
 from pyframe.ops.api.batching_rules import BatchedCall, batched_chain
+from pyframe.ops.api.layouts import texts
 from pyframe.ops.api.public import as_public
 from pyframe.ops.index.rows import put_rows
 from pyframe.ops.math import promotion
@@ -53,7 +54,8 @@ def inplace_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
         return self._write(out.to(self.dtype) if to_bool else out)
 
     run.__name__ = run.__qualname__ = f"{name}_"
-    run.__doc__ = f"In-place version of `{name}`; returns self."
+    if texts:
+        run.__doc__ = texts.in_place(f"In-place version of `{name}`", fn)
     run.__wrapped__ = fn  # type: ignore[attr-defined]
     return run
 
@@ -87,7 +89,8 @@ def view_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
         return self._become(lambda: fn(self, *args, **kwargs))
 
     run.__name__ = run.__qualname__ = f"{name}_"
-    run.__doc__ = f"Make this tensor what `{name}` gives, of the same memory; returns self."
+    if texts:
+        run.__doc__ = texts.in_place(f"Make this tensor what `{name}` gives, of one memory", fn)
     run.__wrapped__ = fn  # type: ignore[attr-defined]
     return run
 

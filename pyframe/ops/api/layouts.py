@@ -18,6 +18,11 @@ from pyframe.ops.api import check
 from pyframe.tensor import Tensor
 from pyframe.tensor.tree import leaves
 
+try:
+    from pyframe.ops.api import texts
+except ImportError:  # a page has none
+    texts: Any = None  # type: ignore[no-redef]
+
 Order = tuple[int, ...] | None  # of the dims in memory; None for row-major
 Rule = Callable[[tuple[Any, ...], Tensor], Order]
 
@@ -101,7 +106,9 @@ def with_out(name: str, fn: Callable[..., Any], signature: inspect.Signature) ->
     functools.update_wrapper(run, fn, assigned=("__doc__",), updated=())
     run.__name__ = run.__qualname__ = name
     run.__module__ = "pyframe"
-    run.__signature__ = _showing_out(signature)  # type: ignore[attr-defined]
+    shown = run.__signature__ = _showing_out(signature)  # type: ignore[attr-defined]
+    if texts and shown is not signature:
+        run.__doc__ = texts.with_out(run.__doc__ or "")
     return run
 
 

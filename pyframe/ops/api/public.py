@@ -11,6 +11,7 @@ from typing import Any
 from pyframe.core.modes import mode
 from pyframe.ops.api import autocast, layouts
 from pyframe.ops.api.arguments import Arguments, signature_of
+from pyframe.ops.api.layouts import texts
 
 Functions = dict[str, Callable[..., Any]]
 
@@ -75,6 +76,8 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     be float, int, …; autocast's rule for it is applied; an error tells the call (see arguments.py).
     A warning that `fn` gives has the stacklevel 3: one more than without this wrapper."""
     if not isinstance(fn, types.FunctionType):
+        if texts and "__doc__" not in vars(fn):
+            fn.__doc__ = texts.complete(fn, name)
         return fn
     takes = Arguments(name, fn)
     fine: set[tuple[Any, ...]] = set()  # the types of arguments that were looked at
@@ -117,6 +120,8 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             raise better from error
 
+    if texts:
+        run.__doc__ = texts.complete(fn, name)
     return run
 
 

@@ -157,7 +157,6 @@ def _triangle(name: str, find: Any) -> Any:
         return upload(found, Device(device))
 
     run.__name__ = run.__qualname__ = name
-    run.__doc__ = f"(2, n): the rows and columns of the elements that {name[:4]} keeps."
     return run
 
 

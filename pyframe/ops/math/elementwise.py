@@ -611,7 +611,6 @@ def scaled(fn: Elementwise) -> Callable[..., Tensor]:
         return fn(input, other * alpha)
 
     run.__name__ = fn.name
-    run.__doc__ = f"{fn.name}(input, alpha * other), broadcast."
     return run
 
 

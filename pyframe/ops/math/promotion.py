@@ -60,10 +60,6 @@ class Elementwise(Op):
             name, ELEMENTWISE, inputs, kw.pop("attrs", ""), infer=kw.pop("infer", self._infer),
             numpy=numpy, scalar=scalar, **kw,
         )  # fmt: skip
-        operands = ", ".join(self.names[: len(self.inputs)])
-        self.__doc__ = f"{name}({operands}), of each element, broadcast; torch.{name}."
-        if self.of_ints is not None:
-            self.__doc__ += f"\n\n    {self.of_ints.__doc__}\n    "
 
     def _is_plain(self, d: dt.dtype) -> bool:
         if (self.real and d.category == dt.COMPLEX) or (self.of_ints and d.category == dt.INTEGER):

@@ -222,7 +222,6 @@ def _hosted(name: str) -> Any:
         return apply(scipy_op, (el.as_float(name, input),), (name,))
 
     run.__name__ = name
-    run.__doc__ = f"torch.special.{name}. SciPy computes it, on the GPU too (the values go there)."
     return run
 
 
@@ -274,10 +273,6 @@ def _polynomial(name: str) -> Any:
         return apply(polynomial_op, (x, degree), (name,))
 
     run.__name__ = name
-    run.__doc__ = (
-        f"torch.special.{name}, of degree n; either may be a number.\n\n    On the GPU the host "
-        "computes it. It has no gradient.\n    "
-    )
     return run
 
 

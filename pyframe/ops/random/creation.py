@@ -103,10 +103,6 @@ def _maker(name: str, value: int) -> Any:
         return _filled(name, sizes_of(name, sizes, size), value, **options)
 
     run.__name__ = run.__qualname__ = name
-    run.__doc__ = (
-        f"A tensor of {name}; dtype, device and requires_grad as given.\n\n    layout, "
-        "memory_format and pin_memory are accepted. RuntimeError for negative sizes.\n    "
-    )
     return run
 
 
@@ -380,7 +376,6 @@ def _newly(name: str, value: int) -> Any:
         return _filled(name, sizes_of(name, sizes, size), value, **like_options(self, options))
 
     run.__name__ = run.__qualname__ = name
-    run.__doc__ = f"`{name[4:]}` with the dtype and device of `self`."
     return run
 
 

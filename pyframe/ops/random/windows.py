@@ -172,7 +172,6 @@ def _old(name: str, new: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return _older(name, new, window_length, periodic, kw)
 
     run.__name__ = name
-    run.__doc__ = f"signal.windows.{new.__name__}, of one period unless `periodic=False`."
     return run
 
 

@@ -148,7 +148,6 @@ def _along(name: str, least: int, dim_of: Callable[[int], int]) -> Callable[...,
         return tensor_split(input, at, d)
 
     run.__name__ = run.__qualname__ = name
-    run.__doc__ = f"`tensor_split` along dim {dim_of(3)} (a number of sections must divide it)."
     return run
 
 
@@ -193,7 +192,6 @@ def _at_least(ndim: int) -> Callable[..., Any]:
         return tuple([_least(x, ndim) for x in mv.given_tensors(f"atleast_{ndim}d", tensors)])
 
     run.__name__ = run.__qualname__ = f"atleast_{ndim}d"
-    run.__doc__ = f"A view with at least {ndim} dims; of several tensors a tuple."
     return run
 
 
@@ -401,7 +399,6 @@ def _copied(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     functools.update_wrapper(run, fn, assigned=())
     run.__name__ = run.__qualname__ = f"{fn.__name__}_copy"
-    run.__doc__ = f"`{fn.__name__}` that copies."
     return run
 
 

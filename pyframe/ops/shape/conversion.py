@@ -188,7 +188,8 @@ def _types(where: str) -> dict[str, Any]:
     return {
         f"{name}Tensor": _TensorType(
             f"{name}Tensor", (),
-            {"dtype": d, "where": where, "__doc__": f"Tensors of {d.name} on the {where.upper()}."},
+            {"dtype": d, "where": where, "__doc__": f"Tensors of {d.name} on the {where.upper()}: "
+             f"what isinstance asks for, or to make.\n\n>>> pf.{name}Tensor([1, 0]).dtype\n{d!r}"},
         )
         for name, d in _DTYPES.items()
     }  # fmt: skip

@@ -400,7 +400,7 @@ def _taps(at: Tensor, n: int, mode: int, padding: int, corners: bool) -> Any:
     return el.where(inside, position, 0.0).to(dt.int32), inside, w
 
 
-def _of_dims(name: str, ndim: int, shapes: str) -> Callable[..., Tensor]:
+def _of_dims(name: str, ndim: int) -> Callable[..., Tensor]:
     def run(
         input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
     ) -> Tensor:
@@ -408,12 +408,12 @@ def _of_dims(name: str, ndim: int, shapes: str) -> Callable[..., Tensor]:
             raise RuntimeError(f"{name}: expected a {ndim}D input, got {list(input.shape)}")
         return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
-    run.__name__, run.__doc__ = name, f"grid_sampler of {shapes}."
+    run.__name__ = name
     return run
 
 
-grid_sampler_2d = _of_dims("grid_sampler_2d", 4, "(N, C, H, W) at (N, H', W', 2)")
-grid_sampler_3d = _of_dims("grid_sampler_3d", 5, "(N, C, D, H, W) at (N, D', H', W', 3)")
+grid_sampler_2d = _of_dims("grid_sampler_2d", 4)
+grid_sampler_3d = _of_dims("grid_sampler_3d", 5)
 
 public(
     globals(), functions="""affine_grid_generator constant_pad_nd grid_sampler grid_sampler_2d
