@@ -51,7 +51,7 @@ work(arguments[0]).then(
     (error) => [null, `${error?.name}: ${error?.message ?? error}`],
 ).then((found) => done(JSON.stringify([(self["what was told"] ?? []).splice(0), ...found], show)));
 """
-# What the page says and what goes wrong; of workers WebDriver can't tell.
+# What the page says and what goes wrong, and the same of workers, which tell it by a channel.
 LISTEN = """{
     const told = (self["what was told"] = []);
     for (const kind of ["error", "warn", "log"]) {
@@ -61,8 +61,18 @@ LISTEN = """{
     addEventListener("error", (event) => {
         if (event instanceof ErrorEvent) told.push(["error", event.message]);
     });
+    new BroadcastChannel("what workers say").onmessage = ({ data }) => told.push(data);
     addEventListener("unhandledrejection", ({ reason }) => told.push(["error", String(reason)]));
 }"""
+IN_WORKER = b"""
+for (const kind of ["error", "warn", "log"]) {
+    const was = console[kind];
+    console[kind] = (...given) => {
+        was(...given);
+        new BroadcastChannel("what workers say").postMessage([kind, given.join(" ")]);
+    };
+}
+"""
 FIRST = "what-comes-first.js"
 # The elements that the steps of a locator lead to, through shadow roots.
 FIND = """(steps) => {
@@ -222,6 +232,8 @@ class Forward(http.server.BaseHTTPRequestHandler):
         if kind.startswith("text/html") and status == 200:
             body = re.sub(rb"(?i)^\s*<!doctype html>", rb"\g<0><script src=/%s></script>"
                           % FIRST.encode(), body)  # fmt: skip
+        if urlsplit(self.path).path.endswith("/worker.js"):
+            body = IN_WORKER + body
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
