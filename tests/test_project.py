@@ -408,6 +408,17 @@ def test_texts_name_no_folder_of_a_developer() -> None:
     assert found == []
 
 
+def test_administrators_are_told_of_every_variable() -> None:
+    asked = {
+        name
+        for path in (ROOT / "pyframe").rglob("*.py")
+        for name in re.findall(r"""["'](PYFRAME_[A-Z_]+)["']""", path.read_text("utf-8"))
+    }
+    text = (ROOT / "docs" / "administration.md").read_text("utf-8")
+    told = set(re.findall(r"^\| `(PYFRAME_\w+)`", text, re.MULTILINE))
+    assert told == asked - {"PYFRAME_TORCH_PROGRAM"}  # for processes of its own
+
+
 def test_links_in_texts_lead_somewhere() -> None:
     for text in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text.read_text()):
