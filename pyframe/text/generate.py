@@ -7,6 +7,7 @@ all steps of a text are one compiled Program, and prompts are a few, by powers o
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import math
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
@@ -23,10 +24,12 @@ __all__ = ["Cache", "Sampling", "Stream", "Writer"]
 
 LEAST = 16  # tokens that a prompt is filled up to, and so on by powers of two
 BLOCK = 64  # slots of which a cache has a multiple
+SPAN = 256  # slots that attention looks at, and four times as many, and so on
 
 
 class Cache:
-    """The keys and values of each layer, in tensors of one length, of which tokens take slots.
+    """The keys and values of each layer, beside each other in one tensor (2, B, heads, length,
+    head_dim), of which tokens take slots.
 
     Args:
         config: of the model.
@@ -38,18 +41,23 @@ class Cache:
     def __init__(
         self, config: Config, batch: int, length: int, device: Any = None, dtype: Any = None
     ) -> None:
-        shape = batch, config.num_key_value_heads, length, config.head_dim
+        shape = 2, batch, config.num_key_value_heads, length, config.head_dim
         self.length = length
-        self.keys, self.values = (
-            [pf.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)]
-            for _ in "kv"
-        )
+        self.layers = [
+            pf.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)
+        ]
+
+    def begin(self, length: int) -> Cache:
+        """Its first slots, of which alone `put` gives what is there."""
+        out = copy.copy(self)
+        out.length = length
+        return out
 
     def put(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Put keys and values (B, heads, T, head_dim) into slots (T,); all of the layer's."""
-        keys, values = self.keys[layer], self.values[layer]
-        keys.index_copy_(2, slots, k)
-        values.index_copy_(2, slots, v)
+        both = self.layers[layer]
+        both.index_copy_(3, slots, pf.stack([k, v]))
+        keys, values = both[:, :, :, : self.length]
         return keys, values
 
 
@@ -113,6 +121,14 @@ def filtered(
     return scores
 
 
+def spans(length: int) -> list[int]:
+    """How many slots of a cache steps may look at: the first of these that has all tokens."""
+    found = [SPAN]
+    while found[-1] < length:
+        found.append(4 * found[-1])
+    return [*found[:-1], length]
+
+
 class Writer:
     """The steps of a model for so many texts of some length, compiled when they are first needed.
 
@@ -130,6 +146,7 @@ class Writer:
         weight, self.model = model.model.norm.weight, model
         self.device = weight.device
         self.cache = Cache(model.config, batch, length, self.device, weight.dtype)
+        self.begins = {n: self.cache.begin(n) for n in spans(length)}
         self.slot = pf.zeros(1, dtype=pf.int64, device=self.device)
         self.valid = pf.ones(batch, length, dtype=pf.int64, device=self.device)
         self.seen = pf.zeros(batch, model.config.vocab_size, dtype=pf.bool, device=self.device)
@@ -137,22 +154,28 @@ class Writer:
         self.read = pf.compile(self._read, dynamic=False)
         self.write = pf.compile(self._write, dynamic=False)
 
+    def span(self, tokens: int) -> int:
+        """The slots that a step looks at once so many tokens are there."""
+        return next(n for n in self.begins if n >= tokens)
+
     def _read(
-        self, ids: Tensor, start: Tensor, count: Tensor, padded: bool, how: tuple[Any, ...]
-    ) -> tuple[Tensor, Tensor | None]:
+        self, ids: Tensor, start: Tensor, count: Tensor, span: int, padded: bool,
+        how: tuple[Any, ...],
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """(B, T) tokens of a prompt, of which `count` (1,) are there, into the slots from `start`
         (1,) on; the token after them, as `_chosen` gives it."""
         slots = start + pf.arange(ids.shape[1], device=ids.device)
-        x = self.model.model(ids, self.valid if padded else None, self.cache, slots)
+        valid = self.valid[:, :span] if padded else None
+        x = self.model.model(ids, valid, self.begins[span], slots)
         self.slot.copy_(start + count)
         return self._chosen(x.index_select(1, count - 1), how)
 
     def _write(
-        self, token: Tensor, padded: bool, how: tuple[Any, ...]
+        self, token: Tensor, span: int, padded: bool, how: tuple[Any, ...]
     ) -> tuple[Tensor, Tensor | None]:
         """(B,) tokens into the next slot; those after them, as `_chosen` gives them."""
-        valid = self.valid if padded else None
-        x = self.model.model(token.unsqueeze(1), valid, self.cache, self.slot)
+        valid = self.valid[:, :span] if padded else None
+        x = self.model.model(token.unsqueeze(1), valid, self.begins[span], self.slot)
         self.slot.add_(1)
         return self._chosen(x, how)
 
@@ -287,7 +310,8 @@ def stream(
                 there = ids.to(device) if mask is None else ids.to(device) * mask + pad * (1 - mask)
                 w.seen.scatter_(1, there, True)
             first, many = (pf.tensor([n], device=device) for n in (start, count - start))
-            token, told = w.read(prompt, first, many, mask is not None, settings)
+            span = w.span(start + filled)
+            token, told = w.read(prompt, first, many, span, mask is not None, settings)
         w.ids = tokens
         done = [False] * batch
         for n in range(max_new_tokens):
@@ -303,7 +327,7 @@ def stream(
             if all(done) or n + 1 == max_new_tokens:
                 return
             with pf.no_grad():
-                token, told = w.write(token, mask is not None, settings)
+                token, told = w.write(token, w.span(count + n + 1), mask is not None, settings)
             w.ids += found[:1]
 
     return Stream(steps)

@@ -18,13 +18,12 @@ from pyframe import nn
 from pyframe.tensor import Tensor
 from pyframe.text.chat import MOST
 from pyframe.text.decoder import CausalLM
-from pyframe.text.generate import Sampling
+from pyframe.text.generate import Sampling, spans
 from pyframe.text.tokenizer import Tokenizer
 
 __all__ = ["Texts", "texts"]
 
 PARTS = 16, 64, 256  # tokens of a prompt that are read at once
-SPAN = 256  # slots that attention looks at, and four times as many, and so on
 SCRIPT = Path(__file__).with_name("tokenizers.js")  # npm's @huggingface/tokenizers
 
 
@@ -60,9 +59,9 @@ class _State(nn.Module):
     def __init__(self, model: CausalLM, length: int) -> None:
         super().__init__()
         c, dtype = model.config, model.model.norm.weight.dtype
-        shape = 1, c.num_key_value_heads, length, c.head_dim
-        made = {f"{kind}.{layer}": pf.zeros(shape, dtype=dtype)
-                for layer in range(c.num_hidden_layers) for kind in ("keys", "values")}  # fmt: skip
+        shape = 2, 1, c.num_key_value_heads, length, c.head_dim
+        made = {f"cache_{layer}": pf.zeros(shape, dtype=dtype)
+                for layer in range(c.num_hidden_layers)}  # fmt: skip
         made |= {
             "slot": pf.zeros(1, dtype=pf.int64),
             "token": pf.zeros(1, dtype=pf.int64),
@@ -71,7 +70,7 @@ class _State(nn.Module):
             "how": pf.zeros(5),
         }
         for name, x in made.items():
-            self.register_buffer(name.replace(".", "_"), x, persistent=False)
+            self.register_buffer(name, x, persistent=False)
 
 
 class _Span:
@@ -82,10 +81,9 @@ class _Span:
 
     def put(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         """Put keys and values into slots; those of all of the span."""
-        held = [getattr(self.state, f"{kind}_{layer}") for kind in ("keys", "values")]
-        for x, new in zip(held, (k, v), strict=True):
-            x.index_copy_(2, slots, new)
-        return tuple(x[:, :, : self.length] for x in held)
+        both = getattr(self.state, f"cache_{layer}")
+        both.index_copy_(3, slots, pf.stack([k, v]))
+        return tuple(both[:, :, :, : self.length])
 
 
 def _read(model: CausalLM, state: _State, span: int) -> Callable[..., None]:
@@ -149,13 +147,6 @@ def _choices(state: _State) -> dict[str, Callable[[], None]]:
     return {"choose.likeliest": likeliest, "choose.drawn": drawn, "choose.filtered": filtered}
 
 
-def _spans(length: int) -> list[int]:
-    found = [SPAN]
-    while found[-1] < length:
-        found.append(4 * found[-1])
-    return [*found[:-1], length]
-
-
 def texts(model: CausalLM, tokenizer: Any = None, length: int | None = None) -> Texts:
     """What a page needs to write as `model` does.
 
@@ -172,11 +163,11 @@ def texts(model: CausalLM, tokenizer: Any = None, length: int | None = None) -> 
         raise ValueError(f"export: length is from 2 to the model's {most} tokens, got {length}")
     if tokenizer is None and model.place is not None:
         tokenizer = model.tokenizer
-    state, spans = _State(model, length), _spans(length)
+    state, ends = _State(model, length), spans(length)
     parts = [n for n in PARTS if n < length] or [length]
     functions: dict[str, Callable[..., None]] = {}
     samples: dict[str, dict[str, Tensor]] = {}
-    for span in spans:
+    for span in ends:
         functions[f"write.{span}"], samples[f"write.{span}"] = _write(model, state, span), {}
         for n in parts:
             if n <= span:
@@ -188,7 +179,7 @@ def texts(model: CausalLM, tokenizer: Any = None, length: int | None = None) -> 
     names = {f: "".join(w.title() for w in f.split("_")) for f in Sampling.__dataclass_fields__}
     said = c.generation
     plan = {
-        "length": length, "spans": spans, "parts": parts, "vocabulary": c.vocab_size,
+        "length": length, "spans": ends, "parts": parts, "vocabulary": c.vocab_size,
         "ends": list(c.ends), "tokens": None,
         "how": {n[0].lower() + n[1:]: said[f] for f, n in names.items() if said.get(f) is not None},
     }  # fmt: skip

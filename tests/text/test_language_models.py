@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import pyframe as pf
+from pyframe.core.limits import Limits
 from pyframe.io import safetensors
+from pyframe.runtime.offline import offline_device
 from pyframe.text import AutoModel, CausalLM, Config
 from pyframe.text.generate import Writer
 from pyframe.text.loading import TURNED, ours, theirs
@@ -89,6 +91,27 @@ def test_what_is_written_is_what_follows(device: str) -> None:
     assert (writer.read.captured, writer.write.captured) == (1, 1)
 
 
+@pytest.mark.parametrize("mode", [None, "int8", "int4"])
+@pytest.mark.parametrize("portable", [False, True])
+def test_a_token_takes_few_dispatches(mode: str | None, portable: bool) -> None:
+    """A layer of a Llama: a norm, queries with keys and values, those into the cache, attention,
+    what it gives, a norm, the two halves of the MLP, and the way back; in a page, whose CPU may run
+    them, attention is two products and a softmax."""
+    model = small(
+        hidden_size=64, intermediate_size=128, num_hidden_layers=2, max_position_embeddings=256
+    )
+    if mode:
+        pf.quantize_(model, mode, group=32)
+    with offline_device(Limits(portable=portable)) as device, pf.no_grad():
+        model.to(device)
+        writer = Writer(model, 1, 256)
+        how = (False, 1.0, None, None, None, None, None, False)
+        writer.write(pf.zeros(1, dtype=pf.int64, device=device), 256, False, how)
+        (program,) = writer.write.programs
+    each, rest = 8 + 2 * portable, 6 + (mode is not None)
+    assert len(program.steps) <= each * len(model.model.layers) + rest
+
+
 def test_streams_ends_and_seeds() -> None:
     model = small()
     whole = model.generate([[5, 6], [7, 8]], 12, eos_token_id=())
@@ -135,13 +158,29 @@ def test_a_long_text_takes_no_more_memory() -> None:
     writer, held = Writer(model, 1, 3072), []
     stream = iter(model.stream([5, 6], 3000, eos_token_id=(), writer=writer))
     gc.collect()
-    for count in (300, 1000, 1500):
+    for count in (1100, 900, 900):
         for _ in range(count):
             next(stream)
         gc.collect()
         held.append(sys.getallocatedblocks())
-    assert (writer.read.captured, writer.write.captured) == (1, 1)
-    assert max(held[1:]) - held[0] < 2 * 2500 + 500, held
+        steps = writer.write.captured
+    assert (writer.read.captured, steps) == (1, 3)  # of 256 slots, of 1024, of all
+    assert max(held[1:]) - held[0] < 2 * 1800 + 500, held
+
+
+def test_a_text_goes_on_where_attention_looks_further() -> None:
+    """At 256 tokens the step becomes another one, of a prompt that is filled up as well."""
+    model = small(max_position_embeddings=512)
+    ids = pf.randint(1, 97, (2, 250))
+    mask = pf.ones(2, 250, dtype=pf.int64)
+    mask[1, :9] = 0
+    both = model.generate(ids, 12, eos_token_id=(), attention_mask=mask)
+    with model.writer(2, 320) as writer:
+        assert (writer.read.captured, writer.write.captured) == (1, 2)
+    for text, begin in ((both[:1], 0), (both[1:, 9:], 9)):
+        with pf.no_grad():
+            follows = model(text[:, :-1]).argmax(-1)
+        assert text[0, 250 - begin :].tolist() == follows[0, 249 - begin :].tolist()
 
 
 @pytest.mark.parametrize(
