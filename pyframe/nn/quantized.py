@@ -20,6 +20,7 @@ from pyframe import nn
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
+from pyframe.core.sizes import number
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
 
@@ -43,7 +44,8 @@ def quantize_(
     fits: subclasses, recurrent layers and attention's own projections are left as they are.
 
     With `activations="int8"` a Linear layer rounds each row of what comes in to 8 bits, by a scale
-    of its own, and sums products of ints; an input that has a gradient is multiplied as it is.
+    of its own, and sums products of ints; a single row, and an input that has a gradient, is
+    multiplied as it is.
 
     Args:
         mode: "int8" or "int4".
@@ -246,7 +248,9 @@ class QuantizedLinear(_Packed, nn.Linear):  # type: ignore[misc]  # its weight i
         width = self.packed.shape[1] * self.group
         more = width - self.in_features
         x, step = (F.pad(input, (0, more)) if more else input).reshape(-1, width), None
-        if self.activations is not None and not (pf.is_grad_enabled() and x.requires_grad):
+        # a row alone waits for the weight: to round it takes longer than it saves
+        rounds = self.activations is not None and number(x.shape[0]) > 1
+        if rounds and not (pf.is_grad_enabled() and x.requires_grad):
             x, step = _at_once(_rounded, x)
         offset = self.scale if self.offset is None else self.offset
         own = (self.packed, self.scale, offset)

@@ -4,6 +4,7 @@ rounded those of the reference."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -103,7 +104,8 @@ class Quantized:
         if grad:
             wide.requires_grad_()
             given.requires_grad_()
-        rounds = how["activations"] and not how["autocast"] and not grad
+        rows = wide.numel() if ints else math.prod(wide.shape[:-1])
+        rounds = how["activations"] and not how["autocast"] and not grad and rows > 1
         if rounds and self.layer in ("Linear", "Tied"):
             tied = self.layer == "Tied"
             h = (layer[0](given) if tied else given).detach()
