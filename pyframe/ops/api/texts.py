@@ -2693,6 +2693,14 @@ _TOLD = re.compile(r"`\*{0,2}(\w+)|^    ((?:\*{0,2}\w+, )*\*{0,2}\w+): ", re.MUL
 _LIST = re.compile(r"Args:\n(?:    .*\n?)*")
 
 
+def _clean(doc: str | None) -> str:
+    """As `inspect.cleandoc`, which takes ten times as long, where the last line says the indent."""
+    body, _, indent = (doc or "").rpartition("\n")
+    if not body or indent.strip():
+        return inspect.cleandoc(doc or "")
+    return body.replace(f"\n{indent}", "\n").strip()
+
+
 def told(text: str) -> set[str]:
     """The arguments that a text explains."""
     return {name for pair in _TOLD.findall(text) for name in re.findall(r"\w+", " ".join(pair))}
@@ -2720,8 +2728,8 @@ def complete(fn: Any, name: str) -> str:
         if row := _ROWS_BY_NAME.get(key, ""):
             break
     summary, _, example = f"\n{row}".partition("\n>>> ")
-    text = inspect.cleandoc(fn.__doc__ or "") if own != base else summary.strip()
-    text = text or inspect.cleandoc(fn.__doc__ or "")
+    text = _clean(fn.__doc__) if own != base else summary.strip()
+    text = text or _clean(fn.__doc__)
     if not text and own.endswith("_copy"):
         text = f"`{base}` that copies."
     if isinstance(fn, property):
