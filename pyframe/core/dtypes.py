@@ -343,6 +343,10 @@ def storage_dtype(d: dtype) -> np.dtype:
     return np.dtype(_STORAGE.get(d.storage or "", d.numpy))
 
 
+with np.errstate(invalid="ignore"):
+    SATURATES = np.float32(np.inf).astype(np.int64) > 0  # as ARM casts
+
+
 def to_storage(x: np.ndarray, d: dtype) -> np.ndarray:
     """Values of dtype `d` as they lie in a device buffer."""
     if d is not bfloat16:

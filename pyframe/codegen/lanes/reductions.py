@@ -69,22 +69,17 @@ class Reduction:
     def begin(self, lanes: int) -> Found:
         """Variables that hold the start: the value and, for an arg reduction, where it is."""
         to = self.to
+        starts = [self.start, to.const(0, "i32")] if self.how.arg else [self.start]
+        return tuple([self.line(Var, to.spread(x, lanes).id, x.type, lanes) for x in starts])
 
-        def variable(start: Value) -> Value:
-            spread = to.spread(start, lanes)
-            n = to.new()
-            to.scopes[-1].lines.append(Var(n, spread.id, start.type, lanes))
-            return Value(n, start.type, lanes, len(to.scopes) - 1)
-
-        if not self.how.arg:
-            return (variable(self.start),)
-        return variable(self.start), variable(to.const(0, "i32"))
+    def line(self, kind: Any, of: int, type: str, lanes: int) -> Value:
+        """What a new line at hand gives, of a variable or of its start."""
+        to, n = self.to, self.to.new()
+        to.scopes[-1].lines.append(kind(n, of, type, lanes))
+        return Value(n, type, lanes, len(to.scopes) - 1)
 
     def get(self, var: Value) -> Value:
-        to, n = self.to, self.to.new()
-        depth = len(to.scopes) - 1
-        to.scopes[-1].lines.append(Get(n, var.id, var.type, var.lanes))
-        return Value(n, var.type, var.lanes, depth)
+        return self.line(Get, var.id, var.type, var.lanes)
 
     def set(self, var: Value, x: Value) -> None:
         to = self.to

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pyframe.core.dtypes import SATURATES
+
 Array: TypeAlias = np.ndarray
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 Calls = list[Call] | None
@@ -80,9 +82,12 @@ def relu(xs: Sequence[Array], attrs: Any, out: Array, scratch: Any) -> Calls:
 
 def cast(xs: Sequence[Array], attrs: Any, out: Array, scratch: Any) -> Calls:
     (x,) = xs
-    if out.dtype.kind in "iu" and x.dtype.kind == "f" and out.dtype != np.int64:
-        wide = scratch(out.shape, np.int64)  # wraps, as C does in PyTorch
-        return [(np.copyto, (wide, x, "unsafe")), (np.copyto, (out, wide, "unsafe"))]
+    if out.dtype.kind in "iu" and x.dtype.kind == "f":
+        if SATURATES:
+            return None
+        if out.dtype != np.int64:
+            wide = scratch(out.shape, np.int64)  # wraps, as C does in PyTorch
+            return [(np.copyto, (wide, x, "unsafe")), (np.copyto, (out, wide, "unsafe"))]
     return [(np.copyto, (out, x, "unsafe"))]
 
 

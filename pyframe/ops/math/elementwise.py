@@ -401,16 +401,12 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 # --- dtype
 
 
-with np.errstate(invalid="ignore"):
-    SATURATES = np.float32(np.inf).astype(np.int64) > 0  # as ARM casts
-
-
 def np_cast(x: np.ndarray, dtype: dt.dtype) -> np.ndarray:
     """A host array as `dtype`: floats wrap to ints, complex numbers lose their imaginary part."""
     if x.dtype.kind == "c" and dtype.category != dt.COMPLEX:
         x = x != 0 if dtype is dt.bool_ else x.real
     if dtype.category == dt.INTEGER and x.dtype.kind == "f":
-        if SATURATES:
+        if dt.SATURATES:
             x = np.where(np.ldexp(x, -63) < 1, x, -np.inf)  # what has no int64 is the least one
         return x.astype(np.int64).astype(dtype.numpy)  # wraps, as C does in PyTorch
     return x.astype(dtype.numpy if dtype.narrow is None else np.float32)  # `computed` narrows it
