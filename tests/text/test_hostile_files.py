@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_tokenizers import CHATS
 
 from pyframe.text import Tokenizer
 
+SAID = [{"role": "user", "content": "Hi"}]
 DOUBLED = (
     "{%% set ns = namespace(x=[1, 2]) %%}{%% for i in range(60) %%}{%% set ns.x = %s %%}"
     "{%% endfor %%}{{ ns.x }}"
@@ -74,7 +74,7 @@ def test_templates_take_so_much(template: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(templates, "SECONDS", 1.0)
     before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     with pytest.raises(ValueError, match="chat: the template takes too much: it "):
-        templates.render(template, {"messages": CHATS[0]})
+        templates.render(template, {"messages": SAID})
     assert time.monotonic() - start < 15, "a machine may do other things"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10
 
@@ -102,7 +102,7 @@ def test_templates_that_are_wrong(template: str, message: str) -> None:
     from pyframe.text import templates
 
     with pytest.raises(ValueError, match=f"chat: .*{message}"):
-        templates.render(template, {"messages": CHATS[0]})
+        templates.render(template, {"messages": SAID})
 
 
 SPLIT = {"type": "Split", "behavior": "Isolated", "invert": False}
@@ -203,6 +203,30 @@ def test_tokenizers_that_are_hostile(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=HOSTILE[name][1]):
         Tokenizer.from_pretrained(path).encode("a" * 5000 + "!")
     assert time.monotonic() - start < 15
+
+
+def test_regexes_that_browsers_never_end() -> None:
+    """They are found without trying them; those of published tokenizers are none."""
+    from pyframe.text.gguf import _CUTS
+    from pyframe.text.twin import _see_that_regexes_end as see
+
+    plain = [
+        *filter(None, _CUTS.values()), " ?[^(\\s|[.,!?…。，、।۔،])]+", r"(?:\r?\n)+", r"\((a+)\)\*",
+        r"\d{1,3}(?=(?:\d{3})*\b)", r"[\p{Lu}\p{M}]*[\p{Ll}]+(?i:'s|'t)?|[^\s\]+*]+[\r\n/]*",
+    ]  # fmt: skip
+    for pattern in plain:
+        see({"pre_tokenizer": [{"pattern": {"Regex": pattern}}]})
+    for pattern in (
+        "(a+)+$",
+        "(a|aa)+$",
+        "(a*)*b",
+        "((a+)b?)*",
+        "(?:a+){2,}",
+        "(x(a|b))*",
+        "([ab]+)*",
+    ):
+        with pytest.raises(ValueError, match="may take for ever: it repeats choices"):
+            see({"pre_tokenizer": [{"pattern": {"Regex": pattern}}]})
 
 
 @pytest.mark.parametrize(
