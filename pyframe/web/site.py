@@ -82,8 +82,8 @@ def embed(to: Path, cdn: bool = False, url: str = "") -> Path:
     """
 
     def write(site: Path) -> None:
+        parts, own = _pyodide(cdn), beside_numpy(cdn, url)  # it may be missing: before all work
         files, config = _files(serve.datasets())
-        parts, own = _pyodide(cdn), beside_numpy(cdn, url)
         _add_config(files, config, site, parts if cdn else parts | own, "" if cdn else "pyodide")
         _put(site, files)
         _put(site / "pyodide", own)
@@ -190,11 +190,12 @@ def _write(site: Path, program: Program, cdn: bool) -> None:
         raise ProgramError(
             f"the data set {missing[0]} is not here; it comes with pyframe's examples"
         )
+    python = _pyodide(cdn)  # it may be missing: before all work
     own = {f"program/{name}": path.read_bytes() for name, path in program.all_files().items()}
     tokens = any(b"Tokenizer" in data for name, data in own.items() if name.endswith(".py"))
     files, config = _files({name: known[name] for name in program.datasets}, tokens)
     files |= own
-    _add_config(files, config, site, _pyodide(cdn), "" if cdn else "../pyodide-{digest}")
+    _add_config(files, config, site, python, "" if cdn else "../pyodide-{digest}")
     folder = f"pyframe-{_digest(files)}"
     _put(site / folder, files)
 
