@@ -29,13 +29,19 @@ def beside(name: str, n: int) -> Op:
         rest = args[1 : 1 + n * len(weight)]
         return [(args[0], *rest[i::n], *args[1 + len(rest) :]) for i in range(n)]
 
+    def infer(*args: Any) -> Any:
+        found = [one.infer(*a) for a in each(args)]  # type: ignore[misc]
+        (shape, dtype), *_ = found
+        return (*shape[:2], sum(shape[2] for shape, _ in found)), dtype
+
     def by_one(*args: Any) -> Any:
         inputs = 1 + len(weight)
         return ops.CAT([Op.run(one, a[:inputs], a[inputs:]) for a in each(args)], 2)
 
     return Op(
         f"{name}{n}", ROUTINE, " ".join([first, *[f"{w}{i}" for w in weight for i in range(n)]]),
-        " ".join(one.attrs), kernel=one.kernel, routine=f"beside.{name}", flops=one.flops,
+        " ".join(one.attrs), infer=infer, kernel=one.kernel, routine=f"beside.{name}",
+        flops=one.flops,
         numpy=lambda *args: np.concatenate([one.numpy(*a) for a in each(args)], 2),  # type: ignore[misc]
         fallback=by_one,
     )  # fmt: skip
