@@ -9,12 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyframe as pf
 from pyframe import serve
 
 ROOT = Path(__file__).parents[2]
 REPORTS, PAGE = ROOT / "build" / "elsewhere", ROOT / "docs" / "engines.md"
-COLUMNS = {"chromium": "Chromium", "firefox": "Firefox, as older ones",
-           "firefox-gpu": "Firefox with WebGPU", "webkit": "WebKitGTK"}  # fmt: skip
+COLUMNS = {
+    "chromium": "Chromium {}",
+    "firefox": "Firefox {} without WebGPU and JSPI",
+    "firefox-gpu": "Firefox {} with both",
+    "webkit": "WebKitGTK {}",
+}
 ROWS = {
     "test_widgets": "every widget, by mouse and keys",
     "test_demos": "every demo of the gallery",
@@ -77,6 +82,29 @@ def test_what_it_lacks_is_told(browser: Any, server: serve.Server, pyodide_files
     tab.close()
 
 
+def test_a_photo_is_looked_at(browser: Any, server: serve.Server, tmp_path: Path) -> None:
+    """The demo of photos, by a network that knows nothing: its weights are no part of this."""
+    from .conftest import Tab
+    from .test_demos import example, opened
+
+    pf.manual_seed(0)
+    pf.web.export(example("photo")["demo"], to=tmp_path, train=False, element=False)
+    tab = Tab(browser, server)
+    tab.page.route(
+        "**/photo/*", lambda route: route.fulfill(path=tmp_path / route.request.url.split("/")[-1])
+    )
+    page = opened(tab, "photo")
+    page.locator(".photos button").nth(1).click()
+    page.wait_for_function(
+        """() => {
+            const { shadowRoot } = document.querySelector("py-frame");
+            const bars = shadowRoot.querySelector("pf-bars").shadowRoot;
+            return [...bars.querySelectorAll("[part~=bar]")].some((bar) => bar.ariaValueNow > 0);
+        }"""
+    )
+    tab.close()
+
+
 def reports() -> dict[str, tuple[dict[str, str], Callable[[str], str]]]:
     """By the names of COLUMNS: what a browser has, and of a file how many of its tests passed."""
     found = {}
@@ -95,7 +123,7 @@ def reports() -> dict[str, tuple[dict[str, str], Callable[[str], str]]]:
             good, left = seen[file, "passed"], seen[file, "skipped"]
             ran = good + seen[file, "failure"] + seen[file, "error"]
             if not ran + left:
-                return "with the whole suite" if name == "chromium" else ""
+                return "with the whole suite" if name == "chromium" else "–"
             return f"{good} of {ran}" + (f" ({left})" if left else "")
 
         found[name] = has, passed
@@ -112,7 +140,7 @@ def main() -> None:
     def told(of: Callable[[dict[str, str]], str]) -> list[str]:
         return [of(has) for has, _ in found.values()]
 
-    rows = {"": [f"{COLUMNS[name]} {has['version']}" for name, (has, _) in found.items()]}
+    rows = {"": [COLUMNS[name].format(has["version"]) for name, (has, _) in found.items()]}
     rows["WebGPU"] = told(lambda has: has["webgpu"])
     rows["`shader-f16`"] = told(lambda has: has["half"])
     rows["`subgroups`"] = told(lambda has: has["subgroups"])
