@@ -69,8 +69,12 @@ async function open(app, { config, base, file, source, text: edited, files, pack
   const [text, found] = await Promise.all([program, Promise.all(parts), started]); // the first to fail is told
   if (closed.delete(app)) return null;
   await loadPackages(packages, app);
-  const programs = [text, ...found.filter(([path]) => path.endsWith(".py")).map(([, data]) => data)];
-  if (config.tokenizers && programs.some((data) => new TextDecoder().decode(data).includes("Tokenizer"))) {
+  const programs = [text, ...found.filter(([path]) => path.endsWith(".py")).map(([, data]) => data)]
+    .map((data) => new TextDecoder().decode(data));
+  if (programs.some((program) => /\bchat\b/i.test(program) && /\btext\b|Tokenizer/.test(program))) {
+    await loadPackages(["jinja2"], app).catch(() => {}); // of chats' templates, which say if they lack it
+  }
+  if (config.tokenizers && programs.some((program) => program.includes("Tokenizer"))) {
     const url = new URL(config.tokenizers, base).href; // it can't be had while Python asks for it
     self.pyframeTokenizers ??= await import(/* webpackIgnore: true */ /* @vite-ignore */ url).catch(() => {
       throw new Error(`What makes tokens of texts can't be had from ${url}.`);

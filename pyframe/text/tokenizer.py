@@ -180,7 +180,14 @@ class Tokenizer:
             )
         plain = [{k: v for k, v in m.items() if v is not None} for m in messages]
         given = json.loads(json.dumps({"messages": plain, "tools": tools, "more": more}))
-        from pyframe.text.templates import render  # which few need, and jinja2 with it
+        try:
+            from pyframe.text.templates import render  # which few need, and jinja2 with it
+        except ImportError:
+            raise ImportError(
+                "chat: templates need the package jinja2: pip install 'pyframe-webgpu[text]'; in a "
+                "page it comes with Pyodide, for a program that names chat, from the site or the "
+                'CDN that Pyodide is from: packages="jinja2" tells why it can\'t be had'
+            ) from None
 
         own = {"documents": None, "add_generation_prompt": add_generation_prompt, **self.special}
         return render(text, {"messages": given["messages"], "tools": given["tools"], **own,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from text.test_tokenizers import SPECIAL, TEXTS, by_pieces, byte_level
+from text.test_hostile_files import HOSTILE, hostile
+from text.test_tokenizers import CHATS, SPECIAL, TEMPLATES, TEXTS, by_pieces, byte_level
 
 from pyframe import serve
 from pyframe.__main__ import main
 from pyframe.text import AutoModel
 
 from .conftest import Tab, files
+
+playwright: Any = pytest.importorskip("playwright.sync_api")
 
 PAGE = """<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">
 <script type="module" src="pyframe.js"></script>
@@ -125,6 +129,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind in KINDS:
         kind(tokenizers).save(str(path / f"{kind.__name__}.json"))
     (path / "broken.json").write_text('{"model": {"type": "BPE", "vocab": {}}}')
+    for i, name in enumerate(HOSTILE):
+        (path / f"hostile{i}.json").write_text(hostile(name))
     return path
 
 
@@ -168,6 +174,52 @@ def test_a_file_that_is_none(page: Any) -> None:
     said = asked(page, "broken.json", [])
     assert said.startswith("ValueError: Tokenizer: ")
     assert "broken.json is no tokenizer's file" in said
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_files_that_are_hostile(page: Any, name: str) -> None:
+    """They are refused, or what they say is done, in bounded time."""
+    try:
+        said = asked(page, f"hostile{[*HOSTILE].index(name)}.json", ["aab" * 100])
+    except playwright.Error as error:  # not when it is read, but when a text is cut
+        said = str(error).partition("line 17: ")[2]
+    if "much" in name or name in ("a regex without end", "no regex", "many times", "no model"):
+        assert isinstance(said, str)
+    assert isinstance(said, list) or said.startswith("ValueError: Tokenizer: "), said
+
+
+CHATTED = """
+import json
+from pyframe.text import Tokenizer
+
+
+def ask(question):
+    messages, template = json.loads(question)
+    try:
+        return Tokenizer.from_pretrained("byte_level.json").chat(messages, template=template)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+from pyframe.web import Demo, Text
+
+demo = Demo(ask, Text(most=10**6), Text())
+"""
+
+
+def test_chats_in_a_page_without_their_package(tab: Tab, folder: Path, pyodide_files: None) -> None:
+    """Pyodide's jinja2 is looked for by itself; where it can't be had that is said on use."""
+    tab.page.route(re.compile("jinja2-", re.IGNORECASE), lambda route: route.fulfill(status=404))
+    path = folder / "byte_level.json"
+    tab.page.route("**/byte_level.json", lambda route: route.fulfill(path=path))
+    tab.page.route("**/chatted.py", lambda route: route.fulfill(body=CHATTED))
+    html = PAGE.format('src="chatted.py" files="byte_level.json"')
+    tab.page.route("**/chats", lambda route: route.fulfill(body=html, content_type="text/html"))
+    page = tab.open("chats")
+    page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
+    ask = "(text) => document.querySelector('py-frame').predict(text)"
+    said = page.evaluate(ask, json.dumps([CHATS[1], TEMPLATES["chatml"]]))
+    assert said.startswith("ImportError: chat: templates need the package jinja2")
 
 
 VECTORS = """
