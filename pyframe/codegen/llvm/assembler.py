@@ -370,7 +370,7 @@ class Assembler(cpu.Assembler):
         """A vector in memory, of which only these lanes are read; the others are 0."""
         type = _type(type)
         name, zero = f"masked.load.{_suffix(type)}.p0", self.value(0, type)
-        if not _is_narrow(type):
+        if not self._branches(type):
             return self.new(type, self._called(name, type, at, self._int(align), lanes, zero))
         found = self.local(type=type)
         with self.when(self._all(lanes)):
@@ -383,13 +383,19 @@ class Assembler(cpu.Assembler):
         """Write these lanes of a vector to memory."""
         name = f"masked.store.{_suffix(value.type)}.p0"
         call = self._called(name, "void", value, at, self._int(align), lanes)
-        if not _is_narrow(value.type):
+        if not self._branches(value.type):
             return self.line(call)
         with self.when(self._all(lanes)):
             self.store(at, value, align=align)
             self.otherwise()
             self.line(call)
         return None
+
+    def _branches(self, type: str) -> bool:
+        """Whether vectors are ARM's: it has no instruction for some of their lanes, so that LLVM
+        makes a branch for each lane, and one for all of them comes first."""
+        base, lanes = _apart(type)
+        return self.bits == 128 and lanes * _bytes(base) == 16 and _bytes(base) in (4, 8)
 
     def _all(self, lanes: Value) -> Value:
         """Whether each of these lanes is true."""
@@ -534,13 +540,6 @@ def _rounded(value: float) -> float:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
-
-
-def _is_narrow(type: str) -> bool:
-    """Whether vectors are ARM's: it has no instruction for some of their lanes, so that LLVM makes
-    a branch for each lane, and one for all of them comes first."""
-    base, lanes = _apart(type)
-    return lanes > 1 and lanes * _bytes(base) == 16 and _bytes(base) >= 4
 
 
 _SHORT = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
