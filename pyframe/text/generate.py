@@ -7,7 +7,6 @@ all steps of a text are one compiled Program, and prompts are a few, by powers o
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import math
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
@@ -24,7 +23,6 @@ __all__ = ["Cache", "Sampling", "Stream", "Writer"]
 
 LEAST = 16  # tokens that a prompt is filled up to, and so on by powers of two
 BLOCK = 64  # slots of which a cache has a multiple
-SPAN = 256  # slots that attention looks at, and four times as many, and so on
 
 
 class Cache:
@@ -47,17 +45,11 @@ class Cache:
             pf.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)
         ]
 
-    def begin(self, length: int) -> Cache:
-        """Its first slots, of which alone `put` gives what is there."""
-        out = copy.copy(self)
-        out.length = length
-        return out
-
     def put(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Put keys and values (B, heads, T, head_dim) into slots (T,); all of the layer's."""
         both = self.layers[layer]
         both.index_copy_(3, slots, pf.stack([k, v]))
-        keys, values = both[:, :, :, : self.length]
+        keys, values = both
         return keys, values
 
 
@@ -121,14 +113,6 @@ def filtered(
     return scores
 
 
-def spans(length: int) -> list[int]:
-    """How many slots of a cache steps may look at: the first of these that has all tokens."""
-    found = [SPAN]
-    while found[-1] < length:
-        found.append(4 * found[-1])
-    return [*found[:-1], length]
-
-
 class Writer:
     """The steps of a model for so many texts of some length, compiled when they are first needed.
 
@@ -146,7 +130,6 @@ class Writer:
         weight, self.model = model.model.norm.weight, model
         self.device = weight.device
         self.cache = Cache(model.config, batch, length, self.device, weight.dtype)
-        self.begins = {n: self.cache.begin(n) for n in spans(length)}
         self.slot = pf.zeros(1, dtype=pf.int64, device=self.device)
         self.valid = pf.ones(batch, length, dtype=pf.int64, device=self.device)
         self.seen = pf.zeros(batch, model.config.vocab_size, dtype=pf.bool, device=self.device)
@@ -154,28 +137,22 @@ class Writer:
         self.read = pf.compile(self._read, dynamic=False)
         self.write = pf.compile(self._write, dynamic=False)
 
-    def span(self, tokens: int) -> int:
-        """The slots that a step looks at once so many tokens are there."""
-        return next(n for n in self.begins if n >= tokens)
-
     def _read(
-        self, ids: Tensor, start: Tensor, count: Tensor, span: int, padded: bool,
-        how: tuple[Any, ...],
-    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        self, ids: Tensor, start: Tensor, count: Tensor, padded: bool, how: tuple[Any, ...]
+    ) -> tuple[Tensor, Tensor | None]:
         """(B, T) tokens of a prompt, of which `count` (1,) are there, into the slots from `start`
         (1,) on; the token after them, as `_chosen` gives it."""
         slots = start + pf.arange(ids.shape[1], device=ids.device)
-        valid = self.valid[:, :span] if padded else None
-        x = self.model.model(ids, valid, self.begins[span], slots)
+        x = self.model.model(ids, self.valid if padded else None, self.cache, slots)
         self.slot.copy_(start + count)
         return self._chosen(x.index_select(1, count - 1), how)
 
     def _write(
-        self, token: Tensor, span: int, padded: bool, how: tuple[Any, ...]
+        self, token: Tensor, padded: bool, how: tuple[Any, ...]
     ) -> tuple[Tensor, Tensor | None]:
         """(B,) tokens into the next slot; those after them, as `_chosen` gives them."""
-        valid = self.valid[:, :span] if padded else None
-        x = self.model.model(token.unsqueeze(1), valid, self.begins[span], self.slot)
+        valid = self.valid if padded else None
+        x = self.model.model(token.unsqueeze(1), valid, self.cache, self.slot)
         self.slot.add_(1)
         return self._chosen(x, how)
 
@@ -310,8 +287,7 @@ def stream(
                 there = ids.to(device) if mask is None else ids.to(device) * mask + pad * (1 - mask)
                 w.seen.scatter_(1, there, True)
             first, many = (pf.tensor([n], device=device) for n in (start, count - start))
-            span = w.span(start + filled)
-            token, told = w.read(prompt, first, many, span, mask is not None, settings)
+            token, told = w.read(prompt, first, many, mask is not None, settings)
         w.ids = tokens
         done = [False] * batch
         for n in range(max_new_tokens):
@@ -327,7 +303,7 @@ def stream(
             if all(done) or n + 1 == max_new_tokens:
                 return
             with pf.no_grad():
-                token, told = w.write(token, w.span(count + n + 1), mask is not None, settings)
+                token, told = w.write(token, mask is not None, settings)
             w.ids += found[:1]
 
     return Stream(steps)

@@ -18,12 +18,13 @@ from pyframe import nn
 from pyframe.tensor import Tensor
 from pyframe.text.chat import MOST
 from pyframe.text.decoder import CausalLM
-from pyframe.text.generate import Sampling, spans
+from pyframe.text.generate import Sampling
 from pyframe.text.tokenizer import Tokenizer
 
 __all__ = ["Texts", "texts"]
 
 PARTS = 16, 64, 256  # tokens of a prompt that are read at once
+SPAN = 256  # slots that attention looks at, and four times as many, and so on
 SCRIPT = Path(__file__).with_name("tokenizers.js")  # npm's @huggingface/tokenizers
 
 
@@ -147,6 +148,13 @@ def _choices(state: _State) -> dict[str, Callable[[], None]]:
     return {"choose.likeliest": likeliest, "choose.drawn": drawn, "choose.filtered": filtered}
 
 
+def _spans(length: int) -> list[int]:
+    found = [SPAN]
+    while found[-1] < length:
+        found.append(4 * found[-1])
+    return [*found[:-1], length]
+
+
 def texts(model: CausalLM, tokenizer: Any = None, length: int | None = None) -> Texts:
     """What a page needs to write as `model` does.
 
@@ -163,11 +171,11 @@ def texts(model: CausalLM, tokenizer: Any = None, length: int | None = None) -> 
         raise ValueError(f"export: length is from 2 to the model's {most} tokens, got {length}")
     if tokenizer is None and model.place is not None:
         tokenizer = model.tokenizer
-    state, ends = _State(model, length), spans(length)
+    state, spans = _State(model, length), _spans(length)
     parts = [n for n in PARTS if n < length] or [length]
     functions: dict[str, Callable[..., None]] = {}
     samples: dict[str, dict[str, Tensor]] = {}
-    for span in ends:
+    for span in spans:
         functions[f"write.{span}"], samples[f"write.{span}"] = _write(model, state, span), {}
         for n in parts:
             if n <= span:
@@ -179,7 +187,7 @@ def texts(model: CausalLM, tokenizer: Any = None, length: int | None = None) -> 
     names = {f: "".join(w.title() for w in f.split("_")) for f in Sampling.__dataclass_fields__}
     said = c.generation
     plan = {
-        "length": length, "spans": ends, "parts": parts, "vocabulary": c.vocab_size,
+        "length": length, "spans": spans, "parts": parts, "vocabulary": c.vocab_size,
         "ends": list(c.ends), "tokens": None,
         "how": {n[0].lower() + n[1:]: said[f] for f, n in names.items() if said.get(f) is not None},
     }  # fmt: skip

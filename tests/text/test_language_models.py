@@ -106,7 +106,7 @@ def test_a_token_takes_few_dispatches(mode: str | None, portable: bool) -> None:
         model.to(device)
         writer = Writer(model, 1, 256)
         how = (False, 1.0, None, None, None, None, None, False)
-        writer.write(pf.zeros(1, dtype=pf.int64, device=device), 256, False, how)
+        writer.write(pf.zeros(1, dtype=pf.int64, device=device), False, how)
         (program,) = writer.write.programs
     each, rest = 8 + 2 * portable, 6 + (mode is not None)
     assert len(program.steps) <= each * len(model.model.layers) + rest
@@ -158,29 +158,13 @@ def test_a_long_text_takes_no_more_memory() -> None:
     writer, held = Writer(model, 1, 3072), []
     stream = iter(model.stream([5, 6], 3000, eos_token_id=(), writer=writer))
     gc.collect()
-    for count in (1100, 900, 900):
+    for count in (300, 1000, 1500):
         for _ in range(count):
             next(stream)
         gc.collect()
         held.append(sys.getallocatedblocks())
-        steps = writer.write.captured
-    assert (writer.read.captured, steps) == (1, 3)  # of 256 slots, of 1024, of all
-    assert max(held[1:]) - held[0] < 2 * 1800 + 500, held
-
-
-def test_a_text_goes_on_where_attention_looks_further() -> None:
-    """At 256 tokens the step becomes another one, of a prompt that is filled up as well."""
-    model = small(max_position_embeddings=512)
-    ids = pf.randint(1, 97, (2, 250))
-    mask = pf.ones(2, 250, dtype=pf.int64)
-    mask[1, :9] = 0
-    both = model.generate(ids, 12, eos_token_id=(), attention_mask=mask)
-    with model.writer(2, 320) as writer:
-        assert (writer.read.captured, writer.write.captured) == (1, 2)
-    for text, begin in ((both[:1], 0), (both[1:, 9:], 9)):
-        with pf.no_grad():
-            follows = model(text[:, :-1]).argmax(-1)
-        assert text[0, 250 - begin :].tolist() == follows[0, 249 - begin :].tolist()
+    assert (writer.read.captured, writer.write.captured) == (1, 1)
+    assert max(held[1:]) - held[0] < 2 * 2500 + 500, held
 
 
 @pytest.mark.parametrize(
