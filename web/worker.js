@@ -71,7 +71,7 @@ async function open(app, { config, base, file, source, text: edited, files, pack
   await loadPackages(packages, app);
   const programs = [text, ...found.filter(([path]) => path.endsWith(".py")).map(([, data]) => data)]
     .map((data) => new TextDecoder().decode(data));
-  if (programs.some((program) => /\bchat\b/i.test(program) && /\btext\b|Tokenizer/.test(program))) {
+  if (programs.some((program) => /\bchat\b/i.test(program) && /\b(pf|pyframe)\.text\b|import .*\btext\b|Tokenizer/.test(program))) {
     await loadPackages(["jinja2"], app).catch(() => {}); // of chats' templates, which say if they lack it
   }
   if (config.tokenizers && programs.some((program) => program.includes("Tokenizer"))) {

@@ -175,6 +175,12 @@ class Tab:
         if not self.page.evaluate("async () => Boolean(await navigator.gpu?.requestAdapter())"):
             pytest.skip(LACKS["offers no WebGPU"])
 
+    def download(self) -> Any:
+        """What the browser saves within; skips where its driver says nothing of that."""
+        if ENGINE != "chromium":
+            pytest.skip(f"the driver of {ENGINE} hears of no downloads")
+        return self.page.expect_download()
+
     def add_to_worker(self, code: str) -> None:
         """Let worker.js run `code`, too, before it is asked for anything: a poorer browser."""
         source = (serve.WEB / "worker.js").read_text() + code

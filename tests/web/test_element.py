@@ -736,7 +736,8 @@ def test_a_text_of_the_visitor_is_learnt(page: Page) -> None:
     frame = page.add('src="pairs.py" device="cpu"')
     assert "knows what it was made with" in frame.locator("[part=status]").inner_text()
     area = frame.get_by_role("textbox", name="text", exact=True)
-    area.fill("ab")
+    area.fill("")
+    area.press_sequentially("ab")  # what fill puts there is no change of the visitor's in Firefox
     area.blur()
     wrong = frame.locator("[part=error-message]")
     wrong.filter(has_text=re.compile("^Give it 3 letters, not 2.$")).wait_for()
@@ -744,7 +745,8 @@ def test_a_text_of_the_visitor_is_learnt(page: Page) -> None:
     assert page.run("return el.train().catch(({ message }) => message)") == (
         "Give it 3 letters, not 2."
     )
-    area.fill("abcdefghijkl")
+    area.fill("")
+    area.press_sequentially("abcdefghijkl")
     assert area.input_value() == "abcdefghi"
     area.blur()
     assert page.run("return (await el.train()).steps") == 1
@@ -778,7 +780,7 @@ def test_a_step_of_ones_own(page: Page) -> None:
 def test_weights(page: Page, tmp_path: Path) -> None:
     """Saved, given back, and those of another model refused."""
     frame = page.add('src="points.py" files="helper.py" device="cpu"')
-    with page.page.expect_download() as download:
+    with page.download() as download:
         frame.get_by_role("button", name="Save weights").click()
     assert download.value.suggested_filename == "points.safetensors"
     download.value.save_as(tmp_path / "weights")
