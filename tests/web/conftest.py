@@ -49,6 +49,7 @@ LACKS = {  # by what an error says
     "offers no WebGPU": f"{ENGINE} offers no WebGPU here",
     "WebDriver has no": "the test asks for more than WebDriver has",
     "only available in Chromium": "the test speaks Chromium's own protocol",
+    "Worker.evaluate: Target page": "WebDriver BiDi does not reach a frame's worker",
 }
 CLEAR = """async () => {
     localStorage.clear();

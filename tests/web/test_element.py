@@ -705,7 +705,7 @@ def test_an_answer_is_stopped(page: Page) -> None:
     area.fill("on")
     area.press("Enter")
     frame.locator(".writing").filter(has_text="on0 on0 ").wait_for()
-    frame.get_by_role("button", name="Stop").click()
+    frame.get_by_role("button", name="Stop").press("Enter")  # it moves while the answer grows
     frame.get_by_role("button", name="Send").wait_for()
     assert page.run("return el.predict('then')") == "then2 then2 "
     assert page.printed.count("closed") == 2
@@ -875,11 +875,13 @@ def test_the_input_shows_what_a_script_asks(page: Page) -> None:
 
 @pytest.mark.parametrize("width", [1200, 400])
 def test_sliders_stand_above_the_chart(page: Page, width: int) -> None:
-    page.page.set_viewport_size({"width": width, "height": 1000})
-    frame = page.add('src="gan.py" device="cpu"')
-    inputs, chart = (frame.locator(part).bounding_box() for part in ("pf-numbers", "pf-chart"))
+    try:
+        page.page.set_viewport_size({"width": width, "height": 1000})
+        frame = page.add('src="gan.py" device="cpu"')
+        inputs, chart = (frame.locator(part).bounding_box() for part in ("pf-numbers", "pf-chart"))
+    finally:
+        page.page.set_viewport_size(SIZE)
     assert inputs["y"] + inputs["height"] <= chart["y"]
-    page.page.set_viewport_size(SIZE)
 
 
 def test_a_height_is_reserved(page: Page) -> None:
@@ -1240,6 +1242,8 @@ def test_from_another_site(browser: Any, site: Site, sandbox: str) -> None:
     )
     page = Page(browser, site)
     page.page.goto(f"{other}outer_loose.html")
+    if not sandbox:
+        page.needs_gpu()
     kind, notices, done = page.page.frames[1].evaluate(
         """async () => {
             document.querySelector("main").innerHTML =
