@@ -271,8 +271,8 @@ _STRING_OR_COMMENT = re.compile(
 
 @functools.cache  # of the same files for several sites
 def plain(source: bytes) -> bytes:
-    """Python text without docstrings, comments and what only type checkers read; the rest stays in
-    its lines, for tracebacks."""
+    """Python text without docstrings, what fills them in (`if texts:`), comments and what only
+    type checkers read; the rest stays in its lines, for tracebacks."""
     text = source.decode()
     lines = _STRING_OR_COMMENT.sub(lambda found: found[1] or "", text).split("\n")
     statements = list(_statements(ast.parse(text)))
@@ -291,7 +291,7 @@ def plain(source: bytes) -> bytes:
         if len(node.body) == 1 and not isinstance(node, ast.Module):
             lines[doc.lineno - 1] = f"{indent}pass"
     for node in statements:
-        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") in ("TYPE_CHECKING", "texts"):
             first = node.body[0]
             _blank(lines, first.lineno, node.body[-1].end_lineno)
             lines[first.lineno - 1] = f"{' ' * first.col_offset}pass"

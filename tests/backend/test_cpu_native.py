@@ -68,7 +68,7 @@ def test_the_device_is_named_after_what_computes(
     assert chosen.adapter() == f'{text}; pip install -e ".[jit]" compiles kernels'
     chosen.advise.cache_clear()
     with pytest.warns(
-        UserWarning, match=r"pip install -e '.\[jit\]' compiles kernels, about twice"
+        UserWarning, match=r"pip install -e \".\[jit\]\" compiles kernels, about twice"
     ):
         pf.compile(lambda x: x + 1)(pf.ones(3))
     pf.compile(lambda x: x + 2)(pf.ones(3))  # once

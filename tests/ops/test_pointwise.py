@@ -165,5 +165,5 @@ def test_special_needs_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy", None)
     monkeypatch.setitem(sys.modules, "scipy.special", None)
     assert pf.special.i0e(pf.tensor([0.0])).item() == 1
-    with pytest.raises(RuntimeError, match=r"pip install .*\[special\]'"):
+    with pytest.raises(RuntimeError, match=r'pip install .*\[special\]"'):
         pf.special.bessel_j0(pf.tensor([1.0]))

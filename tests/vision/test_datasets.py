@@ -692,7 +692,7 @@ def test_damaged_archives(tmp_path: Path) -> None:
 
 def test_reading_images_says_what_is_missing(zoo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(ImportError, match=r"needs Pillow: pip install .*\[images\]'"):
+    with pytest.raises(ImportError, match=r'needs Pillow: pip install .*\[images\]"'):
         datasets.ImageFolder(zoo)[0]
     assert datasets.FakeData(1, (3, 2, 2))[0][0].shape == (3, 2, 2)
     assert vio.encode_png(pf.zeros(3, 2, 2).to(pf.uint8)).ndim == 1

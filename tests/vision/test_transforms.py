@@ -758,5 +758,5 @@ def test_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     x = F.to_tensor(IMAGES["pil"])
     assert _augmentation()(x).shape == (3, 10, 10)
     for fn in (T.ToPILImage(), F.pil_to_tensor, F.to_pil_image):
-        with pytest.raises(ImportError, match=r"pip install .*\[images\]'"):
+        with pytest.raises(ImportError, match=r'pip install .*\[images\]"'):
             fn(x)

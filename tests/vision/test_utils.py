@@ -95,7 +95,7 @@ def test_png_needs_no_pillow(tmp_path: Path, no_pillow: None) -> None:
         lambda: utils.save_image(pf.from_numpy(FLOATS), tmp_path / "x.jpg"),
         lambda: vio.read_image(tmp_path / "x.png"),
     ):
-        with pytest.raises(ImportError, match=r"needs Pillow: pip install .*\[images\]'"):
+        with pytest.raises(ImportError, match=r'needs Pillow: pip install .*\[images\]"'):
             call()
 
 

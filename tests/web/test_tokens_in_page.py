@@ -267,11 +267,14 @@ def test_sentences_have_their_vectors_in_a_page(
     np.testing.assert_allclose(vectors, AutoModel.from_pretrained(folder).embed(texts), 0, 1e-4)
 
 
+FILE = '{"model": {"type": "BPE", "vocab": {}, "merges": []}}'
+
+
 def test_a_page_without_what_makes_tokens(tab: Tab, pyodide_files: None) -> None:
     """It says what is missing, and how to get it."""
     config = {**serve.config(), "tokenizers": None}
     tab.page.route("**/config.json", lambda route: route.fulfill(json=config))
-    tab.page.route("**/some.json", lambda route: route.fulfill(body="{}"))
+    tab.page.route("**/some.json", lambda route: route.fulfill(body=FILE))
     tab.page.route("**/asked.py", lambda route: route.fulfill(body=ASKED))
     html = PAGE.format('src="asked.py" files="some.json"')
     tab.page.route("**/tokens", lambda route: route.fulfill(body=html, content_type="text/html"))

@@ -27,7 +27,7 @@ LETTERS = [chr(32 + i) for i in range(95)] + ["é", "😀"]
 # what a page without WebGPU needs beside
 POLICY = STRICT.replace("script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'")
 NEW = 50
-DISPATCHES = 2 * 16 + 6  # of two layers
+DISPATCHES = 2 * 11 + 6  # of two layers
 PROMPT = [5, 80, 33, 2, 61, 17]
 LONG_PROMPT = [(7 * i * i) % 97 for i in range(230)]  # several parts, on into the second span
 HOW = {"do_sample": True, "temperature": 0.9, "top_k": 40, "top_p": 0.8, "min_p": 0.01,

@@ -33,6 +33,11 @@ class Lying(NamedTuple):
     def size(self) -> int:
         return math.prod(self.shape)
 
+    def swapaxes(self, *_: int) -> Lying:
+        """With the last two dims the other way round."""
+        (*n, rows, columns), (*steps, row, column) = self.shape, self.strides
+        return self._replace(shape=(*n, columns, rows), strides=(*steps, column, row))
+
 
 def address(array: Any) -> Any:
     """Where its first element lies; of one that lies nowhere yet, itself."""

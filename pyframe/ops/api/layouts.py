@@ -107,8 +107,8 @@ def with_out(name: str, fn: Callable[..., Any], signature: inspect.Signature) ->
     run.__name__ = run.__qualname__ = name
     run.__module__ = "pyframe"
     shown = run.__signature__ = _showing_out(signature)  # type: ignore[attr-defined]
-    if texts and shown is not signature:
-        run.__doc__ = texts.with_out(run.__doc__ or "")
+    if texts:
+        run.__doc__ = texts.with_out(run.__doc__ or "", shown is not signature)
     return run
 
 

@@ -76,8 +76,8 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     be float, int, …; autocast's rule for it is applied; an error tells the call (see arguments.py).
     A warning that `fn` gives has the stacklevel 3: one more than without this wrapper."""
     if not isinstance(fn, types.FunctionType):
-        if texts and "__doc__" not in vars(fn):
-            fn.__doc__ = texts.complete(fn, name)
+        if texts:
+            fn.__doc__ = vars(fn).get("__doc__") or texts.complete(fn, name)
         return fn
     takes = Arguments(name, fn)
     fine: set[tuple[Any, ...]] = set()  # the types of arguments that were looked at

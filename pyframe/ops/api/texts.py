@@ -2759,9 +2759,9 @@ def complete(fn: Any, name: str) -> str:
     return _with(text, arguments)
 
 
-def with_out(text: str) -> str:
-    """The text of a function that takes `out=`, of the same one that does not."""
-    return _with(text, {"out": ARGUMENTS["out"]})
+def with_out(text: str, takes: bool) -> str:
+    """The text of a function that takes `out=`, if it does, of the same one that does not."""
+    return _with(text, {"out": ARGUMENTS["out"]} if takes else {})
 
 
 def in_place(how: str, fn: Any) -> str:
