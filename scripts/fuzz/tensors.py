@@ -197,7 +197,7 @@ def products(d: Draw) -> None:
     m, k, n = (d.pick(1, 2, 3, 5, 8, 9, 16, 17, 33, d.pick(0, 4, 4, 64, 65)) for _ in "mkn")
     b = d.pick(1, 2, 3, 5)
     lead = d.pick((), (), (b,), (2, b), (b, 1))
-    how = d.int(0, 11)
+    how = d.int(0, 12)
     if how <= 3:
         other = d.pick(lead, lead, (), (1,) * len(lead))
         d.arg("x", (*lead, m, k)), d.arg("y", (*other, k, n))
@@ -209,6 +209,14 @@ def products(d: Draw) -> None:
             """y = y.relu()  y = y + x.sum()  y = y * 2 + 1  y = y.mT  y = y.softmax(-1)
             y = F.gelu(y)  y = y.sum(-1)  y = y - y.mean(-1, keepdim=True)""",
         )
+    elif how == 12:  # products of one operand, which a GPU computes beside each other
+        d.arg("x", (*lead, m, k))
+        some = [d.arg(f"w{i}", (d.pick(n, n, 4, 6, 7, 12), k)) for i in range(d.pick(2, 2, 3, 5))]
+        if d.maybe(0.3):
+            d.line("x = x * 0.5 + 0.1")
+        parts = [d.text(f"{{F.linear(x, {w})|F.silu(F.linear(x, {w}))|x @ {w}.mT}}") for w in some]
+        d.line(d.pick(f"y = T.cat([{', '.join(parts)}], -1)",
+                      f"y = {' + '.join(f'({p}).sum(-1)' for p in parts)}"))  # fmt: skip
     elif how == 4:
         x, w = d.arg("x", (*lead, k)), d.arg("w", (n, k))
         bias = f", {d.arg('b', (n,))}" if d.maybe() else ""
