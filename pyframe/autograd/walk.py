@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from typing import Any
 
 from pyframe.autograd import anomaly_mode, repeat
@@ -103,6 +104,18 @@ def grad(
             "allow_unused=True if this is the desired behavior."
         )
     return tuple(found)
+
+
+def zero_grads(leaves: Iterable[Tensor], set_to_none: bool) -> None:
+    """Forget the gradients of leaves, or set them to zero."""
+    for x in leaves:
+        if mode.capture is not None:
+            mode.capture.touch_grad(x, not set_to_none)
+        if x.grad is not None:
+            if set_to_none:
+                x.grad = None
+            else:
+                x.grad.detach_().zero_()
 
 
 def _listed(x: Any) -> list[Any]:

@@ -18,6 +18,7 @@ from itertools import chain
 from typing import Any, ClassVar
 
 import pyframe as pf
+from pyframe.autograd.walk import zero_grads
 from pyframe.capture.packages import OPTIMIZERS
 from pyframe.core import grad_node
 from pyframe.core.dispatch import computes_now, outside
@@ -425,15 +426,7 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if mode.capture is not None:
-                    mode.capture.touch_grad(p, not set_to_none)
-                if p.grad is not None:
-                    if set_to_none:
-                        p.grad = None
-                    else:
-                        p.grad.detach_().zero_()
+        zero_grads(chain.from_iterable(g["params"] for g in self.param_groups), set_to_none)
 
     @_hooked
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 from pyframe.autograd import Function
+from pyframe.autograd.walk import zero_grads
 from pyframe.capture.packages import HOOKS_ON_ALL, InDict
 from pyframe.core.devices import device as Device
 from pyframe.core.dtypes import dtype as DType
@@ -997,14 +998,7 @@ class Module:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""
-        for p in self.parameters():
-            if mode.capture is not None:
-                mode.capture.touch_grad(p, not set_to_none)
-            if p.grad is not None:
-                if set_to_none:
-                    p.grad = None
-                else:
-                    p.grad.detach_().zero_()
+        zero_grads(self.parameters(), set_to_none)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """From now on `forward` runs through `pf.compile`, which takes these arguments."""
