@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyframe.core import also_named as _also_named
+from pyframe.ops.api.layouts import texts as _texts
 from pyframe.optim import lr_scheduler as lr_scheduler
 from pyframe.optim.formulas import *
 from pyframe.optim.lbfgs import LBFGS as LBFGS
 from pyframe.optim.optimizer import Optimizer as Optimizer
 
+if _texts:
+    _texts.of_bases(globals() | vars(lr_scheduler))
 if TYPE_CHECKING:
     from pyframe.optim import swa_utils as swa_utils
 else:

@@ -31,15 +31,9 @@ class SGD(Optimizer):
     p -= lr * (g + momentum * v) with `nesterov`. The first v is g.
 
     Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
-        lr: the learning rate, at least 0; a number, or a tensor of one element.
         momentum: how much of v stays, at least 0; at 0 the step is lr * g.
         dampening: how much of g is left out of v.
-        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
         nesterov: whether a step looks ahead; it needs a momentum, and dampening 0.
-        maximize: whether to go up the gradient.
-        differentiable: whether autograd follows the step.
-        foreach, fused: they change nothing.
 
     Raises:
         ValueError: an option is out of range, or there are no parameters.
@@ -91,15 +85,9 @@ class ASGD(Optimizer):
     The averages ax are in the state.
 
     Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
-        lr: the learning rate, at least 0; a number, or a tensor of one element.
         lambd: how fast parameters shrink, and eta falls.
         alpha: the power with which eta falls.
         t0: the step at which averaging begins.
-        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
-        maximize: whether to go up the gradient.
-        differentiable: whether autograd follows the step.
-        foreach, capturable: they change nothing.
 
     Raises:
         ValueError: an option is out of range, or there are no parameters.
@@ -140,15 +128,8 @@ class Adagrad(Optimizer):
     state is made at once.
 
     Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
-        lr: the learning rate, at least 0; a number, or a tensor of one element.
         lr_decay: how fast the rate falls by itself.
-        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
         initial_accumulator_value: what s begins with.
-        eps: what keeps divisors above 0.
-        maximize: whether to go up the gradient.
-        differentiable: whether autograd follows the step.
-        foreach, fused: they change nothing.
 
     Raises:
         ValueError: an option is out of range, or there are no parameters.
@@ -197,14 +178,8 @@ class Adadelta(Optimizer):
     g; u = rho u + (1 - rho) d²; p -= lr * d (arXiv 1212.5701).
 
     Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
-        lr: the learning rate, at least 0; a number, or a tensor of one element.
         rho: how much of the means of squares v and u stays, from 0 to 1.
         eps: what keeps divisors above 0, and makes the first steps.
-        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
-        foreach, capturable: they change nothing.
-        maximize: whether to go up the gradient.
-        differentiable: whether autograd follows the step.
 
     Raises:
         ValueError: an option is out of range, or there are no parameters.
@@ -241,16 +216,9 @@ class RMSprop(Optimizer):
     momentum b + g / (√v + eps); p -= lr * b (Hinton's lecture 6 of 2012).
 
     Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
-        lr: the learning rate, at least 0; a number, or a tensor of one element.
         alpha: how much of the mean square v stays.
-        eps: what keeps divisors above 0.
-        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
         momentum: how much of b stays; at 0 there is no b.
         centered: whether the square of the mean gradient is taken from v (arXiv 1308.0850).
-        foreach, capturable: they change nothing.
-        maximize: whether to go up the gradient.
-        differentiable: whether autograd follows the step.
 
     Raises:
         ValueError: an option is out of range, or there are no parameters.
@@ -299,13 +267,9 @@ class Rprop(Optimizer):
     (Riedmiller & Braun 1993). It is for whole data sets, not for batches.
 
     Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
         lr: the size that steps begin with.
         etas: the two factors, between 0 and 1 and above 1.
         step_sizes: the least and the largest size.
-        foreach, capturable: they change nothing.
-        maximize: whether to go up the gradient.
-        differentiable: whether autograd follows the step.
 
     Raises:
         ValueError: an option is out of range, or there are no parameters.
@@ -348,18 +312,6 @@ class Adam(Optimizer):
     """A mean of gradients divided by the root of their mean square: m = b1 m + (1 - b1) g; v = b2 v
     + (1 - b2) g²; p -= lr * m̂ / (√v̂ + eps), where m̂ = m / (1 - b1^t) and v̂ = v / (1 - b2^t)
     (Kingma & Ba 2015, arXiv 1412.6980).
-
-    Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
-        lr: the learning rate, at least 0; a number, or a tensor of one element.
-        betas: b1 and b2, from 0 to below 1; both floats, or both tensors of one element.
-        eps: what keeps divisors above 0.
-        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
-        amsgrad: whether v̂ is of the largest v so far (arXiv 1904.09237).
-        foreach, capturable, fused: they change nothing.
-        maximize: whether to go up the gradient.
-        differentiable: whether autograd follows the step.
-        decoupled_weight_decay: whether parameters shrink by lr * weight_decay instead.
 
     Raises:
         ValueError: an option is out of range, or there are no parameters.
@@ -419,15 +371,7 @@ class AdamW(Adam):
     and then takes Adam's step (arXiv 1711.05101).
 
     Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
-        lr: the learning rate, at least 0; a number, or a tensor of one element.
-        betas: b1 and b2, from 0 to below 1; both floats, or both tensors of one element.
-        eps: what keeps divisors above 0.
         weight_decay: parameters shrink by lr times this in each step, apart from the gradient.
-        amsgrad: whether v̂ is of the largest v so far (arXiv 1904.09237).
-        maximize: whether to go up the gradient.
-        differentiable: whether autograd follows the step.
-        foreach, capturable, fused: they change nothing.
 
     Raises:
         ValueError: an option is out of range, or there are no parameters.
@@ -458,16 +402,6 @@ class Adamax(Optimizer):
     """Adam with the largest gradient instead of the mean square: m = b1 m + (1 - b1) g; u =
     max(b2 u, |g| + eps); p -= lr / (1 - b1^t) * m / u (Kingma & Ba 2015, arXiv 1412.6980, section
     7).
-
-    Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
-        lr: the learning rate, at least 0; a number, or a tensor of one element.
-        betas: b1 and b2, from 0 to below 1.
-        eps: what keeps divisors above 0.
-        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
-        foreach, capturable: they change nothing.
-        maximize: whether to go up the gradient.
-        differentiable: whether autograd follows the step.
 
     Raises:
         ValueError: an option is out of range, or there are no parameters.
@@ -508,16 +442,7 @@ class NAdam(Optimizer):
     Dozat 2016, Incorporating Nesterov Momentum into Adam.
 
     Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
-        lr: the learning rate, at least 0; a number, or a tensor of one element.
-        betas: b1 and b2, from 0 to below 1.
-        eps: what keeps divisors above 0.
-        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
         momentum_decay: how fast mu(t) comes near to b1.
-        decoupled_weight_decay: whether parameters shrink by lr * weight_decay instead.
-        foreach, capturable: they change nothing.
-        maximize: whether to go up the gradient.
-        differentiable: whether autograd follows the step.
 
     Raises:
         ValueError: an option is out of range, or there are no parameters.
@@ -562,17 +487,6 @@ class RAdam(Optimizer):
 
     With rho = 2 / (1 - b2) - 1 and rho(t) = rho - 2 t b2^t / (1 - b2^t), the variance is rectified
     by r² = (rho(t) - 4) (rho(t) - 2) rho / ((rho - 4) (rho - 2) rho(t)).
-
-    Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
-        lr: the learning rate, at least 0; a number, or a tensor of one element.
-        betas: b1 and b2, from 0 to below 1.
-        eps: what keeps divisors above 0.
-        weight_decay: this times a parameter is added to its gradient (an L2 penalty).
-        decoupled_weight_decay: whether parameters shrink by lr * weight_decay instead.
-        foreach, capturable: they change nothing.
-        maximize: whether to go up the gradient.
-        differentiable: whether autograd follows the step.
 
     Raises:
         ValueError: an option is out of range, or there are no parameters.
@@ -634,11 +548,8 @@ class SparseAdam(Optimizer):
     may name a row and give it zeros; then its moments decay there.)
 
     Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
         lr: the learning rate, above 0; a number, or a tensor of one element.
-        betas: b1 and b2, from 0 to below 1.
         eps: what keeps divisors above 0; above 0 itself.
-        maximize: whether to go up the gradient.
 
     Raises:
         ValueError: an option is out of range, there are no parameters, or a complex one.
@@ -684,15 +595,12 @@ class Adafactor(Optimizer):
     arXiv 1804.04235).
 
     Args:
-        params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
         lr: the largest relative step.
         beta2_decay: the power of t, at most 0.
         eps: the least v, as a root, None for the machine's epsilon of the dtype; and the least size
             of parameters.
         d: the largest root mean square of u, at least 1.
         weight_decay: parameters shrink by lr times this in each step, apart from the gradient.
-        foreach: it changes nothing.
-        maximize: whether to go up the gradient.
 
     Raises:
         ValueError: an option is out of range, or there are no parameters.
@@ -772,7 +680,6 @@ class Muon(Optimizer):
 
     Args:
         params: matrices, or dicts {"params": …, "lr": …} of groups with options of their own.
-        lr: the learning rate, at least 0; a number, or a tensor of one element.
         weight_decay: parameters shrink by lr times this in each step, apart from the gradient.
         momentum: how much of b stays.
         nesterov: whether a step looks ahead.

@@ -240,12 +240,6 @@ class _Lambdas(LRScheduler):
 class LambdaLR(_Lambdas):
     """lr_t = lr_0 * lr_lambda(t).
 
-    Args:
-        optimizer: whose groups' rates are set.
-        lr_lambda: a function of t, or a list with one for each group. Functions proper are not in
-            the state_dict, objects that can be called are.
-        last_epoch: the epoch to go on after; -1 begins anew.
-
     >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.LambdaLR(optimizer, lambda t: 1 / (1 + t))
     >>> for epoch in range(4):
@@ -261,12 +255,6 @@ class LambdaLR(_Lambdas):
 
 class MultiplicativeLR(_Lambdas):
     """lr_t = lr_{t-1} * lr_lambda(t), from t = 1 on.
-
-    Args:
-        optimizer: whose groups' rates are set.
-        lr_lambda: a function of t, or a list with one for each group. Functions proper are not in
-            the state_dict, objects that can be called are.
-        last_epoch: the epoch to go on after; -1 begins anew.
 
     >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.MultiplicativeLR(optimizer, lambda t: 0.5)
@@ -305,10 +293,6 @@ class _Factor(LRScheduler):
 class StepLR(_Factor):
     """lr_t = lr_0 * gamma^⌊t / step_size⌋: the lr falls once in `step_size` steps.
 
-    Args:
-        optimizer: whose groups' rates are set.
-        last_epoch: the epoch to go on after; -1 begins anew.
-
     >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
     >>> for epoch in range(5):
@@ -335,9 +319,7 @@ class MultiStepLR(_Factor):
     """lr_t = lr_0 * gamma^(how many milestones are <= t): the lr falls at each of them.
 
     Args:
-        optimizer: whose groups' rates are set.
         milestones: the values of t; one that stands there twice counts twice.
-        last_epoch: the epoch to go on after; -1 begins anew.
 
     >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.MultiStepLR(optimizer, [2, 4], gamma=0.5)
@@ -374,9 +356,7 @@ class ConstantLR(_Factor):
     """lr_t = lr_0 * factor while t < total_iters, then lr_0.
 
     Args:
-        optimizer: whose groups' rates are set.
         factor: from 0 to 1.
-        last_epoch: the epoch to go on after; -1 begins anew.
 
     Raises:
         ValueError: `factor` is out of range.
@@ -411,10 +391,8 @@ class LinearLR(_Factor):
     much each, and stays there. It warms up.
 
     Args:
-        optimizer: whose groups' rates are set.
         start_factor: from above 0 to 1.
         end_factor: from 0 to 1.
-        last_epoch: the epoch to go on after; -1 begins anew.
 
     Raises:
         ValueError: a factor is out of range.
@@ -452,10 +430,6 @@ class LinearLR(_Factor):
 class ExponentialLR(_Factor):
     """lr_t = lr_0 * gamma^t: the lr falls by the same factor in each step.
 
-    Args:
-        optimizer: whose groups' rates are set.
-        last_epoch: the epoch to go on after; -1 begins anew.
-
     >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
     >>> for epoch in range(4):
@@ -480,9 +454,7 @@ class PolynomialLR(_Factor):
     """lr_t = lr_0 * (1 - min(t, total_iters) / total_iters)^power: down to 0 in total_iters steps.
 
     Args:
-        optimizer: whose groups' rates are set.
         power: 1 for a line.
-        last_epoch: the epoch to go on after; -1 begins anew.
 
     >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
@@ -516,9 +488,7 @@ class CosineAnnealingLR(LRScheduler):
     It is computed from the last lr, so that schedulers can be chained.
 
     Args:
-        optimizer: whose groups' rates are set.
         T_max: the number of steps from lr_0 to eta_min.
-        last_epoch: the epoch to go on after; -1 begins anew.
 
     >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
@@ -557,10 +527,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     on (SGDR, arXiv 1608.03983): lr_t = eta_min + (lr_0 - eta_min) * (1 + cos(π T_cur / T_i)) / 2.
 
     Args:
-        optimizer: whose groups' rates are set.
         T_0: the number of steps until the first start again, above 0.
         T_mult: by which factor each time is longer than the one before, at least 1.
-        last_epoch: the epoch to go on after; -1 begins anew.
 
     Attributes:
         T_cur: how many steps have passed since it started; `step(epoch)` takes a fraction of an
@@ -666,17 +634,13 @@ class CyclicLR(_Cycle):
     ("exp_range"), or `scale_fn`.
 
     Args:
-        optimizer: whose groups' rates are set.
         base_lr, max_lr: the lowest and the highest lr, numbers, or lists with one for each group.
         step_size_up, step_size_down: the steps of each half of a cycle; None is as many down as up.
         mode: one of the names above.
         gamma: the base of "exp_range".
         scale_fn: a function that gives the scale, instead of `mode`.
         scale_mode: what it is given: "cycle", which counts from 1, or "iterations", t.
-        cycle_momentum: whether the momentum, of Adam b1, goes down from max_momentum to
-            base_momentum as the lr goes up.
         base_momentum, max_momentum: its bounds, as those of the lr.
-        last_epoch: the epoch to go on after; -1 begins anew.
 
     Raises:
         ValueError: `mode` is unknown, a list isn't as long as the groups are many, or the optimizer
@@ -753,19 +717,15 @@ class OneCycleLR(_Cycle):
     total_steps (arXiv 1708.07120). It counts batches. `get_lr` sets the momentum.
 
     Args:
-        optimizer: whose groups' rates are set.
         max_lr: the highest lr, or a list with one for each group.
         total_steps: the number of steps, or None for epochs * steps_per_epoch.
         pct_start: the share of the steps in which the lr goes up, a float from 0 to 1.
         anneal_strategy: 'cos' or 'linear', the form of the way up and down.
-        cycle_momentum: whether the momentum, of Adam b1, goes down from max_momentum to
-            base_momentum as the lr goes up.
         base_momentum, max_momentum: its bounds, numbers, or lists with one for each group.
         div_factor: max_lr divided by the lr at the beginning.
         final_div_factor: the lr at the beginning divided by that at the end.
         three_phase: whether the way down is as long as that up, and a third phase leads to the end,
             as in the paper.
-        last_epoch: the epoch to go on after; -1 begins anew.
 
     Raises:
         ValueError: an option is out of range, the optimizer has no momentum, or a step is beyond
@@ -860,7 +820,6 @@ class ReduceLROnPlateau(LRScheduler):
     called once an epoch.
 
     Args:
-        optimizer: whose groups' rates are set.
         mode: "min" where less is better, "max" where more is.
         factor: below 1.
         patience: how many epochs without progress are borne.
@@ -995,7 +954,6 @@ class SequentialLR(_Several):
     milestones.
 
     Args:
-        optimizer: whose groups' rates are set.
         schedulers: of this optimizer, one more than there are milestones.
         milestones: rising values of t.
 

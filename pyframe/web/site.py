@@ -291,7 +291,8 @@ def plain(source: bytes) -> bytes:
         if len(node.body) == 1 and not isinstance(node, ast.Module):
             lines[doc.lineno - 1] = f"{indent}pass"
     for node in statements:
-        if isinstance(node, ast.If) and getattr(node.test, "id", "") in ("TYPE_CHECKING", "texts"):
+        test = getattr(node.test, "id", "") if isinstance(node, ast.If) else ""
+        if test in ("TYPE_CHECKING", "texts", "_texts"):
             first = node.body[0]
             _blank(lines, first.lineno, node.body[-1].end_lineno)
             lines[first.lineno - 1] = f"{' ' * first.col_offset}pass"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.layouts import lie
 from pyframe.ops.shape import movement as mv
-from pyframe.ops.spatial import conv as _conv, pool as _pool, sliding
+from pyframe.ops.spatial import conv, pool, sliding
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -31,41 +31,67 @@ max_pool1d max_pool1d_with_indices max_pool2d max_pool3d native_channel_shuffle 
 pixel_unshuffle"""
 
 
-# --- convolution
+# --- convolution: of (N, C, *spatial) or (C, *spatial), as pooling is
+
+_SPACES = {1: "L", 2: "H, W", 3: "D, H, W"}
 
 
-def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
-           padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:  # fmt: skip
-    """A convolution: (N, C, L) or (C, L) with a weight (O, C/groups, k) -> (N, O, L'); see
-    nn.Conv1d.
+def _over(*dims: int) -> Callable[[Callable[[str, int], Any]], None]:
+    """Make the functions of `_pool(name, k)`, one for each number of dims: `pool1d` and so on; if
+    it gives two, the second also `pool1d_with_indices`. Their docstrings have that number as {k},
+    and these dims as {space}.
     """
-    return _conv.conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+    def make(function: Callable[[str, int], Any]) -> None:
+        for k in dims:
+            name = f"{function.__name__[1:]}{k}d"
+            made = function(name, k)
+            for run in made if isinstance(made, tuple) else (made,):
+                run.__name__ = run.__qualname__ = name
+                run.__doc__ = (run.__doc__ or "").format(k=k, space=_SPACES[k])
+                globals()[name] = run
+                name += "_with_indices"
+
+    return make
 
 
-def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
-           padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:  # fmt: skip
-    """A convolution: (N, C, H, W) or (C, H, W) with a weight (O, C/groups, kh, kw) ->
-    (N, O, H', W'); see nn.Conv2d for sizes and arguments.
+@_over(1, 2, 3)
+def _conv(name: str, k: int) -> Any:
+    def run(
+        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        """A convolution: (N, C, {space}) or (C, {space}) with a weight (O, C/groups, *kernel) ->
+        (N, O, *spatial); see nn.Conv{k}d for sizes and arguments.
 
-    Args:
-        bias: (O,), or None for none.
-        padding: ints, 'valid' or 'same'; zeros are added.
+        Args:
+            padding: ints, 'valid' or 'same'; zeros are added.
 
-    Raises:
-        RuntimeError: shapes don't fit.
+        Raises:
+            RuntimeError: shapes don't fit.
+        """
+        return conv.conv(name, k, input, weight, bias, stride, padding, dilation, groups)
 
-    >>> F.conv2d(pf.ones(1, 1, 3, 3), pf.ones(1, 1, 2, 2)).tolist()
-    [[[[4.0, 4.0], [4.0, 4.0]]]]
-    """
-    return _conv.conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+    return run
 
 
-def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
-           padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:  # fmt: skip
-    """A convolution: (N, C, D, H, W), or without N, with a weight (O, C/groups, kd, kh, kw); see
-    nn.Conv3d.
-    """
-    return _conv.conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+@_over(1, 2, 3)
+def _conv_transpose(name: str, k: int) -> Any:
+    def run(
+        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
+        padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+    ) -> Tensor:  # fmt: skip
+        """A transposed convolution: (N, C, {space}) or (C, {space}) with a weight
+        (C, O/groups, *kernel) -> (N, O, *spatial), to stride * (size - 1) + kernel or more; see
+        nn.ConvTranspose{k}d for sizes and arguments.
+
+        Raises:
+            RuntimeError: shapes don't fit.
+        """
+        return conv.conv_transpose(name, k, input, weight, bias, stride, padding, output_padding,
+                                   groups, dilation)  # fmt: skip
+
+    return run
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
@@ -73,71 +99,11 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     at both ends.
     """
     x, w = mv.permute(input, (1, 2, 0)), mv.permute(weight, (2, 1, 0))
-    out = _conv.conv("conv_tbc", 1, x, w, bias, 1, pad, 1, 1)
+    out = conv.conv("conv_tbc", 1, x, w, bias, 1, pad, 1, 1)
     return mv.permute(out, (2, 0, 1))
 
 
-def conv_transpose1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Tensor:  # fmt: skip
-    """A transposed convolution: (N, C, L) with a weight (C, O/groups, k), to stride * (L - 1) + k
-    or more; see nn.ConvTranspose1d.
-    """
-    return _conv.conv_transpose("conv_transpose1d", 1, input, weight, bias, stride, padding,
-                                output_padding, groups, dilation)  # fmt: skip
-
-
-def conv_transpose2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Tensor:  # fmt: skip
-    """A transposed convolution: (N, C, H, W) or (C, H, W) with a weight (C, O/groups, kh, kw) ->
-    (N, O, H', W'); see nn.ConvTranspose2d for sizes and arguments.
-
-    Args:
-        bias: (O,), or None for none.
-
-    Raises:
-        RuntimeError: shapes don't fit.
-
-    >>> F.conv_transpose2d(pf.ones(1, 1, 1, 2), pf.ones(1, 1, 1, 2)).tolist()
-    [[[[1.0, 2.0, 1.0]]]]
-    """
-    return _conv.conv_transpose("conv_transpose2d", 2, input, weight, bias, stride, padding,
-                                output_padding, groups, dilation)  # fmt: skip
-
-
-def conv_transpose3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Tensor:  # fmt: skip
-    """A transposed convolution: (N, C, D, H, W), or without N, with a weight
-    (C, O/groups, kd, kh, kw); see nn.ConvTranspose3d.
-    """
-    return _conv.conv_transpose("conv_transpose3d", 3, input, weight, bias, stride, padding,
-                                output_padding, groups, dilation)  # fmt: skip
-
-
-# --- pooling: of (N, C, *spatial) or (C, *spatial)
-
-
-def _over(*dims: int) -> Callable[[Callable[[str, int], Any]], None]:
-    """Make the functions of `_pool(name, k)`, one for each number of dims: `pool1d` and so on; if
-    it gives two, the second also `pool1d_with_indices`. Their docstrings have that number as {k}.
-    """
-
-    def make(pool: Callable[[str, int], Any]) -> None:
-        for k in dims:
-            name = f"{pool.__name__[1:]}{k}d"
-            made = pool(name, k)
-            for run in made if isinstance(made, tuple) else (made,):
-                run.__name__ = run.__qualname__ = name
-                run.__doc__ = (run.__doc__ or "").format(k=k)
-                globals()[name] = run
-                name += "_with_indices"
-
-    return make
+# --- pooling
 
 
 @_over(1, 2, 3)
@@ -148,7 +114,7 @@ def _max_pool(name: str, k: int) -> Any:
     ) -> Any:  # fmt: skip
         """The largest element of each window over the last {k} dim(s), and its int64 flat index in
         each plane with `return_indices`; see nn.MaxPool{k}d."""
-        return _pool.max_pool(name, k, input, kernel_size, stride, padding, dilation, ceil_mode,
+        return pool.max_pool(name, k, input, kernel_size, stride, padding, dilation, ceil_mode,
                               return_indices)  # fmt: skip
 
     def both(
@@ -170,7 +136,7 @@ def _avg_pool(name: str, k: int) -> Any:
         divisor_override: int | None = None,
     ) -> Tensor:  # fmt: skip
         """The mean of each window over the last {k} dim(s); see nn.AvgPool{k}d."""
-        return _pool.avg_pool(name, k, input, kernel_size, stride, padding, ceil_mode,
+        return pool.avg_pool(name, k, input, kernel_size, stride, padding, ceil_mode,
                               count_include_pad, divisor_override)  # fmt: skip
 
     return run
@@ -183,7 +149,7 @@ def _lp_pool(name: str, k: int) -> Any:
         ceil_mode: bool = False,
     ) -> Tensor:  # fmt: skip
         """(Σ x^norm_type)^(1/norm_type) of windows over {k} dim(s); see nn.LPPool{k}d."""
-        return _pool.lp_pool(name, k, input, norm_type, kernel_size, stride, ceil_mode)
+        return pool.lp_pool(name, k, input, norm_type, kernel_size, stride, ceil_mode)
 
     return run
 
@@ -192,7 +158,7 @@ def _lp_pool(name: str, k: int) -> Any:
 def _adaptive_avg_pool(name: str, k: int) -> Any:
     def run(input: Tensor, output_size: Any) -> Tensor:
         """The means of `output_size` bins over the last {k} dim(s); see nn.AdaptiveAvgPool{k}d."""
-        return _pool.adaptive_avg_pool(name, k, input, output_size)
+        return pool.adaptive_avg_pool(name, k, input, output_size)
 
     return run
 
@@ -202,7 +168,7 @@ def _adaptive_max_pool(name: str, k: int) -> Any:
     def run(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
         """The largest element of each of `output_size` bins over the last {k} dim(s), and its int64
         flat index in each plane with `return_indices`; see nn.AdaptiveMaxPool{k}d."""
-        return _pool.adaptive_max_pool(name, k, input, output_size, return_indices)
+        return pool.adaptive_max_pool(name, k, input, output_size, return_indices)
 
     def both(input: Tensor, output_size: Any, return_indices: bool = True) -> tuple[Tensor, Tensor]:
         """The largest element of each of `output_size` bins over the last {k} dim(s), and its int64
@@ -220,7 +186,7 @@ def _fractional_max_pool(name: str, k: int) -> Any:
     ) -> Any:  # fmt: skip
         """The largest element of windows at random steps (arXiv 1412.6071); see
         nn.FractionalMaxPool{k}d. `_random_samples` in [0, 1) is (N, C, {k})."""
-        return _pool.fractional_max_pool(name, k, input, kernel_size, output_size, output_ratio,
+        return pool.fractional_max_pool(name, k, input, kernel_size, output_size, output_ratio,
                                          return_indices, _random_samples)  # fmt: skip
 
     def both(
@@ -242,7 +208,7 @@ def _max_unpool(name: str, k: int) -> Any:
     ) -> Tensor:  # fmt: skip
         """max_pool{k}d undone: each element where its int64 index says, zeros elsewhere; see
         nn.MaxUnpool{k}d."""
-        return _pool.max_unpool(name, k, input, indices, kernel_size, stride, padding, output_size)
+        return pool.max_unpool(name, k, input, indices, kernel_size, stride, padding, output_size)
 
     return run
 
@@ -255,7 +221,7 @@ if TYPE_CHECKING:
 
 
 def _pairs(name: str, **values: Any) -> list[tuple[int, ...]]:
-    out = [_conv.each(v, 2, f"{name}: {what}") for what, v in values.items()]
+    out = [conv.each(v, 2, f"{name}: {what}") for what, v in values.items()]
     for what, v in zip(values, out, strict=True):
         if min(v) < (0 if what == "padding" else 1):
             raise RuntimeError(f"{name}: {what} should be greater than zero, but got {list(v)}")
@@ -275,7 +241,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
             f"non-zero dimensions for input, but got: {list(input.shape)}"
         )
     _positions("unfold", x.shape[2:], kernel, dilation, padding, stride)
-    out = _conv.window_columns(x, kernel, stride, padding, dilation, 1, True)
+    out = conv.window_columns(x, kernel, stride, padding, dilation, 1, True)
     out = mv.squeeze(out, 1).contiguous()
     return mv.squeeze(out, 0) if input.ndim == 3 else out
 

@@ -14,6 +14,7 @@ from pyframe.nn.modules.rnn import *
 from pyframe.nn.modules.shapes import *
 from pyframe.nn.modules.transformer import *
 from pyframe.nn.modules.utils import *
+from pyframe.ops.api.layouts import texts as _texts
 
 _also_named(__name__, "activation", "dropout")
 _also_named(__name__, "linear", "sparse")
@@ -22,3 +23,5 @@ _also_named(__name__, "utils", "lazy")
 _also_named(__name__, "normalization", "batchnorm instancenorm")
 _also_named(__name__, "shapes", "channelshuffle flatten fold padding pixelshuffle upsampling")
 globals().pop("utils")  # the file; what takes all names from here has a module of this name
+if _texts:
+    _texts.of_bases(globals())

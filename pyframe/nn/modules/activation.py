@@ -157,9 +157,6 @@ class _InPlace(_Elementwise):
 class ReLU(_InPlace):
     """The rectifier: max(x, 0) for each element.
 
-    Args:
-        inplace: whether the input is overwritten with the result.
-
     >>> nn.ReLU()(pf.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
@@ -171,7 +168,6 @@ class LeakyReLU(_Elementwise):
 
     Args:
         negative_slope: the slope below 0.
-        inplace: whether the input is overwritten with the result.
 
     >>> nn.LeakyReLU(0.25)(pf.tensor([-1.0, 2.0]))
     tensor([-0.2500,  2.0000])
@@ -185,9 +181,6 @@ class LeakyReLU(_Elementwise):
 class RReLU(_Elementwise):
     """A LeakyReLU of random slopes: each element below 0 draws its own from [lower, upper) in
     training, and is multiplied by their mean in evaluation (arXiv 1505.00853).
-
-    Args:
-        inplace: whether the input is overwritten with the result.
 
     Raises:
         RuntimeError: when called, unless lower <= upper, both finite.
@@ -242,9 +235,6 @@ class PReLU(Module):
 class Threshold(_Elementwise):
     """x where x > threshold, else `value`, for each element.
 
-    Args:
-        inplace: whether the input is overwritten with the result.
-
     >>> nn.Threshold(0.5, -1.0)(pf.tensor([0.25, 2.0]))
     tensor([-1.,  2.])
     """
@@ -259,7 +249,6 @@ class Hardtanh(_Elementwise):
     """Each element limited to [min_val, max_val]: min(max(x, min_val), max_val).
 
     Args:
-        inplace: whether the input is overwritten with the result.
         min_value, max_value: deprecated names of min_val and max_val.
 
     Raises:
@@ -300,9 +289,6 @@ class Hardtanh(_Elementwise):
 class ReLU6(Hardtanh):
     """A rectifier with an upper limit: min(max(x, 0), 6) for each element.
 
-    Args:
-        inplace: whether the input is overwritten with the result.
-
     >>> nn.ReLU6()(pf.tensor([-1.0, 2.0, 9.0]))
     tensor([0., 2., 6.])
     """
@@ -317,9 +303,6 @@ class ReLU6(Hardtanh):
 class Hardsigmoid(_InPlace):
     """A sigmoid of three lines: min(max(x + 3, 0), 6) / 6 for each element (arXiv 1905.02244).
 
-    Args:
-        inplace: whether the input is overwritten with the result.
-
     >>> nn.Hardsigmoid()(pf.tensor([-3.0, 0.0, 1.5]))
     tensor([0.0000, 0.5000, 0.7500])
     """
@@ -331,9 +314,6 @@ class Hardsigmoid(_InPlace):
 class Hardswish(_InPlace):
     """A SiLU of two lines and a parabola: x * min(max(x + 3, 0), 6) / 6 for each element
     (arXiv 1905.02244).
-
-    Args:
-        inplace: whether the input is overwritten with the result.
 
     >>> nn.Hardswish()(pf.tensor([-1.0, 1.0, 4.0]))
     tensor([-0.3333,  0.6667,  4.0000])
@@ -397,7 +377,6 @@ class ELU(_Alpha):
 
     Args:
         alpha: what it comes near to, negated, far below 0.
-        inplace: whether the input is overwritten with the result.
 
     >>> nn.ELU()(pf.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
@@ -411,7 +390,6 @@ class CELU(_Alpha):
 
     Args:
         alpha: what it comes near to, negated, far below 0.
-        inplace: whether the input is overwritten with the result.
 
     Raises:
         RuntimeError: when called, if alpha is 0.
@@ -426,9 +404,6 @@ class SELU(_InPlace):
     """A scaled ELU: scale * (x where x > 0, else alpha * (exp(x) - 1)), with alpha = 1.67326… and
     scale = 1.0507…, which keep the mean 0 and the variance 1 from layer to layer
     (arXiv 1706.02515).
-
-    Args:
-        inplace: whether the input is overwritten with the result.
 
     >>> nn.SELU()(pf.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
@@ -457,9 +432,6 @@ class GELU(_Elementwise):
 class SiLU(_InPlace):
     """The sigmoid linear unit, or swish: x / (1 + exp(-x)) for each element (arXiv 1606.08415).
 
-    Args:
-        inplace: whether the input is overwritten with the result.
-
     >>> nn.SiLU()(pf.tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
     """
@@ -468,9 +440,6 @@ class SiLU(_InPlace):
 @layer(F.mish)
 class Mish(_InPlace):
     """x * tanh(log(1 + exp(x))) for each element (arXiv 1908.08681).
-
-    Args:
-        inplace: whether the input is overwritten with the result.
 
     >>> nn.Mish()(pf.tensor([-1.0, 2.0]))
     tensor([-0.3034,  1.9440])
@@ -634,7 +603,6 @@ class Dropout(_DropoutNd):
 
     Args:
         p: the probability, from 0 to 1.
-        inplace: whether the input is overwritten with the result.
 
     Raises:
         ValueError: `p` is not from 0 to 1.

@@ -218,11 +218,6 @@ class Embedding(_Table):
         num_embeddings: the number of rows; ints are from 0 to num_embeddings - 1.
         embedding_dim: the length of each row.
         padding_idx: a row that begins as zeros and gets no gradient.
-        max_norm: rows that are longer are shortened to this, in the table, when they are looked up;
-            None shortens none.
-        norm_type: the exponent of the norm that measures them.
-        scale_grad_by_freq: whether a row's gradient is divided by how often the input names it.
-        sparse: it changes nothing; gradients are dense.
 
     Attributes:
         weight: (num_embeddings, embedding_dim), at first from N(0, 1).
@@ -282,12 +277,7 @@ class EmbeddingBag(_Table):
     rows before they are summed up.
 
     Args:
-        max_norm: rows that are longer are shortened to this, in the table, when they are looked up;
-            None shortens none.
-        norm_type: the exponent of the norm that measures them.
-        scale_grad_by_freq: whether a row's gradient is divided by how often the input names it.
         mode: 'mean', 'sum' or 'max'. Weights are for 'sum'.
-        sparse: it changes nothing; gradients are dense.
         include_last_offset: whether `offsets` ends with n, where the last bag ends.
         padding_idx: a row that no bag counts, and that gets no gradient.
 

@@ -145,10 +145,6 @@ class _WeightedLoss(_OfTarget):
 class L1Loss(_Plain):
     """The mean absolute error: the mean of |input - target|, tensors of one shape.
 
-    Args:
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
-
     >>> nn.L1Loss()(pf.tensor([1.0, 2.0]), pf.tensor([1.0, 5.0]))
     tensor(1.5000)
     """
@@ -157,10 +153,6 @@ class L1Loss(_Plain):
 @layer(F.mse_loss)
 class MSELoss(_Plain):
     """The mean squared error: the mean of (input - target)², tensors of one shape.
-
-    Args:
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
 
     >>> nn.MSELoss()(pf.tensor([1.0, 2.0]), pf.tensor([1.0, 5.0]))
     tensor(4.5000)
@@ -173,8 +165,6 @@ class SmoothL1Loss(_Plain):
     d < beta, else of d - beta / 2 (arXiv 1504.08083).
 
     Args:
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
         beta: where the line begins, at least 0; at 0 this is L1Loss.
 
     Raises:
@@ -193,7 +183,6 @@ class HuberLoss(_Plain):
     delta, else of delta (d - delta / 2). It is `delta` times SmoothL1Loss with that beta.
 
     Args:
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
         delta: where the line begins, above 0.
 
     Raises:
@@ -220,7 +209,6 @@ class KLDivLoss(_Plain):
     `reduction="batchmean"`.
 
     Args:
-        size_average, reduce: deprecated names of what `reduction` says.
         reduction: 'mean', 'sum', 'batchmean' for the sum divided by the size of dim 0, or 'none'
             for each element.
         log_target: whether `target` is given as its logarithm.
@@ -243,8 +231,6 @@ class PoissonNLLLoss(_Loss):
             loss is input - target * log(input + eps).
         full: whether to add Stirling's approximation of log(target!), where target > 1.
         eps: what keeps the logarithm finite.
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
 
     >>> nn.PoissonNLLLoss()(pf.tensor([0.0, 1.0]), pf.tensor([1.0, 3.0]))
     tensor(0.3591)
@@ -275,7 +261,6 @@ class GaussianNLLLoss(_Loss):
     Args:
         full: whether to add the constant log(2 π) / 2.
         eps: the least variance; smaller ones count as this one.
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
 
     Raises:
         ValueError: a variance is negative, or its shape doesn't fit.
@@ -311,8 +296,6 @@ class BCELoss(_WeightedLoss):
 
     Args:
         weight: a tensor that the losses are multiplied by; its shape broadcasts to theirs.
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
 
     Raises:
         ValueError: when called with two shapes.
@@ -331,8 +314,6 @@ class BCEWithLogitsLoss(_WeightedLoss):
 
     Args:
         weight: a tensor that the losses are multiplied by; its shape broadcasts to theirs.
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
         pos_weight: a tensor that multiplies what the targets of 1 add, (C,) for (N, C): above 1 for
             classes that are rare and shall be found more often.
 
@@ -346,10 +327,6 @@ class BCEWithLogitsLoss(_WeightedLoss):
 @layer(F.soft_margin_loss)
 class SoftMarginLoss(_Plain):
     """The mean of log(1 + exp(-target * input)) over tensors of one shape; targets are 1 or -1.
-
-    Args:
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
 
     >>> nn.SoftMarginLoss()(pf.tensor([0.0, 2.0]), pf.tensor([1.0, -1.0]))
     tensor(1.4100)
@@ -371,8 +348,6 @@ class HingeEmbeddingLoss(_Margin, _OfTarget):
 
     Args:
         margin: from which distance on what doesn't belong together costs nothing.
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
 
     >>> nn.HingeEmbeddingLoss()(pf.tensor([0.5, 0.25]), pf.tensor([1, -1]))
     tensor(0.6250)
@@ -389,8 +364,6 @@ class CosineEmbeddingLoss(_Margin):
 
     Args:
         margin: up to which cosine what doesn't belong together costs nothing, from -1 to 1.
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
 
     >>> a, b = pf.tensor([[1.0, 0.0]]), pf.tensor([[0.0, 1.0]])
     >>> nn.CosineEmbeddingLoss()(a, b, pf.tensor([1]))
@@ -412,8 +385,6 @@ class MarginRankingLoss(_Margin):
 
     Args:
         margin: by how much the scores have to differ so as to cost nothing.
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
 
     >>> nn.MarginRankingLoss()(pf.tensor([1.0, 1.0]), pf.tensor([3.0, 0.0]), pf.tensor([1, 1]))
     tensor(1.)
@@ -437,8 +408,6 @@ class TripletMarginLoss(_Loss):
         p: the norm's exponent.
         eps: added to each difference, so that the gradient at equal vectors is finite.
         swap: whether d(positive, negative) is taken where it is the smaller of the two distances.
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
 
     Raises:
         ValueError: `margin` is not above 0.
@@ -521,8 +490,6 @@ class NLLLoss(_WeightedLoss):
     Args:
         weight: a weight (C,) for each class. The mean is then Σ w[target] loss / Σ w[target].
         ignore_index: a target that costs nothing and isn't counted.
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
 
     Raises:
         IndexError: a target is out of range; on a GPU when a value is next read.
@@ -572,8 +539,6 @@ class CrossEntropyLoss(_WeightedLoss):
     Args:
         weight: a weight (C,) for each class. With ints the mean is Σ w[target] loss / Σ w[target].
         ignore_index: a target that costs nothing and isn't counted; for ints alone.
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
         label_smoothing: the share, from 0 to 1, of the target that is spread over all classes
             evenly (arXiv 1512.00567).
 
@@ -673,8 +638,6 @@ class MultiMarginLoss(_WeightedLoss):
         p: 1 or 2.
         margin: by how much it has to lead so as to cost nothing.
         weight: a weight (C,) for each class; a sample's loss is multiplied by that of its target.
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
 
     Raises:
         ValueError: `p` is neither 1 nor 2.
@@ -710,10 +673,6 @@ class MultiLabelMarginLoss(_Plain):
     `input` x is (N, C) or (C,). `target` is ints of that shape, a row of which lists the classes of
     a sample and ends at the first -1.
 
-    Args:
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
-
     >>> x = pf.tensor([[0.0, 0.5, 2.0]])
     >>> nn.MultiLabelMarginLoss()(x, pf.tensor([[2, 1, -1]]))
     tensor(0.1667)
@@ -727,8 +686,6 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
     Args:
         weight: a weight (C,) for each class.
-        reduction: 'mean', 'sum', or 'none' for each element's own loss.
-        size_average, reduce: deprecated names of what `reduction` says.
 
     >>> nn.MultiLabelSoftMarginLoss()(pf.zeros(1, 3), pf.tensor([[1.0, 0.0, 1.0]]))
     tensor(0.6931)

@@ -107,9 +107,6 @@ class _ConstantPadNd(_PadNd):
 class ConstantPad1d(_ConstantPadNd, k=1):
     """Adds elements at both ends of the last dim of (*, L): `value`.
 
-    Args:
-        padding: how many, an int or (left, right); negative numbers cut elements off.
-
     >>> nn.ConstantPad1d(2, 9.0)(pf.tensor([[1.0, 2.0, 3.0]]))
     tensor([[9., 9., 1., 2., 3., 9., 9.]])
     """
@@ -118,9 +115,6 @@ class ConstantPad1d(_ConstantPadNd, k=1):
 class ConstantPad2d(_ConstantPadNd, k=2):
     """Adds elements at both ends of the last two dims of (*, H, W): `value`.
 
-    Args:
-        padding: how many, an int or (left, right, top, bottom); negative numbers cut elements off.
-
     >>> nn.ConstantPad2d((1, 0, 1, 0), 9.0)(pf.tensor([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
     [[[9.0, 9.0, 9.0], [9.0, 1.0, 2.0], [9.0, 3.0, 4.0]]]
     """
@@ -128,10 +122,6 @@ class ConstantPad2d(_ConstantPadNd, k=2):
 
 class ConstantPad3d(_ConstantPadNd, k=3):
     """Adds elements at both ends of the last three dims of (*, D, H, W): `value`.
-
-    Args:
-        padding: how many, an int or (left, right, top, bottom, front, back); negative numbers cut
-            elements off.
 
     >>> nn.ConstantPad3d(1, 9.0)(pf.randn(1, 2, 3, 4, 5)).shape
     pyframe.Size([1, 2, 5, 6, 7])
@@ -149,9 +139,6 @@ class _Zero(_ConstantPadNd):
 class ZeroPad1d(_Zero, ConstantPad1d):
     """Adds elements at both ends of the last dim of (*, L): zeros.
 
-    Args:
-        padding: how many, an int or (left, right); negative numbers cut elements off.
-
     >>> nn.ZeroPad1d(2)(pf.tensor([[1.0, 2.0, 3.0]]))
     tensor([[0., 0., 1., 2., 3., 0., 0.]])
     """
@@ -160,9 +147,6 @@ class ZeroPad1d(_Zero, ConstantPad1d):
 class ZeroPad2d(_Zero, ConstantPad2d):
     """Adds elements at both ends of the last two dims of (*, H, W): zeros.
 
-    Args:
-        padding: how many, an int or (left, right, top, bottom); negative numbers cut elements off.
-
     >>> nn.ZeroPad2d((1, 0, 1, 0))(pf.tensor([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
     [[[0.0, 0.0, 0.0], [0.0, 1.0, 2.0], [0.0, 3.0, 4.0]]]
     """
@@ -170,10 +154,6 @@ class ZeroPad2d(_Zero, ConstantPad2d):
 
 class ZeroPad3d(_Zero, ConstantPad3d):
     """Adds elements at both ends of the last three dims of (*, D, H, W): zeros.
-
-    Args:
-        padding: how many, an int or (left, right, top, bottom, front, back); negative numbers cut
-            elements off.
 
     >>> nn.ZeroPad3d(1)(pf.randn(1, 2, 3, 4, 5)).shape
     pyframe.Size([1, 2, 5, 6, 7])
@@ -188,9 +168,6 @@ class ReflectionPad1d(_ReflectionPadNd, k=1):
     """Adds elements at both ends of the last dim of (N, C, L) or (C, L): its mirror image, in which
     the element at the edge is not repeated.
 
-    Args:
-        padding: how many, an int or (left, right); negative numbers cut elements off.
-
     Raises:
         RuntimeError: when called, if they are more than the dim has less one.
 
@@ -203,9 +180,6 @@ class ReflectionPad2d(_ReflectionPadNd, k=2):
     """Adds elements at both ends of the last two dims of (N, C, H, W) or (C, H, W): their mirror
     image, in which the element at the edge is not repeated.
 
-    Args:
-        padding: how many, an int or (left, right, top, bottom); negative numbers cut elements off.
-
     Raises:
         RuntimeError: when called, if they are more than the dim has less one.
 
@@ -217,10 +191,6 @@ class ReflectionPad2d(_ReflectionPadNd, k=2):
 class ReflectionPad3d(_ReflectionPadNd, k=3):
     """Adds elements at both ends of the last three dims of (N, C, D, H, W) or (C, D, H, W): their
     mirror image, in which the element at the edge is not repeated.
-
-    Args:
-        padding: how many, an int or (left, right, top, bottom, front, back); negative numbers cut
-            elements off.
 
     Raises:
         RuntimeError: when called, if they are more than the dim has less one.
@@ -238,9 +208,6 @@ class ReplicationPad1d(_ReplicationPadNd, k=1):
     """Adds elements at both ends of the last dim of (N, C, L) or (C, L): the element at the edge,
     repeated.
 
-    Args:
-        padding: how many, an int or (left, right); negative numbers cut elements off.
-
     >>> nn.ReplicationPad1d(2)(pf.tensor([[1.0, 2.0, 3.0]]))
     tensor([[1., 1., 1., 2., 3., 3., 3.]])
     """
@@ -250,9 +217,6 @@ class ReplicationPad2d(_ReplicationPadNd, k=2):
     """Adds elements at both ends of the last two dims of (N, C, H, W) or (C, H, W): the element at
     the edge, repeated.
 
-    Args:
-        padding: how many, an int or (left, right, top, bottom); negative numbers cut elements off.
-
     >>> nn.ReplicationPad2d((1, 0, 1, 0))(pf.tensor([[[1.0, 2.0], [3.0, 4.0]]])).tolist()
     [[[1.0, 1.0, 2.0], [1.0, 1.0, 2.0], [3.0, 3.0, 4.0]]]
     """
@@ -261,10 +225,6 @@ class ReplicationPad2d(_ReplicationPadNd, k=2):
 class ReplicationPad3d(_ReplicationPadNd, k=3):
     """Adds elements at both ends of the last three dims of (N, C, D, H, W) or (C, D, H, W): the
     element at the edge, repeated.
-
-    Args:
-        padding: how many, an int or (left, right, top, bottom, front, back); negative numbers cut
-            elements off.
 
     >>> nn.ReplicationPad3d(1)(pf.randn(1, 2, 3, 4, 5)).shape
     pyframe.Size([1, 2, 5, 6, 7])
@@ -288,9 +248,6 @@ class CircularPad1d(_CircularPadNd, k=1):
     """Adds elements at both ends of the last dim of (N, C, L) or (C, L): what stands at the other
     end.
 
-    Args:
-        padding: how many, an int or (left, right); negative numbers cut elements off.
-
     Raises:
         RuntimeError: when called, if they are more than the dim has.
 
@@ -303,9 +260,6 @@ class CircularPad2d(_CircularPadNd, k=2):
     """Adds elements at both ends of the last two dims of (N, C, H, W) or (C, H, W): what stands at
     the other end.
 
-    Args:
-        padding: how many, an int or (left, right, top, bottom); negative numbers cut elements off.
-
     Raises:
         RuntimeError: when called, if they are more than the dim has.
 
@@ -317,10 +271,6 @@ class CircularPad2d(_CircularPadNd, k=2):
 class CircularPad3d(_CircularPadNd, k=3):
     """Adds elements at both ends of the last three dims of (N, C, D, H, W) or (C, D, H, W): what
     stands at the other end.
-
-    Args:
-        padding: how many, an int or (left, right, top, bottom, front, back); negative numbers cut
-            elements off.
 
     Raises:
         RuntimeError: when called, if they are more than the dim has.

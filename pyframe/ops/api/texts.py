@@ -9,8 +9,36 @@ import types
 from typing import Any
 
 # name: what an argument is, in all functions but those that say it themselves; `family.name`, or
-# `function.name`, is for one module's functions, or one function.
+# `function.name`, is for one module's functions, or one function; `Base.name` is for classes that
+# are derived from that one.
 _ARGUMENTS = """
+Adam.amsgrad: whether v̂ is of the largest v so far (arXiv 1904.09237).
+Adam.betas: b1 and b2, from 0 to below 1; both floats, or both tensors of one element.
+LRScheduler.last_epoch: the epoch to go on after; -1 begins anew.
+LRScheduler.optimizer: whose groups' rates are set.
+Layer.inplace: whether the input is overwritten with the result.
+Optimizer.betas: b1 and b2, from 0 to below 1.
+Optimizer.capturable Optimizer.foreach Optimizer.fused: it changes nothing.
+Optimizer.decoupled_weight_decay: whether parameters shrink by lr * weight_decay instead.
+Optimizer.differentiable: whether autograd follows the step.
+Optimizer.eps: what keeps divisors above 0.
+Optimizer.lr: the learning rate, at least 0; a number, or a tensor of one element.
+Optimizer.maximize: whether to go up the gradient.
+Optimizer.params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
+Optimizer.weight_decay: this times a parameter is added to its gradient (an L2 penalty).
+_Cycle.cycle_momentum: whether the momentum, of Adam b1, goes down from max_momentum to
+  base_momentum as the lr goes up.
+_Lambdas.lr_lambda: a function of t, or a list with one for each group. Functions proper are not in
+  the state_dict, objects that can be called are.
+_Loss.reduce _Loss.size_average: a deprecated name of what `reduction` says.
+_Loss.reduction: 'mean', 'sum', or 'none' for each element's own loss.
+_PadNd.padding: how many, an int or two for each dim, the last one's first: (left, right, top,
+  bottom, front, back); negative numbers cut elements off.
+_Table.max_norm: rows that are longer are shortened to this, in the table, when they are looked up;
+  None shortens none.
+_Table.norm_type: the exponent of the norm that measures them.
+_Table.scale_grad_by_freq: whether a row's gradient is divided by how often the input names it.
+_Table.sparse: it changes nothing; gradients are dense.
 _random_samples: Numbers of [0, 1) in place of drawn ones.
 _stacklevel: Allowed, and not needed.
 A: Matrices, in the last two dims.
@@ -1912,6 +1940,9 @@ tensor([0., 2., 1., 3.])
 @conv1d
 >>> F.conv1d(pf.tensor([[1.0, 2.0, 4.0]]), pf.tensor([[[-1.0, 1.0]]]))
 tensor([[1., 2.]])
+@conv2d
+>>> F.conv2d(pf.ones(1, 1, 3, 3), pf.ones(1, 1, 2, 2)).tolist()
+[[[[4.0, 4.0], [4.0, 4.0]]]]
 @conv3d
 >>> F.conv3d(pf.ones(1, 2, 4, 4, 4), pf.ones(3, 2, 3, 3, 3), padding=1).shape
 pyframe.Size([1, 3, 4, 4, 4])
@@ -1921,6 +1952,9 @@ pyframe.Size([3, 1, 4])
 @conv_transpose1d
 >>> F.conv_transpose1d(pf.tensor([[1.0, 2.0]]), pf.tensor([[[1.0, 10.0]]]), stride=2)
 tensor([[ 1., 10.,  2., 20.]])
+@conv_transpose2d
+>>> F.conv_transpose2d(pf.ones(1, 1, 1, 2), pf.ones(1, 1, 1, 2)).tolist()
+[[[[1.0, 2.0, 1.0]]]]
 @conv_transpose3d
 >>> F.conv_transpose3d(pf.ones(1, 2, 2, 2, 2), pf.ones(2, 3, 2, 2, 2), stride=2).shape
 pyframe.Size([1, 3, 4, 4, 4])
@@ -2691,6 +2725,7 @@ _ROWS_BY_NAME = {
 # What a text tells of: names in backticks and entries of lists.
 _TOLD = re.compile(r"`\*{0,2}(\w+)|^    ((?:\*{0,2}\w+, )*\*{0,2}\w+): ", re.MULTILINE)
 _LIST = re.compile(r"Args:\n(?:    .*\n?)*")
+_BEHIND = re.compile(r"\n\n(?:Attributes:|Raises:|>>> )")
 
 
 def _clean(doc: str | None) -> str:
@@ -2714,8 +2749,9 @@ def _with(text: str, arguments: dict[str, str]) -> str:
     lines = lines.replace("\0", "\n        ")
     if found := _LIST.search(text):
         return f"{text[: found.end()].rstrip()}\n{lines}\n{text[found.end() :].lstrip()}".strip()
-    before, example, after = text.partition("\n\n>>> ")
-    return f"{before}\n\nArgs:\n{lines}{example[1:]}{after}".rstrip()
+    behind = _BEHIND.search(text)
+    end = behind.start() if behind else len(text)
+    return f"{text[:end]}\n\nArgs:\n{lines}{text[end + 1 :]}".rstrip()
 
 
 def complete(fn: Any, name: str) -> str:
@@ -2767,3 +2803,18 @@ def with_out(text: str, takes: bool) -> str:
 def in_place(how: str, fn: Any) -> str:
     """The text of the method `name_`, from that of the function `name`."""
     return f"{how}; returns self.\n\n{fn.__doc__}"
+
+
+def of_bases(scope: dict[str, Any]) -> None:
+    """Let the texts of classes explain what `__init__` takes as those of their base do."""
+    bases = {key.partition(".")[0] for key in ARGUMENTS}
+    for kind in [x for x in scope.values() if isinstance(x, type)]:
+        own = [b.__name__ for b in kind.__mro__ if b.__name__ in bases]
+        code = getattr(kind.__init__, "__code__", None)  # type: ignore[misc]
+        if not own or code is None or not vars(kind).get("__doc__"):
+            continue
+        text = _clean(kind.__doc__)
+        names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        found = {n: key for n in names for b in reversed(own) if (key := f"{b}.{n}") in ARGUMENTS}
+        seen = told(text) if found else ()
+        kind.__doc__ = _with(text, {n: ARGUMENTS[k] for n, k in found.items() if n not in seen})
