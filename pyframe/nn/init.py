@@ -39,16 +39,16 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
-    """The factor of a weight's standard deviation that keeps the variance through a nonlinearity: 1
-    of linear maps, convolutions and 'sigmoid', 5 / 3 of 'tanh', √2 of 'relu', √(2 / (1 + slope²))
-    of 'leaky_relu', 3 / 4 of 'selu'.
+    """The factor by which a weight's standard deviation must grow for the variance to stay as it is
+    through a nonlinearity: 1 for linear maps, convolutions and 'sigmoid', 5 / 3 for 'tanh', √2 for
+    'relu', √(2 / (1 + slope²)) for 'leaky_relu', 3 / 4 for 'selu'.
 
     Args:
-        nonlinearity: its name in nn.functional.
-        param: the slope of 'leaky_relu'; None for 0.01.
+        nonlinearity: The name that it has in nn.functional.
+        param: The slope of 'leaky_relu' below 0; 0.01 by default.
 
     Raises:
-        ValueError: the name is another one, or the slope no number.
+        ValueError: the name is not one of these, or the slope is not a number.
 
     >>> round(nn.init.calculate_gain("relu"), 4)
     1.4142
@@ -94,11 +94,12 @@ def _empty(tensor: Tensor) -> bool:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Fills a tensor from U(a, b).
+    """Fills a tensor from the uniform distribution U(a, b).
 
     Args:
-        tensor: what is written to; it is given back.
-        generator: what draws; None for the CPU's default one.
+        tensor: The tensor to fill; it is returned, too.
+        a, b: The bounds: numbers lie in [a, b).
+        generator: The `Generator` to draw from; the CPU's default one by default.
 
     >>> nn.init.uniform_(pf.empty(3, 5), -1.0, 1.0).shape
     pyframe.Size([3, 5])
@@ -110,11 +111,13 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Fills a tensor from N(mean, std²).
+    """Fills a tensor from the normal distribution N(mean, std²).
 
     Args:
-        tensor: what is written to; it is given back.
-        generator: what draws; None for the CPU's default one.
+        tensor: The tensor to fill; it is returned, too.
+        mean: The mean.
+        std: The standard deviation.
+        generator: The `Generator` to draw from; the CPU's default one by default.
 
     >>> nn.init.normal_(pf.empty(3, 5), std=0.02).shape
     pyframe.Size([3, 5])
@@ -129,13 +132,15 @@ def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Fills a tensor from N(mean, std²) without what lies outside [a, b]: the inverse of its
-    distribution function, of uniform numbers.
+    """Fills a tensor from N(mean, std²) truncated to [a, b]: uniform numbers go through the inverse
+    of that distribution's cumulative function.
 
     Args:
-        tensor: what is written to; it is given back.
-        a, b: the bounds themselves, not multiples of `std`.
-        generator: what draws; None for the CPU's default one.
+        tensor: The tensor to fill; it is returned, too.
+        mean: The mean of the normal distribution.
+        std: Its standard deviation.
+        a, b: The bounds themselves, not multiples of `std`.
+        generator: The `Generator` to draw from; the CPU's default one by default.
 
     Raises:
         RuntimeError: a > b.
@@ -170,6 +175,10 @@ def trunc_normal_(
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fills a tensor with one number.
 
+    Args:
+        tensor: The tensor to fill; it is returned, too.
+        val: That number.
+
     >>> nn.init.constant_(pf.empty(3), 0.5)
     tensor([0.5000, 0.5000, 0.5000])
     """
@@ -180,6 +189,9 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 def zeros_(tensor: Tensor) -> Tensor:
     """Fills a tensor with zeros.
 
+    Args:
+        tensor: The tensor to fill; it is returned, too.
+
     >>> nn.init.zeros_(pf.empty(3))
     tensor([0., 0., 0.])
     """
@@ -189,6 +201,9 @@ def zeros_(tensor: Tensor) -> Tensor:
 def ones_(tensor: Tensor) -> Tensor:
     """Fills a tensor with ones.
 
+    Args:
+        tensor: The tensor to fill; it is returned, too.
+
     >>> nn.init.ones_(pf.empty(3))
     tensor([1., 1., 1.])
     """
@@ -196,10 +211,13 @@ def ones_(tensor: Tensor) -> Tensor:
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Makes a matrix the identity, as far as its shape can be one.
+    """Makes a matrix the identity: tensor[i, j] is 1 where i = j, else 0.
+
+    Args:
+        tensor: The matrix to fill, square or not; it is returned, too.
 
     Raises:
-        ValueError: it hasn't 2 dims.
+        ValueError: it doesn't have 2 dims.
 
     >>> nn.init.eye_(pf.empty(2, 3)).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
@@ -210,11 +228,15 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Makes the weight (out, in, *kernel) of a convolution one that passes its channels on, those
-    of each group as far as there are some.
+    """Fills a convolution's weight so that it passes channels on as they are: output channel i of
+    each group has a 1 in the middle of the kernel of input channel i, all else is 0.
+
+    Args:
+        tensor: A weight (out, in, *kernel) of 3 to 5 dims; it is returned, too.
+        groups: How many groups of output channels there are, as the convolution's.
 
     Raises:
-        ValueError: it hasn't 3 to 5 dims, or `groups` doesn't divide dim 0.
+        ValueError: it doesn't have 3 to 5 dims, or `groups` doesn't divide dim 0.
 
     >>> nn.init.dirac_(pf.empty(2, 2, 3)).tolist()
     [[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
@@ -244,12 +266,14 @@ def _expect_dims(name: str, tensor: Tensor, dims: tuple[int, ...]) -> None:
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """Makes a tensor `gain` times a random matrix (first dim, all others) whose rows or columns are
-    orthonormal (Saxe et al. 2013, arXiv 1312.6120).
+    """Fills a tensor, as the matrix (first dim, all others), with `gain` times a random one whose
+    rows, or columns if there are fewer of them, are orthonormal (Saxe et al. 2013, arXiv
+    1312.6120).
 
     Args:
-        tensor: what is written to; it is given back.
-        generator: what draws; None for the CPU's default one.
+        tensor: The tensor to fill; it is returned, too.
+        gain: The factor; see calculate_gain.
+        generator: The `Generator` to draw from; the CPU's default one by default.
 
     Raises:
         ValueError: it has fewer than 2 dims.
@@ -276,16 +300,16 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Fills a matrix from N(0, std²), but for zeros that are the share `sparsity` of each column
-    (Martens 2010).
+    """Fills a matrix from N(0, std²), and sets a random share of each column to 0 (Martens 2010).
 
     Args:
-        tensor: what is written to; it is given back.
-        sparsity: from 0 to 1; the number of zeros is rounded up.
-        generator: what draws; None for the CPU's default one.
+        tensor: The tensor to fill; it is returned, too.
+        sparsity: That share, from 0 to 1; the number of zeros is rounded up.
+        std: The standard deviation of the others.
+        generator: The `Generator` to draw from; the CPU's default one by default.
 
     Raises:
-        ValueError: it hasn't 2 dims.
+        ValueError: it doesn't have 2 dims.
 
     >>> (nn.init.sparse_(pf.empty(10, 3), sparsity=0.3) == 0).sum(0)
     tensor([3, 3, 3])
@@ -301,13 +325,13 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Fills a weight from U(-k, k), k = gain * √(6 / (fan_in + fan_out)), so that variances neither
-    grow nor shrink on the way forwards and back (Glorot & Bengio 2010).
+    grow nor shrink on the way forward and back (Glorot & Bengio 2010).
 
     Args:
-        tensor: a weight (out, in, *kernel); fan_in is in * prod(kernel), fan_out out *
-            prod(kernel).
-        gain: a factor; see calculate_gain.
-        generator: what draws; None for the CPU's default one.
+        tensor: A weight (out, in, *kernel), which is returned, too; fan_in is in * prod(kernel),
+            fan_out is out * prod(kernel).
+        gain: The factor for the nonlinearity that follows; see calculate_gain.
+        generator: The `Generator` to draw from; the CPU's default one by default.
 
     Raises:
         ValueError: it has fewer than 2 dims.
@@ -320,8 +344,17 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fills a weight from N(0, gain² * 2 / (fan_in + fan_out)) (Glorot & Bengio 2010). Arguments
-    and errors are xavier_uniform_'s.
+    """Fills a weight from N(0, gain² * 2 / (fan_in + fan_out)), as xavier_uniform_ from a uniform
+    distribution (Glorot & Bengio 2010).
+
+    Args:
+        tensor: A weight (out, in, *kernel), which is returned, too; fan_in is in * prod(kernel),
+            fan_out is out * prod(kernel).
+        gain: The factor for the nonlinearity that follows; see calculate_gain.
+        generator: The `Generator` to draw from; the CPU's default one by default.
+
+    Raises:
+        ValueError: it has fewer than 2 dims.
 
     >>> nn.init.xavier_normal_(pf.empty(2, 4)).shape
     pyframe.Size([2, 4])
@@ -334,15 +367,16 @@ def kaiming_uniform_(
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
     """Fills a weight from U(-k, k), k = gain * √(3 / fan), so that variances neither grow nor
-    shrink where rectifiers follow (He et al. 2015, arXiv 1502.01852).
+    shrink where rectifiers follow (He et al. 2015, arXiv 1502.01852). gain is calculate_gain's, of
+    `nonlinearity` and `a`.
 
     Args:
-        tensor: a weight (out, in, *kernel); fan_in is in * prod(kernel), fan_out out *
-            prod(kernel).
-        a: the slope below 0 of the leaky_relu that follows.
-        mode: 'fan_in', which keeps the variance forwards, or 'fan_out', backwards.
-        nonlinearity: what follows; see calculate_gain.
-        generator: what draws; None for the CPU's default one.
+        tensor: A weight (out, in, *kernel), which is returned, too; fan_in is in * prod(kernel),
+            fan_out is out * prod(kernel).
+        a: The slope below 0, if `nonlinearity` is 'leaky_relu'.
+        mode: 'fan_in' keeps the variance on the way forward, 'fan_out' on the way back.
+        nonlinearity: The name of what follows, as calculate_gain knows it.
+        generator: The `Generator` to draw from; the CPU's default one by default.
 
     Raises:
         ValueError: it has fewer than 2 dims, or a name is unknown.
@@ -360,8 +394,19 @@ def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Fills a weight from N(0, gain² / fan) (He et al. 2015, arXiv 1502.01852). Arguments and
-    errors are kaiming_uniform_'s.
+    """Fills a weight from N(0, gain² / fan), as kaiming_uniform_ from a uniform distribution (He et
+    al. 2015, arXiv 1502.01852).
+
+    Args:
+        tensor: A weight (out, in, *kernel), which is returned, too; fan_in is in * prod(kernel),
+            fan_out is out * prod(kernel).
+        a: The slope below 0, if `nonlinearity` is 'leaky_relu'.
+        mode: 'fan_in' keeps the variance on the way forward, 'fan_out' on the way back.
+        nonlinearity: The name of what follows, as calculate_gain knows it.
+        generator: The `Generator` to draw from; the CPU's default one by default.
+
+    Raises:
+        ValueError: it has fewer than 2 dims, or a name is unknown.
 
     >>> nn.init.kaiming_normal_(pf.empty(2, 6), mode="fan_out").shape
     pyframe.Size([2, 6])
