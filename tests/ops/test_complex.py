@@ -144,6 +144,17 @@ def test_a_spectrogram(device: str) -> None:
     both(lambda t, x: t.istft(x, 10, window=x.real.new_ones(10)), device, numbers(10, 3), grad=True)
 
 
+@pytest.mark.parametrize("align", [None, False, True])
+def test_frames_begin_where_they_should(align: bool | None, device: str) -> None:
+    def call(t: Any, x: Any) -> Any:
+        window = t.hann_window(40, device=x.device)
+        return t.stft(
+            x.real, 100, 30, 40, window, center=False, align_to_window=align, return_complex=True
+        )
+
+    both(call, device, numbers(2, 300))
+
+
 def test_compiled_as_eager(gpu: str) -> None:
     def step(x: pf.Tensor, y: pf.Tensor) -> tuple[pf.Tensor, ...]:
         z = pf.fft.irfft(pf.fft.rfft(y) * (x[0] * 1j), 12) + y

@@ -368,6 +368,7 @@ t.fft.fftn(t.ones(3), s=(1, 2)) -> only has 1
 t.fft.fft(t.ones(3).half()) -> unsupported dtype
 t.stft(t.ones(9), 20, center=False, return_complex=True) -> n_fft
 t.stft(t.ones(9), 4) -> return_complex
+t.stft(t.ones(9), 4, align_to_window=True, return_complex=True) -> align_to_window
 t.istft(t.ones(5, 4), 8) -> complex
 t.complex(t.ones(2), t.ones(2).double()) -> same dtype
 t.imag(t.ones(2)) -> only supported for complex

@@ -46,7 +46,6 @@ norm.A tensorinv.A tensorsolve.A tensorsolve.B: A tensor.
 windows.a: The coefficients.
 abs: The distances from 0.
 align_corners: Whether the outermost points are the corner pixels' centres, not their edges.
-align_to_window: Where frames lie without `center`.
 activation.alpha: What it falls to on the left is -alpha.
 alpha: A number that multiplies what is added.
 local_response_norm.alpha: A factor.
@@ -85,7 +84,6 @@ blank: The class that stands for none.
 C: How many channels.
 callable: A function of numbers.
 ceil_mode: Whether a window may reach over the end.
-fft.center: Whether frame t is centred at t * hop_length, by padding.
 windows.center: Where the peak is.
 check_errors: Whether to raise LinAlgError.
 col: How many columns.
@@ -152,7 +150,6 @@ group: How many groups.
 groups: How many groups of channels see each other only.
 hermitian: Whether the matrices are Hermitian.
 high: The int to stay below.
-hop_length: From one frame to the next; n_fft // 4 by default.
 hx: The state before.
 HxW: How many positions.
 ignore_index: A class of targets that count nowhere.
@@ -199,7 +196,6 @@ largest: Whether the largest are wanted, else the smallest.
 layout: `pf.strided`, if given.
 LD: L and D in one, as `ldl_factor` gives them.
 left: Whether X stands on the right of A.
-istft.length: The length of the result.
 narrow.length: How many.
 linear_bias: Its bias.
 linear_weight: The weight of the linear map.
@@ -244,7 +240,6 @@ polygamma.n _polygamma_method.n: Which derivative, an int.
 randperm.n: How many.
 special.n: The degree, ints or floats.
 vander.N: How many powers; n by default.
-n_fft: The length of a transform.
 nan: What NaN becomes; 0 by default.
 negative: Vectors that shall be far.
 negative_slope: The slope below 0.
@@ -254,14 +249,12 @@ non_blocking: Allowed, and not needed.
 fft.norm: What to divide by: "backward" (by default; n, in an inverse), "forward" or
   "ortho" (√n in both).
 norm_type: The order of the norm.
-normalized: Whether to divide by √n_fft.
 normalized_shape: The sizes of those dims.
 num_groups: How many groups.
 num_heads: Into how many parts E is cut.
 num_samples: How many to draw.
 offset: Which diagonal: 0 is the main one, above it they count up.
 offsets: Where each bag starts, (bags,), for a vector of ints.
-onesided: Whether only frequencies 0 to n_fft // 2 are kept; so of real input.
 operands: Tensors, and numbers.
 ord: The order of the norm.
 order_: The dims in their new order, one by one or as the list `dims`.
@@ -281,7 +274,6 @@ multi_margin_loss.p: 1 or 2.
 mvlgamma.p: The dimension, an int.
 p: The order of the norm.
 toplevel.p: The probability of a zero.
-pad_mode: How to pad, as `pad` does.
 padding: Zeros (or what counts nowhere) at both sides of each dim.
 padding_mode: What lies outside: 0 zeros, 1 the border, 2 the mirrored image.
 pivot: Must be True: RuntimeError without it.
@@ -306,7 +298,6 @@ replacement: Whether one may be drawn again.
 requires_grad: Whether gradients of the result are wanted.
 requires_grad_.requires_grad: False switches it off.
 retain_graph: Whether to keep what was saved, for another backward.
-return_complex: Whether the result is complex; `stft` wants True.
 return_counts: Whether to count them.
 return_indices: Whether to give the indices too.
 return_inverse: Whether to tell which element each is.
@@ -408,8 +399,6 @@ loss.weight: A factor for each class, (C,), or what broadcasts to the input.
 normalization.weight: A factor, or None.
 toplevel.weight: A factor, or None.
 weights: A weight for each, float or int.
-win_length: The length of the window; n_fft by default.
-window: A window (win_length,); ones by default.
 window_length: How many points.
 with_replacement: Whether an element may come again.
 vander.x linalg_vander.x: A vector.
@@ -1535,8 +1524,11 @@ tensor(1.)
 >>> std, mean
 (tensor(1.), tensor(2.))
 @stft
->>> pf.stft(pf.ones(8), 4, window=pf.ones(4), return_complex=True).shape
-pyframe.Size([3, 9])
+>>> x = pf.cos(pf.pi * pf.arange(8.0))  # the highest frequency
+>>> pf.stft(x, 4, window=pf.ones(4), center=False, return_complex=True).abs().round()
+tensor([[0., 0., 0., 0., 0.],
+        [0., 0., 0., 0., 0.],
+        [4., 4., 4., 4., 4.]])
 @sum
 >>> pf.sum(pf.tensor([[1, 2], [3, 4]]), dim=1)
 tensor([3, 7])
@@ -2209,59 +2201,77 @@ tensor(11.)
 >>> pf.linalg.vector_norm(pf.tensor([3.0, 4.0]))
 tensor(5.)
 @fft
+The discrete Fourier transform of a dim, cut or filled with zeros to n.
 >>> pf.fft.fft(pf.tensor([1.0, 0.0, 0.0, 0.0])).real
 tensor([1., 1., 1., 1.])
 @ifft
+The inverse of `fft`.
 >>> pf.fft.ifft(pf.fft.fft(pf.tensor([1.0, 2.0]))).real
 tensor([1., 2.])
 @rfft
+`fft` of a real input: frequencies 0 .. n / 2 only.
 >>> pf.fft.rfft(pf.ones(4)).real
 tensor([4., 0., 0.])
 @irfft
+The inverse of `rfft`: real, of length n (2 * (size - 1) by default).
 >>> pf.fft.irfft(pf.fft.rfft(pf.tensor([1.0, 2.0])))
 tensor([1., 2.])
 @hfft
+`fft` of a Hermitian input given by its first half: real.
 >>> pf.fft.hfft(pf.tensor([1.0, 2.0]), 2)
 tensor([ 3., -1.])
 @ihfft
+The inverse of `hfft`: the first half of a Hermitian result.
 >>> pf.fft.ihfft(pf.tensor([3.0, -1.0])).real
 tensor([1., 2.])
 @fftn
+`fft` of several dims (all by default), of sizes s.
 >>> pf.fft.fftn(pf.ones(2, 4)).shape
 pyframe.Size([2, 4])
 @ifftn
+The inverse of `fftn`.
 >>> pf.fft.ifftn(pf.fft.fftn(pf.ones(2, 2))).real
 tensor([[1., 1.],
         [1., 1.]])
 @rfftn
+`fftn` of a real input: of the last dim only frequencies 0 .. n / 2.
 >>> pf.fft.rfftn(pf.ones(2, 4)).shape
 pyframe.Size([2, 3])
 @irfftn
+The inverse of `rfftn`: real.
 >>> pf.fft.irfftn(pf.fft.rfftn(pf.ones(2, 2)))
 tensor([[1., 1.],
         [1., 1.]])
 @hfftn
+`fftn` of an input that is Hermitian in the last dim, given by its first half: real.
 >>> pf.fft.hfftn(pf.ones(2, 3)).shape
 pyframe.Size([2, 4])
 @ihfftn
+The inverse of `hfftn`.
 >>> pf.fft.ihfftn(pf.ones(2, 4)).shape
 pyframe.Size([2, 3])
 @fft2
+`fftn` of the last two dims by default.
 >>> pf.fft.fft2(pf.ones(3, 2, 4)).shape
 pyframe.Size([3, 2, 4])
 @ifft2
+`ifftn` of the last two dims by default.
 >>> pf.fft.ifft2(pf.ones(3, 2, 4)).shape
 pyframe.Size([3, 2, 4])
 @rfft2
+`rfftn` of the last two dims by default.
 >>> pf.fft.rfft2(pf.ones(3, 2, 4)).shape
 pyframe.Size([3, 2, 3])
 @irfft2
+`irfftn` of the last two dims by default.
 >>> pf.fft.irfft2(pf.ones(3, 2, 3)).shape
 pyframe.Size([3, 2, 4])
 @hfft2
+`hfftn` of the last two dims by default.
 >>> pf.fft.hfft2(pf.ones(3, 2, 3)).shape
 pyframe.Size([3, 2, 4])
 @ihfft2
+`ihfftn` of the last two dims by default.
 >>> pf.fft.ihfft2(pf.ones(3, 2, 4)).shape
 pyframe.Size([3, 2, 3])
 @fftfreq

@@ -287,41 +287,29 @@ def _transform(name: str, x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
     return apply(c2c_op, (x,), (axes, norm, how == "ifft"))
 
 
-def _of_dim(name: str, doc: str) -> Callable[..., Tensor]:
+def _of_dim(name: str) -> Callable[..., Tensor]:
     def run(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
         s = None if n is None else [_size("fft", n)]
         return _transform(name, input, s, _one(name, input, dim), norm)
 
-    run.__name__, run.__doc__ = name, doc
+    run.__name__ = name
     return run
 
 
-def _of_dims(name: str, doc: str, dims: Any = None) -> Callable[..., Tensor]:
+def _of_dims(name: str, dims: Any = None) -> Callable[..., Tensor]:
     def run(input: Tensor, s: Any = None, dim: Any = dims, norm: str | None = None) -> Tensor:
         return _transform(name, input, s, dim, norm)
 
-    run.__name__, run.__doc__ = name, doc
+    run.__name__ = f"{name[:-1]}2" if dims else name
     return run
 
 
-fft = _of_dim("fft", "The discrete Fourier transform of a dim, cut or filled with zeros to n.")
-ifft = _of_dim("ifft", "The inverse of `fft`.")
-rfft = _of_dim("rfft", "`fft` of a real input: frequencies 0 .. n / 2 only.")
-irfft = _of_dim("irfft", "The inverse of `rfft`: real, of length n (2 * (size - 1) by default).")
-hfft = _of_dim("hfft", "`fft` of a Hermitian input given by its first half: real.")
-ihfft = _of_dim("ihfft", "The inverse of `hfft`: the first half of a Hermitian result.")
-fftn = _of_dims("fftn", "`fft` of several dims (all by default), of sizes s.")
-ifftn = _of_dims("ifftn", "The inverse of `fftn`.")
-rfftn = _of_dims("rfftn", "`fftn` of a real input: of the last dim only frequencies 0 .. n / 2.")
-irfftn = _of_dims("irfftn", "The inverse of `rfftn`: real.")
-hfftn = _of_dims(
-    "hfftn",
-    "`fftn` of an input that is Hermitian in the last dim, given by its first half: real.",
+fft, ifft, rfft, irfft, hfft, ihfft = map(_of_dim, "fft ifft rfft irfft hfft ihfft".split())
+fftn, ifftn, rfftn, irfftn, hfftn, ihfftn = (
+    _of_dims(name) for name in "fftn ifftn rfftn irfftn hfftn ihfftn".split()
 )
-ihfftn = _of_dims("ihfftn", "The inverse of `hfftn`.")
 fft2, ifft2, rfft2, irfft2, hfft2, ihfft2 = (
-    _of_dims(f"{name}n", f"`{name}n` of the last two dims by default.", (-2, -1))
-    for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+    _of_dims(name, (-2, -1)) for name in "fftn ifftn rfftn irfftn hfftn ihfftn".split()
 )
 
 
@@ -364,8 +352,7 @@ def _window(name: str, window: Tensor | None, n: int, n_fft: int, x: Tensor) -> 
         window = ones(n, dtype=x.dtype.to_real(), device=x.device)
     elif window.ndim != 1 or window.shape[0] != n:
         raise RuntimeError(
-            f"{name}: expected a 1D window tensor of size equal to win_length={n}, but got window "
-            f"with size {list(window.shape)}"
+            f"{name}: expected a window of shape [{n}], its win_length, got {list(window.shape)}"
         )
     left = (n_fft - n) // 2
     return mv.pad(window, ((left, n_fft - n - left),))
@@ -377,38 +364,63 @@ def stft(
     normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Short-time Fourier transform: (B?, time) -> (B?, frequency, frame), complex.
+    """The short-time Fourier transform: which frequencies a signal has, and when. It is cut into
+    frames that overlap, and each is multiplied by the window w and transformed:
 
-    See https://docs.pytorch.org/docs/stable/generated/torch.stft.html.
+        X[f, t] = Σₖ w[k] x[t * hop_length + k] exp(-2πi f k / n_fft), 0 <= k < n_fft
+
+    (B?, time) -> (B?, F, T): F is n_fft // 2 + 1 if it is onesided, else n_fft; T is 1 + (time -
+    n_fft) // hop_length, where centred frames add 2 * (n_fft // 2) to time. `istft` is the inverse.
+
+    Args:
+        input: The signal, or a batch of signals, real or complex.
+        n_fft: The length of a frame, and of its transform.
+        hop_length: How far a frame begins after the one before; n_fft // 4 by default.
+        win_length: The length of the window, which zeros on both sides fill up to n_fft; n_fft by
+            default.
+        window: The window (win_length,), such as `hann_window`; ones by default.
+        center: Whether to pad the signal by n_fft // 2 on both sides, so that frame t is centred at
+            t * hop_length, instead of beginning there.
+        pad_mode: How to pad: "reflect", "constant", "replicate" or "circular".
+        onesided: Whether to leave out the frequencies above n_fft / 2, which a real signal has
+            mirrored; by default so for a real signal and window.
+        return_complex: Whether the result is complex; else its last dim holds real and imaginary
+            parts. A real signal requires it to be said.
+        normalized: Whether to divide by √n_fft.
+        align_to_window: Whether the window of frame t, not the frame, begins at t * hop_length; for
+            frames that are not centred alone.
+
+    Raises:
+        RuntimeError: a shape, a dtype or a length doesn't fit.
     """
     if return_complex is None and input.dtype.category != dt.COMPLEX:
-        raise RuntimeError(
-            "stft requires the return_complex parameter be given for real inputs; pass "
-            "return_complex=True"
-        )
+        raise RuntimeError("stft: expected return_complex=True for real inputs, got None")
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
     if input.ndim not in (1, 2) or input.dtype.category < dt.FLOAT:
         raise RuntimeError(
-            f"stft: expected a 1D or 2D tensor of floats, got {list(input.shape)} of "
-            f"{input.dtype.name}"
+            "stft: expected a tensor of floats of 1 or 2 dims, got "
+            f"{list(input.shape)} of {input.dtype.name}"
         )
     x = input if input.ndim == 2 else mv.unsqueeze(input, 0)
+    if center and align_to_window is not None:
+        raise RuntimeError("stft: expected center=False with align_to_window, got True")
     if center:
         x = pad(mv.unsqueeze(x, 1), (n_fft // 2, n_fft // 2), pad_mode, None).squeeze(1)
-    if not 0 < n_fft <= x.shape[1]:
-        raise RuntimeError(f"stft: expected 0 < n_fft <= {x.shape[1]}, but got {n_fft}")
-    if hop <= 0 or not 0 < length <= n_fft:
+    elif align_to_window:
+        left = (n_fft - length) // 2
+        x = mv.pad(x, ((0, 0), (left, n_fft - length - left)))
+    if hop <= 0 or not 0 < length <= n_fft <= x.shape[1]:
         raise RuntimeError(
-            f"stft: expected hop_length > 0 and 0 < win_length <= n_fft, got hop_length={hop}, "
-            f"win_length={length} and n_fft={n_fft}"
+            f"stft: expected 0 < hop_length, 0 < win_length <= n_fft <= {x.shape[1]}, got {hop}, "
+            f"{length} and {n_fft}"
         )
     frames = sliding.sliding_windows(x, (n_fft,), (hop,), (1,))
     if window is not None or length < n_fft:
         frames = frames * _window("stft", window, length, n_fft, x)
     real = frames.dtype.category != dt.COMPLEX
     if onesided and not real:
-        raise RuntimeError("stft: Cannot have onesided output if window or input is complex")
+        raise RuntimeError("stft: expected onesided=False for complex inputs or windows, got True")
     norm = "ortho" if normalized else None
     halved = real if onesided is None else onesided
     out = rfft(frames, norm=norm) if halved else fft(frames, norm=norm)
@@ -422,9 +434,26 @@ def istft(
     window: Tensor | None = None, center: bool = True, normalized: bool = False,
     onesided: bool | None = None, length: int | None = None, return_complex: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The inverse of `stft`: frames overlap and are added, divided by the windows' squares.
+    """The inverse of `stft`: the signal whose transform is nearest to the input, by least squares.
+    Frames y, which are transformed back, are added where they overlap:
 
-    See https://docs.pytorch.org/docs/stable/generated/torch.istft.html.
+        x[n] = Σₜ w[n - t * hop_length] y[t, n - t * hop_length] / Σₜ w[n - t * hop_length]²
+
+    (B?, F, T) -> (B?, time): F is n_fft // 2 + 1 if it is onesided, else n_fft; time is `length`,
+    by default n_fft + hop_length * (T - 1), of centred frames 2 * (n_fft // 2) less.
+
+    Args:
+        input: The frequencies of each frame, complex, as `stft` gives them.
+        n_fft, hop_length, win_length, window: As `stft` was given them.
+        center: Whether `stft` padded the signal; the padding is cut off.
+        normalized: Whether `stft` divided by √n_fft, which is undone.
+        onesided: Whether frequencies end at n_fft / 2; by default the shape tells.
+        length: How long the signal was; what no frame covers is filled with zeros.
+        return_complex: Whether the signal is complex.
+
+    Raises:
+        RuntimeError: a shape, a dtype or a length doesn't fit, or the windows' squares add up to 0
+            somewhere.
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     size = n_fft if win_length is None else win_length
