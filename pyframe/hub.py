@@ -36,14 +36,24 @@ def get_dir() -> str:
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Keep files in another folder from now on."""
+    """Keep files in another folder from now on.
+
+    Args:
+        d: The folder.
+    """
     _chosen[:] = [os.path.expanduser(d)]
 
 
 def download_url_to_file(
     url: str, dst: str | os.PathLike[str], hash_prefix: str | None = None, progress: bool = True
 ) -> None:
-    """Fetch `dst` whole, with a SHA-256 that begins so, or not at all: RuntimeError."""
+    """Fetch `dst` whole, with a SHA-256 that begins so, or not at all: RuntimeError.
+
+    Args:
+        url: Where the file is.
+        hash_prefix: The first digits of its SHA-256; None for any.
+        progress: Whether to show a progress bar.
+    """
     _download([url], dst, None, sha256=hash_prefix, progress=progress)
 
 
@@ -56,6 +66,13 @@ def load_state_dict_from_url(
     there.
 
     `check_hash` compares its SHA-256 with the digits in its name (`resnet18-f37072fd.pth`).
+
+    Args:
+        model_dir: Another folder for the file.
+        map_location: The device for the tensors; as `pf.load` takes it.
+        progress: Whether to show a progress bar.
+        file_name: Another name for the file.
+        weights_only: As `pf.load` takes it.
     """
     path = fetch(url, model_dir, progress, check_hash, file_name)
     return _load(path, map_location, weights_only=weights_only)

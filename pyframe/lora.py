@@ -159,6 +159,9 @@ def apply(
         dora: whether the lengths of the weights' rows learn by themselves (arXiv 2402.09353).
 
     They begin as nothing, so that the model is what it was. ValueError where no layer is meant.
+
+    Args:
+        model: The model.
     """
     if rank < 1:
         raise ValueError(f"lora.apply: rank is 1 or more, got {rank}")
@@ -258,26 +261,44 @@ def merge(model: M) -> M:
     """Add what the matrices make to the weights, for which a forward pass then takes no more time.
 
     ValueError for weights that are ints.
+
+    Args:
+        model: The model with adapters.
     """
     _add(model, "merge", True)
     return model
 
 
 def unmerge(model: M) -> M:
-    """Take from the weights again what `merge` added."""
+    """Take from the weights again what `merge` added.
+
+    Args:
+        model: The model with adapters.
+    """
     _add(model, "unmerge", False)
     return model
 
 
 def remove(model: M) -> M:
-    """Make of a model one without an adapter; what was merged stays in its weights."""
+    """Make of a model one without an adapter; what was merged stays in its weights.
+
+    Args:
+        model: The model.
+    """
     for _, layer in _layers(model, "remove"):
         _restore(layer)
     return model
 
 
 def save(model: nn.Module, folder: str | os.PathLike[str], base: str | None = None) -> None:
-    """Write a model's adapter as the package peft does; `base` names the model that it is for."""
+    """Write a model's adapter as the package peft does; `base` names the model that it is for.
+
+    Args:
+        folder: Where to write; it is made if it isn't there.
+
+    Args:
+        model: The model.
+    """
     layers, place = _layers(model, "save"), Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     kinds = {
@@ -319,6 +340,12 @@ def load(model: M, source: str | os.PathLike[str], revision: str = "main") -> M:
 
     `source` is a folder, or its name on Hugging Face's hub. ValueError for an adapter of another
     kind, and for one whose matrices are not this model's.
+
+    Args:
+        revision: The commit, branch or tag on the hub.
+
+    Args:
+        model: The model.
     """
     folder = Path(source)
     if not folder.is_dir():

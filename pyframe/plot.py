@@ -100,6 +100,9 @@ def history(history: Any, ax: Any = None) -> Any:
     learning rate that never changes is left out.
     With `ax`, one Axes or several, the quantities are drawn there, all that are left in the last.
     ValueError if there is nothing to draw.
+
+    Args:
+        history: What is drawn.
     """
     epochs = None
     while not isinstance(history, Mapping) and hasattr(history, "history"):
@@ -171,7 +174,14 @@ def _quantity(ax: Any, x: np.ndarray, name: str, lines: dict[str, np.ndarray]) -
 
 
 def lr_find(rates: Any, losses: Any, suggestion: float | None = None, ax: Any = None) -> Any:
-    """The loss at each learning rate that was tried, and which of them is suggested."""
+    """The loss at each learning rate that was tried, and which of them is suggested.
+
+    Args:
+        rates: The learning rates.
+        losses: The loss at each.
+        suggestion: The one to mark.
+        ax: The Axes to draw in; new ones if None.
+    """
     x, y = _array("lr_find", rates).astype(float), _array("lr_find", losses).astype(float)
     if x.shape != y.shape or x.ndim != 1:
         raise ValueError(
@@ -209,7 +219,12 @@ def lr_find(rates: Any, losses: Any, suggestion: float | None = None, ax: Any = 
 
 def confusion_matrix(m: Any, labels: Sequence[Any] | None = None, ax: Any = None) -> Any:
     """Counts (C, C) of the true classes, in rows, and of the predicted ones, in columns: each with
-    its share of the row. `m` may be the metric itself."""
+    its share of the row. `m` may be the metric itself.
+
+    Args:
+        labels: The names of the classes.
+        ax: The Axes to draw in; new ones if None.
+    """
     counts = _array("confusion_matrix", m.compute() if hasattr(m, "compute") else m)
     n = len(counts) if counts.ndim else 0
     if counts.shape != (n, n) or not n:
@@ -304,6 +319,11 @@ def images(
 ) -> Any:  # fmt: skip
     """Images (N, C, H, W), (N, H, W) or (N, H, W, C), or a list of them, with `labels` as titles;
     the first `most` of them. Values beyond 0 to 1 (uint8: to 255) are scaled to it, all alike.
+
+    Args:
+        x: The images.
+        columns: How many stand side by side.
+        figure: The figure to draw in; a new one if None.
     """
     if isinstance(x, list | tuple):
         x = [_array("images", i) for i in x]
@@ -348,6 +368,12 @@ def filters(layer: Any, *, most: int = 64, figure: Any = None) -> Any:
 
     Those of three channels are in colour, others have a picture a channel; red is positive, blue
     negative. Of a Linear layer each row is one, a square if it can be.
+
+    Args:
+        figure: The figure to draw in; a new one if None.
+
+    Args:
+        layer: The layer, or its weight.
     """
     weight = getattr(layer, "weight", layer)
     if not isinstance(weight, pf.Tensor | np.ndarray) or weight.ndim < 2:
@@ -387,6 +413,10 @@ def filters(layer: Any, *, most: int = 64, figure: Any = None) -> Any:
 def feature_maps(net: Any, x: Any, layer: Any, *, most: int = 64, figure: Any = None) -> Any:
     """What `layer`, a module of `net` or its name, gives for the first sample of `x`, a batch of
     inputs: a picture a channel, each in its own range. The net is in evaluation mode meanwhile.
+
+    Args:
+        most: How many channels to show.
+        figure: The figure to draw in; a new one if None.
     """
     net = net_of("plot.feature_maps", net)
     named = dict(net.named_modules())
@@ -431,6 +461,10 @@ def feature_maps(net: Any, x: Any, layer: Any, *, most: int = 64, figure: Any = 
 def embedding(points: Any, labels: Any = None, *, method: str = "pca", ax: Any = None) -> Any:
     """Points (N, D) in the plane, coloured by `labels` (N,): names or numbers of classes, or
     values. `method` "pca" takes the two directions of most variance, "tsne" is scikit-learn's.
+
+    Args:
+        points: The points.
+        ax: The Axes to draw in; new ones if None.
     """
     x = _array("embedding", points).astype(np.float64)
     if x.ndim != 2 or len(x) < 2 or x.shape[1] < 2:

@@ -28,6 +28,13 @@ def download(
 
     Shows a progress bar if it may. What `path` was before stays until all is there and checked, and
     on any failure. RuntimeError, with what was wrong with each address, if none works.
+
+    Args:
+        md5: The MD5 checksum; None for any.
+        sha256: The first digits of the SHA-256; none for any.
+
+    Args:
+        progress: Whether to show a progress bar.
     """
     path = Path(path)
     if in_browser():

@@ -28,6 +28,9 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
 
     Raises ValueError for a file that is not IDX, is truncated, or goes on after its elements. No
     more is read, or inflated, than the header announces.
+
+    Args:
+        path: The file.
     """
     path = Path(path)
     with opened(path) as file:

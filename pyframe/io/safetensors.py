@@ -116,7 +116,11 @@ async def save_file_async(
     metadata: Mapping[str, str] | None = None, max_shard_size: int | str | None = None,
 ) -> None:  # fmt: skip
     """`save_file` of the values of this moment that gives the thread back while it waits for the
-    GPU."""
+    GPU.
+
+    Args:
+        tensors, path, metadata, max_shard_size: As `save_file` takes them.
+    """
     _write_set(path, tensors, await _values_async(tensors), metadata, max_shard_size)
 
 

@@ -47,6 +47,9 @@ def get(metric: Any) -> Metric:
     """A Metric for its name ("accuracy", "f1", …), for a function of (output, target) that gives a
     number for a batch (see Mean), or for a Metric, which is given back.
 
+    Args:
+        metric: The name, the function or the Metric.
+
     Raises:
         ValueError: the name is unknown; the text has those that there are.
         TypeError: it is anything else.

@@ -50,6 +50,9 @@ def quantize_(
     Args:
         mode: "int8" or "int4".
 
+    Args:
+        model: The Module or the Model; it is changed in place.
+
     >>> pf.quantize_(nn.Linear(64, 2)).packed.dtype
     pyframe.int32
     """

@@ -32,6 +32,9 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
     """The `avg_fn` of an AveragedModel that forgets: average, new, n -> decay * average +
     (1 - decay) * new.
 
+    Args:
+        decay: How much of the average stays at each update.
+
     Raises:
         ValueError: unless 0 <= decay <= 1.
 
@@ -76,6 +79,9 @@ def _in_place(update: Average) -> Averages:
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Averages:
     """`get_ema_avg_fn` for lists of tensors, in place: a `multi_avg_fn`.
+
+    Args:
+        decay: How much of the average stays at each update.
 
     >>> average = pf.tensor(1.0)
     >>> optim.swa_utils.get_ema_multi_avg_fn(0.75)([average], [pf.tensor(3.0)], 1)
@@ -171,6 +177,9 @@ def update_bn(loader: Iterable[Any], model: nn.Module, device: Any = None) -> No
     Args:
         loader: batches, of tuples or lists of which the model gets what stands first.
         device: where batches are moved to; None for nowhere.
+
+    Args:
+        model: The model; it is run in training mode.
 
     >>> net = nn.BatchNorm1d(2)
     >>> optim.swa_utils.update_bn([pf.ones(4, 2), pf.ones(4, 2) * 3], net)

@@ -152,7 +152,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 def frombuffer(
     buffer: Any, *, dtype: dt.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """A 1-d CPU tensor that shares memory with a Python buffer; offset is in bytes.
+    """A 1-d CPU tensor that shares memory with a Python buffer; `offset` is in bytes.
 
     Args:
         buffer: Bytes, a bytearray, an array.

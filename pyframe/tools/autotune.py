@@ -65,6 +65,10 @@ def autotune(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Tuning:
     sizes that change are not tuned. RuntimeError if the step computes nothing on a GPU, reads a
     value, or is called in a compiled function; TypeError for what can't be called.
 
+    Args:
+        step: The function.
+        *args, **kwargs: What it is called with.
+
     >>> x = pf.zeros(64, 64, device="auto")
     >>> tuned = pf.autotune(pf.mm, x, x) if x.is_cuda else None
     """

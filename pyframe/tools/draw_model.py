@@ -67,6 +67,9 @@ def draw(net: Any, x: Any = None, path: Any = None, *, depth: int | None = None)
     Modules more than `depth` levels down are not opened; by default those of large nets, so that
     there are at most 120 boxes. `path` is where the picture goes.
 
+    Args:
+        net: The Module or the Model.
+
     >>> str(pf.draw(nn.Linear(2, 1), pf.zeros(4, 2)))[:4]
     '<svg'
     """

@@ -61,7 +61,12 @@ def get_total_norm(
 ) -> Tensor:  # fmt: skip
     """The norm of all elements of some tensors, as if they were one vector.
 
-    `foreach` makes no difference here. RuntimeError with `error_if_nonfinite`, which reads it."""
+    `foreach` makes no difference here. RuntimeError with `error_if_nonfinite`, which reads it.
+
+    Args:
+        tensors: The tensors, or one of them.
+        norm_type: The order p of the norm; inf is the largest absolute value.
+    """
     xs = _listed(tensors)
     if not xs:
         return pf.tensor(0.0)
@@ -79,7 +84,14 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale the gradients by max_norm / total_norm, in place, where that makes them smaller."""
+    """Scale the gradients by max_norm / total_norm, in place, where that makes them smaller.
+
+    Args:
+        parameters: Tensors with gradients, or one of them; those without are left out.
+        max_norm: The largest norm.
+        total_norm: The norm now, as `get_total_norm` gives it.
+        foreach: Allowed, and not needed.
+    """
     scale = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
     for g in _grads(parameters):
         g.mul_(scale.to(g.device))
@@ -92,7 +104,15 @@ def clip_grad_norm_(
 ) -> Tensor:  # fmt: skip
     """Scale the gradients so that the norm of all together is at most max_norm, in place.
 
-    Returns that norm before. RuntimeError with `error_if_nonfinite` where it is inf or nan."""
+    Returns that norm before. RuntimeError with `error_if_nonfinite` where it is inf or nan.
+
+    Args:
+        parameters: Tensors with gradients, or one of them; those without are left out.
+        max_norm: The largest norm.
+        norm_type: The order p of the norm; inf is the largest absolute value.
+        error_if_nonfinite: Whether to refuse a norm that is inf or nan.
+        foreach: Allowed, and not needed.
+    """
     params = _listed(parameters)
     if not params and isinstance(parameters, types.GeneratorType):
         warnings.warn(
@@ -109,7 +129,12 @@ def clip_grad_norm(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """The former name of `clip_grad_norm_`; warns."""
+    """The former name of `clip_grad_norm_`; warns.
+
+    Args:
+        parameters: Tensors with gradients, or one of them; those without are left out.
+        max_norm, norm_type, error_if_nonfinite, foreach: As `clip_grad_norm_` takes them.
+    """
     warnings.warn(
         "nn.utils.clip_grad_norm is deprecated in favor of nn.utils.clip_grad_norm_",
         FutureWarning,
@@ -120,7 +145,13 @@ def clip_grad_norm(
 
 @no_grad()
 def clip_grad_value_(parameters: Tensors, clip_value: Any, foreach: bool | None = None) -> None:
-    """Clamp each element of the gradients to [-clip_value, clip_value], in place."""
+    """Clamp each element of the gradients to [-clip_value, clip_value], in place.
+
+    Args:
+        parameters: Tensors with gradients, or one of them; those without are left out.
+        clip_value: The bound.
+        foreach: Allowed, and not needed.
+    """
     for g in _grads(parameters):
         g.clamp_(-clip_value, clip_value)
 
@@ -138,12 +169,21 @@ def _of_one_device(name: str, parameters: Iterable[Tensor]) -> Iterator[Tensor]:
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All elements, one parameter after the other. TypeError for parameters on two devices."""
+    """All elements, one parameter after the other. TypeError for parameters on two devices.
+
+    Args:
+        parameters: The tensors, in order.
+    """
     return pf.cat([p.view(-1) for p in _of_one_device("parameters_to_vector", parameters)])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Let the parameters be the parts of a vector. TypeError for anything else, or two devices."""
+    """Let the parameters be the parts of a vector. TypeError for anything else, or two devices.
+
+    Args:
+        vec: The vector: as many elements as all parameters have.
+        parameters: The parameters, in the order of the parts.
+    """
     if not isinstance(vec, Tensor):
         raise TypeError(f"vector_to_parameters: expected a Tensor, got {type(vec).__name__}")
     start = 0
@@ -153,8 +193,9 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
-    """`module_cls(*args, **kwargs)` without uniform or normal values in its parameters, which hold
-    whatever they do; no generator goes on. RuntimeError for a class that takes no `device`."""
+    """`module_cls`, called with `*args` and `**kwargs`, without uniform or normal values in its
+    parameters, which hold whatever they do; no generator goes on. RuntimeError for a class that
+    takes no `device`."""
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"skip_init: expected a Module's class, got {module_cls.__name__}")
     if "device" not in inspect.signature(module_cls).parameters:
@@ -180,12 +221,22 @@ def _convert(module: M, memory_format: Any, kinds: tuple[type, ...]) -> M:
 
 
 def convert_conv2d_weight_memory_format(module: M, memory_format: Any) -> M:
-    """Keep the weights of all Conv2d and ConvTranspose2d in a memory format."""
+    """Keep the weights of all Conv2d and ConvTranspose2d in a memory format.
+
+    Args:
+        module: The module whose layers, at any depth, are meant.
+        memory_format: A memory format, such as `pf.channels_last`.
+    """
     return _convert(module, memory_format, (conv.Conv2d, conv.ConvTranspose2d))
 
 
 def convert_conv3d_weight_memory_format(module: M, memory_format: Any) -> M:
-    """Keep the weights of all Conv3d and ConvTranspose3d in a memory format."""
+    """Keep the weights of all Conv3d and ConvTranspose3d in a memory format.
+
+    Args:
+        module: The module whose layers, at any depth, are meant.
+        memory_format: A memory format, such as `pf.channels_last_3d`.
+    """
     return _convert(module, memory_format, (conv.Conv3d, conv.ConvTranspose3d))
 
 
@@ -202,7 +253,12 @@ def _check(name: str, layer: Any, bn: Any) -> None:
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     """A copy of a convolution (`transpose`: a transposed one) that does what bn(conv(x)) does.
 
-    AssertionError in training mode, or without running statistics."""
+    AssertionError in training mode, or without running statistics.
+
+    Args:
+        conv: The convolution.
+        bn: The BatchNorm that follows it.
+    """
     _check("fuse_conv_bn_eval", conv, bn)
     fused = copy.deepcopy(conv)
     fused.weight, fused.bias = fuse_conv_bn_weights(
@@ -214,7 +270,12 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     """A copy of a Linear that does what bn(linear(x)) does. AssertionError in training mode,
-    without running statistics, or if their features differ."""
+    without running statistics, or if their features differ.
+
+    Args:
+        linear: The Linear.
+        bn: The BatchNorm that follows it.
+    """
     _check("fuse_linear_bn_eval", linear, bn)
     if bn.num_features not in (1, linear.out_features):
         raise AssertionError(
@@ -250,7 +311,18 @@ def fuse_conv_bn_weights(
     conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
     bn_w: Tensor | None, bn_b: Tensor | None, transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:  # fmt: skip
-    """The weight and the bias of the convolution that does what both layers do."""
+    """The weight and the bias of the convolution that does what both layers do.
+
+    Args:
+        conv_w: The convolution's weight.
+        conv_b: Its bias; zeros if None.
+        bn_rm: The running mean of the norm.
+        bn_rv: Its running variance.
+        bn_eps: What it adds to the variance.
+        bn_w: Its weight; ones if None.
+        bn_b: Its bias; zeros if None.
+        transpose: Whether the convolution is a transposed one.
+    """
     ones = [1] * (conv_w.ndim - 2)
     shape = [1, -1, *ones] if transpose else [-1, 1, *ones]
     return _fused(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, shape)
@@ -260,5 +332,15 @@ def fuse_linear_bn_weights(
     linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
     bn_w: Tensor, bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:  # fmt: skip
-    """The weight and the bias of the Linear that does what both layers do."""
+    """The weight and the bias of the Linear that does what both layers do.
+
+    Args:
+        linear_w: The Linear's weight.
+        linear_b: Its bias; zeros if None.
+        bn_rm: The running mean of the norm.
+        bn_rv: Its running variance.
+        bn_eps: What it adds to the variance.
+        bn_w: Its weight; ones if None.
+        bn_b: Its bias; zeros if None.
+    """
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, [-1, 1])

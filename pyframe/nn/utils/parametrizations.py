@@ -126,7 +126,12 @@ def orthogonal(
     rows; unitary if complex.
 
     `orthogonal_map` is "matrix_exp", "cayley" or "householder" (of a matrix that is not square);
-    `use_trivialization` (arXiv 1909.09501) starts at the matrix, and lets it be set."""
+    `use_trivialization` (arXiv 1909.09501) starts at the matrix, and lets it be set.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+    """
     weight = _tensor_of(module, name)
     if weight.ndim < 2:
         raise ValueError(
@@ -165,7 +170,14 @@ class _WeightNorm(Module):
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     """w = g v / |v|, where |v| has a number for each index along `dim`, or one (arXiv 1602.07868).
 
-    The state_dict of the former hook `nn.utils.weight_norm` can be loaded too."""
+    The state_dict of the former hook `nn.utils.weight_norm` can be loaded too.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+        dim: The dim of the outputs, for which there is a norm each; one for the whole tensor if
+            None.
+    """
     register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def rename(state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
@@ -234,7 +246,15 @@ def spectral_norm(
     dim: int | None = None,
 ) -> M:  # fmt: skip
     """w / (its largest singular value, by the power method), as a matrix with rows along `dim`
-    (arXiv 1802.05957). The power method goes on at each use in training mode."""
+    (arXiv 1802.05957). The power method goes on at each use in training mode.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+        n_power_iterations: How many steps of the power method each use in training mode takes.
+        eps: What keeps from dividing by 0.
+        dim: The dim of the outputs; 1 for transposed convolutions and 0 for others by default.
+    """
     weight = _tensor_of(module, name)
     norm = _SpectralNorm(
         weight, n_power_iterations, output_dim(module) if dim is None else dim, eps

@@ -205,7 +205,14 @@ def register_parametrization(
     """Let a parameter or buffer be what `parametrization(original)` gives, whenever it is read.
 
     Its `right_inverse(tensor)`, if it has one, tells the original, or several; it is called when
-    the tensor is set, too. Unless `unsafe`, dtype and shape stay as they are, else ValueError."""
+    the tensor is set, too. Unless `unsafe`, dtype and shape stay as they are, else ValueError.
+
+    Args:
+        module: The module that has the tensor.
+        tensor_name: The tensor's name in it.
+        parametrization: A module: its `forward` computes the tensor.
+        unsafe: Whether dtype and shape may change.
+    """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
         if not unsafe:
@@ -237,7 +244,12 @@ def register_parametrization(
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module has a parametrized tensor, of that name if one is given."""
+    """Whether a module has a parametrized tensor, of that name if one is given.
+
+    Args:
+        module: The module.
+        tensor_name: The tensor's name; any tensor if None.
+    """
     found = getattr(module, "parametrizations", None)
     if not isinstance(found, ModuleDict):
         return False
@@ -248,7 +260,12 @@ def remove_parametrizations(
     module: Module, tensor_name: str, leave_parametrized: bool = True
 ) -> Module:
     """Make a tensor a parameter or buffer again, with its value now or, unless
-    `leave_parametrized`, its original. ValueError if it is not parametrized, or has several."""
+    `leave_parametrized`, its original. ValueError if it is not parametrized, or has several.
+
+    Args:
+        module: The module that has the tensor.
+        tensor_name: The tensor's name in it.
+    """
     if not is_parametrized(module, tensor_name):
         raise ValueError(
             f"remove_parametrizations: {type(module).__name__} has no parametrization on "
@@ -278,14 +295,24 @@ def remove_parametrizations(
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class of a module without its parametrizations."""
+    """The class of a module without its parametrizations.
+
+    Args:
+        module: The module.
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Parametrize another module's tensors (or one of them) alike, with the same originals."""
+    """Parametrize another module's tensors (or one of them) alike, with the same originals.
+
+    Args:
+        from_module: The module that has the parametrizations.
+        to_module: The one that gets them.
+        tensor_name: The name of one tensor; all if None.
+    """
     if not is_parametrized(from_module):
         return to_module
     names = list(from_module.parametrizations) if tensor_name is None else [tensor_name]

@@ -117,7 +117,11 @@ def _hook_of(module: Module, name: str) -> tuple[int, BasePruningMethod] | None:
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods, of which each prunes what the ones before have left."""
+    """Several methods, of which each prunes what the ones before have left.
+
+    Args:
+        *args: The methods, in order.
+    """
 
     def __init__(self, *args: BasePruningMethod) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
@@ -222,14 +226,22 @@ class _Unstructured(_Amount):
 
 
 class RandomUnstructured(_Unstructured):
-    """Elements drawn at random go."""
+    """Elements drawn at random go.
+
+    Args:
+        amount: How many: an int is a number, a float a share from 0 to 1.
+    """
 
     def _scores(self, t: Tensor) -> Tensor:
         return -pf.rand_like(t)
 
 
 class L1Unstructured(_Unstructured):
-    """The elements next to 0 go."""
+    """The elements next to 0 go.
+
+    Args:
+        amount: How many: an int is a number, a float a share from 0 to 1.
+    """
 
     def _scores(self, t: Tensor) -> Tensor:
         return t.abs()
@@ -264,7 +276,11 @@ class _Structured(_Amount):
 
 
 class RandomStructured(_Structured):
-    """Slices along `dim` drawn at random go."""
+    """Slices along `dim` drawn at random go.
+
+    Args:
+        amount: How many: an int is a number, a float a share from 0 to 1.
+    """
 
     def _kept(self, t: Tensor, count: int) -> Tensor:
         draws = pf.rand(t.shape[self.dim])
@@ -272,7 +288,11 @@ class RandomStructured(_Structured):
 
 
 class LnStructured(_Structured):
-    """The slices along `dim` with the least norm of order n (or "fro", "nuc") go."""
+    """The slices along `dim` with the least norm of order n (or "fro", "nuc") go.
+
+    Args:
+        amount: How many: an int is a number, a float a share from 0 to 1.
+    """
 
     def __init__(self, amount: int | float, n: Any, dim: int = -1) -> None:
         super().__init__(amount, dim)
@@ -302,13 +322,24 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: M, name: str) -> M:
-    """Give a tensor a mask of ones."""
+    """Give a tensor a mask of ones.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+    """
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: M, name: str, amount: int | float) -> M:
-    """Prune elements drawn at random: a number of them, or a part."""
+    """Prune elements drawn at random: a number of them, or a part.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+        amount: How many: an int is a number, a float a share from 0 to 1.
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -316,13 +347,26 @@ def random_unstructured(module: M, name: str, amount: int | float) -> M:
 def l1_unstructured(
     module: M, name: str, amount: int | float, importance_scores: Tensor | None = None
 ) -> M:
-    """Prune the elements next to 0 (or those whose scores are): a number of them, or a part."""
+    """Prune the elements next to 0 (or those whose scores are): a number of them, or a part.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+        amount: How many: an int is a number, a float a share from 0 to 1.
+        importance_scores: A tensor that says what matters, in place of the values.
+    """
     L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: M, name: str, amount: int | float, dim: int) -> M:
-    """Prune slices along `dim` drawn at random: a number of them, or a part."""
+    """Prune slices along `dim` drawn at random: a number of them, or a part.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+        amount: How many: an int is a number, a float a share from 0 to 1.
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -331,13 +375,26 @@ def ln_structured(
     module: M, name: str, amount: int | float, n: Any, dim: int,
     importance_scores: Tensor | None = None,
 ) -> M:  # fmt: skip
-    """Prune the slices along `dim` with the least norm of order n: a number of them, or a part."""
+    """Prune the slices along `dim` with the least norm of order `n`: a number of them, or a part.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+        amount: How many: an int is a number, a float a share from 0 to 1.
+        importance_scores: A tensor that says what matters, in place of the values.
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
 def custom_from_mask(module: M, name: str, mask: Tensor) -> M:
-    """Prune what is 0 in a mask."""
+    """Prune what is 0 in a mask.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+        mask: A tensor of the same shape: what is 0 in it is pruned.
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -348,7 +405,14 @@ def global_unstructured(
 ) -> None:  # fmt: skip
     """Prune several tensors, (module, name), as if they were one.
 
-    TypeError unless it is an iterable or a dict, or for a method that is not unstructured."""
+    TypeError unless it is an iterable or a dict, or for a method that is not unstructured.
+
+    Args:
+        parameters: Pairs (module, name).
+        pruning_method: A class of methods, such as `L1Unstructured`.
+        importance_scores: For each pair a tensor that says what matters, in place of the values.
+        **kwargs: What the class takes, such as `amount`.
+    """
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
     scores = {} if importance_scores is None else importance_scores
@@ -378,7 +442,12 @@ def global_unstructured(
 
 
 def remove(module: M, name: str) -> M:
-    """Leave a tensor pruned as it is, and a parameter again. ValueError if it is not pruned."""
+    """Leave a tensor pruned as it is, and a parameter again. ValueError if it is not pruned.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+    """
     found = _hook_of(module, name)
     if found is None:
         raise ValueError(
@@ -391,7 +460,11 @@ def remove(module: M, name: str) -> M:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether a module or one below it is pruned."""
+    """Whether a module or one below it is pruned.
+
+    Args:
+        module: The module.
+    """
     return any(
         isinstance(hook, BasePruningMethod)
         for m in module.modules()

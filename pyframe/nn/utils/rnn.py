@@ -156,7 +156,11 @@ class Padded:
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes this one; None of None."""
+    """The permutation that undoes this one; None of None.
+
+    Args:
+        permutation: A vector of ints, or None.
+    """
     if permutation is None:
         return None
     positions = arange(permutation.numel(), dtype=permutation.dtype, device=permutation.device)
@@ -180,6 +184,9 @@ def pack_padded_sequence(
 
     RuntimeError for lengths that do not fall, unless `enforce_sorted` is False (the sequences are
     sorted then), that are no 1-d list of B, not positive, or over T.
+
+    Args:
+        lengths: The length of each, as a list or a tensor on the CPU.
     """
     name = "pack_padded_sequence"
     given = as_tensor(lengths).to(dt.int64)
@@ -264,6 +271,12 @@ def pad_packed_sequence(
     """(sequences padded with `padding_value`, lengths): what `pack_padded_sequence` was given.
 
     `total_length` is the T to pad to; ValueError where it is below the longest sequence's.
+
+    Args:
+        batch_first: Whether they are (B, T, *), else (T, B, *).
+
+    Args:
+        sequence: A `PackedSequence`.
     """
     longest = sequence.x.shape[0] if isinstance(sequence, Padded) else sequence.batch_sizes.numel()
     total = longest if total_length is None else total_length
@@ -305,6 +318,13 @@ def pad_sequence(
     """Sequences (T_i, *) padded to the longest: (T, B, *), or (B, T, *) with `batch_first`.
 
     RuntimeError for no sequences, and for another side than 'right' and 'left'.
+
+    Args:
+        padding_value: What to fill with.
+        padding_side: 'right' or 'left' of each sequence.
+
+    Args:
+        sequences: A list of tensors.
     """
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
@@ -335,19 +355,32 @@ def pad_sequence(
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
 ) -> list[Tensor]:
-    """The sequences (T_i, *) that were padded to (T, B, *), or (B, T, *) with `batch_first`."""
+    """The sequences (T_i, *) that were padded to (T, B, *), or (B, T, *) with `batch_first`.
+
+    Args:
+        padded_sequences: The padded sequences.
+        lengths: The length of each.
+    """
     x = padded_sequences if batch_first else mv.transpose(padded_sequences, 0, 1)
     return [row[:n] for row, n in zip(x, as_tensor(lengths).tolist(), strict=True)]
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Pack sequences (T_i, *). RuntimeError where lengths do not fall, see `enforce_sorted` of
-    `pack_padded_sequence`."""
+    `pack_padded_sequence`.
+
+    Args:
+        sequences: A list of tensors.
+    """
     lengths = [x.shape[0] for x in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences (T_i, *) that `pack_sequence` was given."""
+    """The sequences (T_i, *) that `pack_sequence` was given.
+
+    Args:
+        packed_sequences: A `PackedSequence`.
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -92,13 +92,25 @@ def take_off(module: Module, kind: type, name: str) -> None:
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
-    """w = g v / |v|, where |v| has a number for each index along `dim`, or one. Deprecated."""
+    """w = g v / |v|, where |v| has a number for each index along `dim`, or one. Deprecated.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+        dim: The dim of the outputs, for which there is a norm each; one for the whole tensor if
+            None.
+    """
     WeightNorm.apply(module, name, dim)
     return module
 
 
 def remove_weight_norm(module: M, name: str = "weight") -> M:
-    """Undo `weight_norm`. ValueError where there is none."""
+    """Undo `weight_norm`. ValueError where there is none.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+    """
     take_off(module, WeightNorm, name)
     return module
 
@@ -233,14 +245,27 @@ def spectral_norm(
     module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
     dim: int | None = None,
 ) -> M:  # fmt: skip
-    """w / (its largest singular value, by the power method), as a matrix with rows along `dim`."""
+    """w / (its largest singular value, by the power method), as a matrix with rows along `dim`.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+        n_power_iterations: How many steps of the power method each use in training mode takes.
+        eps: What keeps from dividing by 0.
+        dim: The dim of the outputs; 1 for transposed convolutions and 0 for others by default.
+    """
     dim = output_dim(module) if dim is None else dim
     SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
     return module
 
 
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
-    """Undo `spectral_norm`. ValueError where there is none."""
+    """Undo `spectral_norm`. ValueError where there is none.
+
+    Args:
+        module: The module that has the tensor.
+        name: The tensor's name in it.
+    """
     take_off(module, SpectralNorm, name)
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
         for k, hook in list(hooks.items()):

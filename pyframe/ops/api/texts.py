@@ -397,6 +397,7 @@ bins.weight: How much each counts.
 embedding_bag.weight: (V, D).
 loss.weight: A factor for each class, (C,), or what broadcasts to the input.
 normalization.weight: A factor, or None.
+spatial.weight: The filters, of the shape above.
 toplevel.weight: A factor, or None.
 weights: A weight for each, float or int.
 window_length: How many points.

@@ -392,7 +392,7 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
 
 
 def linalg_vander(x: Tensor, N: int | None = None) -> Tensor:
-    """(…, n) -> (…, n, N): the powers 0 to N - 1 of each element (N = n by default)."""
+    """(…, n) -> (…, n, N): the powers 0 to `N` - 1 of each element (N = n by default)."""
     n = N if N is not None else x.shape[-1] if x.ndim else 1
     if n <= 1:
         raise RuntimeError(f"linalg.vander: N must be greater than 1, got {n}")

@@ -180,7 +180,7 @@ def hardshrink(input: Tensor, lambd: Any = 0.5) -> Tensor:
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x where x > 0, else weight * x; weight () or (1,), or (C,) for the channels of dim 1
+    """x where x > 0, else weight * x; `weight` () or (1,), or (C,) for the channels of dim 1
     (arXiv 1502.01852). RuntimeError for other sizes or dtypes."""
     check.floats("prelu", input, weight)
     check.same_dtype("prelu", input, weight)
