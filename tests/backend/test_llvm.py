@@ -96,6 +96,17 @@ def test_vectors_of_many_registers() -> None:
         compare(case, run(case, compiled))
 
 
+@X86_ALONE
+def test_wide_vectors_are_cut() -> None:
+    """Into those that a processor has. What rotates lanes is never wide."""
+    some = [c for c in cases(16) if "Rotate(" not in repr(c.function.body)]
+    assert len(some) > 250
+    compiled = made(cpu="haswell").load([c.function._replace(width=4) for c in some])
+    for case, one in zip(some, compiled, strict=True):
+        compare(case, run(case, one))
+        assert "<16 x" not in generate(case.function._replace(width=4), 256)
+
+
 def test_units_run_in_any_order() -> None:
     rows = loops(4)[0]
     (compiled,) = made().load([rows.function])

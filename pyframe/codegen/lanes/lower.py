@@ -168,7 +168,7 @@ class Lowering(Values):
         units = self.units()
         body, sizes = tuple(root.lines), tuple(self.sizes)
         bindings = self.kernel.bindings + bool(sizes)
-        return LaneProgram(self.label, bindings, units, self.work, body, sizes)
+        return LaneProgram(self.label, bindings, units, self.work, body, sizes, self.width)
 
     def units(self) -> int:
         """Make the loops of level 0; how many units of work they are cut into."""

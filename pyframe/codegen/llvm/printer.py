@@ -25,6 +25,8 @@ TYPES = {"f32": "float", "f64": "double", "bool": "i1", INDEX: "i64"} | {
     f"{sign}{bits}": f"i{bits}" for sign in "iu" for bits in (8, 16, 32, 64)
 }
 STORED = TYPES | {"f16": "half", "bool": "i8"}
+PART = 32  # the bit of a value's number where that of a vector of it begins
+NAMES = ("out", "arg", "start", "var", "valid", "at")  # fields that are values' numbers
 NEAR = 4  # up to this distance of elements vectors are loaded and shuffled, above they are gathered
 
 # primitives that the assembler has under this name, and those that it has under another one for
@@ -45,6 +47,11 @@ def generate(function: lanes.LaneProgram, bits: int) -> str:
     return module([f], bits)
 
 
+def _part(id: int, k: int) -> int:
+    """The number of vector number k of a wide value."""
+    return id if id < 0 else id + (k << PART)
+
+
 def _bits(type: str) -> int:
     return 64 if type == INDEX else 1 if type == "bool" else int(type[1:])
 
@@ -57,6 +64,8 @@ class Printer:
         self.values: dict[int, Value] = {}
         self.variables: dict[int, Variable] = {}
         self.known: dict[int, Any] = {}  # the numbers of constants
+        self.width = 1 << PART  # lanes of the vectors that wider ones are cut into
+        self.wide: dict[int, int] = {}  # the lanes of variables that are cut
 
     def print_function(self, function: lanes.LaneProgram) -> None:
         """All of a program, of which the function runs some units."""
@@ -64,11 +73,41 @@ class Printer:
         self.buffers = [
             self.f.load_fixed("ptr", bindings + 8 * n) for n in range(function.bindings)
         ]
+        if self.f.bits < 512 and function.width:
+            self.width = function.width
         self.print_for(lanes.For(-3, -1, -2, 1, function.body))
 
     def statements(self, body: Iterable[Any]) -> None:
         for i in body:
-            PRINT[type(i)](self, i)
+            for part in self.parts(i):
+                PRINT[type(part)](self, part)
+
+    def parts(self, i: Any) -> Iterable[Any]:
+        """A statement on wide vectors as one on each that the processor has: LLVM would pack the
+        masks of several into one vector, and unpack it for each use."""
+        n = self.wide.get(i.var, 1) if isinstance(i, lanes.Set) else getattr(i, "lanes", 1)
+        if n <= self.width:
+            return (i,)
+        if isinstance(i, lanes.Var):
+            self.wide[i.out] = n
+        if isinstance(i, lanes.Lane):
+            k, at = divmod(i.at, self.width)
+            return (i._replace(arg=_part(i.arg, k), at=at, lanes=self.width),)
+        return (self.part(i, k) for k in range(n // self.width))
+
+    def part(self, i: Any, k: int) -> Any:
+        """Vector number k of a statement on wide ones."""
+        names = [x for x in i._fields if x in NAMES]
+        if isinstance(i, lanes.Splat):
+            names.remove("arg")
+        elif getattr(i, "stride", None) is not None:
+            self.values[_part(i.at, k)] = self.values[i.at] + k * self.width * i.stride
+        moved: dict[str, Any] = {x: _part(getattr(i, x), k) for x in names}
+        if isinstance(i, lanes.Op):
+            moved["args"] = tuple([_part(x, k) for x in i.args])
+        if not isinstance(i, lanes.Set):
+            moved["lanes"] = self.width
+        return i._replace(**moved)
 
     # --- values
 
@@ -84,7 +123,8 @@ class Printer:
         self.values[i.out] = self.values[-3]
 
     def print_iota(self, i: lanes.Iota) -> None:
-        self.values[i.out] = self.f.numbers(range(i.lanes), TYPES[i.type])
+        first = (i.out >> PART) * i.lanes
+        self.values[i.out] = self.f.numbers(range(first, first + i.lanes), TYPES[i.type])
 
     def print_splat(self, i: lanes.Splat) -> None:
         self.values[i.out] = self.values[i.arg].splat(i.lanes)
