@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
@@ -242,19 +241,16 @@ def _check_workers(workers: Any, timeout: Any, ahead: Any, persistent: Any) -> N
         raise ValueError(f"prefetch_factor option should be non-negative, got {ahead}")
     if persistent and workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
-    most = _processors()
-    if workers > most and not in_browser():
+    if not workers or in_browser():
+        return
+    from pyframe.core.processors import processors
+
+    if workers > (most := processors()):
         warnings.warn(
             f"This DataLoader will create {workers} worker processes in total. Our suggested max "
             f"number of worker in current system is {most}; more of them may make it slow",
             stacklevel=3,
         )
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _check_dataset(dataset: Any) -> None:

@@ -14,6 +14,8 @@ import pytest
 from together import together
 
 import pyframe as pf
+from pyframe.codegen.numpy.threads import default_threads
+from pyframe.core import processors
 from pyframe.runtime import cpu as chosen
 from tests.backend.cases import CONVOLUTIONS
 from tests.backend.test_cpu_compiled import plan_of, tensor, train
@@ -38,6 +40,28 @@ F = pf.nn.functional
 found = llvm.jit()
 if found is None:
     pytest.skip("LLVM does not compile for this processor", allow_module_level=True)
+
+
+@pytest.mark.parametrize(
+    ("texts", "threads"),
+    [
+        (["max 100000"], 8), (["250000 100000"], 3), (["20000 100000\n"], 1),
+        (["900000 100000"], 8),
+        (["200000", "100000"], 2), (["-1\n", "100000\n"], 8), (["0 0"], 8), ([""], 8), ([], 8),
+    ],
+)  # fmt: skip
+def test_threads_keep_to_the_quota_of_a_container(
+    texts: list[str], threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [str(tmp_path / str(n)) for n in range(max(len(texts), 1))]
+    for name, text in zip(names, texts, strict=False):
+        Path(name).write_text(text, "utf-8")
+    monkeypatch.setattr(processors, "QUOTAS", (names,))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.delenv("PYFRAME_THREADS", raising=False)
+    assert default_threads() == threads
+    monkeypatch.setenv("PYFRAME_THREADS", "5")
+    assert default_threads() == 5
 
 
 @pytest.fixture(params=[1, 2, 5])

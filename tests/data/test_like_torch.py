@@ -14,6 +14,7 @@ from refused import check_refused, rows
 
 import pyframe as pf
 import pyframe.utils.data
+from pyframe.core import processors
 
 
 class Ours:
@@ -382,7 +383,7 @@ def test_a_stream_longer_than_declared() -> None:
 
 
 def test_more_workers_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pf.data.dataloader, "_processors", lambda: 3)
+    monkeypatch.setattr(processors, "processors", lambda: 3)
     pf.data.DataLoader(range(3), num_workers=3)
     with pytest.warns(UserWarning, match="will create 4 worker processes in total.* system is 3"):
         pf.data.DataLoader(range(3), num_workers=4)

@@ -190,4 +190,4 @@ class LaneProgram(NamedTuple):
     work: int  # elements times operations of all units, for who shares them out
     body: tuple[Any, ...]  # of one unit
     sizes: tuple[Any, ...] = ()  # SymbolicSizes: what they are in a launch, its caller knows
-    width: int = 0  # lanes of a vector: wider values are several, side by side. 0: there are none
+    width: int = 0  # lanes of a vector; wider values are several

@@ -38,15 +38,15 @@ class CompiledStage(NamedTuple):
 
 
 def default_threads() -> int:
-    """As many as the CPUs that the process may use, or PYFRAME_THREADS."""
+    """As many as the process has processors, or PYFRAME_THREADS."""
     given = os.environ.get("PYFRAME_THREADS")
     if given:
         return max(int(given), 1)
     if sys.platform == "emscripten":  # Pyodide can't start any
         return 1
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    from pyframe.core.processors import processors
+
+    return processors()
 
 
 def cores(n: int | None = None) -> str:
