@@ -116,10 +116,11 @@ class Files {
     return raw;
   }
 
-  /** A module that lies beside the program. */
+  /** A module that lies beside the program; of one in this page in its script, or beside that. */
   async module(name) {
-    if (!this.#base) throw new Error(`A page in one file has no ${name}.`);
-    return import(/* @vite-ignore */ /* webpackIgnore: true */ this.#name(name));
+    if (this.#base) return import(/* @vite-ignore */ /* webpackIgnore: true */ this.#name(name));
+    const path = `./${name}`;
+    return import(/* @vite-ignore */ /* webpackIgnore: true */ path);
   }
 
   #name(name) {

@@ -207,10 +207,13 @@ def _tokens(tokenizer: Any, plan: dict[str, Any]) -> tuple[dict[str, bytes], dic
         return {}, {}
     if isinstance(tokenizer, Tokenizer):
         plan["tokens"] = "tokenizer.json"
-        special: Mapping[str, Any] = tokenizer.special
+        template: Any = tokenizer.template
+        if isinstance(template, Mapping):
+            template = [{"name": n, "template": t} for n, t in template.items()]
+        said = {**tokenizer.special, **({"chat_template": template} if template else {})}
         files = {
             "tokenizer.json": tokenizer.backend.to_str().encode(),
-            "tokenizer_config.json": json.dumps(special, ensure_ascii=False).encode(),
+            "tokenizer_config.json": json.dumps(said, ensure_ascii=False).encode(),
         }
         licence = SCRIPT.with_suffix(".LICENSE")
         return files, {path.name: path.read_bytes() for path in (SCRIPT, licence)}

@@ -6,8 +6,9 @@ It knows the forms in which those modules import and export, and no others.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 _IMPORT = re.compile(
     r"^(import|export)\s+(?:(\*(?:\s+as\s+\w+)?|\{[^}]*\})\s+from\s+)?"
@@ -17,7 +18,7 @@ _IMPORT = re.compile(
 _LAZY = re.compile(r"\bimport\(([^()]*)\)")
 _PATH = re.compile(r'"(\.\.?/[^"]+)"')
 _DECLARED = re.compile(r"^export\s+((?:async\s+)?function\*?|class|const|let)\s+(\w+)", re.M)
-_LIST = re.compile(r"^export\s+\{([^}]*)\};[ \t]*\n", re.M)
+_LIST = re.compile(r"(?:^|(?<=;))export\s*\{([^}]*)\};[ \t]*\n", re.M)
 
 
 def modules_of(folder: Path, start: str, without: Iterable[str] = ()) -> list[str]:
@@ -42,14 +43,18 @@ def modules_of(folder: Path, start: str, without: Iterable[str] = ()) -> list[st
     return order
 
 
-def bundle(folder: Path, start: str, also: Iterable[str] = (), without: Iterable[str] = ()) -> str:
-    """A script that is `start` and all that it imports, with `also`; what is in `without` can't be
-    had by it."""
+def bundle(
+    folder: Path, start: str, also: Iterable[str] = (), without: Iterable[str] = (),
+    texts: Mapping[str, str] = MappingProxyType({}),
+) -> str:  # fmt: skip
+    """A script that is `start` and all that it imports, with `also` and with modules that are no
+    files, by their names; what is in `without` can't be had by it."""
     missing = set(without)
     names: list[str] = []
     for first in (*also, start):
         names += [n for n in modules_of(folder, first, missing) if n not in names]
-    parts = [START, *[_scope(name, (folder / name).read_text("utf-8")) for name in names]]
+    found = {**texts, **{name: (folder / name).read_text("utf-8") for name in names}}
+    parts = [START, *[_scope(name, text) for name, text in found.items()]]
     parts.append(f"globalThis.pyframe = modules[{names[0]!r}];\n".replace("'", '"'))
     return "".join(parts).replace("</script", "<\\/script")
 

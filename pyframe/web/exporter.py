@@ -828,8 +828,6 @@ def _write(to: Path, files: dict[str, bytes], job: _Job, single: bool, element: 
 
     title = html.escape(job.spec.get("title") or "pyframe")
     without = [PYTHON] if "write" in job.plan else [PYTHON, WRITER]
-    if single and job.beside:
-        raise ExportError("a page in one file has no tokenizer, which is a script; export a folder")
     if single:
         path = to if to.suffix in (".html", ".htm") else to / "index.html"
         page = _single(WEB, files, title, element, without)
@@ -857,14 +855,15 @@ def _single(
     web: Path, files: Mapping[str, bytes], title: str, element: bool, without: Sequence[str]
 ) -> bytes:
     """One page with all files in it: those of the program as text that no browser runs."""
+    scripts = {name: raw.decode() for name, raw in files.items() if name.endswith(".js")}
     packed = {name: base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode()
-              for name, raw in files.items()}  # fmt: skip
+              for name, raw in files.items() if name not in scripts}  # fmt: skip
     start = ELEMENT if element and (web / ELEMENT).exists() else "player.js"
     return SINGLE.format(
         title=title,
         style=STYLE,
         files=json.dumps(packed).replace("<", "\\u003c"),
-        script=bundle(web, start, ["player.js"], without),
+        script=bundle(web, start, ["player.js"], without, scripts),
         body='<main><py-frame program="#program"></py-frame></main>' if start == ELEMENT else "",
     ).encode()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,7 +14,7 @@ from text.test_tokenizers import SPECIAL, TEXTS, byte_level
 
 import pyframe as pf
 from pyframe.text import CausalLM, Config, Tokenizer
-from pyframe.web import Demo, ExportError, Text, exporter
+from pyframe.web import Demo, Text, exporter
 
 from .conftest import BLANK, Tab, files
 from .test_export import STRICT, Site
@@ -70,7 +71,7 @@ def model(name: str) -> CausalLM:
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     made = byte_level(pytest.importorskip("tokenizers"))
-    return Tokenizer(made, SPECIAL)
+    return Tokenizer(made, SPECIAL, "{{ messages[0].content }}")
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +95,11 @@ def site(
         assert ("state-2.safetensors" in done.files) == (name == "qwen2")
     assert (folder / "gpt2" / "tokenizers.LICENSE").is_file()
     assert not (folder / "llama" / "tokenizers.js").exists()
-    demo = Demo(lambda: models["qwen2"], title="A page in one file")
-    pf.web.export(demo, to=folder / "one.html", single=True, tokenizer=bytes, length=40)
+    for name, tokens in (("qwen2", bytes), ("gpt2", tokenizer)):
+        demo = Demo(functools.partial(models.get, name), title="A page in one file")
+        to = folder / f"{name}.html"
+        done = pf.web.export(demo, to=to, single=True, tokenizer=tokens, length=40)
+        assert list(done.files) == [to.name]
     (folder / "blank").mkdir()
     (folder / "blank" / "index.html").write_text(BLANK)
     with files(folder, lambda path: {"Content-Security-Policy": POLICY}) as url:
@@ -326,14 +330,22 @@ def test_the_element_writes(browser: Any, site: Site, models: dict[str, CausalLM
     tab.close()
 
 
-def test_a_page_in_one_file_writes(browser: Any, site: Site, models: dict[str, CausalLM]) -> None:
-    with files(site.folder) as url:  # its script is in it
-        tab = Tab(browser, Site(site.folder, url))
-        page = tab.open("one.html")
-        text = page.evaluate("""() => document.querySelector("py-frame").predict("Hi")""")
-        tab.close()
-    new = written(models["qwen2"], [72, 105], 38)
-    assert text == "Hi" + bytes(new).decode(errors="replace")
+@pytest.mark.parametrize("name", ["qwen2", "gpt2"])
+def test_a_page_in_one_file_writes(
+    browser: Any, site: Site, models: dict[str, CausalLM], tokenizer: Tokenizer, name: str
+) -> None:
+    """It opens from the disk, with what makes tokens of texts in it."""
+    tab = Tab(browser, Site(site.folder, (site.folder / f"{name}.html").as_uri()))
+    page = tab.open("")
+    prompt = "Hé, lower 😀"
+    text = page.evaluate("(text) => document.querySelector('py-frame').predict(text)", prompt)
+    tab.close()
+    ids = list(prompt.encode()) if name == "qwen2" else tokenizer.encode(prompt)
+    new = written(models[name], ids, 40 - len(ids))
+    if name == "qwen2":
+        assert text == prompt + bytes(new).decode(errors="replace")
+    else:
+        assert text == prompt + "".join(tokenizer.stream(new))
 
 
 def test_exports_that_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -349,5 +361,10 @@ def test_exports_that_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
         done = pf.web.export(demo, to=tmp_path, length=20, element=False, cpu=False)
     assert json.loads((tmp_path / "program.json").read_text())["spec"]["input"] is not None
     assert "texts.js" in done.files
-    with pytest.raises(ExportError, match="a page in one file has no tokenizer"):
-        pf.web.export(model("gpt2"), to=tmp_path, tokenizer=tokenizer, single=True)
+
+
+def test_the_files_are_a_tokenizer_s_folder(site: Site, tokenizer: Tokenizer) -> None:
+    """Python reads what a page has, with the template of chats."""
+    read = Tokenizer.from_pretrained(site.folder / "gpt2")
+    assert (read.special, read.template) == (SPECIAL, tokenizer.template)
+    assert [read.encode(t) for t in TEXTS] == [tokenizer.encode(t) for t in TEXTS]
