@@ -4,7 +4,7 @@
     places | the data, aligned: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 The header is read here, where nothing is believed; what a block of bits is worth is computed by the
-package gguf.
+package gguf, but for floats and what stays packed: a page does without it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,16 @@ _NUMBERS = {  # of a field's types
 }  # fmt: skip
 _BOOL, _TEXT, _LIST = 7, 8, 9
 _DEEPEST = 4  # lists in lists
+_BLOCKS = {  # of tensors' types: elements that are packed together, and their bytes
+    0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34),
+    9: (32, 40), 10: (256, 84), 11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210),
+    15: (256, 292), 16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 20: (32, 18),
+    21: (256, 110), 22: (256, 82), 23: (256, 136), 24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8),
+    28: (1, 8), 29: (256, 56), 30: (1, 2), 34: (256, 54), 35: (256, 66), 39: (32, 17),
+    40: (64, 36), 41: (128, 18),
+}  # fmt: skip
+_FLOATS = {0: "<f4", 1: "<f2"}
+_PACKED = {8: 8, 2: 4}  # bits of Q8_0 and Q4_0
 # architectures whose files say "llama", with rows of queries and keys in another order
 _PAIRED = ("llama",)
 # of models whose scale of scores is not told: the layers of that whose heads are narrower
@@ -93,17 +103,10 @@ class Packed(NamedTuple):
 class GGUF:
     """A file: `metadata` by name, and tensors.
 
-    ImportError without the package gguf; ValueError for a file that is cut off or damaged, before
-    anything of its size is made.
+    ValueError for a file that is cut off or damaged, before anything of its size is made.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        try:
-            from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-        except ImportError:
-            raise ImportError(
-                "GGUF files need the package gguf: pip install 'pyframe-webgpu[text]'"
-            ) from None
         self.path, self._at = os.fspath(path), 0
         with opened(path) as file:
             empty = file.seek(0, os.SEEK_END) == 0
@@ -131,10 +134,9 @@ class GGUF:
         start = -(-self._at // align) * align
         self.tensors: dict[str, Entry] = {}
         for name, shape, kind, place in places:
-            try:
-                block, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
-            except (KeyError, ValueError):
-                raise self._bad(f"{name!r} is of type {kind}, which is unknown") from None
+            if kind not in _BLOCKS:
+                raise self._bad(f"{name!r} is of type {kind}, which is unknown")
+            block, size = _BLOCKS[kind]
             if any(n > max(self._data.size, 1) * 32 for n in shape):
                 raise self._bad(f"{name!r:.80} is {list(shape)}, more than the file holds")
             if (shape[-1] if shape else 1) % block:
@@ -148,26 +150,37 @@ class GGUF:
             self.tensors[name] = Entry(kind, shape, begin, end)
 
     def tensor(self, name: str) -> Tensor:
-        """One of the tensors, in float32."""
-        from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
-
+        """One of the tensors, in float32. ImportError where that needs the package gguf."""
         entry = self.tensors[name]
-        kind = GGMLQuantizationType(entry.kind)
-        size = GGML_QUANT_SIZES[kind][1]
-        part = self._data[entry.begin : entry.end].reshape(-1, size)
-        try:
-            with np.errstate(all="ignore"):  # what a damaged file's bits are worth, it is worth
-                found = quants.dequantize(part, kind)
-        except NotImplementedError as error:
-            raise self._bad(f"{name!r}: {error}") from None
+        part = self._data[entry.begin : entry.end]
+        with np.errstate(all="ignore"):  # what a damaged file's bits are worth, it is worth
+            if entry.kind in _FLOATS:
+                found = part.view(_FLOATS[entry.kind])
+            else:
+                found = self._unpacked(name, part.reshape(-1, _BLOCKS[entry.kind][1]))
         return from_host(np.ascontiguousarray(found, np.float32).reshape(entry.shape), dt.float32)
+
+    def _unpacked(self, name: str, blocks: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        try:
+            from gguf import GGMLQuantizationType, quants
+
+            found: np.ndarray[Any, Any] = quants.dequantize(
+                blocks, GGMLQuantizationType(self.tensors[name].kind)
+            )
+        except ImportError:
+            raise ImportError(
+                f"{self.path}: to unpack {name!r} needs the package gguf: pip install "
+                "'pyframe-webgpu[text]', in a page packages=\"gguf\"; packed=True keeps Q8_0 and "
+                "Q4_0 as they are"
+            ) from None
+        except (NotImplementedError, ValueError) as error:
+            raise self._bad(f"{name!r}: {error}") from None
+        return found
 
     def packed(self, name: str) -> Packed | None:
         """One that is packed as ours are, without its floats; None if it is not."""
-        from gguf import GGMLQuantizationType
-
         kind, shape, begin, end = self.tensors[name]
-        bits = {GGMLQuantizationType.Q8_0: 8, GGMLQuantizationType.Q4_0: 4}.get(kind)
+        bits = _PACKED.get(kind)
         if bits is None or len(shape) != 2:
             return None
         # of each block a scale of 16 bits; then its ints, or those of 4 bits and 8 more in bytes
@@ -357,13 +370,14 @@ _TOLD: dict[str, tuple[Callable[[Any], bool], str]] = {
 }  # fmt: skip
 
 
-def tokenizer(metadata: Mapping[str, Any]) -> tuple[Any, dict[str, str], str | None]:
-    """The package tokenizers' tokenizer of a file, its special tokens, and its chats' template.
+def tokenizer(
+    metadata: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, str], str | None]:
+    """What a `tokenizer.json` says of a file's tokenizer, its special tokens, and its chats'
+    template.
 
     ValueError for a kind of tokenizer, or a way to cut texts, that is not known.
     """
-    from tokenizers import AddedToken, Tokenizer as Made, processors
-
     said = {k.removeprefix("tokenizer.ggml."): v for k, v in metadata.items()}
     tokens, kind = said.get("tokens", []), said.get("model")
     if kind not in ("gpt2", "llama"):
@@ -377,20 +391,15 @@ def tokenizer(metadata: Mapping[str, Any]) -> tuple[Any, dict[str, str], str | N
         raise ValueError(
             f"GGUF: {len(tokens)} tokens have a score and a type each, or none is told"
         )
-    try:
-        made = (_by_bytes if kind == "gpt2" else _by_scores)(said, tokens)
-    except ValueError:
-        raise
-    except Exception as error:  # the package raises no other class
-        raise ValueError(f"GGUF: the tokens are no tokenizer's: {error}") from None
-    assert isinstance(made, Made)
+    ids = {t: i for i, t in enumerate(tokens)}
+    made = _by_bytes(said, ids) if kind == "gpt2" else _by_scores(said, tokens, ids)
     types = said.get("token_type", [1] * len(tokens))
-    made.add_special_tokens(
-        [AddedToken(t, normalized=False) for t, n in zip(tokens, types, strict=False) if n == 3]
-    )
-    made.add_tokens(
-        [AddedToken(t, normalized=False) for t, n in zip(tokens, types, strict=False) if n == 4]
-    )
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    made["added_tokens"] = [
+        {"id": i, "content": t, **flags, "special": n == 3}
+        for i, (t, n) in enumerate(zip(tokens, types, strict=True))
+        if n in (3, 4) and t and ids[t] == i
+    ]
     names = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
     special = {
         f"{name}_token": tokens[i]
@@ -403,48 +412,60 @@ def tokenizer(metadata: Mapping[str, Any]) -> tuple[Any, dict[str, str], str | N
     ]  # fmt: skip
     if any(around):
         one, two = (
-            " ".join(filter(None, (a and f"{a}:{i}", f"${n}:{i}", b and f"{b}:{i}")))
-            for (a, b), n, i in ((around, "A", 0), (around, "B", 1))
-        )
-        ids = [(t, made.token_to_id(t)) for t in dict.fromkeys(filter(None, around))]
-        template = processors.TemplateProcessing(
-            single=one, pair=f"{one} {two}", special_tokens=ids
-        )
-        before = made.post_processor
-        made.post_processor = processors.Sequence([before, template]) if before else template
-    template = metadata.get("tokenizer.chat_template")
-    return made, special, template if isinstance(template, str) else None
+            [{what: {"id": x, "type_id": i}}
+             for what, x in (("SpecialToken", around[0]), ("Sequence", n),
+                             ("SpecialToken", around[1])) if x]
+            for n, i in (("A", 0), ("B", 1))
+        )  # fmt: skip
+        template = {
+            "type": "TemplateProcessing", "single": one, "pair": one + two,
+            "special_tokens": {t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in around if t},
+        }  # fmt: skip
+        before = made["post_processor"]
+        both = {"type": "Sequence", "processors": [before, template]}
+        made["post_processor"] = both if before else template
+    chats = metadata.get("tokenizer.chat_template")
+    return made, special, chats if isinstance(chats, str) else None
 
 
-def _by_bytes(said: Mapping[str, Any], tokens: list[str]) -> Any:
+def _file(
+    model: Mapping[str, Any], normalizer: Any, cut: Any, after: Any, decoder: Any
+) -> dict[str, Any]:
+    whole = {"dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+             "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
+             "ignore_merges": False}  # fmt: skip
+    return {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
+        "normalizer": normalizer, "pre_tokenizer": cut, "post_processor": after,
+        "decoder": decoder, "model": {"type": "BPE", **whole, **model},
+    }  # fmt: skip
+
+
+def _by_bytes(said: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
     """As GPT-2's: pairs of bytes are joined in an order that the file has."""
-    import tokenizers as t
-
     cut = said.get("pre", "default")
     if cut not in _CUTS:
         raise ValueError(
             f"GGUF: texts cut as {cut!r:.80} are not known; give the model's tokenizer.json"
         )
-    merges = [tuple(pair.split(" ", 1)) for pair in said.get("merges", [])]
-    made = t.Tokenizer(t.models.BPE({x: i for i, x in enumerate(tokens)}, merges))
     pattern, parts = _CUTS[cut], list[Any]()
-    if cut == "qwen2":
-        made.normalizer = t.normalizers.NFC()
     if pattern is not None:
-        parts.append(t.pre_tokenizers.Split(t.Regex(pattern), "isolated"))
+        parts.append({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated",
+                      "invert": False})  # fmt: skip
+    level = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
     whole = pattern is None or cut == "smollm"
-    parts.append(t.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=whole))
-    made.pre_tokenizer = t.pre_tokenizers.Sequence(parts)
-    made.decoder = t.decoders.ByteLevel()
-    made.post_processor = t.processors.ByteLevel(trim_offsets=False)
-    return made
+    parts.append({**level, "add_prefix_space": False, "use_regex": whole})
+    return _file(
+        {"vocab": ids, "merges": [pair.split(" ", 1) for pair in said.get("merges", [])]},
+        {"type": "NFC"} if cut == "qwen2" else None,
+        {"type": "Sequence", "pretokenizers": parts}, {**level, "trim_offsets": False}, level,
+    )  # fmt: skip
 
 
-def _by_scores(said: Mapping[str, Any], tokens: list[str]) -> Any:
+def _by_scores(
+    said: Mapping[str, Any], tokens: list[str], ids: Mapping[str, int]
+) -> dict[str, Any]:  # fmt: skip
     """As SentencePiece's: of all pieces that two others make the best is joined first."""
-    import tokenizers as t
-
-    ids = {x: i for i, x in enumerate(tokens)}
     scores = said.get("scores", [0.0] * len(tokens))
     pairs = [
         (-scores[i], ids[x[:cut]], ids[x[cut:]], x[:cut], x[cut:])
@@ -453,14 +474,19 @@ def _by_scores(said: Mapping[str, Any], tokens: list[str]) -> Any:
         if x[:cut] in ids and x[cut:] in ids
     ]
     unknown = said.get("unknown_token_id", 0)
-    made = t.Tokenizer(t.models.BPE(
-        ids, [(a, b) for *_, a, b in sorted(pairs)],
-        unk_token=tokens[unknown if 0 <= unknown < len(tokens) else 0],
-        fuse_unk=True, byte_fallback="<0x00>" in ids,
-    ))  # fmt: skip
-    first = [t.normalizers.Prepend("▁")] if said.get("add_space_prefix", True) else []
-    made.normalizer = t.normalizers.Sequence([*first, t.normalizers.Replace(" ", "▁")])
-    strip = [t.decoders.Strip(" ", 1, 0)] if first else []
-    parts = [t.decoders.Replace("▁", " "), t.decoders.ByteFallback(), t.decoders.Fuse(), *strip]
-    made.decoder = t.decoders.Sequence(parts)
-    return made
+    first = said.get("add_space_prefix", True)
+    normalizers: list[Any] = [{"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]
+    decoders: list[Any] = [
+        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+        {"type": "ByteFallback"}, {"type": "Fuse"},
+    ]  # fmt: skip
+    if first:
+        normalizers.insert(0, {"type": "Prepend", "prepend": "▁"})
+        decoders.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+    return _file(
+        {"vocab": ids, "merges": [[a, b] for *_, a, b in sorted(pairs)], "fuse_unk": True,
+         "unk_token": tokens[unknown if 0 <= unknown < len(tokens) else 0],
+         "byte_fallback": "<0x00>" in ids},
+        {"type": "Sequence", "normalizers": normalizers}, None, None,
+        {"type": "Sequence", "decoders": decoders},
+    )  # fmt: skip

@@ -48,7 +48,9 @@ class Tokenizer:
         and a chat's template; of a GGUF file; or of what `pf.hub.model` takes."""
         folder = hub.model(source, revision)
         if folder.is_file() and folder.suffix == ".gguf":
-            return cls(*gguf.tokenizer(gguf.GGUF(folder).metadata))
+            told, names, chats = gguf.tokenizer(gguf.GGUF(folder).metadata)
+            with _of_the_file(f"{folder} has no tokenizer's tokens"):
+                return cls(_backend(json.dumps(told)), names, chats)
         path = folder / "tokenizer.json" if folder.is_dir() else folder
         if not path.is_file():
             raise FileNotFoundError(f"Tokenizer: {path} is not there")

@@ -15,9 +15,11 @@ import pytest
 from text.test_hostile_files import HOSTILE, hostile
 from text.test_tokenizers import CHATS, SPECIAL, TEMPLATES, TEXTS, by_pieces, byte_level
 
-from pyframe import serve
+import pyframe as pf
+from pyframe import nn, serve
 from pyframe.__main__ import main
-from pyframe.text import AutoModel
+from pyframe.text import AutoModel, CausalLM, Config
+from pyframe.text.gguf import _NAMES
 
 from .conftest import Tab, files
 
@@ -119,6 +121,54 @@ def like_roberta(t: Any) -> Any:
 
 
 KINDS = [byte_level, like_llama, like_roberta, by_pieces, unigram, word_pieces]
+GGUFS = {"byte_level.gguf": "gpt2", "by_pieces.gguf": "llama"}
+
+
+def gguf_file(path: Path, model: CausalLM | None = None, tokenizer: Any = None) -> None:
+    """As llama.cpp writes a Llama, in Q8_0, and a tokenizer."""
+    package = pytest.importorskip("gguf")
+    writer = package.GGUFWriter(path, "llama")
+    if tokenizer is not None:
+        tokens = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+        added = {t.content for t in tokenizer.get_added_tokens_decoder().values()}
+        writer.add_tokenizer_model(GGUFS[path.name])
+        writer.add_tokenizer_pre("llama-bpe")
+        writer.add_token_list(tokens)
+        writer.add_token_scores([-float(i) for i in range(len(tokens))])
+        writer.add_token_types([3 if t in added else 1 for t in tokens])
+        writer.add_token_merges([" ".join(m) for m in
+                                 json.loads(tokenizer.to_str())["model"]["merges"]])  # fmt: skip
+        writer.add_bos_token_id(tokens.index("<s>"))
+        writer.add_add_bos_token(True)
+    if model is not None:
+        c = model.config
+        writer.add_context_length(c.max_position_embeddings)
+        writer.add_embedding_length(c.hidden_size)
+        writer.add_block_count(c.num_hidden_layers)
+        writer.add_head_count(c.num_attention_heads)
+        writer.add_head_count_kv(c.num_key_value_heads)
+        writer.add_layer_norm_rms_eps(c.norm_eps)
+        writer.add_feed_forward_length(c.intermediate_size)
+        names = {ours: theirs for theirs, ours in _NAMES.items()}
+        for name, p in model.state_dict().items():
+            found = re.fullmatch(r"(?:model\.layers\.(\d+)\.)?(.*)\.weight", name)
+            assert found is not None
+            layer, inner = found.groups()
+            value, kind = p.numpy(), package.GGMLQuantizationType.Q8_0
+            if "q_proj" in inner or "k_proj" in inner:  # rows of a pair lie beside each other
+                halves = value.reshape(-1, 2, c.head_dim // 2, value.shape[1])
+                value = np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(value.shape)
+            block = f"blk.{layer}." if layer else ""
+            many = value.ndim == 2
+            writer.add_tensor(
+                f"{block}{names[inner]}.weight",
+                package.quants.quantize(value, kind) if many else value,
+                raw_dtype=kind if many else None,
+            )
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +178,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tokens")
     for kind in KINDS:
         kind(tokenizers).save(str(path / f"{kind.__name__}.json"))
+    for kind in (byte_level, by_pieces):
+        gguf_file(path / f"{kind.__name__}.gguf", tokenizer=kind(tokenizers))
     (path / "broken.json").write_text('{"model": {"type": "BPE", "vocab": {}}}')
     for i, name in enumerate(HOSTILE):
         (path / f"hostile{i}.json").write_text(hostile(name))
@@ -137,7 +189,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(visited: Any, server: serve.Server, folder: Path, pyodide_files: None) -> Any:
     tab = Tab(visited, server)
-    names = [path.name for path in folder.glob("*.json")]
+    names = [path.name for path in folder.iterdir()]
     for name in names:
         tab.page.route(f"**/{name}", lambda route: route.fulfill(
             path=folder / route.request.url.rpartition("/")[2]))  # fmt: skip
@@ -155,14 +207,13 @@ def asked(page: Any, name: str, texts: list[str]) -> Any:
     return json.loads(page.evaluate(call, json.dumps([name, texts])))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_tokens_are_those_of_the_package(page: Any, folder: Path, kind: Any) -> None:
+@pytest.mark.parametrize("name", [*(f"{kind.__name__}.json" for kind in KINDS), *GGUFS])
+def test_tokens_are_those_of_the_package(page: Any, folder: Path, name: str) -> None:
     plays = serve.ROOT / "examples" / "data" / "tinyshakespeare.txt.gz"
     texts = [*TEXTS, "I'LL they'd 1234567 3.14 __a_b", "\n\n\n  x", "   ", "<pad><pad> <s>",
              gzip.decompress(plays.read_bytes()).decode()[:20_000]]  # fmt: skip
     known: dict[str, Any] = {}
     exec(ASKED.replace('__name__ != "__main__"', "False"), known)
-    name = f"{kind.__name__}.json"
     want = json.loads(known["ask"](json.dumps([str(folder / name), texts])))
     found = asked(page, name, texts)
     assert len(found) == len(want)
@@ -265,6 +316,50 @@ def test_sentences_have_their_vectors_in_a_page(
         call = "(text) => document.querySelector('py-frame').predict(text)"
         vectors = json.loads(tab.page.evaluate(call, json.dumps(texts)))
     np.testing.assert_allclose(vectors, AutoModel.from_pretrained(folder).embed(texts), 0, 1e-4)
+
+
+LAMA = """
+import json
+from pyframe.text import AutoModel
+
+
+def write(text):
+    model = AutoModel.from_pretrained("lama.gguf", packed=True)
+    try:
+        AutoModel.from_pretrained("lama.gguf")
+    except ImportError as error:
+        why = str(error)
+    return json.dumps([model.generate(json.loads(text), 12).tolist(), why])
+
+
+from pyframe.web import Demo, Text
+
+demo = Demo(write, Text(), Text())
+"""
+
+
+def test_a_packed_model_of_a_gguf_file(tab: Tab, tmp_path: Path, pyodide_files: None) -> None:
+    """It needs no package beside, but to unpack it."""
+    path, words = tmp_path / "lama.gguf", {
+        "vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
+    }  # fmt: skip
+    made = CausalLM(Config.from_dict({"model_type": "llama", **words}))
+    pf.manual_seed(0)
+    for p in made.parameters():
+        nn.init.normal_(p, float(p.ndim == 1), 0.3)
+    gguf_file(path, made)
+    tab.page.route("**/lama.gguf", lambda route: route.fulfill(path=path))
+    tab.page.route("**/lama.py", lambda route: route.fulfill(body=LAMA))
+    html = PAGE.format('src="lama.py" files="lama.gguf"')
+    tab.page.route("**/written", lambda route: route.fulfill(body=html, content_type="text/html"))
+    page = tab.open("written")
+    page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
+    ask = "(text) => document.querySelector('py-frame').predict(text)"
+    found, why = json.loads(page.evaluate(ask, "[3, 1, 80, 41]"))
+    native = AutoModel.from_pretrained(path, packed=True)
+    assert found == native.generate([3, 1, 80, 41], 12).tolist()
+    assert "needs the package gguf" in why
 
 
 FILE = '{"model": {"type": "BPE", "vocab": {}, "merges": []}}'
