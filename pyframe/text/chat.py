@@ -49,7 +49,7 @@ class Chat:
         before it was left, becomes a message.
 
         Args:
-            max_new_tokens: of the answer (as many as there is room for).
+            max_new_tokens: of the answer (those of the chat, or as many as there is room for).
             stop: texts that end it, and are not part of it.
 
         ValueError where the conversation has no room for an answer.
@@ -63,8 +63,10 @@ class Chat:
                 "take something out of chat.messages, or make one of another length"
             )
         self.messages = [dict(m) for m in asked]
-        new = room if max_new_tokens is None else min(max_new_tokens, room)
-        tokens = self.model.stream(ids, new, writer=self.writer, **{**self.how, **how})
+        how = {**self.how, **how}
+        most = how.pop("max_new_tokens", None) if max_new_tokens is None else max_new_tokens
+        how["max_new_tokens"] = room if most is None else min(most, room)
+        tokens = self.model.stream(ids, writer=self.writer, **how)
         return Answer(self.tokenizer.stream(tokens, stop=stop), self.messages)
 
     def clear(self) -> None:

@@ -139,3 +139,13 @@ def test_stops(tokenizer: Tokenizer, stop: Any) -> None:
     left: list[int] = []
     assert "".join(tokenizer.stream((left.append(i) or i for i in ids), stop=stop))
     assert len(left) < len(ids)
+
+
+def test_how_long_an_answer_is(tokenizer: Tokenizer) -> None:
+    """The chat says it, or the question, or the room."""
+    chat = Chat(small(), tokenizer, length=64, max_new_tokens=5, eos_token_id=())
+    asked = tokenizer.encode(tokenizer.chat([{"role": "user", "content": "it"}]), None, False)
+    for most, new in ((None, 5), (3, 3), (900, 64 - len(asked))):
+        chat.clear()
+        assert "".join(chat.say("it", most))
+        assert len(chat.writer.ids) == len(asked) + new - 1  # the last one is in no slot
