@@ -150,13 +150,15 @@ const checked = (name) => (data) => {
 
 /** Loads packages that Pyodide has. */
 async function loadPackages(packages, app) {
-  const missing = packages.filter((name) => !(name in python.loadedPackages));
+  const plain = (name) => name.toLowerCase().replace(/[-_.]+/g, "-"); // Pyodide says Jinja2 of jinja2
+  const lacks = (name) => !Object.keys(python.loadedPackages).some((loaded) => plain(loaded) === plain(name));
+  const missing = packages.filter(lacks);
   if (!missing.length) return;
   post("progress", { text: `Loading ${missing.join(", ")}`, fraction: 1 }, app);
   const told = [];
   await python.loadPackage(missing, { messageCallback() {}, errorCallback: (text) => told.push(text) })
     .catch(({ message }) => told.push(message));
-  const still = missing.filter((name) => !(name in python.loadedPackages));
+  const still = missing.filter(lacks);
   if (still.length) {
     throw new Error(`packages="${packages.join(" ")}": ${still.join(", ")} could not be loaded into ` +
       `Pyodide ${python.version}. ${told.join(" ")}`.trim());

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
+import hashlib
+import io
 import json
 import re
 import subprocess
 import sys
+import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +261,97 @@ from pyframe.web import Demo, Text
 
 demo = Demo(ask, Text(most=10**6), Text())
 """
+
+
+SAID = """
+import json
+import pyframe as pf
+from pyframe.text import CausalLM, Chat, Config, Tokenizer
+
+
+def conversation(place, template, device):
+    tokenizer = Tokenizer.from_pretrained(place)
+    tokenizer.template = template
+    model = CausalLM(Config.from_dict({
+        "model_type": "llama", "vocab_size": len(tokenizer), "hidden_size": 32,
+        "intermediate_size": 56, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "max_position_embeddings": 512}))
+    pf.manual_seed(0)
+    for p in model.parameters():
+        pf.nn.init.normal_(p, float(p.ndim == 1), 0.3)
+    chat = Chat(model.to(device), tokenizer, max_new_tokens=6, eos_token_id=())
+    return ["".join(chat.say(text)) for text in ("Hi there", "and now?")]
+
+
+def ask(question):
+    chats, templates = json.loads(question)
+    tokenizer = Tokenizer.from_pretrained("byte_level.json")
+    found = [conversation("byte_level.json", templates[0], "cpu")]
+    for template in templates:
+        for messages in chats:
+            try:
+                found.append(tokenizer.chat(messages, template=template))
+            except ValueError as error:
+                found.append(str(error))
+    return json.dumps(found)
+"""
+SHOWN = """
+
+from pyframe.web import Demo, Text
+
+demo = Demo(ask, Text(most=10**6), Text())
+"""
+
+
+def plain_wheel(name: str) -> bytes:
+    """The installed package as Pyodide installs it, without what is compiled."""
+    about = distribution(name)
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for file in about.files or []:
+            if file.suffix == ".py" or file.parent.name.endswith(".dist-info"):
+                archive.writestr(file.as_posix(), Path(str(about.locate_file(file))).read_bytes())
+    return data.getvalue()
+
+
+def test_chats_in_a_page(
+    browser: Any, server: serve.Server, folder: Path, pyodide_files: None
+) -> None:
+    """Templates give what they give natively, refusals too, and a model answers. jinja2 comes as
+    Pyodide's does, but is the one that is installed here."""
+    wheels = {}
+    for name in ("jinja2", "markupsafe"):
+        pytest.importorskip(name)
+        wheels[name] = plain_wheel(name)
+    tab = Tab(browser, server)
+    pyodide = serve.pyodide_folder()
+    assert pyodide is not None
+    lock = json.loads((pyodide / "pyodide-lock.json").read_text())
+    for name, wheel in wheels.items():
+        about = lock["packages"][name]
+        about["sha256"] = hashlib.sha256(wheel).hexdigest()
+        tab.page.route(f"**/{about['file_name']}", functools.partial(
+            lambda wheel, route: route.fulfill(body=wheel), wheel))  # fmt: skip
+    tab.page.route("**/pyodide-lock.json", lambda route: route.fulfill(json=lock))
+    path = folder / "byte_level.json"
+    tab.page.route("**/byte_level.json", lambda route: route.fulfill(path=path))
+    tab.page.route("**/said.py", lambda route: route.fulfill(body=SAID + SHOWN))
+    html = PAGE.format('src="said.py" packages="jinja2" files="byte_level.json"')
+    tab.page.route("**/chats", lambda route: route.fulfill(body=html, content_type="text/html"))
+    page = tab.open("chats")
+    page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
+    templates = [t for n, t in TEMPLATES.items() if n != "dates"]
+    templates += [
+        "{{ ''.__class__.__mro__ }}", "{{ range(10000000) | list }}", "{% for %}",
+        "{% for i in range(1000) %}{{ 'a' * 1000000 }}{% endfor %}",
+    ]  # fmt: skip
+    question = json.dumps([CHATS, templates])
+    ask = "(text) => document.querySelector('py-frame').predict(text)"
+    found = json.loads(page.evaluate(ask, question))
+    tab.close()
+    known: dict[str, Any] = {}
+    exec(SAID.replace('"byte_level.json"', repr(str(path))), known)
+    assert found == json.loads(known["ask"](question))
 
 
 def test_chats_in_a_page_without_their_package(tab: Tab, folder: Path, pyodide_files: None) -> None:
