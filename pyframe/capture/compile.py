@@ -80,7 +80,7 @@ class _Expired:
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
 
-    def ready(self, args: list[Tensor]) -> bool:
+    def ready(self, args: list[Tensor], trusted: Guard | None) -> bool:
         return self.guard.holds()
 
 
@@ -105,6 +105,7 @@ class CompiledFunction(Generic[P, R]):
         self.families: dict[Key, Family] = {}  # calls that differ in sizes alone
         self.offsets_matter = False  # whether views that begin elsewhere are of another kind
         self.on_device = False  # whether replays run on a GPU
+        self.trusted: Guard | None = None  # held in the latest replay
         self.lock = lock()
         _alive.add(self)
         functools.update_wrapper(self, fn, updated=())
@@ -148,6 +149,14 @@ class CompiledFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Replay the call; or capture it, if none of its captures holds; or run it eagerly."""
+        return self._call(args, kwargs, None)
+
+    def again(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """A call for which nothing outside is another than in the one before, but for what tensors
+        hold: what its replay relies on is not looked at once more."""
+        return self._call(args, kwargs, self.trusted)
+
+    def _call(self, args: Any, kwargs: Any, trusted: Guard | None) -> Any:
         if self.eager or mode.capture is not None:
             return self.fn(*args, **kwargs)
         if recording.open:
@@ -155,17 +164,19 @@ class CompiledFunction(Generic[P, R]):
         # A replay on a GPU, and every capture, changes state that all threads share. That lock
         # comes first: what is captured may call a function that another thread replays.
         with _CAPTURING if self.on_device else self.lock, self.lock:
-            out, _ = self._replay(args, kwargs)
+            out, _ = self._replay(args, kwargs, trusted)
         if out is _MISSED:
             with _CAPTURING, self.lock:
-                out, some = self._replay(args, kwargs)  # another thread may have captured it
+                out, some = self._replay(args, kwargs, None)  # another thread may have captured it
                 if out is _MISSED:
                     out = self._capture(some, args, kwargs)
         return self.fn(*args, **kwargs) if out is _EAGERLY else out
 
     # --- 1. a replay that holds
 
-    def _replay(self, args: Any, kwargs: Any) -> tuple[Any, Sequence[Replay]]:
+    def _replay(
+        self, args: Any, kwargs: Any, trusted: Guard | None
+    ) -> tuple[Any, Sequence[Replay]]:
         """What a call gives, if there is a replay for it: else _MISSED, and the captures of its
         kind; _EAGERLY if the function is to run as it is."""
         tensors: list[Tensor] = []
@@ -183,8 +194,8 @@ class CompiledFunction(Generic[P, R]):
                 for lock in replay.locks:
                     lock.acquire()
                 try:
-                    if replay.ready(tensors):
-                        self.replayed += 1
+                    if replay.ready(tensors, trusted):
+                        self.replayed, self.trusted = self.replayed + 1, replay.guard
                         return replay(tensors), ()
                 except BadIndexError:
                     return _EAGERLY, ()  # it says what is wrong, and where

@@ -374,7 +374,8 @@ class CausalLM(Pretrained):
     def stream(
         self, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20, **how: Any
     ) -> Stream:
-        """`generate`, token by token: `for` and `async for` give a list of one for each text."""
+        """`generate`, token by token: `for` and `async for` give a list of one for each text. From
+        the second token on the model is taken to stay as it is, but for the values of tensors."""
         return stream(self, input_ids, max_new_tokens, **how)
 
     def generate(

@@ -1,12 +1,14 @@
 """Text from a language model: a prompt is read in one step, then each token in one of its own.
 
 What a step computes on is memory of one size: the cache, and where in it the next token goes. So
-all steps of a text are one compiled Program, and prompts are a few, by powers of two.
+all steps of a text are one compiled Program, and prompts are a few, by powers of two. How many
+slots attention looks at is a size that changes, for which the Program is bound anew.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import math
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
@@ -17,12 +19,14 @@ from pyframe.tensor import Tensor
 from pyframe.text.config import Config
 
 if TYPE_CHECKING:
+    from pyframe.capture.compile import CompiledFunction
     from pyframe.text.decoder import CausalLM
 
 __all__ = ["Cache", "Sampling", "Stream", "Writer"]
 
 LEAST = 16  # tokens that a prompt is filled up to, and so on by powers of two
 BLOCK = 64  # slots of which a cache has a multiple
+SPAN = 128  # and of which attention looks at a multiple on the CPU; of an eighth, beyond eight
 
 
 class Cache:
@@ -32,8 +36,7 @@ class Cache:
     Args:
         config: of the model.
         batch: texts.
-        length: slots; what writes to them goes over those alone, so that nothing is compiled again
-            while a text grows.
+        length: slots.
     """
 
     def __init__(
@@ -45,11 +48,17 @@ class Cache:
             pf.zeros(shape, device=device, dtype=dtype) for _ in range(config.num_hidden_layers)
         ]
 
+    def first(self, length: int) -> Cache:
+        """The first slots alone, in the same memory."""
+        part = copy.copy(self)
+        part.length = length
+        return part
+
     def put(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Put keys and values (B, heads, T, head_dim) into slots (T,); all of the layer's."""
         both = self.layers[layer]
         both.index_copy_(3, slots, pf.stack([k, v]))
-        keys, values = both
+        keys, values = both.narrow(3, 0, self.length)
         return keys, values
 
 
@@ -134,27 +143,57 @@ class Writer:
         self.valid = pf.ones(batch, length, dtype=pf.int64, device=self.device)
         self.seen = pf.zeros(batch, model.config.vocab_size, dtype=pf.bool, device=self.device)
         self.ids: list[int] = []
-        self.read = pf.compile(self._read, dynamic=False)
-        self.write = pf.compile(self._write, dynamic=False)
+        self.reads: dict[int, CompiledFunction[..., tuple[Tensor, Tensor | None]]] = {}
+        self.write = self._compiled(self._write)
+        self.spans: dict[int, Tensor] = {}
 
-    def _read(
-        self, ids: Tensor, start: Tensor, count: Tensor, padded: bool, how: tuple[Any, ...]
-    ) -> tuple[Tensor, Tensor | None]:
+    def _compiled(self, step: Callable[..., Any]) -> CompiledFunction[..., Any]:
+        compiled = pf.compile(step)
+        compiled.proven = True  # spans are symbols in the first capture
+        return compiled
+
+    def span(self, count: int) -> Tensor:
+        """Has as many elements as attention looks at slots, where `count` of them are needed."""
+        length, changes = self.cache.length, self.device.type == "cpu"
+        if changes:
+            step = max(SPAN, (1 << (count - 1).bit_length()) // 8)
+            length = min(-(-count // step) * step, length)
+        if length not in self.spans:
+            self.spans[length] = pf.empty(length, device=self.device)
+            if changes and self.cache.length > SPAN:
+                pf.mark_dynamic(self.spans[length], 0)
+        return self.spans[length]
+
+    def read(
+        self, ids: Tensor, span: Tensor, start: Tensor, count: Tensor, padded: bool,
+        how: tuple[Any, ...],
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """(B, T) tokens of a prompt, of which `count` (1,) are there, into the slots from `start`
         (1,) on; the token after them, as `_chosen` gives it."""
-        slots = start + pf.arange(ids.shape[1], device=ids.device)
-        x = self.model.model(ids, self.valid if padded else None, self.cache, slots)
+        if ids.shape[1] not in self.reads:  # a size that stays in each of them
+            self.reads[ids.shape[1]] = self._compiled(self._read)
+        return self.reads[ids.shape[1]](ids, span, start, count, padded, how)
+
+    def _read(
+        self, ids: Tensor, span: Tensor, start: Tensor, count: Tensor, padded: bool,
+        how: tuple[Any, ...],
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        x = self._features(ids, span, padded, start + pf.arange(ids.shape[1], device=ids.device))
         self.slot.copy_(start + count)
         return self._chosen(x.index_select(1, count - 1), how)
 
     def _write(
-        self, token: Tensor, padded: bool, how: tuple[Any, ...]
+        self, token: Tensor, span: Tensor, padded: bool, how: tuple[Any, ...]
     ) -> tuple[Tensor, Tensor | None]:
         """(B,) tokens into the next slot; those after them, as `_chosen` gives them."""
-        valid = self.valid if padded else None
-        x = self.model.model(token.unsqueeze(1), valid, self.cache, self.slot)
+        x = self._features(token.unsqueeze(1), span, padded, self.slot)
         self.slot.add_(1)
         return self._chosen(x, how)
+
+    def _features(self, ids: Tensor, span: Tensor, padded: bool, slots: Tensor) -> Tensor:
+        length = span.shape[0]
+        valid = self.valid.narrow(1, 0, length) if padded else None
+        return self.model.model(ids, valid, self.cache.first(length), slots)
 
     def _chosen(self, x: Tensor, how: tuple[Any, ...]) -> tuple[Tensor, Tensor | None]:
         """(B,) tokens for features (B, 1, width), and if asked for (B, vocabulary) scores."""
@@ -287,7 +326,8 @@ def stream(
                 there = ids.to(device) if mask is None else ids.to(device) * mask + pad * (1 - mask)
                 w.seen.scatter_(1, there, True)
             first, many = (pf.tensor([n], device=device) for n in (start, count - start))
-            token, told = w.read(prompt, first, many, mask is not None, settings)
+            span = w.span(start + filled)
+            token, told = w.read(prompt, span, first, many, mask is not None, settings)
         w.ids = tokens
         done = [False] * batch
         for n in range(max_new_tokens):
@@ -303,7 +343,8 @@ def stream(
             if all(done) or n + 1 == max_new_tokens:
                 return
             with pf.no_grad():
-                token, told = w.write(token, mask is not None, settings)
+                span, write = w.span(count + n + 1), w.write.again if n else w.write
+                token, told = write(token, span, mask is not None, settings)
             w.ids += found[:1]
 
     return Stream(steps)

@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 
 import pyframe as pf
+from pyframe.capture.guards import Guard
 from pyframe.core.limits import Limits
 from pyframe.io import safetensors
 from pyframe.runtime.offline import offline_device
 from pyframe.text import AutoModel, CausalLM, Config
 from pyframe.text.generate import Writer
 from pyframe.text.loading import TURNED, ours, theirs
+from pyframe.tools.cost import table
 
 LLAMA = {"model_type": "llama", **families.BASE, "rms_norm_eps": 1e-6}
 IDS = np.random.default_rng(0).integers(1, 97, (2, 9))
@@ -86,9 +88,10 @@ def test_what_is_written_is_what_follows(device: str) -> None:
         for n in range(5, 25):
             assert text[n] == model(pf.tensor([text[:n]], device=device))[0, -1].argmax().item()
     with model.writer(1, 64) as writer:
-        assert (writer.read.captured, writer.write.captured, writer.write.eager) == (1, 1, "")
+        captures = [writer.reads[16].captured, writer.write.captured, writer.write.eager]
+    assert captures == [1, 1, ""]
     assert model.generate([3, 1, 4, 1, 5, 9], 30, eos_token_id=()).shape == (1, 36)
-    assert (writer.read.captured, writer.write.captured) == (1, 1)
+    assert (writer.reads[16].captured, writer.write.captured) == (1, 1)
 
 
 @pytest.mark.parametrize("mode", [None, "int8", "int4"])
@@ -106,7 +109,7 @@ def test_a_token_takes_few_dispatches(mode: str | None, portable: bool) -> None:
         model.to(device)
         writer = Writer(model, 1, 256)
         how = (False, 1.0, None, None, None, None, None, False)
-        writer.write(pf.zeros(1, dtype=pf.int64, device=device), False, how)
+        writer.write(pf.zeros(1, dtype=pf.int64, device=device), writer.span(1), False, how)
         (program,) = writer.write.programs
     each, rest = 8 + 2 * portable, 6 + (mode is not None)
     assert len(program.steps) <= each * len(model.model.layers) + rest
@@ -152,6 +155,45 @@ def test_scores_are_what_was_chosen_of() -> None:
         assert ids[0, 2 + n].item() in kept
 
 
+def test_a_token_looks_at_the_slots_that_are_taken() -> None:
+    """In a cache of any length it reads no more, and writes the same."""
+    model = small(max_position_embeddings=4096)
+    expected, moved = model.generate([5, 6], 300, eos_token_id=()), []
+    for length in (384, 4096):
+        writer = Writer(model, 1, length)
+        found = [row[0] for row in model.stream([5, 6], 300, eos_token_id=(), writer=writer)]
+        assert found == expected[0, 2:].tolist()
+        assert writer.write.captured == 1
+        moved.append([table(p).bytes_moved for p in writer.write.programs if len(p.steps) > 1])
+    assert moved[0] == moved[1]
+    assert moved[0][0] < moved[0][1] < moved[0][2]
+
+
+def test_a_stream_looks_at_its_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a step relies on is looked at for the first ones; what a tensor holds is always seen,
+    and what dies as well; another stream sees all."""
+    model, looks, holds = small(tie_word_embeddings=False), [], Guard.holds
+    monkeypatch.setattr(Guard, "holds", lambda guard: looks.append(guard) or holds(guard))
+
+    def likeliest(ids: list[int]) -> int:
+        with pf.no_grad():
+            return int(model(pf.tensor([ids]))[0, -1].argmax())
+
+    ids = [5, 6]
+    for n, (token,) in enumerate(model.stream(ids, 30, eos_token_id=())):
+        assert token == likeliest(ids)
+        ids.append(token)
+        if n == 9:
+            assert len(looks) < 4
+            with pf.no_grad():
+                model.lm_head.weight.neg_()
+        if n == 19:
+            model.lm_head.weight = pf.nn.Parameter(pf.randn(model.lm_head.weight.shape))
+    model.model.layers[0].mlp.activation = pf.nn.functional.relu
+    (token,) = next(iter(model.stream(ids[:5], 1)))
+    assert token == likeliest(ids[:5])
+
+
 def test_a_long_text_takes_no_more_memory() -> None:
     """What is held after a token is what was held after the one before, but for its number."""
     model = small(max_position_embeddings=4096)
@@ -163,7 +205,7 @@ def test_a_long_text_takes_no_more_memory() -> None:
             next(stream)
         gc.collect()
         held.append(sys.getallocatedblocks())
-    assert (writer.read.captured, writer.write.captured) == (1, 1)
+    assert (writer.reads[16].captured, writer.write.captured) == (1, 1)
     assert max(held[1:]) - held[0] < 2 * 2500 + 500, held
 
 
