@@ -31,9 +31,10 @@ MASK[0, :4] = 0
 
 @pytest.mark.parametrize("name", families.FAMILIES)
 def test_a_family_is_as_in_transformers(
-    transformers: Any, torch: Any, tmp_path: Path, name: str
+    transformers: Any, torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Scores, features, gradients, and what it writes, also of texts of different lengths."""
+    monkeypatch.setattr("pyframe.text.generate.SPAN", 16)  # attention looks at four sizes
     theirs = families.made(transformers, torch, name)
     theirs.save_pretrained(tmp_path)
     model = CausalLM.from_pretrained(tmp_path)
