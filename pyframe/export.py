@@ -447,8 +447,7 @@ class _Checked(Module):
     def __init__(self, holder: ScriptModule) -> None:
         super().__init__()
         self.__dict__["_holder"] = holder
-        for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
-            self.__dict__[name] = holder.__dict__[name]
+        self.__dict__.update({name: holder.__dict__[name] for name in _modules._DICTS})
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the graph gives."""

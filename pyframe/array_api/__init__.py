@@ -148,19 +148,23 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
-def empty(shape: Any, *, dtype: _DType | None = None, device: Any = None) -> Tensor:
-    """A tensor whose values are not set."""
-    return pf.empty(_shape(shape), dtype=dtype, device=device)
+def _filled(name: str, what: str) -> Any:
+    """A function of a shape, and one of the shape, dtype and device of a tensor."""
+    of, like = getattr(pf, name), getattr(pf, f"{name}_like")
+
+    def run(shape: Any, *, dtype: _DType | None = None, device: Any = None) -> Tensor:
+        return of(_shape(shape), dtype=dtype, device=device)
+
+    def run_like(x: Tensor, /, *, dtype: _DType | None = None, device: Any = None) -> Tensor:
+        return like(x, dtype=dtype, device=device)
+
+    told = f"`{name}` in the shape, dtype and device of `x`."
+    return _named(run, name, what), _named(run_like, f"{name}_like", told)
 
 
-def zeros(shape: Any, *, dtype: _DType | None = None, device: Any = None) -> Tensor:
-    """A tensor of zeros."""
-    return pf.zeros(_shape(shape), dtype=dtype, device=device)
-
-
-def ones(shape: Any, *, dtype: _DType | None = None, device: Any = None) -> Tensor:
-    """A tensor of ones."""
-    return pf.ones(_shape(shape), dtype=dtype, device=device)
+empty, empty_like = _filled("empty", "A tensor whose values are not set.")
+zeros, zeros_like = _filled("zeros", "A tensor of zeros.")
+ones, ones_like = _filled("ones", "A tensor of ones.")
 
 
 def full(
@@ -168,21 +172,6 @@ def full(
 ) -> Tensor:
     """A tensor of one number, which says the dtype where none is given."""
     return pf.full(_shape(shape), fill_value, dtype=dtype, device=device)
-
-
-def empty_like(x: Tensor, /, *, dtype: _DType | None = None, device: Any = None) -> Tensor:
-    """`empty` in the shape, dtype and device of `x`."""
-    return pf.empty_like(x, dtype=dtype, device=device)
-
-
-def zeros_like(x: Tensor, /, *, dtype: _DType | None = None, device: Any = None) -> Tensor:
-    """`zeros` in the shape, dtype and device of `x`."""
-    return pf.zeros_like(x, dtype=dtype, device=device)
-
-
-def ones_like(x: Tensor, /, *, dtype: _DType | None = None, device: Any = None) -> Tensor:
-    """`ones` in the shape, dtype and device of `x`."""
-    return pf.ones_like(x, dtype=dtype, device=device)
 
 
 def full_like(

@@ -12,7 +12,6 @@ import ast
 import builtins
 import functools
 import inspect
-import math
 import operator
 import textwrap
 from collections.abc import Callable
@@ -67,12 +66,8 @@ _BINARY = {
     ast.UAdd: "pos", ast.Invert: "invert", ast.Not: "not_", ast.Eq: "eq", ast.NotEq: "ne",
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "is_", ast.IsNot: "is_not",
 }  # fmt: skip
-_BUILTIN: dict[Any, str] = {
-    getattr(builtins, name): f"code.{name}"
-    for name in """len int float bool abs min max sum round range list tuple sorted str print
-        enumerate zip any all divmod""".split()
-}
-_BUILTIN |= {getattr(math, n): f"code.math_{n}" for n in _graph.MATH.split()}
+_BUILTIN = {fn: name for name, fn in _graph.CODE.items() if fn.__module__ in ("builtins", "math")}
+_BUILTIN |= {range: "code.range"}
 
 
 class Translator:

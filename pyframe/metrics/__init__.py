@@ -27,11 +27,14 @@ from pyframe.metrics.regression import (
     RMSE as RMSE,
     CosineSimilarity as CosineSimilarity,
 )
+from pyframe.ops.api.layouts import texts as _texts
 
 _CLASSES: tuple[type[Metric], ...] = (
     Accuracy, Precision, Recall, F1, AUROC, AveragePrecision, ConfusionMatrix, MAE, MSE, RMSE, R2,
     Perplexity, IoU, CosineSimilarity,
 )  # fmt: skip
+if _texts:
+    _texts.of_bases(globals())
 
 
 def known() -> dict[str, type[Metric]]:

@@ -268,12 +268,6 @@ class Precision(_Averaged):
     """True positives / predicted positives, 0 where there are none. As scikit-learn's. Outputs and
     targets are Accuracy's.
 
-    Args:
-        average: of C classes "macro" for the mean over those that occur in targets or outputs,
-            "weighted" for the mean weighted by how often they are targets, "micro" for all counts
-            together, None for all of them, (C,).
-        **options: task, threshold, probabilities and ignore_index, as Accuracy's.
-
     >>> metric = pf.metrics.Precision()
     >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))
     >>> metric.compute()
@@ -288,12 +282,6 @@ class Precision(_Averaged):
 class Recall(_Averaged):
     """True positives / actual positives, 0 where there are none. Outputs and targets are
     Accuracy's.
-
-    Args:
-        average: of C classes "macro" for the mean over those that occur in targets or outputs,
-            "weighted" for the mean weighted by how often they are targets, "micro" for all counts
-            together, None for all of them, (C,).
-        **options: task, threshold, probabilities and ignore_index, as Accuracy's.
 
     >>> metric = pf.metrics.Recall()
     >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))
@@ -310,12 +298,6 @@ class F1(_Averaged):
     """2 · true positives / (predicted + actual positives), the harmonic mean of precision and
     recall. Outputs and targets are Accuracy's.
 
-    Args:
-        average: of C classes "macro" for the mean over those that occur in targets or outputs,
-            "weighted" for the mean weighted by how often they are targets, "micro" for all counts
-            together, None for all of them, (C,).
-        **options: task, threshold, probabilities and ignore_index, as Accuracy's.
-
     >>> metric = pf.metrics.F1()
     >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))
     >>> metric.compute()
@@ -331,12 +313,6 @@ class IoU(_Averaged):
     """Intersection over union, true positives / (predicted or actual), also called the Jaccard
     index: of masks, with outputs (N, C, H, W) and class numbers (N, H, W), or (N, 1, H, W) and
     masks of 0 and 1.
-
-    Args:
-        average: of C classes "macro" for the mean over those that occur in targets or outputs,
-            "weighted" for the mean weighted by how often they are targets, "micro" for all counts
-            together, None for all of them, (C,).
-        **options: task, threshold, probabilities and ignore_index, as Accuracy's.
 
     >>> metric = pf.metrics.IoU()
     >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))
@@ -356,7 +332,6 @@ class ConfusionMatrix(_Counts):
     Args:
         normalize: "true" makes each row shares of its targets, "pred" each column shares of the
             predictions, "all" all of them shares; None leaves counts, int64.
-        **options: task, threshold, probabilities and ignore_index, as Accuracy's.
 
     >>> metric = pf.metrics.ConfusionMatrix()
     >>> metric.update(pf.tensor([0.9, 0.8, 0.7, 0.2]), pf.tensor([1, 0, 1, 0]))

@@ -93,21 +93,17 @@ def add(name: str, function: Function, parameters: dict[str, str]) -> None:
 
 def op(names: str, domain: str = "") -> Callable[[Function], Function]:
     """Decorate a function that is the row of these operators."""
-
-    def added(function: Function) -> Function:
-        for name in names.split():
-            ROWS[domain, name] = _row(function)
-        return function
-
-    return added
+    return _added(ROWS, names, domain)
 
 
 def host(names: str, domain: str = "") -> Callable[[Function], Function]:
     """Decorate a function that computes these operators of arrays on the host."""
+    return _added(ON_HOST, names, domain)
 
+
+def _added(rows: dict[tuple[str, str], Row], names: str, domain: str) -> Any:
     def added(function: Function) -> Function:
-        for name in names.split():
-            ON_HOST[domain, name] = _row(function)
+        rows.update({(domain, name): _row(function) for name in names.split()})
         return function
 
     return added

@@ -12,42 +12,33 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
-# Modules, with all below them, that no page needs before a program asks for them.
-MODULES = (
-    "pyframe.__main__", "pyframe.amp", "pyframe.array_api", "pyframe.autograd.differences",
-    "pyframe.autograd.functional", "pyframe.backend.cache", "pyframe.backend.cpu",
-    "pyframe.backend.llvm", "pyframe.backend.native", "pyframe.backend.vulkan",
-    "pyframe.capture.stages", "pyframe.cli", "pyframe.codegen.cpu.packed",
-    "pyframe.codegen.lanes.identity", "pyframe.codegen.lanes.interpret", "pyframe.codegen.llvm",
-    "pyframe.codegen.numpy.sized", "pyframe.codegen.wasm.beside", "pyframe.codegen.wasm.packed",
-    "pyframe.codegen.wgsl.packed", "pyframe.core.processors", "pyframe.data.processes",
-    "pyframe.data.share", "pyframe.distributed", "pyframe.distributions", "pyframe.export",
-    "pyframe.fft", "pyframe.func", "pyframe.gpu", "pyframe.graph.interpret",
-    "pyframe.graph.products", "pyframe.hub", "pyframe.io.npz", "pyframe.io.pt",
-    "pyframe.io.unpickler", "pyframe.jit", "pyframe.linalg", "pyframe.lora", "pyframe.masked",
-    "pyframe.multiprocessing", "pyframe.nn.distributed", "pyframe.nn.quantized",
-    "pyframe.nn.utils.parametrizations", "pyframe.nn.utils.prune", "pyframe.nn.utils.stateless",
-    "pyframe.onnx", "pyframe.ops.api.vmap", "pyframe.ops.linalg.attention",
-    "pyframe.optim.swa_utils", "pyframe.optim.zero", "pyframe.plot", "pyframe.profiler",
-    "pyframe.random", "pyframe.runtime.offline", "pyframe.serve", "pyframe.shaders.attention.wgsl",
-    "pyframe.shaders.attention_grad.wgsl", "pyframe.signal", "pyframe.tensor.dlpack",
-    "pyframe.tensor.sharing", "pyframe.text", "pyframe.tools", "pyframe.torch",
-    "pyframe.train.callbacks.checkpoints", "pyframe.train.callbacks.gradients",
-    "pyframe.train.callbacks.loggers", "pyframe.train.checkpoint", "pyframe.train.lr_finder",
-    "pyframe.train.processes", "pyframe.train.summary", "pyframe.utils.checkpoint",
-    "pyframe.utils.dlpack", "pyframe.utils.tensorboard", "pyframe.vision.datasets.cifar",
-    "pyframe.vision.datasets.fakedata", "pyframe.vision.datasets.folder",
-    "pyframe.vision.datasets.utils", "pyframe.vision.io", "pyframe.vision.models",
-    "pyframe.vision.ops", "pyframe.vision.transforms", "pyframe.vision.utils", "pyframe.web.bundle",
-    "pyframe.web.cpu", "pyframe.web.exporter", "pyframe.web.notebook", "pyframe.web.offline",
-    "pyframe.web.onnx_file", "pyframe.web.programs", "pyframe.web.site", "pyframe.web.source",
-    "pyframe.web.windows",
-)  # fmt: skip
+# Modules of pyframe, with all below them, that no page needs before a program asks for them.
+MODULES = [
+    f"pyframe.{name}"
+    for name in """
+__main__ amp array_api autograd.differences autograd.functional backend.cache backend.cpu
+backend.llvm backend.native backend.vulkan capture.stages cli codegen.cpu.packed
+codegen.lanes.identity codegen.lanes.interpret codegen.llvm codegen.numpy.sized
+codegen.wasm.beside codegen.wasm.packed codegen.wgsl.packed core.processors data.processes
+data.share
+distributed distributions export fft func gpu graph.interpret graph.products hub io.npz io.pt
+io.unpickler jit linalg lora masked multiprocessing nn.distributed nn.quantized
+nn.utils.parametrizations nn.utils.prune nn.utils.stateless onnx ops.api.vmap
+ops.linalg.attention optim.swa_utils optim.zero plot profiler random runtime.offline serve
+shaders.attention.wgsl shaders.attention_grad.wgsl signal tensor.dlpack tensor.sharing text
+tools torch train.callbacks.checkpoints train.callbacks.gradients train.callbacks.loggers
+train.checkpoint train.lr_finder train.processes train.summary utils.checkpoint utils.dlpack
+utils.tensorboard vision.datasets.cifar vision.datasets.fakedata vision.datasets.folder
+vision.datasets.utils vision.io vision.models vision.ops vision.transforms vision.utils
+web.bundle web.cpu web.exporter web.notebook web.offline web.onnx_file web.programs web.site
+web.source web.windows
+""".split()
+]
 
 
 def is_late(name: str) -> bool:
     """Whether the module `name` is in the second archive."""
-    return any(name == module or name.startswith(f"{module}.") for module in MODULES)
+    return any(f"{name}.".startswith(f"{module}.") for module in MODULES)
 
 
 def integrity(data: bytes) -> str:

@@ -7,7 +7,7 @@ sequence stands first. A run is a stretch of steps that equally many sequences h
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -34,6 +34,14 @@ class _Fields(NamedTuple):
     batch_sizes: Tensor
     sorted_indices: Tensor | None
     unsorted_indices: Tensor | None
+
+
+def _to(dtype: dt.dtype) -> Callable[[PackedSequence], PackedSequence]:
+    def run(self: PackedSequence) -> PackedSequence:
+        return self.to(dtype)
+
+    run.__doc__ = f"As {dtype.name}."
+    return run
 
 
 class PackedSequence(_Fields):
@@ -76,37 +84,9 @@ class PackedSequence(_Fields):
 
     cuda = gpu
 
-    def double(self) -> Self:
-        """As float64."""
-        return self.to(dt.float64)
-
-    def float(self) -> Self:
-        """As float32."""
-        return self.to(dt.float32)
-
-    def half(self) -> Self:
-        """As float16."""
-        return self.to(dt.float16)
-
-    def long(self) -> Self:
-        """As int64."""
-        return self.to(dt.int64)
-
-    def int(self) -> Self:
-        """As int32."""
-        return self.to(dt.int32)
-
-    def short(self) -> Self:
-        """As int16."""
-        return self.to(dt.int16)
-
-    def char(self) -> Self:
-        """As int8."""
-        return self.to(dt.int8)
-
-    def byte(self) -> Self:
-        """As uint8."""
-        return self.to(dt.uint8)
+    double, float, half = _to(dt.float64), _to(dt.float32), _to(dt.float16)
+    long, int, short = _to(dt.int64), _to(dt.int32), _to(dt.int16)
+    char, byte = _to(dt.int8), _to(dt.uint8)
 
     @property
     def is_cuda(self) -> bool:

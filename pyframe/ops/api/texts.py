@@ -26,6 +26,10 @@ Optimizer.lr: the learning rate, at least 0; a number, or a tensor of one elemen
 Optimizer.maximize: whether to go up the gradient.
 Optimizer.params: parameters, or dicts {"params": …, "lr": …} of groups with options of their own.
 Optimizer.weight_decay: this times a parameter is added to its gradient (an L2 penalty).
+_Averaged.average: of C classes "macro" for the mean over those that occur in targets or outputs,
+  "weighted" for the mean weighted by how often they are targets, "micro" for all counts
+  together, None for all of them, (C,).
+_Counts.options: task, threshold, probabilities and ignore_index, as Accuracy's.
 _Cycle.cycle_momentum: whether the momentum, of Adam b1, goes down from max_momentum to
   base_momentum as the lr goes up.
 _Lambdas.lr_lambda: a function of t, or a list with one for each group. Functions proper are not in
@@ -2765,6 +2769,17 @@ def _with(text: str, arguments: dict[str, str]) -> str:
     return f"{text[:end]}\n\nArgs:\n{lines}{text[end + 1 :]}".rstrip()
 
 
+def _names(code: types.CodeType) -> tuple[str, ...]:
+    """The parameters of a function with their stars; much faster than a signature."""
+    first, last = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    end = last + (code.co_flags & inspect.CO_VARARGS > 0)
+    names = *code.co_varnames[:first], *(f"*{n}" for n in code.co_varnames[last:end])
+    names += code.co_varnames[first:last]
+    return (
+        (*names, f"**{code.co_varnames[end]}") if code.co_flags & inspect.CO_VARKEYWORDS else names
+    )
+
+
 def complete(fn: Any, name: str) -> str:
     """The whole text of a function, an op or a property, which is public under a name."""
     inner = inspect.unwrap(fn)
@@ -2782,13 +2797,7 @@ def complete(fn: Any, name: str) -> str:
     if isinstance(fn, property):
         names: tuple[str, ...] = ()
     elif isinstance(inner, types.FunctionType) and not hasattr(fn, "__signature__"):
-        code = inner.__code__  # much faster than a signature
-        first, last = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-        end = last + (code.co_flags & inspect.CO_VARARGS > 0)
-        names = *code.co_varnames[:first], *(f"*{n}" for n in code.co_varnames[last:end])
-        names += code.co_varnames[first:last]
-        if code.co_flags & inspect.CO_VARKEYWORDS:
-            names += (f"**{code.co_varnames[end]}",)
+        names = _names(inner.__code__)
     else:
         names = tuple(inspect.signature(fn).parameters)
     seen, arguments = told(text), {}
@@ -2825,7 +2834,7 @@ def of_bases(scope: dict[str, Any]) -> None:
         if not own or code is None or not vars(kind).get("__doc__"):
             continue
         text = _clean(kind.__doc__)
-        names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
-        found = {n: key for n in names for b in reversed(own) if (key := f"{b}.{n}") in ARGUMENTS}
+        keys = [(n, f"{b}.{n.lstrip('*')}") for n in _names(code) for b in reversed(own)]
+        found = {n: ARGUMENTS[key] for n, key in keys if key in ARGUMENTS}
         seen = told(text) if found else ()
-        kind.__doc__ = _with(text, {n: ARGUMENTS[k] for n, k in found.items() if n not in seen})
+        kind.__doc__ = _with(text, {n: t for n, t in found.items() if n.lstrip("*") not in seen})

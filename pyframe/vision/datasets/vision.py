@@ -46,11 +46,7 @@ class VisionDataset(Dataset[Any]):
 
     def _transformed(self, image: Any, target: Any) -> tuple[Any, Any]:
         """What the two transforms, as they are now, make of a sample."""
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return StandardTransform(self.transform, self.target_transform)(image, target)
 
     def __repr__(self) -> str:
         lines = [f"Number of datapoints: {len(self)}"]
