@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from steps import training_step
 
 import pyframe as pf
 import pyframe.multiprocessing as mp
@@ -125,15 +126,7 @@ def test_all_that_shows_a_memory_moves_with_it() -> None:
 def test_a_step_that_was_captured_before_goes_on_in_shared_memory() -> None:
     net = nn.Linear(3, 1)
     optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-
-    @pf.compile
-    def step(x: pf.Tensor) -> pf.Tensor:
-        optimizer.zero_grad()
-        loss = net(x).square().sum()
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = pf.compile(training_step(optimizer, lambda x: net(x).square().sum()))
     x = pf.ones(2, 3)
     for _ in range(3):
         step(x)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from steps import training_step
 
 import pyframe as pf
 from pyframe.codegen.numpy.plan import Plan
@@ -217,15 +218,7 @@ def test_compiled_steps(device: str) -> None:
         pf.manual_seed(1)
         net = pf.nn.Linear(5, 3).to(device)
         optimizer = pf.optim.SGD(net.parameters(), lr=0.1)
-
-        def step(x: pf.Tensor) -> pf.Tensor:
-            optimizer.zero_grad()
-            loss = net(x).square().mean()
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
-
-        return pf.compile(step), net
+        return pf.compile(training_step(optimizer, lambda x: net(x).square().mean())), net
 
     x = pf.ones(4, 5, device=device)
     pf.flush()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from steps import training_step
 
 import pyframe as pf
 from pyframe.codegen.numpy.plan import Plan
@@ -79,15 +80,7 @@ def train(steps: int, wrap: Any) -> tuple[list[float], list[np.ndarray]]:
         pf.nn.Linear(27, 8), pf.nn.LayerNorm(8), pf.nn.GELU(), pf.nn.Linear(8, 4),
     )  # fmt: skip
     opt = pf.optim.AdamW(net.parameters(), lr=1e-2)
-
-    def step(x: Any, y: Any) -> Any:
-        opt.zero_grad()
-        loss = F.cross_entropy(net(x), y)
-        loss.backward()
-        opt.step()
-        return loss.detach()
-
-    step = wrap(step)
+    step = wrap(training_step(opt, lambda x, y: F.cross_entropy(net(x), y)))
     source = np.random.default_rng(1)
     losses = []
     for _ in range(steps):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from processes import python
+from steps import training_step
 
 import pyframe as pf
 from pyframe import nn
@@ -338,14 +339,7 @@ def test_a_net_and_its_optimizer_live_again(gpu: str) -> None:
     """A state dict revives what replays update in place; captures are made anew."""
     net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1)).to(gpu)
     optimizer = pf.optim.Adam(net.parameters(), lr=0.1)
-
-    @pf.compile
-    def step(x: pf.Tensor) -> pf.Tensor:
-        optimizer.zero_grad()
-        loss = net(x).square().mean()
-        loss.backward()
-        optimizer.step()
-        return loss
+    step = pf.compile(training_step(optimizer, lambda x: net(x).square().mean()))
 
     def keep(d: Any) -> Any:
         if isinstance(d, dict):

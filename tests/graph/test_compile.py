@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from compared import alike
+from steps import training_step
 from together import together
 
 import pyframe as pf
@@ -224,14 +225,7 @@ def test_an_index_out_of_range_in_a_replay(device: str) -> None:
         pf.manual_seed(0)
         table = nn.Embedding(4, 2).to(device)
         opt = optim.SGD(table.parameters(), lr=0.1)
-
-        def step(i: Any) -> Any:
-            opt.zero_grad()
-            loss = table(i).square().sum()
-            loss.backward()
-            opt.step()
-            return loss.detach()
-
+        step = training_step(opt, lambda i: table(i).square().sum())
         return table, step, pf.compile(step)
 
     good = [pf.tensor([k, 3], device=device) for k in range(3)]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from steps import training_step
 
 import pyframe as pf
 from pyframe import nn, optim
@@ -88,14 +89,7 @@ def test_no_condition_of_a_shader_is_a_branch() -> None:
 def test_only_the_batch_is_uploaded(gpu: str, steady: Any) -> None:
     net = nn.Linear(4, 3).to(gpu)
     opt = optim.Adam(net.parameters())
-
-    @pf.compile
-    def step(x: Any, y: Any) -> Any:
-        opt.zero_grad()
-        loss = F.cross_entropy(net(x), y)
-        loss.backward()
-        opt.step()
-        return loss.detach()
+    step = pf.compile(training_step(opt, lambda x, y: F.cross_entropy(net(x), y)))
 
     def batch() -> tuple[Any, Any]:
         return pf.randn(8, 4).to(gpu), pf.arange(8).remainder(3).to(gpu)
@@ -126,15 +120,7 @@ def test_a_new_learning_rate_uploads_a_little(gpu: str, steady: Any) -> None:
 def tiny(device: str) -> Any:
     net = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.1)).to(device)
     opt = optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
-
-    @pf.compile
-    def step(x: Any) -> Any:
-        opt.zero_grad()
-        loss = net(x).square().mean()
-        loss.backward()
-        opt.step()
-        return loss.detach()
-
+    step = pf.compile(training_step(opt, lambda x: net(x).square().mean()))
     x = pf.ones(1, 2, device=device)
     return lambda: step(x)
 
@@ -243,15 +229,7 @@ def test_slices_as_arguments_share_one_capture(device: str, width: int) -> None:
     y = pf.arange(len(x), device=device) % 4
     net = nn.Linear(width, 4).to(device)
     opt = optim.SGD(net.parameters(), lr=1e-9)
-
-    @pf.compile
-    def step(x: Any, y: Any) -> Any:
-        opt.zero_grad()
-        loss = F.cross_entropy(net(x / 600), y)
-        loss.backward()
-        opt.step()
-        return loss
-
+    step = pf.compile(training_step(opt, lambda x, y: F.cross_entropy(net(x / 600), y)))
     stats = pf.device(device).backend.stats
     made = []
     for i in range(60):

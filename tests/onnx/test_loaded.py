@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from steps import training_step
 
 import pyframe as pf
 
@@ -74,15 +75,7 @@ def test_it_trains(device: str) -> None:
     net = pf.onnx.load(made(LINEAR, WEIGHTS)).to(device)
     optimizer = pf.optim.SGD(net.parameters(), 0.1)
     x, y = pf.randn(32, 4, device=device), pf.randn(32, 3, device=device)
-
-    @pf.compile
-    def step() -> pf.Tensor:
-        optimizer.zero_grad()
-        loss = ((net(x) - y) ** 2).mean()
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = pf.compile(training_step(optimizer, lambda: ((net(x) - y) ** 2).mean()))
     losses = [step().item() for _ in range(50)]
     assert losses[-1] < losses[0]
 

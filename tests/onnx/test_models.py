@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from steps import training_step
 
 import pyframe as pf
 
@@ -77,14 +78,6 @@ def test_a_real_model_trains(folder: Path) -> None:
     net = pf.onnx.load(folder / "ocr_direction.onnx").train()
     x, y = pf.tensor(INPUTS["ocr_direction"][0]), pf.tensor([0, 1])
     optimizer = pf.optim.Adam(net.parameters(), 1e-3)
-
-    @pf.compile
-    def step() -> pf.Tensor:
-        optimizer.zero_grad()
-        loss = pf.nn.functional.nll_loss(net(x).log(), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = pf.compile(training_step(optimizer, lambda: pf.nn.functional.nll_loss(net(x).log(), y)))
     losses = [step().item() for _ in range(8)]
     assert losses[-1] < 0.5 * losses[0]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from steps import training_step
 
 import pyframe as pf
 from pyframe import nn, optim
@@ -391,16 +392,7 @@ def test_gradients_are_shown_within_the_step() -> None:
 def written_by_hand(net: nn.Module) -> Any:
     """A compiled step as users write it."""
     sgd = optim.SGD(net.parameters(), lr=0.1)
-
-    @pf.compile
-    def step(x: pf.Tensor, y: pf.Tensor) -> pf.Tensor:
-        sgd.zero_grad()
-        loss = F.cross_entropy(net(x), y)
-        loss.backward()
-        sgd.step()
-        return loss
-
-    return step
+    return pf.compile(training_step(sgd, lambda x, y: F.cross_entropy(net(x), y)))
 
 
 def test_metrics_and_callbacks_add_one_kernel_at_most(gpu: str) -> None:
