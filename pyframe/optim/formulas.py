@@ -35,9 +35,6 @@ class SGD(Optimizer):
         dampening: how much of g is left out of v.
         nesterov: whether a step looks ahead; it needs a momentum, and dampening 0.
 
-    Raises:
-        ValueError: an option is out of range, or there are no parameters.
-
     >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
     >>> (w * w).sum().backward()
     >>> optim.SGD([w], lr=0.1).step()
@@ -89,9 +86,6 @@ class ASGD(Optimizer):
         alpha: the power with which eta falls.
         t0: the step at which averaging begins.
 
-    Raises:
-        ValueError: an option is out of range, or there are no parameters.
-
     >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
     >>> (w * w).sum().backward()
     >>> optim.ASGD([w], lr=0.1).step()
@@ -130,9 +124,6 @@ class Adagrad(Optimizer):
     Args:
         lr_decay: how fast the rate falls by itself.
         initial_accumulator_value: what s begins with.
-
-    Raises:
-        ValueError: an option is out of range, or there are no parameters.
 
     >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
     >>> (w * w).sum().backward()
@@ -181,9 +172,6 @@ class Adadelta(Optimizer):
         rho: how much of the means of squares v and u stays, from 0 to 1.
         eps: what keeps divisors above 0, and makes the first steps.
 
-    Raises:
-        ValueError: an option is out of range, or there are no parameters.
-
     >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
     >>> (w * w).sum().backward()
     >>> optim.Adadelta([w]).step()
@@ -219,9 +207,6 @@ class RMSprop(Optimizer):
         alpha: how much of the mean square v stays.
         momentum: how much of b stays; at 0 there is no b.
         centered: whether the square of the mean gradient is taken from v (arXiv 1308.0850).
-
-    Raises:
-        ValueError: an option is out of range, or there are no parameters.
 
     >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
     >>> (w * w).sum().backward()
@@ -271,9 +256,6 @@ class Rprop(Optimizer):
         etas: the two factors, between 0 and 1 and above 1.
         step_sizes: the least and the largest size.
 
-    Raises:
-        ValueError: an option is out of range, or there are no parameters.
-
     >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
     >>> (w * w).sum().backward()
     >>> optim.Rprop([w]).step()
@@ -312,9 +294,6 @@ class Adam(Optimizer):
     """A mean of gradients divided by the root of their mean square: m = b1 m + (1 - b1) g; v = b2 v
     + (1 - b2) g²; p -= lr * m̂ / (√v̂ + eps), where m̂ = m / (1 - b1^t) and v̂ = v / (1 - b2^t)
     (Kingma & Ba 2015, arXiv 1412.6980).
-
-    Raises:
-        ValueError: an option is out of range, or there are no parameters.
 
     >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
     >>> (w * w).sum().backward()
@@ -373,9 +352,6 @@ class AdamW(Adam):
     Args:
         weight_decay: parameters shrink by lr times this in each step, apart from the gradient.
 
-    Raises:
-        ValueError: an option is out of range, or there are no parameters.
-
     >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
     >>> (w * w).sum().backward()
     >>> optim.AdamW([w], lr=0.1).step()
@@ -402,9 +378,6 @@ class Adamax(Optimizer):
     """Adam with the largest gradient instead of the mean square: m = b1 m + (1 - b1) g; u =
     max(b2 u, |g| + eps); p -= lr / (1 - b1^t) * m / u (Kingma & Ba 2015, arXiv 1412.6980, section
     7).
-
-    Raises:
-        ValueError: an option is out of range, or there are no parameters.
 
     >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
     >>> (w * w).sum().backward()
@@ -443,9 +416,6 @@ class NAdam(Optimizer):
 
     Args:
         momentum_decay: how fast mu(t) comes near to b1.
-
-    Raises:
-        ValueError: an option is out of range, or there are no parameters.
 
     >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
     >>> (w * w).sum().backward()
@@ -487,9 +457,6 @@ class RAdam(Optimizer):
 
     With rho = 2 / (1 - b2) - 1 and rho(t) = rho - 2 t b2^t / (1 - b2^t), the variance is rectified
     by r² = (rho(t) - 4) (rho(t) - 2) rho / ((rho - 4) (rho - 2) rho(t)).
-
-    Raises:
-        ValueError: an option is out of range, or there are no parameters.
 
     >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
     >>> (w * w).sum().backward()
@@ -601,9 +568,6 @@ class Adafactor(Optimizer):
             of parameters.
         d: the largest root mean square of u, at least 1.
         weight_decay: parameters shrink by lr times this in each step, apart from the gradient.
-
-    Raises:
-        ValueError: an option is out of range, or there are no parameters.
 
     >>> w = nn.Parameter(pf.tensor([1.0, 2.0]))
     >>> (w * w).sum().backward()

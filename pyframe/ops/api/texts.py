@@ -2740,6 +2740,7 @@ _ROWS_BY_NAME = {
 # What a text tells of: names in backticks and entries of lists.
 _TOLD = re.compile(r"`\*{0,2}(\w+)|^    ((?:\*{0,2}\w+, )*\*{0,2}\w+): ", re.MULTILINE)
 _LIST = re.compile(r"Args:\n(?:    .*\n?)*")
+_RAISES = re.compile(r"Raises:\n(?:    .*\n)*")
 _BEHIND = re.compile(r"\n\n(?:Attributes:|Raises:|>>> )")
 
 
@@ -2826,15 +2827,19 @@ def in_place(how: str, fn: Any) -> str:
 
 
 def of_bases(scope: dict[str, Any]) -> None:
-    """Let the texts of classes explain what `__init__` takes as those of their base do."""
+    """Let the texts of classes explain what `__init__` takes, and raises, as their base does."""
     bases = {key.partition(".")[0] for key in ARGUMENTS}
     for kind in [x for x in scope.values() if isinstance(x, type)]:
-        own = [b.__name__ for b in kind.__mro__ if b.__name__ in bases]
+        own = [b for b in kind.__mro__ if b.__name__ in bases]
         code = getattr(kind.__init__, "__code__", None)  # type: ignore[misc]
         if not own or code is None or not vars(kind).get("__doc__"):
             continue
         text = _clean(kind.__doc__)
-        keys = [(n, f"{b}.{n.lstrip('*')}") for n in _names(code) for b in reversed(own)]
+        keys = [(n, f"{b.__name__}.{n.lstrip('*')}") for n in _names(code) for b in own[::-1]]
         found = {n: ARGUMENTS[key] for n, key in keys if key in ARGUMENTS}
         seen = told(text) if found else ()
-        kind.__doc__ = _with(text, {n: t for n, t in found.items() if n.lstrip("*") not in seen})
+        text = _with(text, {n: t for n, t in found.items() if n.lstrip("*") not in seen})
+        raises = "".join(_RAISES.findall(_clean(own[-1].__doc__)))
+        if raises and "Raises:" not in text:
+            text = text.replace("\n\n>>> ", f"\n\n{raises}\n>>> ", 1)
+        kind.__doc__ = text
