@@ -262,7 +262,7 @@ class _Product:
         step = {"tiles": v.bk, "vectors": 4, "registers": 1}[v.form]
         self.tail = not divides(step, k)  # whether loads may pass the end of the shared dim
         few = usual(m, ANY_LENGTH) <= usual(n, ANY_LENGTH)
-        self.few, self.long = (a, b) if few else (b, a)  # of "vectors"
+        self.few, self.long, self.count = (a, b, m) if few else (b, a, n)  # of "vectors"
         self.rounded: dict[str, str] = {}  # what is no constant, as sizes change
         self.row_sums = False  # whether those of the left operand are stored too
         self.each = 1  # neighbours that a thread stores one after the other, from a multiple on
@@ -351,7 +351,9 @@ class _Product:
         if v.form == "registers":
             return ""
         if v.form == "vectors":
-            kind, size = ("Acc", v.rm * v.threads) if self.long.along_k else ("Vec", v.threads)
+            kind, size = "Vec", v.threads
+            if self.long.along_k:
+                kind, size = "Acc", v.threads * self.shared[1] * self.count
         text = f"var<workgroup> tile: array<{kind}, {size}>;\n"
         if v.form == "vectors" and not self.long.along_k and self.each > 1:
             text += f"var<workgroup> made: array<Acc, {2 * v.threads}>;\n"
@@ -479,7 +481,7 @@ class _Product:
         they have is added up in workgroup memory."""
         lanes, each, side = self.shared
         threads, few, long = self.v.threads, self.few, self.long
-        rows = self.m if few is self.a else self.n
+        rows = self.count
         values = [(j, i) for j in range(each) for i in range(rows)]
         loads, text = self.taken(few, "0", rows)
         row = [
@@ -538,7 +540,7 @@ class _Product:
         each, and others take other steps of the shared dim."""
         lanes, _, wide = self.shared
         threads, few, long = self.v.threads, self.few, self.long
-        rows, size = (self.m, "N") if few is self.a else (self.n, "M")
+        rows, size = self.count, "N" if few is self.a else "M"
         put, more = f"store({self.place('first + t')}, sum);", list[str]()
         if self.each > 1:
             put, at = f"made[r * {4 * wide} + t] = sum;", f"made[x * {4 * wide} + s]"
