@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyframe.text.regexes import see_that_it_ends
+
 __all__ = ["Twin"]
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
@@ -142,34 +144,15 @@ class Twin:
         return str(self._made.decode(self._js([i for i, _ in tokens])))
 
 
-# a sign that means itself, a set; or a group's begin or end, how often something comes, a choice
-_SIGN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\)|\()|([*+]|\{\d+,\})|(\|)|.", re.DOTALL)
-
-
 def _see_that_regexes_end(said: dict[str, Any]) -> None:
-    """See that no regex repeats without bound what itself can be read in several ways: browsers
-    would try them all, without end. ValueError."""
+    """ValueError for a regex that has too many ways to be read: browsers would try them all."""
     todo = [part for name, part in said.items() if name != "model"]
     while todo:
         part = todo.pop()
         todo += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
         pattern = part.get("Regex") if isinstance(part, dict) else None
-        if not isinstance(pattern, str):
-            continue
-        groups, ended = [False], False  # whether one has a choice: those around, the last one
-        for m in _SIGN.finditer(pattern):
-            bracket, often, choice = m.groups()
-            if bracket == "(":
-                groups.append(False)
-            elif bracket == ")" and len(groups) > 1:
-                ended = groups.pop()
-                groups[-1] |= ended
-                continue
-            elif often and ended:
-                raise ValueError(f"the regex {pattern!r:.80} may take for ever: it repeats choices")
-            elif often or choice:
-                groups[-1] = True
-            ended = False
+        if isinstance(pattern, str):
+            see_that_it_ends(pattern)
 
 
 def _cut(texts: list[list[int]], most: int) -> list[list[int]]:
