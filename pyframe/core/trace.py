@@ -78,19 +78,19 @@ class Trace:
             return at
         if type(n) is Pending and recorded_in(n) is not None:
             n.data  # noqa: B018  another thread's: it is computed
-        op = n.op
+        op: Any = n.op
         if op is CONST:
             return self.add(n, (CONST, n.dtype))
-        if n.inputs and (type(n) is Pending or op.undo is not None):  # type: ignore[union-attr]
-            at = self.add(n, (op, n.attrs, n.shape, n.dtype, self.operand(n.inputs[0])))
-            self.moved.append(at)
-            return at
-        what: tuple[Any, ...] = (n.shape, n.dtype)
+        what: list[Any] = [n.shape, n.dtype]
+        for x in n.inputs:  # a view has one; windows may have more elements than that
+            if type(n) is Pending or op.undo or (op.view and n.shape.numel() >= x.shape.numel()):
+                at = self.add(n, (op, n.attrs, *what, self.operand(x)))
+                self.moved.append(at)
+                return at
         held = self.held + n.data.nbytes
-        if n.inputs:  # a part of what may be written over
-            what = (*what, self.operand(n.inputs[0]))
+        what += map(self.operand, n.inputs)  # a part of what may be written over
         self.held = held
-        return self.add(n, what)
+        return self.add(n, tuple(what))
 
     def record(self, n: Node) -> None:
         """Note a new node, the result of an op."""

@@ -225,7 +225,7 @@ class _Compiled:
         for slot, i in enumerate(self.inputs):
             data = order[i].data
             whole = data.flags.c_contiguous and data.flags.aligned
-            arrays[slot] = data if whole else data.copy()
+            arrays[slot] = data if whole else host_memory.copy(data)
         for n, slot in zip(graph.roots, self.outputs, strict=True):
             if slots[slot].kind == OUTPUT:
                 arrays[slot] = host_memory.empty(n.shape, n.dtype.numpy)

@@ -13,6 +13,7 @@ from run import import_torch
 
 import pyframe as pf
 from pyframe.tools.bench.measure import Side, about, digits, in_turns, table
+from pyframe.tools.bench.workloads import wait
 from tests.samples.row import Row, bools, ints, make, normal, positive
 
 IMAGES, VECTOR, MATRIX, SIGNAL = (8, 32, 64, 64), (1_000_000,), (1000, 1000), (8, 64, 1000)
@@ -313,10 +314,18 @@ def side(row: Row, name: str, t: Any, arrays: list[Any], backward: bool) -> Side
         several = list(out) if isinstance(out, (tuple, list)) else [out]
         return next((y for y in several if y.requires_grad), several[0])
 
+    def back() -> Any:
+        return t.autograd.grad(forward(), leaves, g, allow_unused=True)[0]
+
+    def run(compute: Any) -> Any:
+        out = compute()
+        wait(out)  # nobody would compute what is recorded and let go
+        return out
+
     if not backward:
-        return Side(name, forward)
+        return Side(name, lambda: run(forward))
     g = t.ones_like(forward())
-    return Side(name, lambda: t.autograd.grad(forward(), leaves, g, allow_unused=True)[0])
+    return Side(name, lambda: run(back))
 
 
 def report(args: Namespace) -> list[str]:

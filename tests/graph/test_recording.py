@@ -219,6 +219,7 @@ PARTS = [
     lambda x: x[0:3], lambda x: x[1], lambda x: x[:, 1:3], lambda x: x[::2], lambda x: x.t()[1:4],
     lambda x: x[1:4].t(), lambda x: x.diagonal(), lambda x: x.reshape(-1)[3:9], lambda x: x.t(),
     lambda x: x[0].unsqueeze(0), lambda x: x.unfold(0, 2, 1)[0], lambda x: x[2].expand(3, 6),
+    lambda x: x.unfold(0, 2, 1), lambda x: x.t().unfold(1, 3, 3)[None].expand(2, 6, 2, 3),
 ]  # fmt: skip
 
 
@@ -422,6 +423,31 @@ def test_a_large_argument_is_copied_only_for_products() -> None:
     x = pf.from_numpy(a)
     assert not waits(x + 1)
     assert waits(x @ x)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        F.max_pool2d, F.avg_pool2d, lambda x, n: F.max_pool1d(x[0], n),
+        lambda x, n: F.max_pool2d(x, n, return_indices=True)[0],
+        lambda x, n: x.unfold(3, n, 1).sum(-1),
+    ],
+)  # fmt: skip
+def test_windows_are_read_where_they_lie(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = pf.randn(2, 3, 6, 8, requires_grad=True)
+    for n in range(4):
+        if n == 3:
+            monkeypatch.setattr(host.host_memory, "copy", None)
+        before = programs()
+        y = pool(x, 2)
+        assert waits(y)
+        (got,) = pf.autograd.grad(y.square().sum(), x)
+        got.numpy()
+    assert programs() == before
+    monkeypatch.undo()
+    x = x.detach().double().requires_grad_()
+    (want,) = pf.autograd.grad(pool(x, 2).square().sum(), x)
+    np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_captures_and_recorded_work_agree() -> None:
