@@ -133,6 +133,9 @@ def test_what_is_exact() -> None:
     np.testing.assert_array_equal(errors("exp2", whole)[0], np.float32(2) ** whole)
     half = x[np.isfinite(x)]
     np.testing.assert_array_equal(errors("pow", half, np.full_like(half, 2))[0], half * half)
+    whole = np.arange(-37, 39)
+    powers = np.array([float(f"1e{k}") for k in whole], np.float32)
+    np.testing.assert_array_equal(errors("log10", powers)[0], whole)
 
 
 @np.errstate(all="ignore")

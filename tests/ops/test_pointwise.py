@@ -91,6 +91,32 @@ def test_accuracy_in_float64(name: str) -> None:
         np.testing.assert_allclose(ours(pf.from_numpy(x)).numpy(), want, rtol=1e-10, atol=1e-13)
 
 
+def test_lgamma_near_its_zeros(torch: Any, device: str) -> None:
+    """It keeps its digits, and is 0 at 1 and 2."""
+    kinds = (pf.float32, pf.float64) if device == "cpu" else (pf.float32,)
+    near = 0.5 ** np.arange(2, 50, 0.25)
+    x = np.concatenate([[1, 2, 0.5, 1.5, 2.5], 1 + near, 1 - near, 2 + near, 2 - near, near * 40])
+    for kind in kinds:
+        xs = pf.tensor(x, dtype=kind)
+        got = xs.to(device).lgamma().cpu().double().numpy()
+        assert got[:2].tolist() == [0, 0]
+        want = torch.lgamma(torch.from_numpy(xs.double().numpy())).numpy()
+        eps = np.finfo(kind.numpy).eps * (4 if device == "cpu" else 64)
+        np.testing.assert_allclose(got, want, rtol=eps)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_has_no_error(compiled: bool, device: str) -> None:
+    """Logarithms of powers of 10, and zeros that have no sign."""
+    whole = list(range(-37, 39))
+    powers = pf.tensor([float(f"1e{k}") for k in whole], device=device)
+    zeros = pf.tensor([0.0, -0.0], device=device)
+    fn: Any = lambda x, z: (pf.log10(x), pf.signbit(pf.special.entr(z)))  # noqa: E731
+    logs, signs = (pf.compile(fn) if compiled else fn)(powers, zeros)
+    assert logs.tolist() == whole
+    assert signs.tolist() == [False, False]
+
+
 def test_incomplete_gamma(torch: Any) -> None:
     """Small, middle and large a, near x and far from it, and the ends."""
     a = np.array([0, 1e-3, 0.3, 1, 2.5, 10, 60, 199, 3e3, 2.1e4, 1e5, np.inf])[:, None, None]

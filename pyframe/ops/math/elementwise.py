@@ -236,7 +236,7 @@ expm1 = op(  # of y + 1 nothing is left where x is far below 0
 )
 log = op("log", "x", np.log, m.log, FLOAT, x=lambda g, x: g / conj(x))
 log2 = op("log2", "x", np.log2, m.log2, FLOAT, x=lambda g, x: g / (conj(x) * math.log(2)))
-log10 = op("log10", "x", np.log10, m.log10, FLOAT, x=lambda g, x: g / (conj(x) * math.log(10)))
+log10 = op("log10", "x", mathfn.log10, m.log10, FLOAT, x=lambda g, x: g / (conj(x) * math.log(10)))
 log1p = op("log1p", "x", np.log1p, m.log1p, FLOAT, x=lambda g, x: g / (conj(x) + 1.0))
 sin = op("sin", "x", np.sin, m.sin, FLOAT, x=lambda g, x: g * conj(cos(x)))
 cos = op("cos", "x", np.cos, m.cos, FLOAT, x=lambda g, x: -g * conj(sin(x)))

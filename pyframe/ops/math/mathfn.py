@@ -5,6 +5,7 @@ Those of special.py are computed in float64, from the formulas named beside each
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -65,6 +66,12 @@ def signbit(x: Array) -> Any:
 
 def _bits(x: Any) -> int:
     return 8 * np.asarray(x).dtype.itemsize
+
+
+def log10(x: Array) -> Any:
+    """np.log10, but exact for powers of 10 in float32 too."""
+    wide = np.float64 if x.dtype == np.float32 else None
+    return np.log10(x, dtype=wide).astype(x.dtype, copy=False)
 
 
 def left_shift(a: Array, b: Array) -> Any:
@@ -307,24 +314,31 @@ def _chebyshev(c: tuple[float, ...], t: Array) -> Any:
 
 @wide
 def lgamma(x: Array) -> Any:
-    """log|gamma(x)|: Stirling's series (DLMF 5.11.1) from 10 on, recurrence, reflection."""
+    """log|gamma(x)|: Stirling's series (DLMF 5.11.1) from 10 on, that around 2 (5.7.3) below, by
+    recurrence, and reflection."""
     low = x < 0.5
     z = np.where(low, 1 - x, x)
-    near = z < 10  # those go 10 up: z (z + 1) ... (z + 9)
-    start = np.where(near, z, 0.0)
-    product = start.copy()
-    for k in range(1, 10):
-        product *= start + k
-    z = np.where(near, z + 10, z)
-    r = 1 / (z * z)
-    series = horner((-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12), r) / z
-    out = (z - 0.5) * np.log(z) - z + 0.5 * math.log(2 * math.pi) + series
-    out -= np.log(np.where(near, product, 1.0))
-    out = np.where(np.isinf(z), math.inf, out)
+    near = z < 10
+    start, product = np.where(near, z, 2.0), np.ones_like(z)
+    while (above := start >= 2.5).any():
+        start -= above
+        np.multiply(product, start, product, where=above)
+    below = start < 1.5
+    d = start - (2 - below)
+    few = d * horner(_around_two(), d) + (1 - 2 * below) * np.log(np.where(below, start, product))
+    series = horner((-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12), 1 / (z * z))
+    out = (z - 0.5) * np.log(z) - z + 0.5 * math.log(2 * math.pi) + series / z
+    out = np.where(near, few, np.where(np.isinf(z), math.inf, out))
     if not low.any():
         return out
     reflected = math.log(math.pi) - np.log(np.abs(np.sin(math.pi * _fraction(x)))) - out
     return np.where(low, np.where((x <= 0) & (x == np.floor(x)), math.inf, reflected), out)
+
+
+@functools.cache
+def _around_two() -> tuple[float, ...]:
+    k = np.arange(26, 1, -1)
+    return (*zeta(k, 2.0) / k * (-1.0) ** k, 1 - np.euler_gamma)
 
 
 def _fraction(x: Array) -> Any:
@@ -457,80 +471,6 @@ def erfinv(x: Array) -> Any:
     size = np.abs(x)
     out = quantile(0.5 * x, 0.5 * (1 - size)) * math.sqrt(0.5)
     return np.where(size < 1, out, np.where(size == 1, np.copysign(math.inf, x), math.nan))
-
-
-# --- the incomplete gamma functions
-
-
-def _gamma_weight(a: Array, x: Array) -> Any:
-    """x^a exp(-x) / gamma(a + 1), which overflows nowhere: from 10 on by Stirling's series."""
-    small = a < 10
-    u, r = (x - a) / a, 1 / (a * a)
-    stirling = (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
-    rest = horner(stirling, r) / a + 0.5 * np.log(2 * math.pi * a)
-    low = a * np.log(x) - x - lgamma(np.where(small, a + 1, 1.0))
-    return np.exp(np.where(small, low, a * (np.log1p(u) - u) - rest))
-
-
-def _lower_series(a: Array, x: Array) -> Any:
-    """The lower one (DLMF 8.11.4), x < a + 1."""
-    term, n = np.ones_like(x), 0
-    total = term.copy()
-    while (term > 1e-17 * total).any():
-        n += 1
-        term *= x / (a + n)
-        total += term
-    return total * _gamma_weight(a, x)
-
-
-def _upper_fraction(a: Array, x: Array) -> Any:
-    """The upper one, x > a + 1: a continued fraction (DLMF 8.9.2) by Lentz's method."""
-    b = x + 1 - a
-    c, d, n = np.full_like(b, 1e300), 1 / b, 0
-    out, change = d.copy(), np.zeros_like(b)
-    while (np.abs(change - 1) > 1e-16).any() and n < 5000:
-        n += 1
-        step = n * (a - n)
-        b = b + 2
-        d = 1 / (step * d + b)
-        c = b + step / c
-        change = c * d
-        out *= change
-    return out * a * _gamma_weight(a, x)
-
-
-def _uniform(a: Array, x: Array) -> Any:
-    """The lower one of a large a (DLMF 8.12.3 and 8.12.10)."""
-    u = (x - a) / a
-    eta = np.copysign(np.sqrt(2 * np.maximum(u - np.log1p(u), 0)), u)
-    near = np.clip(eta, -0.3, 0.3)  # the correction is 0 farther out
-    c0 = horner((1 / 25515, -139 / 777600, 1 / 2835, 1 / 864, -2 / 135, 1 / 12, -1 / 3), near)
-    c1 = horner((-77 / 77760, 1 / 378, -1 / 288, -1 / 540), near)
-    rest = np.exp(-0.5 * a * eta * eta) / np.sqrt(2 * math.pi * a) * (c0 + c1 / a)
-    return 0.5 * erfc(-eta * np.sqrt(a / 2)) - rest, 0.5 * erfc(eta * np.sqrt(a / 2)) + rest
-
-
-def _gammas(a: Array, x: Array, upper: bool) -> Any:
-    a, x = (v.ravel() for v in np.broadcast_arrays(a, x))
-    out = np.full(a.shape, math.nan)
-    known = (a >= 0) & (x >= 0) & (a + x > 0) & ~(np.isinf(a) & np.isinf(x))
-    ends = known & ((a == 0) | (x == 0) | np.isinf(a) | np.isinf(x))
-    out[ends] = ((a == 0) | np.isinf(x))[ends] ^ upper
-    known &= ~ends
-    large = known & (a > 2e4)
-    out[large] = _uniform(a[large], x[large])[upper]
-    for i, how in ((known & ~large & (x < a + 1), _lower_series),
-                   (known & ~large & (x >= a + 1), _upper_fraction)):  # fmt: skip
-        found = how(a[i], x[i])
-        out[i] = found if upper == (how is _upper_fraction) else 1 - found
-    return out
-
-
-def gammainc(a: Array, x: Array, upper: bool) -> Any:
-    """The regularised lower or upper incomplete gamma function."""
-    shape = np.broadcast_shapes(a.shape, x.shape)
-    with np.errstate(all="ignore"):
-        return _gammas(a.astype(np.float64), x.astype(np.float64), upper).reshape(shape)
 
 
 # --- modified Bessel functions: exp(-x) * I(x), Chebyshev series fitted to 20 digits

@@ -169,7 +169,7 @@ def xlog1py(input: Any, other: Any) -> Tensor:
 def entr(input: Tensor) -> Tensor:
     """-x log(x): 0 at 0, and -inf below."""
     x = el.as_float("entr", input)
-    return el.where(el.lt(x, 0), -math.inf, -xlogy(x, x))
+    return el.where(el.lt(x, 0), -math.inf, 0.0 - xlogy(x, x))
 
 
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
@@ -235,11 +235,16 @@ def _gamma_slope(g: Tensor, a: Tensor, x: Tensor, upper: bool) -> Tensor:
     return g * (-slope if upper else slope)
 
 
+def _gammainc(a: np.ndarray, x: np.ndarray, upper: bool) -> Any:
+    from pyframe.ops.math.incomplete import gammainc
+
+    return gammainc(a, x, upper)
+
+
 igamma_op = Op(
     "igamma", ROUTINE, "a x", "upper",
     infer=lambda a, x, upper: (promotion.broadcast("igamma", a.shape, x.shape), a.dtype),
-    numpy=mathfn.gammainc,
-    batch=aligned, a=_no_slope, x=_gamma_slope,
+    numpy=_gammainc, batch=aligned, a=_no_slope, x=_gamma_slope,
 )  # fmt: skip
 
 
