@@ -85,14 +85,8 @@ for _kind in SAME:  # those that are ops stand below
         )
 
 
-@call("selu")
-def _selu(w: Any, a: Any) -> Any:
-    return w.op("Selu", a["input"])
-
-
-@call("hardsigmoid")
-def _hardsigmoid(w: Any, a: Any) -> Any:
-    return w.op("HardSigmoid", a["input"], alpha=1 / 6, beta=0.5)
+call("selu")(lambda w, a: w.op("Selu", a["input"]))
+call("hardsigmoid")(lambda w, a: w.op("HardSigmoid", a["input"], alpha=1 / 6, beta=0.5))
 
 
 def _along(name: str, kind: str) -> None:
@@ -121,10 +115,9 @@ def _linear(w: Any, a: Any) -> Any:
     return out if bias is None else w.op("Add", out, bias)
 
 
-@call("matmul mm bmm __matmul__", fits=lambda a: a["input"].dtype.is_floating_point)
-def _matmul(w: Any, a: Any) -> Any:
-    x, y = list(a.values())[:2]
-    return w.op("MatMul", x, y)
+call("matmul mm bmm __matmul__", fits=lambda a: a["input"].dtype.is_floating_point)(
+    lambda w, a: w.op("MatMul", *list(a.values())[:2])
+)
 
 
 def _convolved(
@@ -147,11 +140,9 @@ def _convolved(
 
 
 _OF_CONV = "input weight bias stride padding dilation groups".split()
-
-
-@call("conv1d conv2d conv3d", fits=lambda a: a["input"].ndim == a["weight"].ndim)
-def _conv(w: Any, a: Any) -> Any:
-    return _convolved(w, "Conv", *[a[name] for name in _OF_CONV])
+call("conv1d conv2d conv3d", fits=lambda a: a["input"].ndim == a["weight"].ndim)(
+    lambda w, a: _convolved(w, "Conv", *[a[name] for name in _OF_CONV])
+)
 
 
 def _pads_less(a: Any) -> bool:
@@ -205,9 +196,9 @@ for _k in (1, 2, 3):
         included = int(a["count_include_pad"])
         return w.op("AveragePool", a["input"], count_include_pad=included, **_planes(a, k))
 
-    @call(f"adaptive_avg_pool{_k}d", fits=partial(_is_of_all, _k))
-    def _global_pool(w: Any, a: Any) -> Any:
-        return w.op("GlobalAveragePool", a["input"])
+    call(f"adaptive_avg_pool{_k}d", fits=partial(_is_of_all, _k))(
+        lambda w, a: w.op("GlobalAveragePool", a["input"])
+    )
 
 
 def _affine(w: Any, a: Any, shape: Any) -> list[Any]:
@@ -255,11 +246,9 @@ call("layer_norm", since=17)(partial(_over_last, "LayerNormalization"))
 call("rms_norm", since=23, fits=lambda a: a["eps"] is not None)(
     partial(_over_last, "RMSNormalization")
 )
-
-
-@call("embedding", fits=lambda a: a["max_norm"] is None)
-def _embedding(w: Any, a: Any) -> Any:
-    return w.op("Gather", a["weight"], a["input"], axis=0)
+call("embedding", fits=lambda a: a["max_norm"] is None)(
+    lambda w, a: w.op("Gather", a["weight"], a["input"], axis=0)
+)
 
 
 @call(
@@ -341,21 +330,11 @@ def _adds_up(a: Any) -> bool:
     return a["dtype"] is None and x.dtype.is_floating_point and x.ndim > 0
 
 
-@call("cumsum", fits=_adds_up)
-def _cumsum(w: Any, a: Any) -> Any:
-    return w.op("CumSum", a["input"], w.const(np.int64(a["dim"])))
-
-
-@call("gather", fits=lambda a: a["input"].ndim > 0)
-def _gather(w: Any, a: Any) -> Any:
-    return w.op("GatherElements", a["input"], a["index"], axis=a["dim"])
-
-
-@call("index_select", fits=lambda a: a["input"].ndim > 0)
-def _index_select(w: Any, a: Any) -> Any:
-    return w.op("Gather", a["input"], a["index"], axis=a["dim"])
-
-
+call("cumsum", fits=_adds_up)(lambda w, a: w.op("CumSum", a["input"], w.const(np.int64(a["dim"]))))
+for _name, _kind in (("gather", "GatherElements"), ("index_select", "Gather")):
+    call(_name, fits=lambda a: a["input"].ndim > 0)(
+        lambda w, a, kind=_kind: w.op(kind, a["input"], a["index"], axis=a["dim"])
+    )
 _RESIZE = {"nearest": "nearest", "bilinear": "linear", "linear": "linear", "bicubic": "cubic",
            "trilinear": "linear"}  # fmt: skip
 
@@ -512,11 +491,8 @@ def _iota(w: Any, x: Any, shape: Any) -> Any:
 
 op("reshape")(lambda w, x, shape: w.reshape(x, shape))
 op("permute")(lambda w, x, dims: w.turned(x, tuple(dims)) if dims else x)
-
-
-@op("expand")
-def _expand(w: Any, x: Any, shape: Any) -> Any:
-    return w.op("Expand", x, w.sizes(list(shape)))
+op("expand")(lambda w, x, shape: w.op("Expand", x, w.sizes(list(shape))))
+op("diagonal")(lambda w, x, *attrs: _by_places(w, x, "diagonal", attrs))
 
 
 @op("slice")
@@ -547,11 +523,6 @@ def _pad(w: Any, x: Any, widths: Any, value: Any) -> Any:
         eight = w.op("Pad", eight, w.sizes(pads), w.const(np.uint8(bool(value))))
         return w.op("Cast", eight, to=w.kind(dt.bool_))
     return w.op("Pad", x, w.sizes(pads), _like(w, x, value))
-
-
-@op("diagonal")
-def _diagonal(w: Any, x: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
-    return _by_places(w, x, "diagonal", (offset, dim1, dim2))
 
 
 @op("as_strided")
@@ -677,11 +648,9 @@ def _smallest(w: Any, key: Any, n: Any) -> Any:
 
 
 op("argsort")(_smallest)
-
-
-@op("kth_index")
-def _kth_index(w: Any, key: Any, k: Any) -> Any:
-    return w.op("Slice", _smallest(w, key, k), w.sizes([-1]), w.sizes([k]), w.sizes([1]))
+op("kth_index")(
+    lambda w, key, k: w.op("Slice", _smallest(w, key, k), w.sizes([-1]), w.sizes([k]), w.sizes([1]))
+)
 
 
 @op("atan2")
@@ -694,9 +663,7 @@ def _atan2(w: Any, y: Any, x: Any) -> Any:
     return w.op("Where", nowhere, zero, angle)
 
 
-@op("conv")
-def _conv_op(w: Any, x: Any, weight: Any, *how: Any) -> Any:
-    return _convolved(w, "Conv", x, weight, None, *how)
+op("conv")(lambda w, x, weight, *how: _convolved(w, "Conv", x, weight, None, *how))
 
 
 @op("conv_input")
