@@ -810,7 +810,9 @@ export class PyFrame extends HTMLElement {
       this.#tell("prediction", { text: found, done: true });
       return;
     }
-    if (this.spec.output?.kind !== "plane" && found.shape[0] === 1) widget?.show?.(found);
+    if (this.spec.output?.kind !== "plane" && found.shape[0] === 1) {
+      widget?.show?.(found, input?.kind === "position" ? `at ${shown(this.#slots.input).words()}` : "");
+    }
     this.#tell("prediction", { ...found, value, kind: input?.kind });
   }
 
@@ -997,7 +999,8 @@ export class PyFrame extends HTMLElement {
     }
     if (output) {
       output.setAttribute("part", "output");
-      output.spec = spec.output.kind === "text" ? { ...spec.output, mode: "output" } : spec.output;
+      const more = { text: { mode: "output" }, picture: { label: spec.title } }[spec.output.kind];
+      output.spec = { ...spec.output, ...more };
     }
     this.#slots.input.replaceChildren(...(input ? [input] : []));
     this.#slots.output.replaceChildren(...(output ? [output] : []));

@@ -143,9 +143,12 @@ export class Bars extends Widget<{ names: string[]; top: number; scores: boolean
   clear(): void;
 }
 
-/** `<pf-picture>`: a picture that the network gives, (channels, height, width) from 0 to 1. */
+/**
+ * `<pf-picture>`: a picture that the network gives, (channels, height, width) from 0 to 1. Its text alternative is its
+ * label and the words that it is shown with.
+ */
 export class Picture extends Widget<SizeFields & { channels: 1 | 3 }> {
-  show(pictures: Batch): void;
+  show(pictures: Batch, words?: string): void;
   clear(): void;
 }
 

@@ -485,6 +485,18 @@ def test_points_are_told_in_words(desk: Access) -> None:
     assert desk.run(said) == "−0.05, 0: j, 20 %"
 
 
+def test_a_picture_says_what_it_is_of(desk: Access) -> None:
+    desk.show("picture")
+    pictures = desk.page.get_by_role("img")
+    names = [pictures.nth(i).get_attribute("aria-label") for i in range(2)]
+    assert names == ["Picture: nothing yet", "Picture: 28 by 28 pixels"]
+    desk.show("draws")
+    desk.page.get_by_role("img", name="A title: at 0, 0", exact=True).wait_for()
+    desk.page.locator("pf-position canvas").focus()
+    desk.keys("ArrowRight")
+    desk.page.get_by_role("img", name="A title: at 0.15, 0", exact=True).wait_for()
+
+
 def test_what_is_coloured_has_borders_where_colours_are_forced(desk: Access) -> None:
     desk.page.emulate_media(forced_colors="active")
     parts = (

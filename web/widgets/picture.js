@@ -11,7 +11,10 @@ canvas.crisp { image-rendering: pixelated; }
 .field { border-radius: var(--_radius); box-shadow: 0 0 0 1px var(--_border); }
 `);
 
-/** `show({ data, shape })` shows the first sample: (channels, height, width) from 0 to 1. */
+/**
+ * `show({ data, shape }, words)` shows the first sample: (channels, height, width) from 0 to 1. Who can't see it is
+ * told its label and the words, such as what it was made of.
+ */
 export class Picture extends Part {
   static fields = { height: 28, width: 28, channels: 1 };
   static sheets = [css];
@@ -19,6 +22,7 @@ export class Picture extends Part {
   static check(spec) { return unfit(spec); }
 
   #data = null;
+  #words = "";
   #canvas = make("canvas", { part: "picture", role: "img" });
 
   constructor() {
@@ -26,17 +30,18 @@ export class Picture extends Part {
     this.shadowRoot.append(make("div", { class: "field" }, this.#canvas));
   }
 
-  update({ height, width, label }) {
+  update({ height, width }) {
     Object.assign(this.#canvas, { width, height });
     this.#canvas.style.aspectRatio = `${width} / ${height}`;
     this.#canvas.classList.toggle("crisp", Math.max(width, height) < CRISP);
-    this.#canvas.setAttribute("aria-label", label || `Picture of ${width} by ${height} pixels`);
     this.#data = null;
+    this.draw();
   }
 
-  show({ data }) {
+  show({ data }, words = "") {
     this.settle();
     this.#data = data;
+    this.#words = words;
     this.redraw();
   }
 
@@ -46,7 +51,9 @@ export class Picture extends Part {
   }
 
   draw() {
-    const { channels, height, width } = this.spec;
+    const { channels, height, width, label } = this.spec;
+    const what = this.#data ? this.#words || `${width} by ${height} pixels` : "nothing yet";
+    this.#canvas.setAttribute("aria-label", `${label || "Picture"}: ${what}`);
     const context = this.#canvas.getContext("2d");
     context.clearRect(0, 0, width, height);
     if (this.#data) context.putImageData(image(this.#data, [channels, height, width]), 0, 0);
