@@ -761,6 +761,9 @@ def test_a_demo(tmp_path: Path) -> None:
     scripts = {"player.js", "runtime.js", "pyframe.js", "parts.js", "widgets.js"}
     assert {"program.json", "index.html", *tensors, *scripts} <= set(done.files)
     assert not {"python.js", "worker.js", "boot.js"} & set(done.files)
+    licences = (tmp_path / "LICENSES.txt").read_text()
+    assert f"\npyframe {pf.__version__}: Apache-2.0" in licences
+    assert "4. Redistribution." in licences
     assert done.files == {str(p.relative_to(tmp_path)): p.stat().st_size
                           for p in tmp_path.rglob("*") if p.is_file()}  # fmt: skip
     data = pf.io.safetensors.load_file(tmp_path / "data.safetensors")
@@ -895,6 +898,7 @@ def test_one_file(tmp_path: Path) -> None:
     assert done.files == {"one.html": len(text.encode())}
     assert not re.search(r"^(import|export) ", text, re.M)
     assert text.count("</script>") == 2
+    assert f"pyframe {pf.__version__}, under the Apache License" in text.partition("<style>")[0]
 
 
 PROGRAM = """

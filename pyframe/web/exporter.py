@@ -825,6 +825,7 @@ def _in_files(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarra
 
 def _write(to: Path, files: dict[str, bytes], job: _Job, single: bool, element: bool) -> Export:
     from pyframe.serve import WEB
+    from pyframe.web.site import LICENSES, licences
 
     title = html.escape(job.spec.get("title") or "pyframe")
     without = [PYTHON] if "write" in job.plan else [PYTHON, WRITER]
@@ -840,6 +841,7 @@ def _write(to: Path, files: dict[str, bytes], job: _Job, single: bool, element: 
         files["index.html"] = PAGE.format(title=title).encode()
         files["page.css"] = STYLE.encode()
     files.update({name: (WEB / name).read_bytes() for name in names})
+    files[LICENSES] = licences(files)
     for name in sorted(files, key=lambda n: n == "index.html"):  # what refers to others comes last
         _put(to / name, files[name])
     return Export(to, {n: len(files[n]) for n in sorted(files)}, job.left_out)
@@ -886,7 +888,9 @@ PAGE = f"""{HEAD}<link rel="stylesheet" href="page.css">
 </html>
 """
 
-SINGLE = f"""{HEAD}<style>
+SINGLE = f"""{HEAD}<!-- It holds parts of pyframe {pf.__version__}, under the Apache License 2.0:
+https://www.apache.org/licenses/LICENSE-2.0 -->
+<style>
 {{style}}</style>
 {{body}}
 <script type="application/json" id="program">{{files}}</script>

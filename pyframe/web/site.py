@@ -6,6 +6,7 @@
     pyframe-<digest>/          pyframe.js and what belongs to it, pyframe's package, the program,
                                its data and weights, and config.json with the digest of each file
     pyodide-<digest>/          Python for the browser, unless it comes from its CDN
+    LICENSES.txt               whose works these are, and under which licences
 
 A folder's name has the digest of what is in it: what a visitor has once loaded is never asked for
 again, and never mixed with files of another export. Each file is checked before it is used
@@ -29,15 +30,27 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pyframe
 from pyframe import serve
+from pyframe.core.extras import DISTRIBUTION
 from pyframe.web.late import integrity
 from pyframe.web.source import Program, ProgramError
 
+LICENSES = "LICENSES.txt"
+# What a folder may hold of others: the licence, as SPDX names it, and where the source is.
+SHIPPED = {
+    "pyodide": ("MPL-2.0", "https://github.com/pyodide/pyodide"),
+    "python": ("PSF-2.0", "https://github.com/python/cpython"),
+    "numpy": ("BSD-3-Clause", "https://github.com/numpy/numpy"),
+    "micropip": ("MPL-2.0", "https://github.com/pyodide/micropip"),
+    "packaging": ("Apache-2.0 OR BSD-2-Clause", "https://github.com/pypa/packaging"),
+    "@huggingface/tokenizers": ("Apache-2.0", "https://github.com/huggingface/tokenizers.js"),
+}
 # what only those need of web/
 OTHER_PAGES = ("demos/", "editor.js", "npm.js", "offline.js", "program.js")
 PAGE = """<!doctype html>
@@ -85,7 +98,7 @@ def embed(to: Path, cdn: bool = False, url: str = "") -> Path:
         parts, own = _pyodide(cdn), beside_numpy(cdn, url)  # it may be missing: before all work
         files, config = _files(serve.datasets())
         _add_config(files, config, site, parts if cdn else parts | own, "" if cdn else "pyodide")
-        _put(site, files)
+        _put(site, files | {LICENSES: licences({**files, **({} if cdn else parts), **own})})
         _put(site / "pyodide", own)
 
     return _replace(to, write) / "pyframe.js"
@@ -217,6 +230,40 @@ def _write(site: Path, program: Program, cdn: bool) -> None:
         attributes=" ".join(f'{k}="{html.escape(v)}"' for k, v in attributes.items() if v),
     )
     (site / "index.html").write_text(page, encoding="utf-8")
+    (site / LICENSES).write_bytes(licences({**files, **({} if cdn else python)}))
+
+
+def licences(files: Mapping[str, bytes]) -> bytes:
+    """What LICENSES.txt says of a folder with these files: whose works they are, with the text of
+    pyframe's own licence, which asks for that."""
+    versions = {"pyframe": pyframe.__version__}
+    if "pyodide.asm.wasm" in files:
+        info = json.loads(files["pyodide-lock.json"])["info"]
+        versions |= {"pyodide": info["version"], "python": info["python"]}
+    wheels = (name.split("-") for name in sorted(files) if name.endswith(".whl"))
+    versions |= {name: version for name, version, *_ in wheels if name != "pyframe_webgpu"}
+    if tokens := files.get(serve.TOKENIZERS):
+        named = re.search(rb"npm (\S+) (\S+),", tokens)
+        assert named is not None
+        versions[named[1].decode()] = named[2].decode()
+    of_others = "as its wheel says", "https://pypi.org"
+    told = {"pyframe": ("Apache-2.0", "whose text is below")}
+    rows = [
+        f"{name} {version}: {', '.join(told.get(name) or SHIPPED.get(name, of_others))}\n"
+        for name, version in versions.items()
+    ]
+    own, text = serve.WEB.parent / "LICENSE", None  # a checkout has it
+    if own.is_file():
+        text = own.read_text("utf-8")
+    else:
+        with contextlib.suppress(PackageNotFoundError):
+            text = distribution(DISTRIBUTION).read_text("licenses/LICENSE")
+    text = text or "https://www.apache.org/licenses/LICENSE-2.0\n"
+    return (
+        "This folder holds parts of the works below, each under its own licence (named as SPDX\n"
+        "does). Wheels (.whl), which are zip files, hold the texts of theirs.\n\n"
+        f"{''.join(rows)}\n{text}"
+    ).encode()
 
 
 def _title(path: Path) -> str:

@@ -93,6 +93,14 @@ def place(exported: Path, host: tuple[Path, str]) -> Callable[..., str]:
     return make
 
 
+def test_a_site_names_the_licence_of_all_that_it_ships(exported: Path) -> None:
+    said = (exported / sites.LICENSES).read_text().partition("Apache License")[0]
+    told = dict(re.findall(r"^(\S+) [\d.]+: ([^,]+), ", said, re.MULTILINE))
+    wheels = {path.name.partition("-")[0] for path in exported.rglob("*.whl")}
+    assert told.keys() == {"pyframe", "pyodide", "python", *wheels}
+    assert {name: told[name] for name in wheels} == {n: sites.SHIPPED[n][0] for n in wheels}
+
+
 @pytest.mark.parametrize("name", ["good", "unpacked"])
 def test_a_site_trains(place: Any, tab: Tab, name: str) -> None:
     """From a plain server, and from one that has the browser unpack .gz files; all that it asks for

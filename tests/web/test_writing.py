@@ -94,6 +94,7 @@ def site(
         assert done.left_out == []
         assert ("state-2.safetensors" in done.files) == (name == "qwen2")
     assert (folder / "gpt2" / "tokenizers.LICENSE").is_file()
+    assert "\n@huggingface/tokenizers" in (folder / "gpt2" / "LICENSES.txt").read_text()
     assert not (folder / "llama" / "tokenizers.js").exists()
     for name, tokens in (("qwen2", bytes), ("gpt2", tokenizer)):
         demo = Demo(functools.partial(models.get, name), title="A page in one file")
