@@ -53,9 +53,7 @@ def gelu(x: Tensor) -> Tensor:
     return F.gelu(x)
 
 
-@op("BiasGelu", CONTRIB)
-def bias_gelu(x: Tensor, bias: Tensor) -> Tensor:
-    return F.gelu(x + bias)
+op("BiasGelu", CONTRIB)(lambda x, bias: F.gelu(x + bias))
 
 
 @op("FastGelu", CONTRIB)
@@ -63,9 +61,7 @@ def fast_gelu(x: Tensor, bias: Tensor | None = None) -> Tensor:
     return F.gelu(x if bias is None else x + bias, approximate="tanh")
 
 
-@op("QuickGelu", CONTRIB)
-def quick_gelu(x: Tensor, *, alpha: float = 1.702) -> Tensor:
-    return x * pf.sigmoid(alpha * x)
+op("QuickGelu", CONTRIB)(lambda x, *, alpha=1.702: x * pf.sigmoid(alpha * x))
 
 
 @op("SimplifiedLayerNormalization")

@@ -88,9 +88,7 @@ def scan(
     return (*state, *(_stacked(s, run, a) for s, a in zip(scanned, out_axes, strict=True)))
 
 
-@op("SequenceEmpty")
-def sequence_empty(*, dtype: int = 1) -> Any:
-    return []
+op("SequenceEmpty")(lambda *, dtype=1: [])
 
 
 @op("SequenceConstruct")

@@ -26,23 +26,15 @@ def div(a: Tensor, b: Tensor) -> Tensor:
     return a / b if a.dtype.is_floating_point else pf.div(a, b, rounding_mode="trunc")
 
 
-@op("Mod")
-def mod(a: Tensor, b: Tensor, *, fmod: int) -> Tensor:
-    return pf.fmod(a, b) if fmod else pf.remainder(a, b)
-
-
-@op("Pow")
-def power(a: Tensor, b: Tensor) -> Tensor:
-    return pf.pow(a, b).to(a.dtype)
+op("Mod")(lambda a, b, *, fmod: pf.fmod(a, b) if fmod else pf.remainder(a, b))
+op("Pow")(lambda a, b: pf.pow(a, b).to(a.dtype))
 
 
 for _name, _joined in {"Sum": pf.add, "Max": pf.maximum, "Min": pf.minimum}.items():
     add(_name, lambda *xs, joined=_joined: reduce(joined, xs), {})
 
 
-@op("Mean")
-def mean(*xs: Tensor) -> Tensor:
-    return reduce(pf.add, xs) / len(xs)
+op("Mean")(lambda *xs: reduce(pf.add, xs) / len(xs))
 
 
 @op("Clip")
@@ -64,9 +56,7 @@ def bit_shift(x: Tensor, y: Tensor, *, direction: str) -> Tensor:
     return shift(x, y)
 
 
-@op("Selu")
-def selu(x: Tensor, *, alpha: float, gamma: float) -> Tensor:
-    return gamma * F.elu(x, alpha)
+op("Selu")(lambda x, *, alpha, gamma: gamma * F.elu(x, alpha))
 
 
 @op("PRelu")
@@ -76,9 +66,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
     return pf.where(x < 0, x * slope, x)
 
 
-@op("HardSigmoid")
-def hard_sigmoid(x: Tensor, *, alpha: float, beta: float) -> Tensor:
-    return pf.clamp(alpha * x + beta, 0, 1)
+op("HardSigmoid")(lambda x, *, alpha, beta: pf.clamp(alpha * x + beta, 0, 1))
 
 
 @op("Identity")

@@ -38,9 +38,7 @@ def gather(x: Tensor, index: Any, *, axis: int) -> Tensor:
     return found.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
 
-@op("GatherElements")
-def gather_elements(x: Tensor, index: Tensor, *, axis: int) -> Tensor:
-    return x.gather(axis, wrapped(index, x.shape[axis]))
+op("GatherElements")(lambda x, index, *, axis: x.gather(axis, wrapped(index, x.shape[axis])))
 
 
 @op("GatherND")
@@ -125,9 +123,7 @@ def array_feature_extractor(x: Tensor, index: Tensor) -> Tensor:
     return x.reshape(-1, x.shape[-1]).index_select(-1, index.reshape(-1))
 
 
-@op("Binarizer", "ai.onnx.ml")
-def binarizer(x: Tensor, *, threshold: float) -> Tensor:
-    return (x > threshold).to(x.dtype)
+op("Binarizer", "ai.onnx.ml")(lambda x, *, threshold: (x > threshold).to(x.dtype))
 
 
 @op("NonMaxSuppression")

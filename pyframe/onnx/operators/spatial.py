@@ -263,14 +263,8 @@ def lp_pool(
     return of.summed(pf.abs(x) ** p) ** (1 / p)
 
 
-@op("GlobalAveragePool")
-def global_average_pool(x: Tensor) -> Tensor:
-    return x.mean([*range(2, x.ndim)], keepdim=True)
-
-
-@op("GlobalMaxPool")
-def global_max_pool(x: Tensor) -> Tensor:
-    return pf.amax(x, [*range(2, x.ndim)], True)
+op("GlobalAveragePool")(lambda x: x.mean([*range(2, x.ndim)], keepdim=True))
+op("GlobalMaxPool")(lambda x: pf.amax(x, [*range(2, x.ndim)], True))
 
 
 @op("GlobalLpPool")
