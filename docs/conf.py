@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import html
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "pyframe"
 html_favicon = "../web/icon.svg"
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
-html_sidebars = {"**": ["globaltoc.html"]}
+html_sidebars = {"**": ["pages.html"]}
+templates_path = ["_templates"]
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}  # light or dark as the reader's system, without a complaint
 html_static_path = ["_static"]
@@ -76,8 +78,21 @@ def unlinked(app: Any, document: Any) -> None:
             link.replace_self(link.children)
 
 
+def plain(app: Any, page: str, template: str, context: dict[str, Any], document: Any) -> None:
+    """Arguments of a signature are lines: as the `<dl>` of Sphinx, which has no term, they are a
+    list that screen readers can't tell."""
+    lines = r"<dl>\n((?:<dd>.*</dd>\n)+)</dl>"
+    to = '<div class="arguments">\n{}</div>'
+    context["body"] = re.sub(
+        lines,
+        lambda m: to.format(re.sub("(</?)dd>", r"\1div>", m[1])),
+        context.get("body", ""),
+    )
+
+
 def setup(app: Any) -> None:
     """Write the reference before pages are read."""
     app.connect("config-inited", lambda *_: reference.write(HERE / "reference"))
     app.connect("doctree-read", unlinked)
+    app.connect("html-page-context", plain)
     app.add_directive("demo", Demo)

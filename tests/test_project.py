@@ -428,6 +428,17 @@ def test_links_in_texts_lead_somewhere() -> None:
             assert (text.parent / target).exists(), f"{text.name} links to {target}"
 
 
+def test_tables_have_a_header_for_each_column() -> None:
+    """Which a screen reader says with a cell."""
+    bare = [
+        f"{path.name}: {header}"
+        for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
+        for header in re.findall(r"^(\|.*\|)\n\| ?:?-", path.read_text("utf-8"), re.MULTILINE)
+        if re.search(r"\|\s*\|", header)
+    ]
+    assert bare == []
+
+
 @pytest.mark.skipif(os.name == "nt", reason="there a shell script is no program")
 @pytest.mark.parametrize(("system", "folder"), [("linux-gnu", "bin"), ("msys", "Scripts")])
 def test_scripts_know_where_windows_keeps_programs(

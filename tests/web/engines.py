@@ -140,7 +140,7 @@ def main() -> None:
     def told(of: Callable[[dict[str, str]], str]) -> list[str]:
         return [of(has) for has, _ in found.values()]
 
-    rows = {"": [COLUMNS[name].format(has["version"]) for name, (has, _) in found.items()]}
+    rows = {"what": [COLUMNS[name].format(has["version"]) for name, (has, _) in found.items()]}
     rows["WebGPU"] = told(lambda has: has["webgpu"])
     rows["`shader-f16`"] = told(lambda has: has["half"])
     rows["`subgroups`"] = told(lambda has: has["subgroups"])
