@@ -12,6 +12,7 @@ import io
 import mmap
 import os
 import pickle
+import socket
 import weakref
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +49,11 @@ class _BatchPickler(pickle.Pickler):
 
 def _tensor(array: np.ndarray, requires_grad: bool) -> Tensor:
     return from_numpy(array).requires_grad_(requires_grad)
+
+
+def _socket(conn: Any) -> socket.socket:
+    """What a pipe is where files go through it."""
+    return socket.fromfd(conn.fileno(), socket.AF_UNIX, socket.SOCK_STREAM)
 
 
 @dataclass
@@ -131,10 +137,10 @@ class Sender:
         """Hand over what was asked for under a number."""
         self.conn.send_bytes(pickle.dumps((number, parcel), 5))
         if file is not None:
-            from multiprocessing.reduction import send_handle
-
-            with file:
-                send_handle(self.conn, file.fileno(), None)
+            # multiprocessing's own function waits for an answer from Python 3.14 on, which whoever
+            # listens for tasks would take
+            with file, _socket(self.conn) as way:
+                socket.send_fds(way, [b"f"], [file.fileno()])
 
 
 class Receiver:
@@ -153,13 +159,14 @@ class Receiver:
             for block in parcel.dropped:
                 del self.blocks[block]
             if parcel.size:
-                from multiprocessing.reduction import recv_handle
-
-                file = recv_handle(self.conn)
+                with _socket(self.conn) as way:
+                    files = socket.recv_fds(way, 1, 1)[1]
+                if not files:
+                    raise EOFError  # the worker has ended
                 try:
-                    self.blocks[parcel.block] = mmap.mmap(file, parcel.size)
+                    self.blocks[parcel.block] = mmap.mmap(files[0], parcel.size)
                 finally:
-                    os.close(file)
+                    os.close(files[0])
         return number, parcel
 
     def unpack(self, parcel: Parcel) -> Any:
