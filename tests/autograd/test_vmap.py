@@ -119,12 +119,12 @@ def test_gradients_of_each_sample(device: str) -> None:
             np.testing.assert_allclose(got[name][i].cpu().numpy(), g.cpu().numpy(), 1e-4, 1e-6)
 
 
-def test_dispatches_do_not_grow_with_the_batch() -> None:
-    slope, params = per_sample("gpu")
+def test_dispatches_do_not_grow_with_the_batch(gpu: str) -> None:
+    slope, params = per_sample(gpu)
     over = pf.vmap(slope, (None, 0, 0))
     counts = []
     for n in (2, 9):
-        x, t = pf.randn(n, 2, 4, 4, device="gpu"), pf.zeros(n, dtype=pf.int64, device="gpu")
+        x, t = pf.randn(n, 2, 4, 4, device=gpu), pf.zeros(n, dtype=pf.int64, device=gpu)
         stats = x.device.backend.stats
         before = stats.dispatches
         [g.cpu() for g in over(params, x, t).values()]
