@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from pyframe.io import load as _load
-from pyframe.io.download import download as _download, resumed as _resumed
+from pyframe.io.download import (
+    answer_to as _answer_to,
+    download as _download,
+    resumed as _resumed,
+)
 
 __all__ = ["download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]
 
@@ -138,7 +142,7 @@ def _snapshot(name: str, files: Sequence[str], revision: str, progress: bool) ->
     import json
     from urllib.error import HTTPError
     from urllib.parse import quote
-    from urllib.request import Request, urlopen
+    from urllib.request import Request
 
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
     cache = os.environ.get("HF_HUB_CACHE", os.path.join(home, "hub"))
@@ -155,7 +159,7 @@ def _snapshot(name: str, files: Sequence[str], revision: str, progress: bool) ->
 
     try:
         url = f"{site}/api/models/{name}/revision/{mark}?blobs=true"
-        with urlopen(asked(url), timeout=30) as answer:
+        with _answer_to(asked(url)) as answer:
             said = json.load(answer)
     except HTTPError as error:
         if error.code in (401, 403, 404):

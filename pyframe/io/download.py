@@ -54,19 +54,30 @@ def download(
     raise RuntimeError("\n".join(lines))
 
 
+def answer_to(request: Request | str) -> Any:
+    """`urlopen`, whose error leaves no connection open."""
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
+    try:
+        return urlopen(request, timeout=_TIMEOUT)
+    except HTTPError as error:
+        error.close()
+        raise
+
+
 def _fetch(
     url: str, path: Path, md5: str | None, sha256: str | None, progress: bool
 ) -> None:  # fmt: skip
     import hashlib
     from http.client import HTTPException
-    from urllib.request import urlopen
 
     from tqdm.auto import tqdm
 
     wanted = {"MD5": md5, "SHA-256": sha256}
     sums = {"MD5": hashlib.md5(usedforsecurity=False), "SHA-256": hashlib.sha256()}
     try:
-        with urlopen(url, timeout=_TIMEOUT) as response, replacing(path) as file:
+        with answer_to(url) as response, replacing(path) as file:
             length = response.headers.get("Content-Length", "")
             size = int(length) if length.isdecimal() else None
             if size is not None and size > _LARGEST:
@@ -127,7 +138,6 @@ def resumed(request: Request, path: Path, size: int, digest: str, progress: bool
     """
     import hashlib
     from http.client import HTTPException
-    from urllib.request import urlopen
 
     from tqdm.auto import tqdm
 
@@ -149,7 +159,7 @@ def resumed(request: Request, path: Path, size: int, digest: str, progress: bool
                 request.add_header("Range", f"bytes={have}-")
                 why: Exception | str = "it sends no more"
                 try:
-                    with urlopen(request, timeout=_TIMEOUT) as answer:
+                    with answer_to(request) as answer:
                         if answer.status != 206:  # all of it
                             have = file.truncate(0)
                         while file.tell() <= size and (chunk := answer.read(_CHUNK)):
