@@ -169,7 +169,7 @@ def xlog1py(input: Any, other: Any) -> Tensor:
 def entr(input: Tensor) -> Tensor:
     """-x log(x): 0 at 0, and -inf below."""
     x = el.as_float("entr", input)
-    return el.where(el.lt(x, 0), -math.inf, 0.0 - xlogy(x, x))
+    return el.where(el.lt(x, 0), -math.inf, el.where(el.eq(x, 0), 0.0, -xlogy(x, x)))
 
 
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
