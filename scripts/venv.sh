@@ -9,7 +9,7 @@ die() { say "$*"; exit 1; }
 
 find_python() {
   local candidate seen=""
-  for candidate in "${PYTHON:-}" python3 python3.13 python3.12 python3.11 python; do
+  for candidate in "${PYTHON:-}" python3 python3.14 python3.13 python3.12 python3.11 python; do
     if [ -z "$candidate" ]; then continue; fi
     if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
       printf '%s\n' "$candidate"
