@@ -87,7 +87,7 @@ def _input_infer(g: Any, x: Any, y: Any, *how: Any) -> tuple[Shape, Any]:
 
 max_pool_op = Op(
     "max_pool", ROUTINE, "x", "kernel stride dilation", infer=_infer,
-    fallback=lambda x, *how: amax(sliding.sliding_windows(x, *how), tuple(range(-len(how[0]), 0))),
+    fallback=lambda x, *how: _flat_windows(x, *how).amax(-1),
     numpy=routines.at_once(routines.max_pool, 1, _infer, _max_pool_np),
     lower_routine=routines.max_pool, fuses=True, batch=merged,
     flops=lambda shapes, out: math.prod(shapes[0]),
