@@ -26,7 +26,7 @@ __all__ = ["Cache", "Sampling", "Stream", "Writer"]
 
 LEAST = 16  # tokens that a prompt is filled up to, and so on by powers of two
 BLOCK = 64  # slots of which a cache has a multiple
-SPAN = 128  # and of which attention looks at a multiple on the CPU; of an eighth, beyond eight
+SPAN = 128  # and of which attention looks at a multiple on the CPU: of a quarter, beyond four
 
 
 class Cache:
@@ -156,7 +156,7 @@ class Writer:
         """Has as many elements as attention looks at slots, where `count` of them are needed."""
         length, changes = self.cache.length, self.device.type == "cpu"
         if changes:
-            step = max(SPAN, (1 << (count - 1).bit_length()) // 8)
+            step = max(SPAN, (1 << (count - 1).bit_length()) // 4)
             length = min(-(-count // step) * step, length)
         if length not in self.spans:
             self.spans[length] = pf.empty(length, device=self.device)

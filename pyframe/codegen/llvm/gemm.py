@@ -57,6 +57,11 @@ def matmul(
     return None if words is None else [(f"{kind}.{out.dtype.name}", words)]
 
 
+def worth(rows: int) -> int:
+    """How many multiplications are worth a unit: fewer where these wait for memory."""
+    return LEAST if rows > FEW else LEAST // 8
+
+
 def _words(t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int) -> Words | None:
     """Of the product c = a @ b; None where batches have more than two dims in memory."""
     (m, n), k = c.shape[-2:], a.shape[-1]
@@ -66,15 +71,16 @@ def _words(t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int) -
     (outer, inner), steps = found
     # as many parts as threads, of an even shape; each packs the columns of b that it reads
     most = threads if outer * inner < 2 * threads else 1
+    least = worth(m)
     rows = columns = 1
-    while rows * columns < most and outer * inner * m * n * k >= 2 * rows * columns * LEAST:
+    while rows * columns < most and outer * inner * m * n * k >= 2 * rows * columns * least:
         if m // rows >= n // columns and m > t.rows * rows:
             rows *= 2
         elif n > t.columns * columns:
             columns *= 2
         else:
             break
-    groups = max(1, min(outer * inner, outer * inner * m * n * k // LEAST, 8 * threads))
+    groups = max(1, min(outer * inner, outer * inner * m * n * k // least, 8 * threads))
     units = groups * rows * columns
     nbytes = t.scratch(m, n, k)
     return [

@@ -10,7 +10,7 @@ import numpy as np
 from pyframe.codegen.cpu import packed as shared
 from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm.assembler import Assembler, cut, launched, module
-from pyframe.codegen.llvm.gemm import LEAST, tile_of
+from pyframe.codegen.llvm.gemm import tile_of, worth
 from pyframe.codegen.llvm.routines import Launches, Machine
 from pyframe.codegen.numpy.memory import address
 
@@ -29,7 +29,7 @@ def product(
     ints = x.dtype == np.int8
     if tile is None or not lie or not (x.dtype == out.dtype or (ints and tile.size == 4)):
         return None
-    units = max(1, min(m.threads, n // tile.columns, rows * n * k // LEAST))
+    units = max(1, min(m.threads, n // tile.columns, rows * n * k // worth(rows)))
     nbytes = -(-shared.scratch(tile, rows, k, groups, ints) // 64) * 64
     kind = shared.name("ints" if ints else "floats", *attrs)
     return [(f"packed.{kind}.{out.dtype.name}", [
