@@ -382,6 +382,8 @@ class CompiledFunction(Generic[P, R]):
                 given = bool(inputs) or symbolic is not None
                 refused = observer.asks if given and not capture.broken else ""
         if symbolic is not None and refused:  # it is captured again for this size alone
+            if error is not None:
+                error.__traceback__ = None  # what its frames hold would be outside
             boxes = (f"it has changed {source}" for source, *_ in observer.changed_boxes())
             lasting = observer.finish(None).refused or next(boxes, "")
             self._undo(capture, observer)
