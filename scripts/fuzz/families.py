@@ -25,6 +25,7 @@ MODULES = (
     "places",
     "scripted",
     "quantized",
+    "texts",
 )
 
 FAMILIES: dict[str, Callable[[Draw], Case | None]] = {}

@@ -218,6 +218,8 @@ def products(d: Draw) -> None:
         d.line(d.pick(f"y = T.cat([{', '.join(parts)}], -1)",
                       f"y = {' + '.join(f'({p}).sum(-1)' for p in parts)}"))  # fmt: skip
     elif how == 4:
+        if d.maybe(0.2):  # few rows, which threads share
+            k, n = d.pick(130, 257, 400), d.pick(129, 260, 515)
         x, w = d.arg("x", (*lead, k)), d.arg("w", (n, k))
         bias = f", {d.arg('b', (n,))}" if d.maybe() else ""
         d.line(f"y = F.linear({x}, {w}{bias})")

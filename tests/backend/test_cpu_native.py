@@ -144,6 +144,18 @@ def test_few_rows_are_multiplied_by_what_lies_in_pieces(native: cpu.Compiler) ->
         assert found[0][0] == f"{kind}.float32"
 
 
+@pytest.mark.skipif(found is None or found.bits < 256, reason="BLAS multiplies")
+def test_few_rows_are_shared_by_threads(native: cpu.Compiler) -> None:
+    """They wait for memory: a row is worth it from an eighth of the work on."""
+    native.machine, units = native.machine._replace(threads=2), []
+    for rows, size in ((1, 256), (4, 256), (1, 128)):
+        x, y = np.ones((rows, size), np.float32), np.ones((size, size), np.float32).T
+        found = native.routine(pf.ops.matmul.matmul_op, [x, y], (), np.empty_like(x))
+        assert found is not None
+        units.append(found[0][1][0])
+    assert units == [2, 2, 1]
+
+
 def run(native: cpu.Compiler, op: Any, inputs: Any, attrs: Any, out: np.ndarray) -> None:
     """Compute an op by the routines that are there for it."""
     found = native.routine(op, inputs, attrs, out)
