@@ -33,8 +33,10 @@ def job(n: int, program: str | Path, *args: str, env: dict[str, str] | None = No
     if n:
         command = [mpiexec(), "-n", str(n), *command]
     more = {"PYTHONPATH": str(ROOT), "PYFRAME_THREADS": "1", **(env or {})}
+    env = os.environ | more
+    env.pop("PYTHONUNBUFFERED", None)  # it writes a line in two parts, which processes mix
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, env=os.environ | more, check=False
+        command, capture_output=True, text=True, timeout=120, env=env, check=False
     )
 
 
