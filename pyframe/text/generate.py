@@ -146,6 +146,9 @@ class Writer:
         self.reads: dict[int, CompiledFunction[..., tuple[Tensor, Tensor | None]]] = {}
         self.write = self._compiled(self._write)
         self.spans: dict[int, Tensor] = {}
+        # A capture for many sizes is undone where a hook reads a value; what others did is not.
+        hooked = any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+        self.changes = length > SPAN and self.device.type == "cpu" and not hooked
 
     def _compiled(self, step: Callable[..., Any]) -> CompiledFunction[..., Any]:
         compiled = pf.compile(step)
@@ -154,13 +157,13 @@ class Writer:
 
     def span(self, count: int) -> Tensor:
         """Has as many elements as attention looks at slots, where `count` of them are needed."""
-        length, changes = self.cache.length, self.device.type == "cpu"
-        if changes:
+        length = self.cache.length
+        if self.changes:
             step = max(SPAN, (1 << (count - 1).bit_length()) // 4)
             length = min(-(-count // step) * step, length)
         if length not in self.spans:
             self.spans[length] = pf.empty(length, device=self.device)
-            if changes and self.cache.length > SPAN:
+            if self.changes:
                 pf.mark_dynamic(self.spans[length], 0)
         return self.spans[length]
 

@@ -173,11 +173,12 @@ def test_a_token_looks_at_the_slots_that_are_taken() -> None:
 def test_a_model_that_reads_values_runs_as_it_is() -> None:
     model, sums = small(max_position_embeddings=512), []
     expected = model.generate([5, 6], 200, eos_token_id=())
-    model = small(max_position_embeddings=512)
+    model, shapes = small(max_position_embeddings=512), []
+    model.model.embed_tokens.register_forward_hook(lambda _, i, y: shapes.append(y.shape))
     model.model.layers[0].register_forward_hook(lambda _, i, y: sums.append(float(y.sum())))
     with pytest.warns(RuntimeWarning, match="runs eagerly"):
         assert model.generate([5, 6], 200, eos_token_id=()).equal(expected)
-    assert len(sums) == 200
+    assert len(sums) == len(shapes) == 200
 
 
 def test_a_stream_looks_at_its_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
