@@ -270,6 +270,20 @@ class Config:
         config.extra = {k: v for k, v in data.items() if k not in fields}
         return config
 
+    def to_dict(self) -> dict[str, Any]:
+        """What a `config.json` says of it: `from_dict` of that is the same again."""
+        names = FAMILIES[self.model_type][0]
+        told = [
+            f for f in dataclasses.fields(self) if f.name not in ("extra", "generation", "rotary")
+        ]
+        needed = {f.name for f in told if f.default is f.default_factory is dataclasses.MISSING}
+        data = {**self.extra, **{names.get(n, n): getattr(self, n) for n in needed}}
+        plain = Config.from_dict(data)
+        for n in (f.name for f in told):
+            if getattr(plain, n) != getattr(self, n):
+                data[names.get(n, n)] = getattr(self, n)
+        return data
+
     @classmethod
     def from_file(cls, path: str | Path) -> Config:
         """Of a folder's `config.json` and `generation_config.json`, or of such a file alone."""

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -13,6 +14,7 @@ from typing import Any, Self, TypeVar
 import pyframe as pf
 from pyframe import hub, nn
 from pyframe.io import safetensors
+from pyframe.io.files import replacing
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config
@@ -59,6 +61,13 @@ PREFIXES = {
 }  # fmt: skip
 TURNED = {"gpt2": ("qkv_proj", "o_proj", "up_proj", "down_proj")}  # weights (inputs, outputs)
 
+# what lies beside a model's weights and is not changed by training
+BESIDE = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "chat_template.jinja", "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model",
+    "sentencepiece.bpe.model", "modules.json", "sentence_bert_config.json", "1_Pooling/config.json",
+)  # fmt: skip
+
 # buffers that older files hold, and what a model without their heads has no use for
 _SURPLUS = re.compile(
     r"(\.attn\.(bias|masked_bias)|rotary_emb\.inv_freq|position_ids)$|^(pooler|cls|lm_head|"
@@ -100,6 +109,7 @@ class Pretrained(nn.Module):
 
     config: Config
     place: Path | None = None  # of its files
+    stretched = False  # its rotary positions, by a table of a GGUF file
 
     @classmethod
     def from_pretrained(
@@ -121,6 +131,56 @@ class Pretrained(nn.Module):
         tensors that are missing, superfluous or of another shape, and for a folder with `packed`.
         """
         return from_pretrained(cls, source, device, dtype, revision, packed)
+
+    def save_pretrained(
+        self, folder: str | os.PathLike[str], max_shard_size: int | str = "5GB"
+    ) -> None:
+        """Write it in Hugging Face's layout, which `from_pretrained` and their packages read.
+
+        Args:
+            folder: where; it is made if it isn't there. `model.safetensors` and `config.json`,
+                and copies of its tokenizer's files if it was read from files.
+            max_shard_size: of a file of weights, in bytes or as "2GB": of more, several are made.
+
+        ValueError for a model that has an adapter, weights packed by `pf.quantize_`, or rotary
+        positions that a GGUF file stretches by a table: a `config.json` can't say these.
+        """
+        kind, own = self.config.model_type, dict(self.named_parameters())
+        if adapter := [n for n in own if ".lora_" in n]:
+            raise ValueError(
+                f"save_pretrained: the model has an adapter ({adapter[0]} …); pf.lora.save writes "
+                "that, or call pf.lora.merge(model) and pf.lora.remove(model) first"
+            )
+        if packed := [n for n, part in self.named_modules() if hasattr(part, "packed")]:
+            raise ValueError(
+                f"save_pretrained: {packed[0]} holds its weight as ints, which this layout has no "
+                "form for; save before quantize_, or pf.save(model.state_dict(), ...)"
+            )
+        if self.stretched:
+            raise ValueError(
+                "save_pretrained: the GGUF file stretches rotary positions by a table, which "
+                "config.json has no form for; pf.save(model.state_dict(), ...)"
+            )
+        place, weights = Path(folder), {}
+        for name, value in own.items():
+            turned = name.endswith(".weight") and name.split(".")[-2] in self.turned
+            weights[theirs(name, kind)] = value.detach().t() if turned else value.detach()
+        place.mkdir(parents=True, exist_ok=True)
+        file = place / FILES[0]
+        safetensors.save_file(weights, file, {"format": "pt"}, max_shard_size)
+        if self.place is not None and self.place.is_dir():
+            for name in BESIDE if place.resolve() != self.place.resolve() else ():
+                if (self.place / name).is_file():
+                    (place / name).parent.mkdir(exist_ok=True)
+                    shutil.copyfile(self.place / name, place / name)
+        elif self.place is not None and "tokenizer.ggml.tokens" in GGUF(self.place).metadata:
+            self.tokenizer.save_pretrained(place)
+        dtype = next(iter(own.values())).dtype.name
+        said = {"generation_config.json": self.config.generation,
+                "config.json": {**self.config.to_dict(), "torch_dtype": dtype}}  # fmt: skip
+        for name, data in said.items():
+            with replacing(place / name) as out:
+                out.write((json.dumps(data, indent=2) + "\n").encode())
 
     @property
     def turned(self) -> tuple[str, ...]:
@@ -177,6 +237,7 @@ def from_pretrained(
     if stretch is not None:
         for part in model.model.rotary.values():
             part.inverse.div_(stretch.to(part.inverse))
+        model.stretched = True
     model.place = place
     return model.eval()
 

@@ -8,8 +8,7 @@ one number a token.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -207,16 +206,8 @@ def _tokens(tokenizer: Any, plan: dict[str, Any]) -> tuple[dict[str, bytes], dic
         return {}, {}
     if isinstance(tokenizer, Tokenizer):
         plan["tokens"] = "tokenizer.json"
-        template: Any = tokenizer.template
-        if isinstance(template, Mapping):
-            template = [{"name": n, "template": t} for n, t in template.items()]
-        said = {**tokenizer.special, **({"chat_template": template} if template else {})}
-        files = {
-            "tokenizer.json": tokenizer.backend.to_str().encode(),
-            "tokenizer_config.json": json.dumps(said, ensure_ascii=False).encode(),
-        }
         licence = SCRIPT.with_suffix(".LICENSE")
-        return files, {path.name: path.read_bytes() for path in (SCRIPT, licence)}
+        return tokenizer.files(), {path.name: path.read_bytes() for path in (SCRIPT, licence)}
     characters = list(tokenizer) if isinstance(tokenizer, Sequence) else None
     if not characters or not all(isinstance(x, str) and len(x) == 1 for x in characters):
         raise TypeError(

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyframe as pf
 from pyframe import hub
+from pyframe.io.files import replacing
 from pyframe.tensor import Tensor
 from pyframe.text import gguf
 
@@ -82,6 +83,29 @@ class Tokenizer:
         if path.with_name("chat_template.jinja").is_file():
             template = path.with_name("chat_template.jinja").read_text("utf-8")
         return cls(made, special, template)
+
+    def files(self) -> dict[str, bytes]:
+        """What lies in a folder that it is read from, by the files' names."""
+        template: Any = self.template
+        if isinstance(template, Mapping):
+            template = [{"name": n, "template": t} for n, t in template.items()]
+        said = {**self.special, **({"chat_template": template} if template else {})}
+        return {
+            "tokenizer.json": self.backend.to_str().encode(),
+            "tokenizer_config.json": json.dumps(said, ensure_ascii=False).encode(),
+        }
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write `tokenizer.json` and `tokenizer_config.json`, which `from_pretrained` and Hugging
+        Face's packages read.
+
+        Args:
+            folder: where; it is made if it isn't there.
+        """
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for name, data in self.files().items():
+            with replacing(Path(folder) / name) as file:
+                file.write(data)
 
     def __len__(self) -> int:
         return int(self.backend.get_vocab_size())

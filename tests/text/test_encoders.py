@@ -60,6 +60,15 @@ def test_a_family_is_as_in_transformers(
     last = model(pf.tensor(ids), hidden_states=features, **own)
     for a, b in zip(want.hidden_states, features, strict=True):
         np.testing.assert_allclose(b.detach(), a.detach(), 1e-4, 1e-4)
+    model.save_pretrained(tmp_path / "saved")
+    again, missing = type(theirs).from_pretrained(
+        tmp_path / "saved", attn_implementation="eager", output_loading_info=True
+    )
+    assert not {n for n in missing["missing_keys"] if not n.startswith("pooler.")}
+    again = again(**{k: torch.tensor(v) for k, v in {"input_ids": ids, **args}.items()})
+    np.testing.assert_allclose(
+        again.last_hidden_state.detach(), want.last_hidden_state.detach(), 1e-5, 1e-5
+    )
     want.last_hidden_state[:, 0].square().sum().backward()
     last[:, 0].square().sum().backward()
     parameters = dict(model.named_parameters())

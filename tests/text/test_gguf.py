@@ -139,6 +139,13 @@ def test_a_model_is_what_was_converted(
     want = theirs(torch.tensor(IDS)).logits.detach()
     with pf.no_grad():
         np.testing.assert_allclose(model(pf.tensor(IDS)), want, 1e-4, 1e-4)
+    if name == "llama 3":
+        with pytest.raises(ValueError, match="the GGUF file stretches rotary positions"):
+            model.save_pretrained(tmp_path / "saved")
+    else:
+        model.save_pretrained(tmp_path / "saved")
+        again = CausalLM.from_pretrained(tmp_path / "saved")
+        assert again(pf.tensor(IDS)).equal(model(pf.tensor(IDS)))
 
 
 def test_the_widest_gemma_scales_otherwise(
@@ -174,6 +181,9 @@ def test_weights_stay_packed(
     assert kept > 2 * len(model.model.layers)
     with pf.no_grad():
         np.testing.assert_allclose(model(pf.tensor(IDS)), plain(pf.tensor(IDS)), 1e-4, 1e-4)
+    with pytest.raises(ValueError, match=r"save_pretrained: model\.embed_tokens holds its weight"):
+        model.save_pretrained(tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
 
 
 @pytest.mark.parametrize("kind", BLOCKS)

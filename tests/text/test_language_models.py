@@ -46,6 +46,11 @@ def test_a_family_is_as_in_transformers(
         np.testing.assert_allclose(b.detach(), a.detach(), 1e-4, 1e-4)
     scores = model(ids)
     np.testing.assert_allclose(scores.detach(), want.logits.detach(), 1e-4, 1e-4)
+    model.save_pretrained(tmp_path / "saved", 30_000 if name == "llama" else "5GB")
+    again = type(theirs).from_pretrained(tmp_path / "saved", attn_implementation="eager")
+    again = again(torch.tensor(IDS)).logits
+    np.testing.assert_allclose(again.detach(), want.logits.detach(), 1e-5, 1e-5)
+    assert CausalLM.from_pretrained(tmp_path / "saved")(ids).equal(scores)
 
     want.logits.log_softmax(-1)[:, :, 3].sum().backward()
     scores.log_softmax(-1)[:, :, 3].sum().backward()

@@ -203,6 +203,11 @@ def test_files(tmp_path: Path, both: tuple[Tokenizer, Any]) -> None:
     mine = Tokenizer.from_pretrained(tmp_path)
     assert (mine.chat(CHATS[0]), mine.chat(CHATS[0], TOOLS)) == ("one", "two")
     assert mine.special["eos_token"] == "<|end|>"
+    mine.save_pretrained(tmp_path / "saved")
+    again = Tokenizer.from_pretrained(tmp_path / "saved")
+    assert (again.chat(CHATS[0]), again.chat(CHATS[0], TOOLS)) == ("one", "two")
+    assert again.special == mine.special
+    assert [again.encode(text) for text in TEXTS] == [mine.encode(text) for text in TEXTS]
     (tmp_path / "chat_template.jinja").write_text("three")
     assert Tokenizer.from_pretrained(tmp_path).chat(CHATS[0]) == "three"
     with pytest.raises(ValueError, match="the template is no Jinja"):
