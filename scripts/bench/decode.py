@@ -116,16 +116,14 @@ def pyframe(model: str, kind: str, folder: str) -> Read:
     return lambda ids: (row[0] for row in net.stream([ids], NEW, eos_token_id=[]))
 
 
-def written(model: str, kind: str, folder: Path) -> None:
-    """Write a model of random weights for llama.cpp."""
+def written(net: Any, path: Path, kind: str, tokens: dict[str, Any] | None = None) -> None:
+    """Write a CausalLM for llama.cpp, with a byte-level tokenizer: the `model` of its file."""
     import gguf
 
-    import pyframe as pf
     from pyframe.text.gguf import _NAMES
 
-    pf.manual_seed(0)
-    net = pf.text.CausalLM(c := pf.text.Config.from_dict(MODELS[model]))
-    file = gguf.GGUFWriter(folder / f"{model}-{kind}.gguf", model)
+    c = net.config
+    file = gguf.GGUFWriter(path, c.model_type)
     file.add_context_length(c.max_position_embeddings)
     file.add_embedding_length(c.hidden_size)
     file.add_block_count(c.num_hidden_layers)
@@ -134,16 +132,25 @@ def written(model: str, kind: str, folder: Path) -> None:
     file.add_head_count_kv(c.num_key_value_heads)
     file.add_layer_norm_eps(c.norm_eps)
     file.add_layer_norm_rms_eps(c.norm_eps)
-    file.add_tokenizer_model("no_vocab")
     file.add_vocab_size(c.vocab_size)
+    file.add_tokenizer_model("gpt2" if tokens else "no_vocab")
+    if tokens:
+        file.add_tokenizer_pre("gpt-2")
+        file.add_token_list(sorted(tokens["vocab"], key=tokens["vocab"].get))
+        file.add_token_types([gguf.TokenType.NORMAL] * c.vocab_size)
+        file.add_token_merges([" ".join(pair) for pair in tokens["merges"]])
     if not c.learned_positions:
-        file.add_rope_freq_base(MODELS[model]["rope_theta"])
+        file.add_rope_freq_base(c.rope_theta)
     theirs = {mine: name for name, mine in _NAMES.items()}
     of = gguf.GGMLQuantizationType[kind]
     for name, p in net.named_parameters():
         found = re.fullmatch(r"(?:model\.layers\.(\d+)\.)?(.+)\.(weight|bias)", name)
         part = f"{theirs[found[2]]}.{found[3]}"
         data, packed = p.detach().numpy(), p.ndim == 2 and "position" not in part
+        if c.model_type == "llama" and part[:6] in ("attn_q", "attn_k"):
+            # rotary's pairs lie side by side there
+            heads = c.num_attention_heads if part[5] == "q" else c.num_key_value_heads
+            data = data.reshape(heads, 2, -1, data.shape[1]).swapaxes(1, 2).reshape(data.shape)
         file.add_tensor(f"blk.{found[1]}.{part}" if found[1] else part,
                         gguf.quants.quantize(data, of) if packed else data,
                         raw_dtype=of if packed else None)  # fmt: skip
@@ -205,8 +212,12 @@ def main() -> None:
 def table(model: str, folder: Path, args: argparse.Namespace) -> None:
     """Measure a model's columns in turns, and print them."""
     for kind in ("F32", "Q8_0", "Q4_0"):
-        if not (folder / f"{model}-{kind}.gguf").exists():
-            written(model, kind, folder)
+        if not (path := folder / f"{model}-{kind}.gguf").exists():
+            import pyframe as pf
+
+            pf.manual_seed(0)
+            config = pf.text.Config.from_dict(MODELS[model])
+            written(pf.text.CausalLM(config), path, kind)
     count = str(args.threads)
     env = {**os.environ, "OMP_NUM_THREADS": count, "PYFRAME_THREADS": count}
     rows: dict[str, list[dict[str, float]]] = {}
