@@ -74,6 +74,12 @@ class Twin:
         """Cut texts after so many tokens, of a pair the longer one first."""
         self._most = max_length
 
+    def to_str(self) -> str:
+        """The text of its file."""
+        import js
+
+        return str(js.JSON.stringify(self._made.tokenizer))
+
     def get_vocab_size(self) -> int:
         """How many tokens there are."""
         return self._size
