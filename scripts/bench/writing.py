@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A language model that writes in a page, beside transformers.js and wllama: random weights, CPU.
+"""A language model that writes in a page, beside transformers.js and wllama: random weights.
 
-    python scripts/bench/writing.py [--models small,medium] [--rounds 3] [--folder build/writing]
+    python scripts/bench/writing.py [--models small,medium] [--device cpu] [--rounds 3]
 
-All have one thread, the same weights in float32 and write the same tokens, which is compared. A
-browser that knows nothing comes (cold), and again with what it has kept (warm): MB that the server
-sends, seconds from asking for the page to the first token, and tokens a second after it. npm and
-pip fetch the others into the folder once.
+On the CPU all have one thread. On a GPU wllama is left out; `--device software` is SwiftShader, for
+which a model can be exported. All have the same weights in float32 and write the same tokens, which
+is compared. A browser that knows nothing comes (cold), and again with what it has kept (warm): MB
+that the server sends, seconds from asking for the page to the first token, and tokens a second
+after it. npm and pip fetch the others into the folder once.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ self.found = begin().catch((error) => ({ error: String(error.message ?? error) }
 </script>"""
 PAGES = {
     "pyframe": """
-import { open } from "/MODEL/pyframe/player.js";
-const engine = await open({ program: "/MODEL/pyframe/", device: "cpu" }, () => {});
+import { open } from "/MODEL/EXPORT/player.js";
+const engine = await open({ program: "/MODEL/EXPORT/", device: "DEVICE" }, () => {});
 const write = async (on) => {
   for await (const piece of engine.generate(PROMPT, { maxNewTokens: NEW })) on(piece);
 };""",
@@ -63,7 +64,7 @@ t.env.backends.onnx.wasm.numThreads = 1;
 t.env.backends.onnx.wasm.wasmPaths = "/node_modules/onnxruntime-web/dist/";
 const write = async (on) => {
   const tokenizer = await t.AutoTokenizer.from_pretrained("MODEL/hub");
-  const how = { dtype: "fp32", device: "wasm" };
+  const how = { dtype: "fp32", device: "DEVICE" === "gpu" ? "webgpu" : "wasm" };
   const model = await t.AutoModelForCausalLM.from_pretrained("MODEL/hub", how);
   const streamer = new t.TextStreamer(tokenizer,
     { skip_prompt: true, callback_function: on, token_callback_function: () => on("") });
@@ -119,7 +120,8 @@ def made(name: str, folder: Path) -> None:
     (hub / "tokenizer_config.json").write_text(json.dumps(kind), "utf-8")
     (hub / "generation_config.json").write_text("{}", "utf-8")
     tokenizer = pf.text.Tokenizer.from_pretrained(hub)
-    pf.web.export(net, to=folder / "pyframe", length=256, tokenizer=tokenizer)
+    for name, limits in {"pyframe": None, "software": pf.web.Limits(kind="software")}.items():
+        pf.web.export(net, to=folder / name, length=256, tokenizer=tokenizer, limits=limits)
     written(net, folder / "model.gguf", "F32", tokens)
     onnx_of(hub, width // heads)
 
@@ -175,17 +177,25 @@ def visits(chromium: Any, url: str, sent: dict[str, bytes]) -> list[dict[str, An
     return found
 
 
-def table(chromium: Any, name: str, folder: Path, rounds: int) -> None:
+def table(chromium: Any, name: str, folder: Path, device: str, rounds: int) -> None:
     """Measure in turns, and print."""
     Static.folder, sent = str(folder), {}
     found: dict[str, list[list[dict[str, Any]]]] = {}
     with running(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Static), sent) as url:
-        values = {"MODEL": name, "PROMPT": json.dumps(PROMPT), "NEW": str(NEW)}
-        for peer, script in PAGES.items():
-            text = re.sub(r"MODEL|PROMPT|NEW\b", lambda m: values[m[0]], script + LAST)
+        values = {
+            "MODEL": name, "PROMPT": json.dumps(PROMPT), "NEW": str(NEW),
+            "DEVICE": "cpu" if device == "cpu" else "gpu",
+            "EXPORT": "software" if device == "software" else "pyframe",
+        }  # fmt: skip
+        peers = [peer for peer in PAGES if device == "cpu" or peer != "wllama"]
+        for peer in peers:
+            script = PAGES[peer]
+            text = re.sub(
+                r"MODEL|PROMPT|NEW\b|DEVICE|EXPORT", lambda m: values[m[0]], script + LAST
+            )
             (folder / f"{peer}.html").write_text(FIRST + text, "utf-8")
         for _ in range(rounds):
-            for peer in PAGES:
+            for peer in peers:
                 found.setdefault(peer, []).append(visits(chromium, f"{url}{peer}.html", sent))
     print(f"\n| {name} | visit | MB sent | first token, s | tokens a second | same text |")
     print("| --- | --- | --- | --- | --- | --- |")
@@ -209,6 +219,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--models", default=",".join(SIZES))
+    parser.add_argument("--device", choices=["cpu", "gpu", "software"], default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "writing")
     args = parser.parse_args()
@@ -223,10 +234,11 @@ def main() -> None:
         if not (args.folder / name).exists():
             made(name, args.folder / name)
     with sync_playwright() as playwright:
+        flags = [*FLAGS, *["--use-webgpu-adapter=swiftshader"] * (args.device == "software")]
         launch = playwright.chromium.launch_persistent_context
-        chromium = functools.partial(launch, executable_path=path, args=list(FLAGS))
+        chromium = functools.partial(launch, executable_path=path, args=flags)
         for name in args.models.split(","):
-            table(chromium, name, args.folder, args.rounds)
+            table(chromium, name, args.folder, args.device, args.rounds)
 
 
 if __name__ == "__main__":
