@@ -71,7 +71,7 @@ class Visit(NamedTuple):
     ready: float
     first: float
     rate: float  # steps a second, after the first
-    sent: dict[str, bytes]  # what the server has sent, by path
+    sent: dict[str, bytearray]  # what the server has sent, by path
     kept: int  # bytes of the snapshot afterwards
 
 
@@ -84,7 +84,7 @@ def kind(path: str) -> str:
     return "pyframe"
 
 
-def listening(handler: Any, sent: dict[str, bytes], body: str) -> Any:
+def listening(handler: Any, sent: dict[str, bytearray], body: str) -> Any:
     """A server's handler that also notes the bytes that it sends, and has the page to measure.
 
     That is not left to playwright, whose routes have browsers forget their caches.
@@ -97,7 +97,7 @@ def listening(handler: Any, sent: dict[str, bytes], body: str) -> Any:
 
             def write(data: Any) -> Any:
                 path = urlsplit(getattr(self, "path", "")).path
-                sent[path] = sent.get(path, b"") + bytes(data)
+                sent.setdefault(path, bytearray()).extend(data)
                 return plain(data)
 
             self.wfile.write = write
@@ -119,7 +119,7 @@ def listening(handler: Any, sent: dict[str, bytes], body: str) -> Any:
 
 
 @contextlib.contextmanager
-def running(server: Any, sent: dict[str, bytes], body: str = "") -> Iterator[str]:
+def running(server: Any, sent: dict[str, bytearray], body: str = "") -> Iterator[str]:
     """A server that answers; gives the URL of the page to measure: `body`, or the first."""
     server.RequestHandlerClass = listening(server.RequestHandlerClass, sent, body)
     thread = threading.Thread(target=server.serve_forever)
@@ -132,7 +132,7 @@ def running(server: Any, sent: dict[str, bytes], body: str = "") -> Iterator[str
         server.server_close()
 
 
-def visit(context: Any, url: str, sent: dict[str, bytes], train: tuple[bool, int]) -> Visit:
+def visit(context: Any, url: str, sent: dict[str, bytearray], train: tuple[bool, int]) -> Visit:
     """Open a page, wait for it, and train: whether the first step, and how many more."""
     page = context.new_page()
     page.set_default_timeout(WAIT)
@@ -146,7 +146,7 @@ def visit(context: Any, url: str, sent: dict[str, bytes], train: tuple[bool, int
 
 
 def measured(
-    browser: Any, url: str, sent: dict[str, bytes], repeats: int, train: tuple[bool, int]
+    browser: Any, url: str, sent: dict[str, bytearray], repeats: int, train: tuple[bool, int]
 ) -> dict[str, list[Visit]]:
     """Cold and warm visits."""
     found: dict[str, list[Visit]] = {"cold": [], "warm": []}
@@ -192,7 +192,7 @@ def report(
             "first step s", "snapshot MB", "steps/s"]  # fmt: skip
     train = first, more
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    sent: dict[str, bytes] = {}
+    sent: dict[str, bytearray] = {}
     for device in devices:
         with running(serve.Server("127.0.0.1", 0), sent, PAGE.format(device=device)) as url:
             visits = measured(browser, url, sent, repeats, train)

@@ -157,7 +157,7 @@ def fetched(folder: Path) -> None:
         subprocess.run([*command, folder / "packages", *PIP], check=True)
 
 
-def visits(chromium: Any, url: str, sent: dict[str, bytes]) -> list[dict[str, Any]]:
+def visits(chromium: Any, url: str, sent: dict[str, bytearray]) -> list[dict[str, Any]]:
     """A cold and a warm visit of a browser with a profile on the disk."""
     found = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
