@@ -147,21 +147,21 @@ def apply(
     model: M, rank: int = 8, targets: str | Sequence[str] = ("q_proj", "v_proj"),
     alpha: float = 16.0, dropout: float = 0.0, rslora: bool = False, dora: bool = False,
 ) -> M:  # fmt: skip
-    """Freeze a model, and have its Linear and Embedding layers that are meant learn by matrices of
-    `rank`.
+    """Freeze a model, and give the Linear and Embedding layers that `targets` names small matrices
+    of `rank`, which learn in the place of their weights. The model is changed, and returned.
+
+    The matrices begin as a change of zero, so that the model's outputs stay what they were.
+    ValueError where `targets` names no layer.
 
     Args:
-        targets: how their names end ("q_proj"), or "all-linear": all Linear layers but one called
-            "lm_head"; or a pattern for whole names.
+        model: The model.
+        rank: how many rows the matrix A and columns the matrix B of a layer have.
+        targets: how the layers' names end ("q_proj"), or "all-linear": all Linear layers but one
+            called "lm_head"; or a pattern for whole names.
         alpha: the sum's factor is alpha / rank, or with `rslora` alpha / sqrt(rank) (arXiv
             2312.03732), with which large ranks learn more.
         dropout: of the matrices' input in training (not of an Embedding's ints).
         dora: whether the lengths of the weights' rows learn by themselves (arXiv 2402.09353).
-
-    They begin as nothing, so that the model is what it was. ValueError where no layer is meant.
-
-    Args:
-        model: The model.
     """
     if rank < 1:
         raise ValueError(f"lora.apply: rank is 1 or more, got {rank}")
@@ -291,13 +291,12 @@ def remove(model: M) -> M:
 
 
 def save(model: nn.Module, folder: str | os.PathLike[str], base: str | None = None) -> None:
-    """Write a model's adapter as the package peft does; `base` names the model that it is for.
-
-    Args:
-        folder: Where to write; it is made if it isn't there.
+    """Write a model's adapter, without the weights that it changes, as the package peft does.
 
     Args:
         model: The model.
+        folder: Where to write; it is made if it isn't there.
+        base: The name of the model that the adapter is for, which the files then say.
     """
     layers, place = _layers(model, "save"), Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -338,14 +337,12 @@ def _named(model: nn.Module, name: str, back: bool = False) -> str:
 def load(model: M, source: str | os.PathLike[str], revision: str = "main") -> M:
     """Freeze a model, and give it the adapter that `save` or the package peft wrote.
 
-    `source` is a folder, or its name on Hugging Face's hub. ValueError for an adapter of another
-    kind, and for one whose matrices are not this model's.
+    ValueError for an adapter of another kind, and for one whose matrices are not this model's.
 
     Args:
+        model: The model that the adapter is for.
+        source: A folder, or its name on Hugging Face's hub.
         revision: The commit, branch or tag on the hub.
-
-    Args:
-        model: The model.
     """
     folder = Path(source)
     if not folder.is_dir():

@@ -370,10 +370,8 @@ def filters(layer: Any, *, most: int = 64, figure: Any = None) -> Any:
     negative. Of a Linear layer each row is one, a square if it can be.
 
     Args:
-        figure: The figure to draw in; a new one if None.
-
-    Args:
         layer: The layer, or its weight.
+        figure: The figure to draw in; a new one if None.
     """
     weight = getattr(layer, "weight", layer)
     if not isinstance(weight, pf.Tensor | np.ndarray) or weight.ndim < 2:

@@ -32,8 +32,6 @@ def download(
     Args:
         md5: The MD5 checksum; None for any.
         sha256: The first digits of the SHA-256; none for any.
-
-    Args:
         progress: Whether to show a progress bar.
     """
     path = Path(path)

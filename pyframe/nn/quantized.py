@@ -35,23 +35,23 @@ def quantize_(
     model: M, mode: str = "int8", group: int = 64, symmetric: bool = True,
     only: Callable[[str, nn.Module], bool] | None = None, activations: str | None = None,
 ) -> M:  # fmt: skip
-    """Hold the weights of Linear, Conv and Embedding layers as ints of 8 or 4 bits; the model.
+    """Hold the weights of a model's Linear, Conv and Embedding layers as ints of 8 or 4 bits.
 
-    `group` elements of a row share a scale, and unless `symmetric` an offset; `only(name, layer)`
-    says which layers. A layer stays what it is, with `packed`, `scale` and `offset` in its
-    state_dict for `weight`, which is made anew when it is asked for and can't be trained. Weights
-    that layers share stay shared. ValueError for weights that are not finite, and where no layer
-    fits: subclasses, recurrent layers and attention's own projections are left as they are.
-
-    With `activations="int8"` a Linear layer rounds each row of what comes in to 8 bits, by a scale
-    of its own, and sums products of ints; a single row, and an input that has a gradient, is
-    multiplied as it is.
-
-    Args:
-        mode: "int8" or "int4".
+    The model is changed, and returned. A layer stays of its class; its state_dict has `packed`,
+    `scale` and `offset` in the place of `weight`, which is unpacked when it is asked for and can't
+    be trained. Weights that layers share stay shared. Subclasses, recurrent layers and attention's
+    own projections are left as they are. ValueError for weights that are not finite, and where no
+    layer fits.
 
     Args:
         model: The Module or the Model; it is changed in place.
+        mode: "int8" or "int4".
+        group: how many elements of a row share a scale; a multiple of 32.
+        symmetric: False gives each group an offset, too.
+        only: a function of (name, layer) that says which layers are packed; all by default.
+        activations: "int8" has a Linear layer round each row of its input to 8 bits, by a scale of
+            its own, and sum products of ints. A single row, and an input that has a gradient, are
+            multiplied as they are.
 
     >>> pf.quantize_(nn.Linear(64, 2)).packed.dtype
     pyframe.int32

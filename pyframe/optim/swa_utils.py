@@ -176,10 +176,8 @@ def update_bn(loader: Iterable[Any], model: nn.Module, device: Any = None) -> No
 
     Args:
         loader: batches, of tuples or lists of which the model gets what stands first.
-        device: where batches are moved to; None for nowhere.
-
-    Args:
         model: The model; it is run in training mode.
+        device: where batches are moved to; None for nowhere.
 
     >>> net = nn.BatchNorm1d(2)
     >>> optim.swa_utils.update_bn([pf.ones(4, 2), pf.ones(4, 2) * 3], net)

@@ -253,10 +253,8 @@ def pad_packed_sequence(
     `total_length` is the T to pad to; ValueError where it is below the longest sequence's.
 
     Args:
-        batch_first: Whether they are (B, T, *), else (T, B, *).
-
-    Args:
         sequence: A `PackedSequence`.
+        batch_first: Whether they are (B, T, *), else (T, B, *).
     """
     longest = sequence.x.shape[0] if isinstance(sequence, Padded) else sequence.batch_sizes.numel()
     total = longest if total_length is None else total_length
@@ -300,11 +298,9 @@ def pad_sequence(
     RuntimeError for no sequences, and for another side than 'right' and 'left'.
 
     Args:
+        sequences: A list of tensors.
         padding_value: What to fill with.
         padding_side: 'right' or 'left' of each sequence.
-
-    Args:
-        sequences: A list of tensors.
     """
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
