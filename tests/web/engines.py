@@ -42,10 +42,12 @@ ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin",
             "Cross-Origin-Embedder-Policy": "require-corp"}  # fmt: skip
 HEAD = """# Browsers
 
-pyframe's pages run in each engine. What one lacks the page tells: without WebGPU the CPU computes,
-by WebAssembly on one core; without JSPI and shared memory a program waits for a GPU by
-`await t.item_async()`. `bash scripts/test_elsewhere` writes this table: "36 of 36" passed, and
-those in brackets were skipped, as they ask for a GPU or for what a driver of the browser can't do.
+pyframe's pages run in each of these engines, and tell the visitor what one lacks. Without
+WebGPU the page computes on the CPU, in WebAssembly on one core. Without JSPI and shared memory
+a program can read values of a GPU only by `await t.item_async()`. `bash scripts/test_elsewhere`
+runs the tests and writes this table: "36 of 36" means that all 36 tests passed that ran. Those
+in brackets were skipped, as they need a GPU, or something that the browser's test driver can't
+do.
 
 """
 
