@@ -10,7 +10,7 @@ import numpy as np
 
 from pyframe.codegen.llvm.assembler import cut, launched, module
 from pyframe.codegen.llvm.routines import Machine, Words, in_two_dims
-from pyframe.codegen.numpy.memory import address
+from pyframe.codegen.numpy.memory import placed
 
 # Multiplications from which a product is cut into 2 parts, 4, 8, … Each part packs what it reads.
 PARTS = (1 << 20, 1 << 28, 1 << 31, 1 << 34)
@@ -45,7 +45,7 @@ def words(machine: Machine, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Wo
     (outer, inner), steps = batch
     steps = [s // size for s in steps]
     return [
-        outer * inner * rows * columns, found.address, address(a), address(b), address(out),
+        outer * inner * rows * columns, found.address, placed(a), placed(b), placed(out),
         m, n, k, a_trans, b_trans, a_row, b_row, out_row, inner, *steps, rows, columns,
     ]  # fmt: skip
 

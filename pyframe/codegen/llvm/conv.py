@@ -23,7 +23,7 @@ from pyframe.codegen.llvm import after as following, direct, gemm, winograd
 from pyframe.codegen.llvm.after import After
 from pyframe.codegen.llvm.assembler import Assembler, Operand, Value, cut, launched, module
 from pyframe.codegen.llvm.routines import Launches, Machine
-from pyframe.codegen.numpy.memory import address
+from pyframe.codegen.numpy.memory import placed
 
 BLOCK = 1 << 19  # bytes of columns that are made at once
 PADDED = 1 << 21  # bytes of images that are padded at once
@@ -86,7 +86,7 @@ def _plan(
     if not products:
         return None
     if not of_weight and len(products) == 1:
-        fewer = winograd.launches(t, products[0], address(a), address(x), address(out), m.threads)
+        fewer = winograd.launches(t, products[0], placed(a), placed(x), placed(out), m.threads)
         if fewer is not None:
             return (
                 None
@@ -143,7 +143,7 @@ def _matrices(
     the strides of groups and rows."""
     launches: Launches = []
     found: list[tuple[int | np.ndarray, int, int]] = []
-    left, o = address(a), len(a)
+    left, o = placed(a), len(a)
     if a.flags.c_contiguous and all(
         p.a_at is not None and p.groups == 1 and p.channels == o > 1
         and (np.diff(p.a_at.reshape(-1, o)) == a.strides[0]).all()
@@ -263,8 +263,8 @@ def _words(
     units = parts[0] * parts[1] * parts[2] * parts[3]
     fields: dict[str, Any] = p._asdict() | {
         "units": units, "memory": Memory(units * unit_bytes), "unit_bytes": unit_bytes,
-        "columns": columns, "gradient": gradient, "apart": apart, "c": address(c), "a": a[0],
-        "a_group": a[1], "a_row": a[2], "x": address(x), "pieces_at": pieces,
+        "columns": columns, "gradient": gradient, "apart": apart, "c": placed(c), "a": a[0],
+        "a_group": a[1], "a_row": a[2], "x": placed(x), "pieces_at": pieces,
         "taps_at": np.append(p.taps_at, [p.taps_at[-1] if taps else 0] * t.lanes),
         "blocks_at": blocks, "sources": _offsets(t, at), "places": _offsets(t, places),
         "taps": taps, "depth": depth, "blocks": 1 if together > 1 else len(blocks), "step": step,

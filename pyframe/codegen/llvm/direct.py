@@ -25,7 +25,7 @@ from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm import after as following
 from pyframe.codegen.llvm.after import After
 from pyframe.codegen.llvm.assembler import Assembler, Value, cut, launched
-from pyframe.codegen.numpy.memory import address
+from pyframe.codegen.numpy.memory import placed
 
 MOST = 49  # taps that are written out
 LEAST = 1 << 16  # multiplications that are worth a unit of their own
@@ -70,7 +70,7 @@ def launches(
     if x.shape[-1] > 1 and x.strides[-1] != size:
         return None
     kernel, by = w.shape[2:], w.strides[2:]
-    at = address(w)
+    at = placed(w)
     a_channel, a_row = w.strides[1], w.strides[0]
     if of_input:  # the weight turned, and of each dim all that its first and last taps reach
         a_channel, a_row = a_row, a_channel
@@ -93,8 +93,8 @@ def launches(
     if after and rows % high:  # the last rows would be computed after what follows on them
         bands = 1
     fields: dict[str, Any] = {
-        "units": max(1, min(planes * bands, 4 * most if most > 1 else 1)), "c": address(out),
-        "x": address(x), "a": at, "zeros": np.zeros(width, out.dtype), "planes": planes, "m": m,
+        "units": max(1, min(planes * bands, 4 * most if most > 1 else 1)), "c": placed(out),
+        "x": placed(x), "a": at, "zeros": np.zeros(width, out.dtype), "planes": planes, "m": m,
         "groups": groups, "c_image": out.strides[0], "c_row": out.strides[1],
         "image": x.strides[0], "group": channels * x.strides[1], "channel": x.strides[1],
         "channels": channels, "line": x.strides[-2] if dims > 1 else 0,
@@ -104,7 +104,7 @@ def launches(
         "left": padding[-1], "bands": bands,
         **(following.NONE if after is None else after().words),
     }  # fmt: skip
-    words = [fields[name] & (2**64 - 1) if isinstance(fields[name], int) else fields[name]
+    words = [fields[name] & (2**64 - 1) if type(fields[name]) is int else fields[name]
              for name in names_of(WORDS)]  # fmt: skip
     shape = (kh, kw, sy, sx, dy, dx, high, wide, int(channels == 1 == outs), outs)
     return [("direct_" + "_".join(map(str, shape)), words)]
@@ -253,7 +253,7 @@ def few_positions(
     units = max(1, min(threads, 4 * m * n * k // LEAST))  # each is read once
     nbytes = -(-n * line * size // 64) * 64
     return [(f"few_{n}", [
-        units, Memory(units * nbytes), nbytes, address(out), address(x), address(w), table,
+        units, Memory(units * nbytes), nbytes, placed(out), placed(x), placed(w), table,
         results.reshape(-1).astype(np.int64), m, k, line * size, w.strides[0], out.strides[1],
     ])]  # fmt: skip
 

@@ -14,7 +14,7 @@ from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm import blas
 from pyframe.codegen.llvm.assembler import Assembler, cut, launched, module
 from pyframe.codegen.llvm.routines import Launches, Machine, Words, in_two_dims
-from pyframe.codegen.numpy.memory import address
+from pyframe.codegen.numpy.memory import placed
 from pyframe.core.sizes import alike
 
 LEAST = 1 << 18  # multiplications that are worth a unit of their own
@@ -84,7 +84,7 @@ def _words(t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int) -
     units = groups * rows * columns
     nbytes = t.scratch(m, n, k)
     return [
-        units, Memory(units * nbytes), nbytes, address(a), address(b), address(c), m, n, k,
+        units, Memory(units * nbytes), nbytes, placed(a), placed(b), placed(c), m, n, k,
         *a.strides[-2:], *b.strides[-2:], c.strides[-2], *steps, inner, outer * inner, groups,
         rows, columns,
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm.assembler import Assembler, cut, launched, module
 from pyframe.codegen.llvm.gemm import tile_of, worth
 from pyframe.codegen.llvm.routines import Launches, Machine
-from pyframe.codegen.numpy.memory import address
+from pyframe.codegen.numpy.memory import placed
 
 # What a launch reads: units, memory and the bytes for each; the result, x, the words, scales and
 # offsets; the sizes; bytes from row to row of x; a group's elements.
@@ -33,8 +33,8 @@ def product(
     nbytes = -(-shared.scratch(tile, rows, k, groups, ints) // 64) * 64
     kind = shared.name("ints" if ints else "floats", *attrs)
     return [(f"packed.{kind}.{out.dtype.name}", [
-        units, Memory(units * nbytes), nbytes, address(out), address(x), address(words),
-        address(scale), address(offset), n, rows, k, x.strides[1], k // groups,
+        units, Memory(units * nbytes), nbytes, placed(out), placed(x), placed(words),
+        placed(scale), placed(offset), n, rows, k, x.strides[1], k // groups,
     ])]  # fmt: skip
 
 

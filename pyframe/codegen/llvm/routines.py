@@ -24,7 +24,7 @@ from pyframe.codegen.cpu.routines import SCRATCH, At, Body, Routine
 from pyframe.codegen.cpu.sort import BINS
 from pyframe.codegen.lanes.compiler import Fault, Memory
 from pyframe.codegen.llvm.assembler import cut, launched, module as module_of
-from pyframe.codegen.numpy.memory import address
+from pyframe.codegen.numpy.memory import placed
 from pyframe.core.sizes import alike
 
 FEW = 1 << 12  # keys and bins that a sort is worth of any keys
@@ -118,7 +118,7 @@ def launches(made: Routine, operands: Sequence[np.ndarray]) -> Launches:
             return x & 0xFFFFFFFFFFFFFFFF
         if x.of == SCRATCH:
             return Memory(made.scratch * parts)
-        return address(operands[x.of]) + x.offset
+        return placed(operands[x.of]) + x.offset
 
     return [
         (c.function, [c.parts, Fault(), *[word(x, c.parts) for x in c.arguments]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,6 +26,12 @@ class Lying(NamedTuple):
     binding: int
     offset: Any
 
+    def at(self, start: int) -> Array:
+        """The array, where the binding lies there."""
+        shown = {"shape": self.shape, "strides": self.strides, "typestr": self.dtype.str}
+        shown |= {"data": (start + self.offset, False), "version": 3}
+        return np.asarray(SimpleNamespace(__array_interface__=shown))
+
     @property
     def itemsize(self) -> int:
         return self.dtype.itemsize
@@ -44,6 +51,19 @@ def address(array: Any) -> Any:
     if type(array) is Lying:
         return array
     return int(array.__array_interface__["data"][0])
+
+
+class Place(int):
+    """An address as a word of a routine, which is told from a number: its array may move."""
+
+    def __add__(self, nbytes: int) -> Place:
+        return Place(int(self) + nbytes)
+
+
+def placed(array: Any) -> Any:
+    """`address`, as a word of a routine."""
+    at = address(array)
+    return Place(at) if type(at) is int else at
 
 
 class Registers:

@@ -17,7 +17,7 @@ from pyframe.codegen.lanes.compiler import Code, Compiler, Fault, Memory
 from pyframe.codegen.lanes.program import UnsupportedKernelError
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.kernels import Lowering
-from pyframe.codegen.numpy.memory import Array, Registers, address
+from pyframe.codegen.numpy.memory import Array, Lying, Registers, address
 from pyframe.codegen.numpy.threads import CompiledStage, Stage, blas, default_threads, share_out
 from pyframe.core.host_memory import aligned
 from pyframe.graph.program import TEMP, Kernel, Program
@@ -58,7 +58,8 @@ class Plan:
         self.function_of: dict[Kernel, int] = {}
         self.unsupported: dict[Kernel, str] = {}  # what runs through NumPy, and why
         self.bound: set[int] = set()  # the slots whose arrays NumPy calls are bound to
-        self.places: dict[int, list[int]] = {}  # where addresses of the others stand in the table
+        # where addresses in the others stand in the table, and how far behind their start these are
+        self.places: dict[int, list[tuple[int, int]]] = {}
 
     def _make_params(self) -> None:
         """Memory for the scalars, which have no values yet."""
@@ -132,7 +133,8 @@ class Plan:
             except Exception:
                 for stage in self.loaded:
                     if stage.check is not None:
-                        stage.check()
+                        fn, xs = stage.check
+                        fn(*[x.at(self.start(x.binding)) if type(x) is Lying else x for x in xs])
                 raise
             finally:
                 if self.blas_threads:
@@ -147,8 +149,15 @@ class Plan:
         on."""
         at = address(array)
         table = self.code.table  # type: ignore[union-attr]
-        for word in self.places[slot]:
-            table[word] = at
+        for word, offset in self.places[slot]:
+            table[word] = at + offset
+
+    def start(self, slot: int) -> int:
+        """Where a slot lies now."""
+        if not self.moves(slot):
+            return int(address(self.arrays[slot]))
+        word, offset = self.places[slot][0]
+        return int(self.code.table[word]) - offset  # type: ignore[union-attr]
 
     def _load(self, stages: list[CompiledStage]) -> None:
         """Have the compiled functions loaded, and write down what they work on."""
@@ -163,10 +172,13 @@ class Plan:
         self.memory = aligned(max(sizes, default=0))
         own = address(self.memory)
         for start, stage in zip(self.code.starts, stages, strict=True):
-            words = [w if type(w) is int else self._word(w, own, fault) for w in stage.words]
+            words = [
+                w if type(w) is int else self._word(w, own, fault, n)
+                for n, w in enumerate(stage.words, start)
+            ]
             for n, buffer in enumerate(stage.buffers, start):
                 if isinstance(buffer, int):
-                    self.places.setdefault(buffer, []).append(n)
+                    self.places.setdefault(buffer, []).append((n, 0))
                     if buffer not in at:
                         at[buffer] = address(self.arrays[buffer])
                     words.append(at[buffer])
@@ -176,8 +188,11 @@ class Plan:
                 words.append(params + PARAM * stage.params)
             table[start : start + len(words)] = words
 
-    def _word(self, word: int | Array | Memory | Fault | Any, memory: int, fault: int) -> int:
-        """A word of a routine, as it stands in the table."""
+    def _word(self, word: Any, memory: int, fault: int, place: int) -> int:
+        """A word of a routine, as it stands in the table at this place."""
+        if isinstance(word, Lying):
+            self.places.setdefault(word.binding, []).append((place, word.offset))
+            return int(address(self.arrays[word.binding])) + word.offset
         if isinstance(word, int):
             return word
         if isinstance(word, Fault):

@@ -380,6 +380,12 @@ class SizedPlan(Plan):
     def moves(self, slot: int) -> bool:
         return slot not in self.bound and SLOTS + slot in self.layout.places  # type: ignore[union-attr]
 
+    def start(self, slot: int) -> int:
+        if not self.moves(slot):
+            return int(address(self.arrays[slot]))
+        at = self.layout.places[SLOTS + slot][0]  # type: ignore[union-attr]
+        return int(self.code.table[at]) - int(self.numbers[at])  # type: ignore[union-attr]
+
     def move(self, slot: int, array: Array) -> None:
         at = self.layout.places[SLOTS + slot]  # type: ignore[union-attr]
         self.code.table[at] = self.numbers[at] + address(array)  # type: ignore[union-attr]

@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,13 +28,13 @@ class Stage(NamedTuple):
 class CompiledStage(NamedTuple):
     """A launch of compiled work, and what it works on: slots of the plan, other arrays or sizes
     that change, and the scalars from number `params` on; of a routine its words, and the same work
-    by NumPy, which says what is wrong where the routine fails."""
+    by NumPy, which says what is wrong where the routine fails: a function and its arguments."""
 
     launch: Launch
     buffers: tuple[int | np.ndarray | tuple[Any, ...], ...] = ()
     params: int = 0
     words: tuple[Any, ...] = ()  # numbers, arrays, Memory or Fault; Lying in a slot
-    check: Callable[[], Any] | None = None
+    check: tuple[Callable[..., Any], Sequence[Any]] | None = None
 
 
 def default_threads() -> int:
