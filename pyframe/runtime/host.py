@@ -247,7 +247,7 @@ class _Compiled:
                 np.copyto(arrays[slot], self.arrays[slot])
         _settled(graph, [arrays[slot] for slot in self.outputs])
         for slot, a in enumerate(arrays):  # hold nothing that only this run had
-            if id(a) != self.last[slot] and self.plan.moves(slot):
+            if id(a) != self.last[slot] and slot not in self.fixed and self.plan.moves(slot):
                 self.arrays[slot] = None
         self.last = list(map(id, arrays))
 
@@ -273,6 +273,7 @@ class _Compiled:
                 plan.bind(own)
         self.arrays = own
         self._move(arrays)
+        plan.arrays = [None if plan.moves(s) else a for s, a in enumerate(plan.arrays)]
 
     def _move(self, arrays: list[Any]) -> bool:
         """Let the plan work on these arrays; False where it must be bound anew."""

@@ -304,10 +304,34 @@ def test_a_program_lets_go_of_what_it_was_given() -> None:
     for _ in range(4):
         y = x @ x
         pf.flush()
-    gone = weakref.ref(y._node.data)
+    gone = [weakref.ref(v._node.data) for v in (x, y)]
     del x, y
     gc.collect()
-    assert gone() is None
+    assert [v() for v in gone] == [None, None]
+
+
+def test_routines_read_where_their_operands_lie() -> None:
+    """Nothing is copied to a plan's memory or from there; parts of one memory are told apart."""
+    index = pf.tensor([3, 0, 3, 1])
+    for n in range(6):
+        a = np.arange(24, dtype=np.float32).reshape(6, 4) + n
+        for start in (2, 4) if n % 2 else (4,):
+            x, y = pf.tensor(a[:4]), pf.tensor(a)
+            cut = y[start - 2 : start + 2]
+            out = pf.cat([x, cut]), (x @ cut)[index], pf.cat([y, cut])
+            rows = a[start - 2 : start + 2]
+            wants = (
+                np.concatenate([a[:4], rows]), (a[:4] @ rows)[index.numpy()],
+                np.concatenate([a, rows]),
+            )  # fmt: skip
+            for got, want in zip(out, wants, strict=True):
+                np.testing.assert_array_equal(got.numpy(), want)
+    x, y = pf.randn(4, 4), pf.randn(4, 4)
+    for _ in range(4):
+        pf.cat([x, y * 1])[index].numpy()
+        x, y = pf.randn(4, 4), pf.randn(4, 4)
+    kept = pf.device("cpu").executor._kept
+    assert not kept[next(reversed(kept))].fixed
 
 
 # --- errors
