@@ -302,11 +302,11 @@ def test_results_of_several_runs_share_no_memory() -> None:
 def test_a_program_lets_go_of_what_it_was_given() -> None:
     gone = []
     for _ in range(6):
-        x = pf.ones(64, 64)
-        y = x @ x + x
+        x, y = pf.ones(64, 64), pf.ones(64, 64)
+        z = x @ x + y
         pf.flush()
-        gone += [weakref.ref(v._node.data) for v in (x, y)]
-    del x, y
+        gone += [weakref.ref(v._node.data) for v in (x, y, z)]
+    del x, y, z
     gc.collect()
     assert not any(v() is not None for v in gone)
 
