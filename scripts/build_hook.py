@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from base64 import urlsafe_b64encode
 from hashlib import sha256
 from pathlib import Path
@@ -21,9 +23,10 @@ class BuildHook(BuildHookInterface):
         subprocess.run([sys.executable, make], check=True, stdout=subprocess.DEVNULL)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Write a wheel anew: its scripts, which browsers load, without comments, its modules
-        without what is said to formatters and linters, and deflated with zopfli where that is
-        installed (extra `dev`), which is 3 % smaller."""
+        """Write a wheel anew: its scripts and shaders, which browsers load and drivers compile,
+        without comments, as modules of packages that have no public name; other modules without
+        what is said to formatters and linters; and deflated with zopfli where that is installed
+        (extra `dev`), which is 3 % smaller."""
         try:
             from zopfli import zlib
         except ImportError:
@@ -36,10 +39,10 @@ class BuildHook(BuildHookInterface):
         changed = {
             info.filename: _BEHIND.sub(rb"\1", _COMMENT.sub(b"", data))
             for info, data in files.items()
-            if info.filename.startswith("pyframe/web/static/") and info.filename.endswith(".js")
+            if re.match(r"pyframe/(web/static/.*\.js|shaders/.*\.wgsl)$", info.filename)
         }
         changed |= {
-            info.filename: _MARK.sub(b"", data)
+            info.filename: _bare(data) if _INSIDE.match(info.filename) else _MARK.sub(b"", data)
             for info, data in files.items()
             if info.filename.endswith(".py")
         }
@@ -54,11 +57,23 @@ class BuildHook(BuildHookInterface):
 
 
 # Lines that hold nothing but a comment, and comments behind code that has no quote: none is within
-# a text of these scripts.
+# a text of these files.
 _COMMENT = re.compile(rb"^[ \t]*(?://[^\n]*|/\*(?:[^*]|\*(?!/))*\*/[ \t]*)\n", re.MULTILINE)
 _BEHIND = re.compile(rb"^([^`\"'/\n]*[;,{}()\]]) //[^\n]*$", re.MULTILINE)
 # What tools alone read behind a line of Python; a user's type checker reports nothing of a package.
 _MARK = re.compile(rb"  # (?:fmt: skip|noqa: \w+|type: ignore\[[\w, -]*\])$", re.MULTILINE)
+# Packages that nobody's program names.
+_INSIDE = re.compile("pyframe/(backend|capture|codegen|runtime)/")
+
+
+def _bare(data: bytes) -> bytes:
+    """Python text without comments; the rest stays in its lines, for tracebacks."""
+    lines = data.split(b"\n")
+    for token in tokenize.tokenize(io.BytesIO(data).readline):
+        if token.type == tokenize.COMMENT:
+            row = token.start[0] - 1
+            lines[row] = lines[row].removesuffix(token.string.encode()).rstrip()
+    return b"\n".join(lines)
 
 
 def _recorded(record: bytes, changed: dict[str, bytes]) -> bytes:

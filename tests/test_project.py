@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import hashlib
 import importlib.util
@@ -130,6 +131,19 @@ def test_wheel_holds_fresh_stubs(wheel: Path) -> None:
         names = [n for n in archive.namelist() if n.startswith("pyframe/_stubs/")]
         held = {ROOT / name: archive.read(name).decode() for name in names}
     assert held == texts
+
+
+def test_wheel_without_comments_has_the_same_code(wheel: Path) -> None:
+    """In the same lines."""
+    saved = 0
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            if re.match(r"pyframe/codegen/.*\.py$", name):
+                found, kept = archive.read(name), (ROOT / name).read_bytes()
+                trees = [ast.dump(ast.parse(x), include_attributes=True) for x in (found, kept)]
+                assert trees[0] == trees[1], name
+                saved += len(kept) - len(found)
+    assert saved
 
 
 def test_wheel_has_one_version(wheel: Path) -> None:
