@@ -300,6 +300,9 @@ class GradScaler:
     Args:
         init_scale: The first scale.
         enabled: Whether it does anything.
+        growth_factor: above 1.
+        backoff_factor: below 1.
+        growth_interval: how many steps.
 
     >>> w = pf.ones(1, requires_grad=True)
     >>> optimizer, scaler = pf.optim.SGD([w], lr=0.1), pf.amp.GradScaler("cpu")
@@ -330,7 +333,11 @@ class GradScaler:
         self._seen: dict[int, _Seen] = {}
 
     def scale(self, outputs: Any) -> Any:
-        """A tensor, or each one of an iterable, times the scale; ValueError for anything else."""
+        """A tensor, or each one of an iterable, times the scale; ValueError for anything else.
+
+        Args:
+            outputs: the loss, or several.
+        """
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -369,7 +376,11 @@ class GradScaler:
         """Divide the gradients of an optimizer by the scale, before they are clipped, say; `step`
         does it where it was not done.
 
-        RuntimeError if it was done since the last update, ValueError for float16 gradients."""
+        RuntimeError if it was done since the last update, ValueError for float16 gradients.
+
+        Args:
+            optimizer: whose gradients.
+        """
         if not self._enabled:
             return
         scale, seen = self._ready("unscale_"), self._of(optimizer)
@@ -402,7 +413,12 @@ class GradScaler:
         """`unscale_` if that was not done, and `optimizer.step(*args, **kwargs)` unless a gradient
         is not finite; returns what that returns.
 
-        RuntimeError for a second step without an update, and for a closure."""
+        RuntimeError for a second step without an update, and for a closure.
+
+        Args:
+            optimizer: what takes the step.
+            args, kwargs: its arguments.
+        """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -435,7 +451,11 @@ class GradScaler:
 
     @no_grad()
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """After the steps of all optimizers: let the scale fall or grow, or set it."""
+        """After the steps of all optimizers: let the scale fall or grow, or set it.
+
+        Args:
+            new_scale: a number, or a tensor of one element; None lets it fall or grow.
+        """
         if not self._enabled:
             return
         scale, steps = self._ready("update"), self._growth_tracker
@@ -475,7 +495,11 @@ class GradScaler:
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set it."""
+        """Set it.
+
+        Args:
+            new_factor: a number.
+        """
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
@@ -483,7 +507,11 @@ class GradScaler:
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set it."""
+        """Set it.
+
+        Args:
+            new_factor: a number.
+        """
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
@@ -491,7 +519,11 @@ class GradScaler:
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Set it."""
+        """Set it.
+
+        Args:
+            new_interval: an int.
+        """
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
@@ -522,7 +554,11 @@ class GradScaler:
         }  # fmt: skip
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from a state_dict; RuntimeError for an empty one, that of a disabled scaler."""
+        """Go on from a state_dict; RuntimeError for an empty one, that of a disabled scaler.
+
+        Args:
+            state_dict: what `state_dict` gave.
+        """
         if not self._enabled:
             return
         if not state_dict:

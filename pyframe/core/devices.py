@@ -93,6 +93,10 @@ class device:  # noqa: N801  (PyTorch's name)
     GPU if there is one (never a software adapter), else the CPU. Raises RuntimeError for an
     unknown name. "gpu" is the first GPU, or the one that `pf.gpu.set_device` says.
 
+    Args:
+        type: "cpu", "gpu", "gpu:1", an alias, the number of a GPU, or a device.
+        index: the number of a GPU, which `type` doesn't name.
+
     >>> pf.device("cpu").type
     'cpu'
     """

@@ -18,6 +18,10 @@ class dtype:  # noqa: N801  (PyTorch's name)
     (None: the GPU lacks it). Of `PACKED` ones several lie in a word of a buffer. `narrow` rounds
     arrays of a NumPy type that is wider to what it holds.
 
+    Args:
+        name, category: what it is called, and whether it is bool, integer, float or complex.
+        numpy: its NumPy type, by default the one of this name.
+
     >>> pf.float32.itemsize, pf.float32.is_floating_point
     (4, True)
     """
@@ -73,7 +77,11 @@ class dtype:  # noqa: N801  (PyTorch's name)
 
     @staticmethod
     def from_numpy(numpy_dtype: Any) -> dtype:
-        """The dtype of a NumPy dtype; TypeError if pyframe has none for it."""
+        """The dtype of a NumPy dtype; TypeError if pyframe has none for it.
+
+        Args:
+            numpy_dtype: it, or what `np.dtype` takes.
+        """
         try:
             return _FROM_NUMPY[np.dtype(numpy_dtype)]
         except KeyError:
@@ -290,6 +298,9 @@ def rounded(value: Any, d: dtype) -> Any:
 class finfo:  # noqa: N801  (PyTorch's name)
     """What a float dtype can hold: bits, eps, max, min, tiny, smallest_normal, resolution.
 
+    Args:
+        type: a float or a complex dtype, of whose parts it tells; by default the default dtype.
+
     >>> pf.finfo(pf.float32).eps
     1.1920928955078125e-07
     """
@@ -318,6 +329,9 @@ class finfo:  # noqa: N801  (PyTorch's name)
 
 class iinfo:  # noqa: N801  (PyTorch's name)
     """What an integer dtype can hold: bits, max, min.
+
+    Args:
+        type: an integer dtype.
 
     >>> pf.iinfo(pf.int8).max
     127

@@ -211,6 +211,9 @@ class _GradSwitch(_Mode):
 class no_grad(_GradSwitch):  # noqa: N801
     """Within it (or in the function that it decorates), ops record no gradients.
 
+    Args:
+        fn: the function to decorate, where it stands in front of one without parentheses.
+
     >>> x = pf.ones(1, requires_grad=True)
     >>> with pf.no_grad():
     ...     y = x * 2
@@ -223,6 +226,9 @@ class no_grad(_GradSwitch):  # noqa: N801
 
 class enable_grad(_GradSwitch):  # noqa: N801
     """Within it, ops record gradients again.
+
+    Args:
+        fn: the function to decorate, where it stands in front of one without parentheses.
 
     >>> x = pf.ones(1, requires_grad=True)
     >>> with pf.no_grad(), pf.enable_grad():
@@ -279,6 +285,9 @@ class inference_mode(_Mode):  # noqa: N801
     """`no_grad` whose new tensors stay out of autograd for good: see `Tensor.is_inference`.
 
     `inference_mode(False)` within it is the normal mode again, with gradients.
+
+    Args:
+        mode: whether it is on; or the function to decorate.
 
     >>> with pf.inference_mode():
     ...     x = pf.ones(2) * 2

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class Size(tuple[int, ...]):
     """The shape of a tensor: a tuple with `numel()`.
 
+    Args:
+        iterable: the sizes.
+
     >>> pf.zeros(2, 3).shape.numel()
     6
     """

@@ -41,7 +41,9 @@ class DataLoader(Generic[T_co]):
             IterableDataset.
         batch_size: samples in a batch; None gives the samples themselves, with no batch dim.
         shuffle: another random order each time, of `generator` or of `pf.manual_seed`.
-        sampler: an iterable of indices; batch_sampler: one of lists of indices.
+        sampler: an iterable of indices.
+        batch_sampler: an iterable of lists of indices, in place of `batch_size`, `shuffle`,
+            `sampler` and `drop_last`.
         num_workers: processes that make batches; 0: this one does. A web page has no other, and
             says so once.
         collate_fn: makes a batch of a list of samples.

@@ -314,5 +314,9 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next order be that of another epoch."""
+        """Let the next order be that of another epoch.
+
+        Args:
+            epoch: its number.
+        """
         self.epoch = epoch

@@ -363,6 +363,9 @@ _DIVERGENCES: dict[type, Callable[[Any, Any], Tensor]] = {
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """KL(p ‖ q). NotImplementedError unless both are of one type that has a formula.
 
+    Args:
+        p, q: the distributions, of one type.
+
     >>> p, q = pf.distributions.Normal(0.0, 1.0), pf.distributions.Normal(1.0, 1.0)
     >>> pf.distributions.kl_divergence(p, q)
     tensor(0.5000)

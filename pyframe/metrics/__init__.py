@@ -34,7 +34,7 @@ _CLASSES: tuple[type[Metric], ...] = (
     Perplexity, IoU, CosineSimilarity,
 )  # fmt: skip
 if _texts:
-    _texts.of_bases(globals())
+    _texts.fill(globals())
 
 
 def known() -> dict[str, type[Metric]]:

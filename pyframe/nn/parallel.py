@@ -18,6 +18,7 @@ class DataParallel(Module):
     begin with "module.".
 
     Args:
+        module: what it calls.
         device_ids, output_device, dim: they change nothing.
 
     >>> list(nn.DataParallel(nn.Linear(2, 3)).state_dict())

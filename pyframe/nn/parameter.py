@@ -217,6 +217,10 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
     """A parameter whose shape is not known yet. It can be moved and converted; any other use of it
     is a ValueError until `materialize`.
 
+    Args:
+        requires_grad: whether it will get gradients.
+        device, dtype: where its elements will lie and of which dtype; None is the default.
+
     >>> weight = nn.UninitializedParameter()
     >>> weight.materialize((2, 3))
     >>> type(weight).__name__, weight.shape
@@ -233,6 +237,10 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
 
 class UninitializedBuffer(UninitializedTensorMixin, Buffer):  # type: ignore[override]
     """A buffer whose shape is not known yet, as UninitializedParameter.
+
+    Args:
+        requires_grad, device, dtype: as of UninitializedParameter.
+        persistent: whether a state_dict has it.
 
     >>> mean = nn.UninitializedBuffer()
     >>> mean.materialize((3,))

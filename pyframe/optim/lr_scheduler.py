@@ -293,6 +293,9 @@ class _Factor(LRScheduler):
 class StepLR(_Factor):
     """lr_t = lr_0 * gamma^⌊t / step_size⌋: the lr falls once in `step_size` steps.
 
+    Args:
+        step_size: after how many steps the lr falls.
+
     >>> optimizer = optim.SGD([pf.zeros(1)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
     >>> for epoch in range(5):
@@ -691,7 +694,11 @@ class CyclicLR(_Cycle):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """The scale of the height at a cycle (from 1) or a step (from 0)."""
+        """The scale of the height at a cycle (from 1) or a step (from 0).
+
+        Args:
+            x: the number of a cycle or of a step, as `scale_mode` says.
+        """
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
@@ -726,6 +733,7 @@ class OneCycleLR(_Cycle):
         final_div_factor: the lr at the beginning divided by that at the end.
         three_phase: whether the way down is as long as that up, and a third phase leads to the end,
             as in the paper.
+        epochs, steps_per_epoch: both together in place of `total_steps`.
 
     Raises:
         ValueError: an option is out of range, the optimizer has no momentum, or a step is beyond
@@ -877,7 +885,11 @@ class ReduceLROnPlateau(LRScheduler):
         return self.cooldown_counter > 0
 
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Look at an epoch's metric, and reduce the lr if that is due."""
+        """Look at an epoch's metric, and reduce the lr if that is due.
+
+        Args:
+            metrics: the number, a float or a 0-d tensor.
+        """
         current = float(metrics)
         self._deprecate(epoch)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

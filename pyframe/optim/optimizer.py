@@ -54,13 +54,13 @@ _WORDS = {"lr": "learning rate", "eps": "epsilon value", "betas": "beta paramete
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Before each step of any optimizer call hook(optimizer, args, kwargs); see
+    """Before each step of any optimizer call `hook(optimizer, args, kwargs)`; see
     Optimizer.register_step_pre_hook."""
     return RemovableHandle(_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """After each step of any optimizer call hook(optimizer, args, kwargs)."""
+    """After each step of any optimizer call `hook(optimizer, args, kwargs)`."""
     return RemovableHandle(_post_hooks, hook)
 
 
@@ -366,7 +366,11 @@ class Optimizer:
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters, or (name, parameter) pairs, with options of their own.
 
-        TypeError or ValueError for what can't be one; UserWarning if a parameter is there twice."""
+        TypeError or ValueError for what can't be one; UserWarning if a parameter is there twice.
+
+        Args:
+            param_group: a dict: "params" and options, which by default are the optimizer's.
+        """
         name = type(self).__name__
         if not isinstance(param_group, dict):
             raise TypeError(f"{name}: param_group must be a dict, but got {_kind(param_group)}")
@@ -425,7 +429,11 @@ class Optimizer:
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, or set them to zero."""
+        """Forget the gradients, or set them to zero.
+
+        Args:
+            set_to_none: False sets them to zero.
+        """
         zero_grads(chain.from_iterable(g["params"] for g in self.param_groups), set_to_none)
 
     @_hooked
@@ -643,36 +651,52 @@ class Optimizer:
         return handle
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Before each step call hook(optimizer, args, kwargs), args with the optimizer; what it
+        """Before each step call `hook(optimizer, args, kwargs)`, args with the optimizer; what it
         gives but None, a pair, are the args and kwargs of the step. The handle removes it."""
         return self._after("step_pre", hook, False)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """After each step call hook(optimizer, args, kwargs)."""
+        """After each step call `hook(optimizer, args, kwargs)`."""
         return self._after("step_post", hook, False)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Before each state_dict() call hook(optimizer)."""
+        """Before each state_dict() call `hook(optimizer)`.
+
+        Args:
+            prepend: whether it is called before those that are there.
+        """
         return self._after("state_dict_pre", hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(optimizer, state_dict); what it gives but None is what state_dict() gives."""
+        """Call `hook(optimizer, state_dict)`; what it gives but None is what state_dict() gives.
+
+        Args:
+            prepend: whether it is called before those that are there.
+        """
         return self._after("state_dict_post", hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(optimizer, state_dict); what it gives but None is loaded."""
+        """Call `hook(optimizer, state_dict)`; what it gives but None is loaded.
+
+        Args:
+            prepend: whether it is called before those that are there.
+        """
         return self._after("load_state_dict_pre", hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """After each load_state_dict() call hook(optimizer)."""
+        """After each load_state_dict() call `hook(optimizer)`.
+
+        Args:
+            prepend: whether it is called before those that are there.
+        """
         return self._after("load_state_dict_post", hook, prepend)
 
     def state_dict(self) -> dict[str, Any]:

@@ -208,9 +208,11 @@ class SWALR(LRScheduler):
     The last lr tells where it began, so that schedulers can be chained.
 
     Args:
+        optimizer: whose groups' rates are set.
         swa_lr: the lr to go to, or a list with one for each group.
         anneal_strategy: 'cos' or 'linear', the form of the way.
         last_epoch: the epoch to go on after; -1 begins anew.
+        anneal_epochs: in how many steps; 0 goes there at once.
 
     Raises:
         ValueError: an option is out of range.

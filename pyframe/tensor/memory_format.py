@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 class layout:  # noqa: N801  (PyTorch's name)
     """How a tensor lies in memory: always `strided`.
 
+    Args:
+        name: what it is called.
+
     >>> pf.zeros(2).layout is pf.strided
     True
     """
@@ -26,6 +29,10 @@ class layout:  # noqa: N801  (PyTorch's name)
 
 class memory_format(layout):  # noqa: N801  (PyTorch's name)
     """In which order the dims lie in memory.
+
+    Args:
+        name: what it is called.
+        order: the dims in memory, the last one changing fastest.
 
     >>> pf.zeros(1, 3, 4, 4).to(memory_format=pf.channels_last).stride()
     (48, 1, 12, 3)

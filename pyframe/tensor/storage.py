@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class UntypedStorage:
     """The memory that a tensor shares with its views, in bytes.
 
+    Args:
+        storage: what the tensor keeps its memory in.
+
     >>> len(pf.zeros(4).untyped_storage())
     16
     """

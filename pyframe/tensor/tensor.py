@@ -58,6 +58,11 @@ class Tensor(TensorMethods):
     chain of movement ops that cut it, so that a write to one is seen by all. Its history is a
     GradNode, that of a view follows its base's.
 
+    Args:
+        args: sizes, of elements that may be anything; or a tensor, whose memory it has; or values,
+            which become the default dtype.
+        kwargs: `device`, where it lies.
+
     >>> x = pf.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     >>> x.sum().backward()
     >>> x.grad

@@ -59,7 +59,11 @@ class History(Callback):
                 numbers.append(NAN)
 
     def add(self, epoch: int, numbers: Logs) -> None:
-        """More numbers of the latest epoch, from a callback; before it is over, nothing."""
+        """More numbers of the latest epoch, from a callback; before it is over, nothing.
+
+        Args:
+            numbers: by name.
+        """
         if self.epoch[-1:] == [epoch]:
             for name, value in numbers.items():
                 self.history.setdefault(name, [NAN] * len(self.epoch))[-1] = value
@@ -88,7 +92,12 @@ class History(Callback):
         """(epoch, value) of a quantity where it was best: lowest, or highest for what is better
         the higher it is ("max"; "auto" tells by the name).
 
-        KeyError for a quantity that there is not, ValueError where it has no number at all."""
+        KeyError for a quantity that there is not, ValueError where it has no number at all.
+
+        Args:
+            name: a key.
+            mode: "min", "max" or "auto".
+        """
         from pyframe.train.callbacks.stopping import Monitor
 
         monitor = Monitor("History.best", name, mode)
@@ -114,7 +123,11 @@ class History(Callback):
         return pandas.DataFrame(self.history, index=pandas.Index(self.epoch, name="epoch"))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curves: `pf.plot.history(self, ax)`."""
+        """Draw the curves: `pf.plot.history(self, ax)`.
+
+        Args:
+            ax: Axes of matplotlib; None makes a figure.
+        """
         from pyframe import plot
 
         return plot.history(self, ax)

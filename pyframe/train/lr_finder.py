@@ -88,7 +88,11 @@ class LearningRateFinder(Callback):
         self.found: Rates | None = None
 
     def find(self, model: Model, data: Any) -> Rates:
-        """Try the rates on data as `fit` takes it."""
+        """Try the rates on data as `fit` takes it.
+
+        Args:
+            data: as of `fit`.
+        """
         twin = "finder.find_async(…)"
         return devices.wait(self.find_async(model, data), model.device, twin)
 

@@ -249,6 +249,9 @@ class Model:
         It is compiled with all that it calls. One of your own returns a loss, which is then
         minimized, or calls `minimize` itself, as often as it likes, and returns a dict.
 
+        Args:
+            batch: One, on the device.
+
         >>> class Twice(pf.Model):
         ...     def training_step(self, batch):
         ...         x, y = batch
@@ -522,17 +525,22 @@ class Model:
         Args:
             data: a DataLoader, a Dataset, (x, y) or (x, y, sample weights) of tensors, arrays or
                 data frames, or batches; inputs and targets may be tuples or dicts.
+            epochs: how often to go through the data.
             batch_size, shuffle: for tensors and Datasets; a DataLoader has its own.
+            callbacks: each looks on, in this order.
             validation_data: what is evaluated after each epoch; its numbers are called val_….
             validation_split: the share of the samples, of (x, y) or a Dataset, that is kept from
                 training and is the validation data: the last ones, as in Keras.
             monitor: the number that `patience`, the best weights and ReduceLROnPlateau go by:
-                "val_loss", or "loss" without validation. mode: whether it shall be "min" or "max".
+                "val_loss", or "loss" without validation.
+            mode: whether it shall be "min" or "max"; "auto" tells by its name.
             patience: stop after so many epochs without a better one, with the best one's weights.
-            clip_norm: the largest norm of all gradients together; clip_value: of each element.
+            clip_norm: the largest norm of all gradients together.
+            clip_value: the largest absolute value of each of their elements.
             accumulate: batches whose gradients make one update, as one large batch would.
             mixed_precision: "float16" or "bfloat16", True for the device's own (pf.autocast).
-            class_weight: factors of the loss by class; sample_weight: by sample, for tensors.
+            class_weight: factors of the loss by class.
+            sample_weight: factors of it by sample, (N,), for tensors.
             resume: a folder. Training is kept there after each epoch, and every few minutes, and
                 goes on from there where it was stopped or killed, with the same numbers. Of a file
                 that `save_checkpoint` or ModelCheckpoint wrote it goes on; True is the folder of
@@ -677,6 +685,7 @@ class Model:
         """One training step on a batch (inputs, targets): its loss and metrics.
 
         Args:
+            batch: (inputs, targets), tensors or arrays on any device.
             compile: False computes step by step, as written.
 
         >>> net = nn.Linear(1, 1)
@@ -758,6 +767,9 @@ class Model:
     def predict(self, x: Any, **options: Any) -> Any:
         """The network's outputs for x, on the CPU; the options are those of `predict_async`.
 
+        Args:
+            options: those by name.
+
         >>> pf.Model(nn.ReLU()).predict(pf.tensor([[-1.0], [2.0]]))
         tensor([[0.],
                 [2.]])
@@ -773,6 +785,7 @@ class Model:
         lists, as (x, y) is, the network gets what stands first.
 
         Args:
+            x: inputs (N, …).
             batch_size: Samples that are computed at once.
         """
         outputs, evaluation = [], Evaluation(self.net)
@@ -860,6 +873,9 @@ class Model:
 
     def save_checkpoint(self, path: Any) -> None:
         """Write all that training needs to go on from here: `fit(…, resume=path)` takes it.
+
+        Args:
+            path: The file.
 
         >>> net = nn.Linear(1, 1)
         >>> model = pf.Model(net, loss=nn.MSELoss(), optimizer=pf.optim.SGD(net.parameters(), 0.1))

@@ -226,6 +226,8 @@ class LinearCrossEntropyOptions:
         chunking_method: 'auto', 'aspect_ratio', 'aspect_ratio:N' or None.
         batch_chunk_size: an int above 0, or None.
         acc_policy: 'auto', 'accurate', 'balanced' or 'compact'.
+        allow_retain_graph: whether a second backward is meant.
+        acc_dtype: a dtype to sum up in, or None.
 
     Raises:
         ValueError: one of them is something else.

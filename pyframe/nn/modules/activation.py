@@ -182,6 +182,9 @@ class RReLU(_Elementwise):
     """A LeakyReLU of random slopes: each element below 0 draws its own from [lower, upper) in
     training, and is multiplied by their mean in evaluation (arXiv 1505.00853).
 
+    Args:
+        lower, upper: the bounds of the slopes.
+
     Raises:
         RuntimeError: when called, unless lower <= upper, both finite.
 
@@ -235,6 +238,10 @@ class PReLU(Module):
 class Threshold(_Elementwise):
     """x where x > threshold, else `value`, for each element.
 
+    Args:
+        threshold: the bound.
+        value: what replaces elements that are not above it.
+
     >>> nn.Threshold(0.5, -1.0)(pf.tensor([0.25, 2.0]))
     tensor([-1.,  2.])
     """
@@ -249,6 +256,7 @@ class Hardtanh(_Elementwise):
     """Each element limited to [min_val, max_val]: min(max(x, min_val), max_val).
 
     Args:
+        min_val, max_val: the least and the largest result.
         min_value, max_value: deprecated names of min_val and max_val.
 
     Raises:
@@ -334,6 +342,9 @@ class _Shrink(_Elementwise):
 class Hardshrink(_Shrink):
     """x where |x| > lambd, else 0, for each element.
 
+    Args:
+        lambd: the bound, a number.
+
     >>> nn.Hardshrink(1.0)(pf.tensor([-2.0, 0.5, 2.0]))
     tensor([-2.,  0.,  2.])
     """
@@ -343,6 +354,9 @@ class Hardshrink(_Shrink):
 class Softshrink(_Shrink):
     """Each element brought nearer to 0 by lambd, and to 0 where |x| <= lambd: sign(x) *
     max(|x| - lambd, 0).
+
+    Args:
+        lambd: how far each moves, at least 0.
 
     Raises:
         RuntimeError: when called, if lambd is negative or infinite.

@@ -35,6 +35,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     of all classes, `predict` the most probable one.
 
     Args:
+        in_features: the number of features of the input.
         n_classes: how many classes there are; 0 is the most frequent one.
         cutoffs: where clusters begin: rising ints from 1 to n_classes - 1.
         div_value: by what the features of a cluster are divided, for each cluster before it too.
@@ -98,7 +99,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
         """(N, in_features) and ints (N,), or both without N: (output (N,), loss). RuntimeError for
         other shapes, and for a target outside 0..n_classes-1; on the GPU when a value is next
-        read."""
+        read.
+
+        Args:
+            input_: float (N, in_features) or (in_features,).
+            target_: ints (N,) or (): the classes.
+        """
         name = type(self).__name__
         if target_.ndim > 1 or input_.ndim != target_.ndim + 1:
             raise RuntimeError(

@@ -105,6 +105,9 @@ class Sequential(_Chain):
     They are given in order, or as an OrderedDict of names. `net[i]` is a module, `net[a:b]` a
     Sequential of several; `append`, `extend`, `insert`, `pop`, + and * work as a list's.
 
+    Args:
+        args: the modules, or one OrderedDict of them.
+
     >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     >>> net(pf.randn(3, 4)).shape, net[1]
     (pyframe.Size([3, 2]), ReLU())
@@ -126,7 +129,11 @@ class Sequential(_Chain):
         return super().__getitem__(index)
 
     def insert(self, index: int, module: Module) -> Self:
-        """Put a module before position `index`."""
+        """Put a module before position `index`.
+
+        Args:
+            module: what is put there.
+        """
         if not isinstance(module, Module):
             raise AssertionError(
                 f"{self._get_name()}.insert: module should be a Module, got {type_name(module)}"
@@ -181,6 +188,9 @@ class ModuleList(_Chain):
     """A list of modules, whose parameters are those of the module that it is an attribute of. It
     can't be called: `forward` goes through it.
 
+    Args:
+        modules: those that it begins with; None for none.
+
     >>> layers = nn.ModuleList(nn.Linear(10, 10) for _ in range(3))
     >>> len(layers), len(list(layers.parameters()))
     (3, 6)
@@ -192,7 +202,11 @@ class ModuleList(_Chain):
             self.extend(modules)
 
     def insert(self, index: int, module: Module) -> None:
-        """Put a module before position `index`."""
+        """Put a module before position `index`.
+
+        Args:
+            module: what is put there.
+        """
         self._insert(index, module)
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
@@ -256,7 +270,11 @@ class ModuleDict(Module):
             self[name] = m
 
     def pop(self, key: str) -> Any:
-        """Remove and return a module."""
+        """Remove and return a module.
+
+        Args:
+            key: its name.
+        """
         found = self[key]
         del self[key]
         return found

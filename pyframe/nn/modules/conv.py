@@ -134,7 +134,9 @@ class Conv2d(_Conv, k=2, function=F.conv2d):
     padding - dilation (kernel_size - 1) - 1) / stride⌋ + 1, and W' likewise.
 
     Args:
-        kernel_size: the size of a window, as all below an int or a tuple (height, width).
+        in_channels, out_channels: how many channels the input and the output have; `groups` divides
+            both.
+        kernel_size: the size of a window, as all below an int or a tuple of one for each dim.
         stride: how far windows lie apart.
         padding: how many elements are added at both ends of a dim, 'valid' for none, or 'same' for
             as many as keep the size, with stride 1.
@@ -241,7 +243,9 @@ class ConvTranspose2d(_ConvTransposeNd, k=2, function=F.conv_transpose2d):
     `output_size`, (H', W') or all dims, instead of `output_padding`.
 
     Args:
-        kernel_size: the size of a window, as all below an int or a tuple (height, width).
+        in_channels, out_channels: how many channels the input and the output have; `groups` divides
+            both.
+        kernel_size: the size of a window, as all below an int or a tuple of one for each dim.
         stride: how far windows lie apart in the output.
         padding: how many elements are cut off at both ends of each dim of the output.
         output_padding: how many are added at one end: Conv2d maps `stride` sizes to the same one.

@@ -26,6 +26,9 @@ __all__ = ["Bilinear", "Embedding", "EmbeddingBag", "Identity", "LazyLinear", "L
 class Identity(Module):
     """Its input, unchanged. It takes any arguments, and so can stand in for any layer.
 
+    Args:
+        args, kwargs: anything; nothing is done with it.
+
     >>> nn.Identity(54, unused=True)(pf.tensor([1.0, 2.0]))
     tensor([1., 2.])
     """
@@ -42,6 +45,7 @@ class Linear(Weighted):
     """A linear map of the last dim: y = x @ weight.T + bias, (*, in_features) -> (*, out_features).
 
     Args:
+        in_features, out_features: how many features the input and the output have.
         bias: whether a vector is added.
 
     Attributes:
@@ -116,6 +120,8 @@ class Bilinear(Weighted):
     (*, in1_features) and (*, in2_features) -> (*, out_features).
 
     Args:
+        in1_features, in2_features, out_features: how many features the two inputs and the output
+            have.
         bias: whether a vector is added.
 
     Attributes:
@@ -218,6 +224,7 @@ class Embedding(_Table):
         num_embeddings: the number of rows; ints are from 0 to num_embeddings - 1.
         embedding_dim: the length of each row.
         padding_idx: a row that begins as zeros and gets no gradient.
+        _freeze: whether the table gets no gradient.
 
     Attributes:
         weight: (num_embeddings, embedding_dim), at first from N(0, 1).

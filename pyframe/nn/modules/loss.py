@@ -568,6 +568,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     `target` is ints (N, *out_features) or probabilities of the scores' shape.
 
     Args:
+        in_features: the number of features of the input.
+        num_classes: the number C of classes.
         out_features: further dims, where each sample has a class for each of several places.
         bias: whether the layer has one.
         reduction: 'mean', 'sum', or 'none' for each target's own loss.

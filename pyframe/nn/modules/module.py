@@ -93,19 +93,19 @@ def _refuse_both(kind: str, other: str, present: bool, where: str) -> None:
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call hook(module, name, parameter) before any module registers a parameter; what it returns
+    """Call `hook(module, name, parameter)` before any module registers a parameter; what it returns
     is registered instead."""
     return _put(_on_parameter, hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call hook(module, name, buffer) before any module registers a buffer; what it returns is
+    """Call `hook(module, name, buffer)` before any module registers a buffer; what it returns is
     registered instead."""
     return _put(_on_buffer, hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call hook(module, name, child) before any module registers a child; what it returns is
+    """Call `hook(module, name, child)` before any module registers a child; what it returns is
     registered instead."""
     return _put(_on_module, hook)
 
@@ -432,7 +432,11 @@ class Module:
             super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; every subclass has its own."""
+        """What the module computes; every subclass has its own.
+
+        Args:
+            args, kwargs: what the module is called with.
+        """
         own = {n.strip("_").lower(): n for n in dir(type(self)) if not hasattr(Module, n)}
         near = ["call"] * ("call" in own) or difflib.get_close_matches("forward", own, 1)
         hint = f"; it has {own[near[0]]}: call that forward" if near else ""
@@ -619,7 +623,12 @@ class Module:
         return own
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter under a name that may be computed."""
+        """Add a parameter under a name that may be computed.
+
+        Args:
+            name: the attribute's name, without a dot.
+            param: a leaf; None keeps the name free.
+        """
         own = self._check_name("parameter", name)
         if param is not None and not isinstance(param, Parameter):
             to = f"object to parameter '{name}'"
@@ -633,7 +642,13 @@ class Module:
         own[name] = None if param is None else _after(_on_parameter, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is state but no parameter; unless persistent, it is not saved."""
+        """Add a tensor that is state but no parameter; unless persistent, it is not saved.
+
+        Args:
+            name: the attribute's name, without a dot.
+            tensor: the buffer; None keeps the name free.
+            persistent: whether state_dict has it.
+        """
         own = self._check_name("buffer", name)
         if tensor is not None and not isinstance(tensor, Tensor):
             to = f"object to buffer '{name}'"
@@ -643,14 +658,23 @@ class Module:
         (left_out.discard if persistent else left_out.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Add a child under a name that may be computed."""
+        """Add a child under a name that may be computed.
+
+        Args:
+            name: the attribute's name, without a dot.
+            module: the child; None keeps the name free.
+        """
         if module is not None and not isinstance(module, Module):
             raise TypeError(_not_a_module(self, module))
         self._check_name("module", name)
         self._put_module(name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """As add_module."""
+        """As add_module.
+
+        Args:
+            name, module: as add_module's.
+        """
         self.add_module(name, module)
 
     def _put_module(self, name: str, module: Module | None) -> None:
@@ -673,7 +697,13 @@ class Module:
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """(dotted name, module) of this module and all below it."""
+        """(dotted name, module) of this module and all below it.
+
+        Args:
+            memo: modules to leave out; a set to which those that were met are added.
+            prefix: what stands before each name, and a dot.
+            remove_duplicate: whether a module that stands at two places comes once.
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -686,7 +716,11 @@ class Module:
                 yield from m.named_modules(memo, below, remove_duplicate)
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """This module and all below it."""
+        """This module and all below it.
+
+        Args:
+            remove_duplicate: whether a module that stands at two places comes once.
+        """
         return (m for _, m in self.named_modules(remove_duplicate=remove_duplicate))
 
     def _named_members(
@@ -710,27 +744,51 @@ class Module:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """(dotted name, parameter), each parameter once."""
+        """(dotted name, parameter), each parameter once.
+
+        Args:
+            prefix: what stands before each name, and a dot.
+            recurse: False leaves out those of modules below.
+            remove_duplicate: False gives those at two places twice.
+        """
         return self._named_members(
             lambda m: m._parameters.items(), prefix, recurse, remove_duplicate
         )
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters, each once."""
+        """The parameters, each once.
+
+        Args:
+            recurse: False leaves out those of modules below.
+        """
         return (p for _, p in self.named_parameters(recurse=recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """(dotted name, buffer), each buffer once."""
+        """(dotted name, buffer), each buffer once.
+
+        Args:
+            prefix: what stands before each name, and a dot.
+            recurse: False leaves out those of modules below.
+            remove_duplicate: False gives those at two places twice.
+        """
         return self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """The buffers, each once."""
+        """The buffers, each once.
+
+        Args:
+            recurse: False leaves out those of modules below.
+        """
         return (b for _, b in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, target: str) -> Module:
-        """The module at a dotted name. AttributeError where there is none."""
+        """The module at a dotted name. AttributeError where there is none.
+
+        Args:
+            target: the name; "" is this module.
+        """
         m: Module = self
         for part in target.split(".") if target else ():
             m = m._get(part, Module, "an nn.Module")
@@ -738,7 +796,12 @@ class Module:
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Put a module at a dotted name, where one must be already if `strict`. AttributeError
-        where there is no parent, or no module to replace; ValueError unless it is a module."""
+        where there is no parent, or no module to replace; ValueError unless it is a module.
+
+        Args:
+            target: the name, not "".
+            module: what is put there.
+        """
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
         if not isinstance(module, Module):
@@ -750,13 +813,21 @@ class Module:
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a dotted name. AttributeError where there is none."""
+        """The parameter at a dotted name. AttributeError where there is none.
+
+        Args:
+            target: the name.
+        """
         path, _, name = target.rpartition(".")
         found: Parameter = self.get_submodule(path)._get(name, Parameter, "an nn.Parameter")
         return found
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at a dotted name. AttributeError where there is none."""
+        """The buffer at a dotted name. AttributeError where there is none.
+
+        Args:
+            target: the name.
+        """
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
         found: Tensor = owner._get(name, object, "")
@@ -780,7 +851,11 @@ class Module:
         raise RuntimeError(f"{type(self).__name__} has no extra state: it has no get_extra_state")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take what `get_extra_state` gave."""
+        """Take what `get_extra_state` gave.
+
+        Args:
+            state: what was saved.
+        """
         raise RuntimeError(f"{type(self).__name__} has no extra state: it has no set_extra_state")
 
     def _own_state(self) -> Iterator[tuple[str, Tensor]]:
@@ -800,7 +875,14 @@ class Module:
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
-        """All parameters and persistent buffers by dotted name, sharing memory with the model."""
+        """All parameters and persistent buffers by dotted name, sharing memory with the model.
+
+        Args:
+            destination: the dict to add to; None for a new one.
+            prefix: what stands before each name.
+            keep_vars: whether values keep their gradients' history, else they are detached.
+            args: these three in order, which is deprecated.
+        """
         if args:
             warnings.warn(
                 "state_dict: positional arguments are deprecated; name them (destination, prefix, "
@@ -873,7 +955,12 @@ class Module:
         """Copy a state_dict into the model, or let the model take its memory (`assign`).
 
         RuntimeError that lists every missing, unexpected or mis-shaped key, and then the tensors
-        are as before; TypeError unless it is a mapping."""
+        are as before; TypeError unless it is a mapping.
+
+        Args:
+            state_dict: a mapping of dotted names to tensors.
+            strict: whether missing and unexpected keys are errors.
+        """
         if not isinstance(state_dict, Mapping):
             hint = " Of a file give pf.load(path)." if isinstance(state_dict, str) else ""
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.{hint}")
@@ -925,7 +1012,7 @@ class Module:
         return [(x, x.data, x.detach().clone()) for x in own.values() if not is_lazy(x)]
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, state_dict, prefix, local_metadata) after state_dict; a dict that it
+        """Call `hook(module, state_dict, prefix, local_metadata)` after state_dict; a dict that it
         returns is the result, where state_dict was called on this very module."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
@@ -935,13 +1022,13 @@ class Module:
         return _put(self._state_dict_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call hook(module, state_dict, prefix, local_metadata) after state_dict, which it may
+        """Call `hook(module, state_dict, prefix, local_metadata)` after state_dict, which it may
         change in place."""
         hook._from_public_api = True  # type: ignore[attr-defined]
         return _put(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call hook(module, prefix, keep_vars) before state_dict."""
+        """Call `hook(module, prefix, keep_vars)` before state_dict."""
         return _put(self._state_dict_pre_hooks, hook)
 
     def _register_load_state_dict_pre_hook(
@@ -951,12 +1038,12 @@ class Module:
         return _put(self._load_state_dict_pre_hooks, _Bound(hook, self) if with_module else hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
-        unexpected_keys, error_msgs) before this module's part is loaded; it may change each."""
+        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
+        unexpected_keys, error_msgs)` before this module's part is loaded; it may change each."""
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call hook(module, incompatible_keys) once this module and all below it are loaded; it
+        """Call `hook(module, incompatible_keys)` once this module and all below it are loaded; it
         may change the two lists in place."""
         return _put(self._load_state_dict_post_hooks, hook)
 
@@ -978,7 +1065,11 @@ class Module:
     # --- modes and moving
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode, for this module and all below it."""
+        """Training mode, for this module and all below it.
+
+        Args:
+            mode: False for evaluation.
+        """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -991,17 +1082,29 @@ class Module:
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Whether the parameters record gradients."""
+        """Whether the parameters record gradients.
+
+        Args:
+            requires_grad: whether they do.
+        """
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, or set them to zero."""
+        """Forget the gradients, or set them to zero.
+
+        Args:
+            set_to_none: False sets them to zero.
+        """
         zero_grads(self.parameters(), set_to_none)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """From now on `forward` runs through `pf.compile`, which takes these arguments."""
+        """From now on `forward` runs through `pf.compile`, which takes these arguments.
+
+        Args:
+            args, kwargs: options of `pf.compile`.
+        """
         from pyframe.capture.compile import compile
 
         self.forward = compile(type(self).forward.__get__(self), *args, **kwargs)  # type: ignore[method-assign]
@@ -1030,7 +1133,12 @@ class Module:
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move to a device and/or convert the float and complex tensors to a dtype, in place:
-        `to(device, dtype)`, `to(dtype)`, `to(tensor)`, `to(memory_format=...)`."""
+        `to(device, dtype)`, `to(dtype)`, `to(tensor)`, `to(memory_format=...)`.
+
+        Args:
+            args: a device, a dtype, both, or a tensor that has them.
+            kwargs: `device`, `dtype` and `memory_format` by name.
+        """
         device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
         layout, like = kwargs.pop("memory_format", None), kwargs.pop("tensor", None)
         kwargs.pop("non_blocking", None)
@@ -1066,15 +1174,27 @@ class Module:
         return self._apply(lambda x: x.cpu())
 
     def gpu(self, device: Any = None) -> Self:
-        """Move to the GPU, or to the one of this number or name."""
+        """Move to the GPU, or to the one of this number or name.
+
+        Args:
+            device: a number or a name; None is the current GPU.
+        """
         return self.to("gpu" if device is None else device)
 
     def cuda(self, device: Any = None) -> Self:
-        """As gpu."""
+        """As gpu.
+
+        Args:
+            device: as of gpu.
+        """
         return self.gpu(device)
 
     def type(self, dst_type: Any) -> Self:
-        """All tensors to a dtype, or to the one of a name such as "pyframe.FloatTensor"."""
+        """All tensors to a dtype, or to the one of a name such as "pyframe.FloatTensor".
+
+        Args:
+            dst_type: a dtype or its name.
+        """
         return self._apply(lambda x: x.type(dst_type))
 
     def float(self) -> Self:
@@ -1094,7 +1214,12 @@ class Module:
         return self._apply(lambda x: x.bfloat16() if x.is_floating_point() else x)
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """Move to a device without the values, which are to be written next."""
+        """Move to a device without the values, which are to be written next.
+
+        Args:
+            device: where to.
+            recurse: False leaves modules below where they are.
+        """
         return self._apply(lambda x: empty_like(x, device=device), recurse)
 
     def share_memory(self) -> Self:
@@ -1112,9 +1237,12 @@ class Module:
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, args) before forward; what it returns replaces the arguments.
+        """Call `hook(module, args)` before forward; what it returns replaces the arguments.
 
-        With `with_kwargs`, hook(module, args, kwargs), which returns both or None.
+        With `with_kwargs`, `hook(module, args, kwargs)`, which returns both or None.
+
+        Args:
+            prepend: whether it is called before those that are there.
         """
         return self._hook(
             "_forward_pre_hooks", hook, prepend, _forward_pre_hooks_with_kwargs=with_kwargs
@@ -1124,10 +1252,13 @@ class Module:
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:  # fmt: skip
-        """Call hook(module, args, output) after forward; what it returns replaces the output.
+        """Call `hook(module, args, output)` after forward; what it returns replaces the output.
 
-        With `with_kwargs`, hook(module, args, kwargs, output). With `always_call` it is called
+        With `with_kwargs`, `hook(module, args, kwargs, output)`. With `always_call` it is called
         where forward or another hook raises, too.
+
+        Args:
+            prepend: whether it is called before those that are there.
         """
         return self._hook(
             "_forward_hooks", hook, prepend, _forward_hooks_with_kwargs=with_kwargs,
@@ -1137,22 +1268,30 @@ class Module:
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, grad_output) in backward, before the gradients of the arguments are
-        computed; what it returns replaces `grad_output`."""
+        """Call `hook(module, grad_output)` in backward, before the gradients of the arguments are
+        computed; what it returns replaces `grad_output`.
+
+        Args:
+            prepend: whether it is called before those that are there.
+        """
         return self._hook("_backward_pre_hooks", hook, prepend)
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, grad_input, grad_output) in backward, with tuples of the gradients of
-        the positional arguments and of the results; what it returns replaces `grad_input`."""
+        """Call `hook(module, grad_input, grad_output)` in backward, with tuples of the gradients of
+        the positional arguments and of the results; what it returns replaces `grad_input`.
+
+        Args:
+            prepend: whether it is called before those that are there.
+        """
         regular = self._is_full_backward_hook is False
         _refuse_both("a full one", "a regular one", regular, "on a single Module")
         self._is_full_backward_hook = True
         return self._hook("_backward_hooks", hook, prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, grad_input, grad_output) with the gradients of the last step of
+        """Call `hook(module, grad_input, grad_output)` with the gradients of the last step of
         forward alone. Deprecated: register_full_backward_hook has those of the module."""
         full = self._is_full_backward_hook is True
         _refuse_both("a regular one", "a full one", full, "on a single Module")

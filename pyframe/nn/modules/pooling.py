@@ -69,7 +69,7 @@ class MaxPool2d(_MaxPoolNd):
     ⌊(H + 2 padding - dilation (kernel_size - 1) - 1) / stride⌋ + 1, and W' likewise.
 
     Args:
-        kernel_size: the size of a window, as all below an int or a tuple (height, width).
+        kernel_size: the size of a window, as all below an int or a tuple of one for each dim.
         stride: how far windows lie apart; None is kernel_size, so that they lie beside each other.
         padding: how many elements of -inf are added at both ends of each dim, at most half a
             window.
@@ -125,6 +125,9 @@ class MaxUnpool2d(_MaxUnpoolNd, k=2, function=F.max_unpool2d):
     `output_size` (H, W) where another size of those that are pooled to H' is meant. Arguments are
     those that MaxPool2d had.
 
+    Args:
+        kernel_size, stride, padding: those of the MaxPool2d.
+
     Raises:
         RuntimeError: when called with a place outside the output; on a GPU when a value is next
             read.
@@ -173,7 +176,7 @@ class AvgPool2d(_AvgPool):
     ⌊(H + 2 padding - kernel_size) / stride⌋ + 1, and W' likewise.
 
     Args:
-        kernel_size: the size of a window, as all below an int or a tuple (height, width).
+        kernel_size: the size of a window, as all below an int or a tuple of one for each dim.
         stride: how far windows lie apart; None is kernel_size, so that they lie beside each other.
         padding: how many zeros are added at both ends of each dim, at most half a window.
         ceil_mode: whether H' is rounded up, so that a last window may reach over the end.
@@ -229,7 +232,7 @@ class LPPool2d(_LPPoolNd, function=F.lp_pool2d):
 
     Args:
         norm_type: p, 1 for the sum of each window; towards inf it is the largest element.
-        kernel_size: the size of a window, an int or a tuple (height, width).
+        kernel_size: the size of a window, an int or a tuple of one for each dim.
         stride: how far windows lie apart; None is kernel_size, so that they lie beside each other.
         ceil_mode: whether H' is rounded up, so that a last window may reach over the end.
 
@@ -289,7 +292,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd, k=2):
     (arXiv 1412.6071): (N, C, H, W) or (C, H, W) -> (N, C, *output_size).
 
     Args:
-        kernel_size: the size of a window, an int or a tuple (height, width).
+        kernel_size: the size of a window, an int or a tuple of one for each dim.
         output_size: the size of the result, an int or a tuple.
         output_ratio: the same as a share of the input's, between 0 and 1. One of the two is given.
         return_indices: whether to give (values, places), int64 places in each plane.
@@ -338,7 +341,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     H and W. Bin i of n is elements ⌊i H / n⌋ to ⌈(i + 1) H / n⌉ - 1 of a dim.
 
     Args:
-        output_size: how many bins a dim has, an int or a tuple (height, width), in which None
+        output_size: how many bins a dim has, an int or a tuple of one for each dim, in which None
             leaves a dim's size.
         return_indices: whether to give (values, places), int64 places in each plane.
 
@@ -384,7 +387,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     Bin i of n is elements ⌊i H / n⌋ to ⌈(i + 1) H / n⌉ - 1 of a dim.
 
     Args:
-        output_size: how many bins a dim has, an int or a tuple (height, width), in which None
+        output_size: how many bins a dim has, an int or a tuple of one for each dim, in which None
             leaves a dim's size. 1 gives the mean of each channel.
 
     >>> nn.AdaptiveAvgPool2d(1)(pf.randn(1, 3, 7, 9)).shape

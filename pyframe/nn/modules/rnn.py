@@ -338,6 +338,7 @@ class LSTM(RNNBase[tuple[Tensor, Tensor]]):
     bidirectional=False, proj_size=0, device=None, dtype=None.
 
     Args:
+        input_size, hidden_size: how many features an input and a state have.
         num_layers: how many layers, each of which has the outputs of the one before as its input.
         bias: whether there are b_ih and b_hh.
         batch_first: whether input and output are (N, T, …). States are not changed by it.
@@ -428,6 +429,9 @@ class GRU(RNNBase[Tensor]):
 class RNNCellBase(_Recurrent):
     """What RNNCell, LSTMCell and GRUCell share: their parameters, and input with or without a
     batch, (N, input_size) or (input_size,).
+
+    Args:
+        num_chunks: how many parts.
 
     Attributes:
         weight_ih: (parts * hidden_size, input_size): an LSTM has 4 parts, a GRU 3, an RNN 1.

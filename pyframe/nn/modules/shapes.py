@@ -23,6 +23,10 @@ __all__ = [
 class Flatten(Layer):
     """Joins the dims from start_dim to end_dim into one: (N, C, H, W) -> (N, C * H * W) by default.
 
+    Args:
+        start_dim, end_dim: the first and the last dim that are joined; negative ones count from the
+            end.
+
     >>> nn.Flatten()(pf.randn(32, 1, 5, 5)).shape
     pyframe.Size([32, 25])
     """
@@ -290,7 +294,7 @@ class Fold(OneInput):
 
     Args:
         output_size: the size (H, W) of the result.
-        kernel_size: the size of a window, as all below an int or a tuple (height, width).
+        kernel_size: the size of a window, as all below an int or a tuple of one for each dim.
         dilation: how far the elements of a window lie apart.
         padding: how many elements at both ends of each dim are left out of the result.
         stride: how far windows lie apart.
@@ -315,7 +319,7 @@ class Unfold(OneInput):
     column for each of the windows (kh, kw), of which there are as many as a Conv2d has outputs.
 
     Args:
-        kernel_size: the size of a window, as all below an int or a tuple (height, width).
+        kernel_size: the size of a window, as all below an int or a tuple of one for each dim.
         dilation: how far the elements of a window lie apart.
         padding: how many zeros are added at both ends of each dim.
         stride: how far windows lie apart.
@@ -350,6 +354,9 @@ class PixelShuffle(OneInput):
     """Channels as pixels: (*, C r², H, W) -> (*, C, H r, W r), r being upscale_factor. Pixel (y, x)
     is of channel c r² + r (y % r) + x % r (arXiv 1609.05158).
 
+    Args:
+        upscale_factor: how many times as high and wide the result is.
+
     Raises:
         RuntimeError: when called with channels that r² doesn't divide.
 
@@ -364,6 +371,9 @@ class PixelShuffle(OneInput):
 class PixelUnshuffle(OneInput):
     """Pixels as channels, PixelShuffle undone: (*, C, H r, W r) -> (*, C r², H, W), r being
     downscale_factor.
+
+    Args:
+        downscale_factor: how many times less high and wide the result is.
 
     Raises:
         RuntimeError: when called with a height or width that r doesn't divide.

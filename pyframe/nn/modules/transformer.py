@@ -95,7 +95,8 @@ class TransformerEncoderLayer(_TransformerLayer):
     the shape stays. Masks are MultiheadAttention's.
 
     Args:
-        d_model: the width of the sequence; `nhead`, the number of heads, divides it.
+        d_model: the width of the sequence.
+        nhead: the number of heads, which divides d_model.
         dim_feedforward: the width between the two linear maps.
         dropout: the probability of every dropout: of the weights of attention, within and behind
             the linear maps, and behind attention.
@@ -289,7 +290,7 @@ class Transformer(Module):
     Args:
         num_encoder_layers, num_decoder_layers: how many layers each has.
         custom_encoder, custom_decoder: modules instead of them.
-        d_model, nhead, …: as of TransformerEncoderLayer.
+        d_model, nhead, …: TransformerEncoderLayer's.
 
     Raises:
         RuntimeError: when called with another width, or batches of two sizes.

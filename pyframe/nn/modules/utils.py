@@ -28,6 +28,9 @@ class LazyModuleMixin:
     The first call does so from its arguments; then the layer becomes a `cls_to_become`. What is
     loaded by a state_dict before gives shapes, too.
 
+    Args:
+        args, kwargs: what the layer's own `__init__` takes.
+
     >>> layer = nn.LazyLinear(2)
     >>> isinstance(layer, nn.modules.lazy.LazyModuleMixin), layer.has_uninitialized_params()
     (True, True)

@@ -77,7 +77,13 @@ def _check(what: str, x: Any, like: Tensor, shape: bool = True) -> None:
 
 class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, in order, and what the first of them takes: `original`,
-    or `original0`, `original1`, …. ValueError for what can't stand for the tensor."""
+    or `original0`, `original1`, …. ValueError for what can't stand for the tensor.
+
+    Args:
+        modules: the parametrizations, at least one.
+        original: the tensor.
+        unsafe: whether they may change its shape or dtype, which is not checked then.
+    """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if not len(modules):

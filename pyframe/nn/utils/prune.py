@@ -35,7 +35,11 @@ class BasePruningMethod(ABC):
         """1 where `t` stays, 0 elsewhere and where `default_mask` is 0."""
 
     def apply_mask(self, module: Module) -> Tensor:
-        """The pruned tensor."""
+        """The pruned tensor.
+
+        Args:
+            module: what has the tensor.
+        """
         name = getattr(self, "_tensor_name", None)
         if name is None:
             raise AssertionError(f"{type(module).__name__} has to be pruned; use apply()")
@@ -49,7 +53,13 @@ class BasePruningMethod(ABC):
     ) -> BasePruningMethod:  # fmt: skip
         """Prune a tensor of a module, on top of how it is pruned. Returns the hook.
 
-        AssertionError for scores of another shape."""
+        AssertionError for scores of another shape.
+
+        Args:
+            module, name: what has the tensor, and its name there.
+            args, kwargs: arguments of the class.
+            importance_scores: what decides in place of the tensor's elements, of its shape.
+        """
         original = getattr(module, name)
         _check_scores(importance_scores, original)
         scores = original if importance_scores is None else importance_scores
@@ -77,13 +87,22 @@ class BasePruningMethod(ABC):
         self, t: Tensor, default_mask: Tensor | None = None,
         importance_scores: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """A pruned version of `t`."""
+        """A pruned version of `t`.
+
+        Args:
+            default_mask: what is pruned already, 0; None for nothing.
+            importance_scores: what decides in place of the elements of `t`, of its shape.
+        """
         _check_scores(importance_scores, t)
         mask = pf.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(t if importance_scores is None else importance_scores, mask)
 
     def remove(self, module: Module) -> None:
-        """Make the pruned tensor, as it is, a parameter again."""
+        """Make the pruned tensor, as it is, a parameter again.
+
+        Args:
+            module: what has the tensor.
+        """
         weight, name = self.apply_mask(module), self._tensor_name
         if hasattr(module, name):
             delattr(module, name)
@@ -131,7 +150,11 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: BasePruningMethod) -> None:
-        """Prune by another method. TypeError unless it is one, ValueError for another tensor's."""
+        """Prune by another method. TypeError unless it is one, ValueError for another tensor's.
+
+        Args:
+            method: another one for the same tensor.
+        """
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if self._tensor_name != method._tensor_name:
@@ -292,6 +315,7 @@ class LnStructured(_Structured):
 
     Args:
         amount: How many: an int is a number, a float a share from 0 to 1.
+        n: the order of the norm, as `p` of `pf.norm`.
     """
 
     def __init__(self, amount: int | float, n: Any, dim: int = -1) -> None:
@@ -304,7 +328,11 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """What is 0 in a given mask goes."""
+    """What is 0 in a given mask goes.
+
+    Args:
+        mask: 1 for what stays and 0 for what goes, of the tensor's shape.
+    """
 
     PRUNING_TYPE = "global"
 

@@ -46,7 +46,13 @@ def _to(dtype: dt.dtype) -> Callable[[PackedSequence], PackedSequence]:
 
 class PackedSequence(_Fields):
     """`data` (rows, *), `batch_sizes` (T,) on the CPU: how many sequences have each step, and how
-    the sequences were sorted, if they were. Made by `pack_sequence` and `pack_padded_sequence`."""
+    the sequences were sorted, if they were. Made by `pack_sequence` and `pack_padded_sequence`.
+
+    Args:
+        sorted_indices: int64 (B,): which sequence stands at each place after sorting by
+            length.
+        unsorted_indices: its inverse; None computes it.
+    """
 
     def __new__(
         cls, data: Any, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
@@ -64,7 +70,11 @@ class PackedSequence(_Fields):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """As Tensor.to; `batch_sizes` stay on the CPU."""
+        """As Tensor.to; `batch_sizes` stay on the CPU.
+
+        Args:
+            args, kwargs: those of Tensor.to.
+        """
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self

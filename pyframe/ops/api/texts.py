@@ -43,6 +43,17 @@ _Table.max_norm: rows that are longer are shortened to this, in the table, when 
 _Table.norm_type: the exponent of the norm that measures them.
 _Table.scale_grad_by_freq: whether a row's gradient is divided by how often the input names it.
 _Table.sparse: it changes nothing; gradients are dense.
+LRScheduler.eta_min: the least lr.
+_Factor.gamma: what the lr is multiplied by.
+_Factor.total_iters: after how many steps it changes no more.
+_FractionalMaxPoolNd._random_samples: where windows begin, numbers of [0, 1) for each sample and
+  channel, (N, C, dims); None draws them.
+_Table._weight: the table itself, of that shape; None draws one.
+_Table.num_embeddings: the number of rows; ints are from 0 to num_embeddings - 1.
+_Table.embedding_dim: the length of each row.
+RNNCellBase.input_size RNNCellBase.hidden_size: the number of features of an input, or of a state.
+RNNCellBase.bias: whether there are bias_ih and bias_hh.
+RNNBase.args RNNBase.kwargs: the arguments above, by place or by name.
 _random_samples: Numbers of [0, 1) in place of drawn ones.
 _stacklevel: Allowed, and not needed.
 A: Matrices, in the last two dims.
@@ -224,6 +235,8 @@ max_norm: The largest norm of a row; larger ones are shortened, in place.
 max_val: The upper bound.
 mean: The mean, a number or a tensor.
 median: The middle.
+modules.device: where parameters and buffers are made; None is the default device.
+modules.dtype: the dtype of parameters and float buffers; None is the default dtype.
 memory_format: In which order the dims lie in memory: `pf.contiguous_format`,
   `pf.channels_last` or `pf.preserve_format`.
 min: The lower bound.
@@ -2732,6 +2745,7 @@ ARGUMENTS = {
     for names, _, said in (row.partition(": "),)
     for name in names.split()
 }
+_BASES = {name.partition(".")[0] for name in ARGUMENTS}
 _ROWS_BY_NAME = {
     name: row.partition("\n")[2].strip()
     for row in f"\n{_ROWS.strip()}".split("\n@")[1:]
@@ -2739,8 +2753,10 @@ _ROWS_BY_NAME = {
 }
 # What a text tells of: names in backticks and entries of lists.
 _TOLD = re.compile(r"`\*{0,2}(\w+)|^    ((?:\*{0,2}\w+, )*\*{0,2}\w+): ", re.MULTILINE)
+_ENTRY = re.compile(r"^    ((?:\*{0,2}\w+, )*\*{0,2}\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 _LIST = re.compile(r"Args:\n(?:    .*\n?)*")
 _RAISES = re.compile(r"Raises:\n(?:    .*\n)*")
+_REFERRED = re.compile(r"\b(\w+)`?'s\b")  # whose arguments it has: "Arguments are Conv2d's"
 _BEHIND = re.compile(r"\n\n(?:Attributes:|Raises:|>>> )")
 
 
@@ -2826,20 +2842,57 @@ def in_place(how: str, fn: Any) -> str:
     return f"{how}; returns self.\n\n{fn.__doc__}"
 
 
-def of_bases(scope: dict[str, Any]) -> None:
-    """Let the texts of classes explain what `__init__` takes, and raises, as their base does."""
-    bases = {key.partition(".")[0] for key in ARGUMENTS}
-    for kind in [x for x in scope.values() if isinstance(x, type)]:
-        own = [b for b in kind.__mro__ if b.__name__ in bases]
-        code = getattr(kind.__init__, "__code__", None)  # type: ignore[misc]
-        if not own or code is None or not vars(kind).get("__doc__"):
-            continue
-        text = _clean(kind.__doc__)
-        keys = [(n, f"{b.__name__}.{n.lstrip('*')}") for n in _names(code) for b in own[::-1]]
-        found = {n: ARGUMENTS[key] for n, key in keys if key in ARGUMENTS}
-        seen = told(text) if found else ()
-        text = _with(text, {n: t for n, t in found.items() if n.lstrip("*") not in seen})
-        raises = "".join(_RAISES.findall(_clean(own[-1].__doc__)))
-        if raises and "Raises:" not in text:
-            text = text.replace("\n\n>>> ", f"\n\n{raises}\n>>> ", 1)
-        kind.__doc__ = text
+def fill(scope: dict[str, Any]) -> None:
+    """Let the texts of a namespace's functions and classes explain each argument: as a row above
+    does, or a name that they refer to ("Arguments are Conv2d's"), or a base. A class's text waits
+    until it is read."""
+    for value in [*scope.values()]:
+        if isinstance(value, type) and type(vars(value).get("__doc__")) is str:
+            value.__doc__ = _Text(value, scope)  # type: ignore[assignment]
+        elif isinstance(value, types.FunctionType) and value.__doc__:
+            value.__doc__ = _filled(value, value.__doc__, scope)
+
+
+class _Text:
+    """The docstring of a class before it is read."""
+
+    def __init__(self, kind: type, scope: dict[str, Any]) -> None:
+        self.kind, self.doc, self.scope = kind, kind.__doc__ or "", scope
+
+    def __get__(self, instance: Any, owner: Any) -> str:
+        self.kind.__doc__ = self.doc  # what it refers to may refer to it
+        self.kind.__doc__ = text = _filled(self.kind, self.doc, self.scope)
+        return text
+
+
+def _filled(value: Any, doc: str, scope: dict[str, Any]) -> str:
+    """`doc`, and what rows, names that it refers to, and bases say of further arguments."""
+    bases = value.__mro__[:-1] if isinstance(value, type) else ()
+    inner = inspect.unwrap(value.__init__ if bases else value)
+    code = getattr(inner, "__code__", None)
+    if code is None:
+        return doc
+    text = _clean(doc)
+    seen = told(text) | {"self"}
+    names = [n for n in _names(code) if n.lstrip("*") not in seen]
+    packages = value.__module__.split(".")[1:]
+    places = [*(b.__name__ for b in bases or (value,)), *(packages[:-1] or packages)[::-1]]
+    found = {}
+    for shown in names:
+        keys = (f"{place}.{shown.lstrip('*')}" for place in places)
+        if said := next((ARGUMENTS[key] for key in keys if key in ARGUMENTS), ""):
+            found[shown] = said
+    if len(found) < len(names):
+        others = [scope[n] for n in _REFERRED.findall(text) if n in scope]
+        for other in (*others, *bases[1:]):
+            listed = _LIST.search(_clean(other.__doc__))
+            for heads, said in _ENTRY.findall(listed[0]) if listed else ():
+                found |= {n: said for n in names if n in heads.split(", ") and n not in found}
+    alike: dict[str, list[str]] = {}  # names of one text stand together
+    for shown in names:
+        alike.setdefault(found.get(shown, ""), []).append(shown)
+    text = _with(text, {", ".join(own): said for said, own in alike.items() if said})
+    raises = [r for b in bases if b.__name__ in _BASES for r in _RAISES.findall(_clean(b.__doc__))]
+    if raises and "Raises:" not in text:
+        text = text.replace("\n\n>>> ", f"\n\n{raises[-1]}\n>>> ", 1)
+    return text

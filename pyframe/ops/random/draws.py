@@ -80,7 +80,11 @@ class Generator:
 
     def seed_device(self, seed: int, device: Device) -> None:
         """Start the stream of one device over from a seed of its own, until the next manual_seed.
-        It is not opened for that."""
+        It is not opened for that.
+
+        Args:
+            seed: any int, taken modulo 2**64.
+        """
         with _alone():
             self._seeds[device] = int(seed) & (2**64 - 1)
             if device in self._states:
@@ -115,7 +119,11 @@ class Generator:
         return upload(raw.view(np.uint8), _device.cpu)
 
     def set_state(self, state: Tensor) -> Generator:
-        """Go back to a state of `get_state`; with another seed, the GPU's stream starts over."""
+        """Go back to a state of `get_state`; with another seed, the GPU's stream starts over.
+
+        Args:
+            state: a uint8 tensor (24,).
+        """
         if not isinstance(state, Tensor) or state.dtype is not dt.uint8 or state.numel() != 24:
             raise TypeError("set_state: expected the uint8 tensor that get_state gave")
         seed, host, draws = (int(v) for v in state.numpy().view(np.uint64))
@@ -142,7 +150,11 @@ class Generator:
                 self._states[device] = new
 
     def bits(self, shape: tuple[int, ...], device: Device) -> Tensor:
-        """uint32 random bits on `device`."""
+        """uint32 random bits on `device`.
+
+        Args:
+            shape: the sizes.
+        """
         with _alone():
             return self._bits(shape, device)
 
@@ -187,7 +199,11 @@ class Generator:
         return state
 
     def host_bits(self, n: int) -> np.ndarray:
-        """uint32 (n,) random bits on the host, of a stream of their own."""
+        """uint32 (n,) random bits on the host, of a stream of their own.
+
+        Args:
+            n: how many.
+        """
         if n <= 4:
             return np.array(self.host_block()[:n], np.uint32)
         k0, k1, draw = self._drawn_on_host()

@@ -35,7 +35,11 @@ class Callback:
         """Before the first step; `model.log_names` are known, but for those of custom steps."""
 
     def on_epoch_begin(self, model: Model, epoch: int) -> Any:
-        """Before the first step of an epoch; the first epoch is number 1."""
+        """Before the first step of an epoch; the first epoch is number 1.
+
+        Args:
+            epoch: its number.
+        """
 
     def on_gradients(self, model: Model) -> Any:
         """Within the compiled step, after the backward pass and before the optimizer's step.
@@ -49,7 +53,12 @@ class Callback:
 
     def on_epoch(self, model: Model, epoch: int, logs: Logs) -> Any:
         """After an epoch and its validation; `model.history.add(epoch, {name: number})` adds to the
-        History."""
+        History.
+
+        Args:
+            epoch: its number, from 1.
+            logs: its numbers by name.
+        """
 
     def on_fit_end(self, model: Model) -> Any:
         """After the last step, also when stopped early, by an error or by Ctrl-C."""
@@ -59,12 +68,19 @@ class Callback:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a `state_dict()`."""
+        """Go on from a `state_dict()`.
+
+        Args:
+            state: what it gave.
+        """
 
 
 class LambdaCallback(Callback):
     """A callback of functions, one an event: those are on_fit_begin, on_epoch_begin, on_gradients,
     on_step, on_epoch and on_fit_end, and take what the methods of Callback do.
+
+    Args:
+        functions: each under the name of its event.
 
     Raises:
         TypeError: an event does not exist, or a function can't be called.

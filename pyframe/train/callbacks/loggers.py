@@ -22,6 +22,7 @@ class CSVLogger(Callback):
     writes its row anew.
 
     Args:
+        path: the file.
         append: whether the rows that the file has are kept.
 
     >>> import tempfile
