@@ -53,6 +53,7 @@ from pyframe.distributed.world import (
     launched as launched,
     stats as stats,
 )
+from pyframe.ops.api.layouts import texts as _texts
 
 default_pg_timeout = timedelta(seconds=_world.PATIENCE)
 Backend = str  # all are MPI
@@ -110,8 +111,12 @@ def init_process_group(
 
     Any backend of PyTorch's is MPI; how processes find each other is MPI's affair. Work that waits
     longer than `timeout` (30 minutes) for a process raises RuntimeError, which names it.
-    RuntimeError where mpi4py is missing, or where `rank`, `world_size` or torchrun's environment
-    speak of processes that no mpiexec has started; ValueError for another backend.
+    RuntimeError where mpi4py is missing, or where `world_size` or torchrun's environment speak of
+    processes that no mpiexec has started; ValueError for another backend, or a second call.
+
+    Args:
+        backend: A name, or one for each device: "cpu:gloo,cuda:nccl".
+        init_method, store, group_name, rank: Nothing is done with them: MPI counts processes.
     """
     for part in (backend or "mpi").lower().split(","):
         if part.partition(":")[0] not in _BACKENDS:
@@ -137,7 +142,11 @@ def init_process_group(
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Let a group, or all of them, go."""
+    """Let a group, or all of them, go.
+
+    Args:
+        group: The one that goes; None for all.
+    """
     g = None if group is None else group_of(group)
     if g is None or g is _world.world:
         _world.stop()
@@ -151,7 +160,13 @@ def new_group(
     group_desc: str | None = None, device_id: Any = None,
 ) -> Any:  # fmt: skip
     """A group of some processes, by default of all. All processes call it, also those that are not
-    in it: they get GroupMember.NON_GROUP_MEMBER."""
+    in it: they get GroupMember.NON_GROUP_MEMBER.
+
+    Args:
+        ranks: The processes, counted among all; None for all.
+        timeout: How long its work waits for a process; None is that of `init_process_group`.
+        backend, use_local_synchronization, group_desc: Nothing is done with them.
+    """
     world = group_of(None)
     assert world is not None
     wanted = [*range(world.size())] if ranks is None else sorted(ranks)
@@ -180,7 +195,11 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The number of this process among those of its machine."""
+    """The number of this process among those of its machine.
+
+    Args:
+        fallback_rank: What it is where nobody has started several; None for 0.
+    """
     found = launched()
     if found is None and "LOCAL_RANK" not in os.environ and fallback_rank is not None:
         return fallback_rank
@@ -200,13 +219,25 @@ def get_process_group_ranks(group: Any = None) -> list[int]:
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """The rank among all processes of one of a group."""
+    """The rank among all processes of one of a group.
+
+    Args:
+        group_rank: The rank in the group.
+    """
     return get_process_group_ranks(group)[group_rank]
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    """The rank in a group of one of all processes. ValueError if it is not in it."""
+    """The rank in a group of one of all processes. ValueError if it is not in it.
+
+    Args:
+        global_rank: The rank among all.
+    """
     ranks = get_process_group_ranks(group)
     if global_rank not in ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")
     return ranks.index(global_rank)
+
+
+if _texts:
+    _texts.fill(globals())

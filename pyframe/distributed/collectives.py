@@ -391,7 +391,11 @@ def begun(
 def all_reduce(
     tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Async:
-    """Let the tensor be the sum (or another `op`) of those of all processes."""
+    """Let the tensor be the sum (or another `op`) of those of all processes.
+
+    Args:
+        tensor: Overwritten with the result; all have one shape and dtype.
+    """
     check("all_reduce", tensor)
     return _collective("all_reduce", tensor, [tensor], group, async_op, op, joined=True)
 
@@ -401,7 +405,11 @@ def reduce(
     tensor: Tensor, dst: int | None = None, op: ReduceOp = ReduceOp.SUM, group: Any = None,
     async_op: bool = False, group_dst: int | None = None,
 ) -> Async:  # fmt: skip
-    """As all_reduce, on the process `dst` alone."""
+    """As all_reduce, on the process `dst` alone.
+
+    Args:
+        tensor: Overwritten with the result there; all have one shape and dtype.
+    """
     check("reduce", tensor)
     return _collective(
         "reduce", tensor, [tensor], group, async_op, op, root_of(group, dst, group_dst), joined=True
@@ -413,7 +421,11 @@ def broadcast(
     tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False,
     group_src: int | None = None,
 ) -> Async:  # fmt: skip
-    """Let the tensor be that of the process `src`."""
+    """Let the tensor be that of the process `src`.
+
+    Args:
+        tensor: What is sent, or is overwritten with it; all have one shape and dtype.
+    """
     check("broadcast", tensor)
     root = root_of(group, src, group_src)
     return _collective("broadcast", tensor, [tensor], group, async_op, root=root, joined=True)
@@ -423,7 +435,12 @@ def broadcast(
 def all_gather(
     tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Async:
-    """Fill the list with the tensors of all processes."""
+    """Fill the list with the tensors of all processes.
+
+    Args:
+        tensor_list: A tensor for each process, of the shape and dtype of `tensor`.
+        tensor: This process's.
+    """
     check("all_gather", tensor, *tensor_list)
     _same_shapes("all_gather", tensor_list, tensor.shape, group.size())
     return _collective("all_gather", tensor, tensor_list, group, async_op)
@@ -433,7 +450,12 @@ def all_gather(
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Async:
-    """Put the tensors of all processes one after the other, along the first dim or a new one."""
+    """Put the tensors of all processes one after the other, along the first dim or a new one.
+
+    Args:
+        output_tensor: (n, *shape) or (n * rows, …), n being the number of processes.
+        input_tensor: This process's.
+    """
     check("all_gather_into_tensor", output_tensor, input_tensor)
     _whole("all_gather_into_tensor", output_tensor, input_tensor, group.size())
     return _collective("all_gather", input_tensor, [output_tensor], group, async_op, joined=True)
@@ -454,7 +476,12 @@ def gather(
     tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int | None = None,
     group: Any = None, async_op: bool = False, group_dst: int | None = None,
 ) -> Async:  # fmt: skip
-    """As all_gather, on the process `dst` alone."""
+    """As all_gather, on the process `dst` alone.
+
+    Args:
+        tensor: This process's.
+        gather_list: There a tensor for each process; None elsewhere.
+    """
     check("gather", tensor, *(gather_list or ()))
     root = root_of(group, dst, group_dst)
     outs = _listed("gather_list", gather_list, group.rank == root, tensor, group)
@@ -477,7 +504,12 @@ def scatter(
     tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int | None = None,
     group: Any = None, async_op: bool = False, group_src: int | None = None,
 ) -> Async:  # fmt: skip
-    """Let the tensor be that of the list of process `src` which is for this one."""
+    """Let the tensor be that of the list of process `src` which is for this one.
+
+    Args:
+        tensor: Overwritten with it.
+        scatter_list: On `src` a tensor for each process, of the shape of `tensor`; None elsewhere.
+    """
     check("scatter", tensor, *(scatter_list or ()))
     root = root_of(group, src, group_src)
     parts = _listed("scatter_list", scatter_list, group.rank == root, tensor, group)
@@ -490,7 +522,11 @@ def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None,
     async_op: bool = False,
 ) -> Async:  # fmt: skip
-    """Let `output` be the sum of those tensors of all lists which are for this process."""
+    """Let `output` be the sum of those tensors of all lists which are for this process.
+
+    Args:
+        input_list: A tensor for each process, of the shape of `output`.
+    """
     check("reduce_scatter", output, *input_list)
     _same_shapes("reduce_scatter", input_list, output.shape, group.size())
     return _collective(
@@ -503,7 +539,11 @@ def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None,
     async_op: bool = False,
 ) -> Async:  # fmt: skip
-    """As reduce_scatter of a tensor that has the parts one after the other."""
+    """As reduce_scatter of a tensor that has the parts one after the other.
+
+    Args:
+        output: Overwritten with the sum.
+    """
     check("reduce_scatter_tensor", output, input)
     _whole("reduce_scatter_tensor", input, output, group.size())
     x = input.reshape(group.size(), *output.shape)
@@ -515,7 +555,12 @@ def all_to_all(
     output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None,
     async_op: bool = False,
 ) -> Async:  # fmt: skip
-    """Send the i-th tensor to process i, and receive the i-th from it; they may differ in size."""
+    """Send the i-th tensor to process i, and receive the i-th from it; they may differ in size.
+
+    Args:
+        output_tensor_list: A tensor for each process, overwritten with what it sends.
+        input_tensor_list: A tensor for each process, of the same dtype.
+    """
     check("all_to_all", *output_tensor_list, *input_tensor_list)
     for some in (output_tensor_list, input_tensor_list):
         if len(some) != group.size():
@@ -561,7 +606,13 @@ def all_to_all_single(
     input_split_sizes: list[int] | None = None, group: Any = None, async_op: bool = False,
 ) -> Async:  # fmt: skip
     """all_to_all of parts of a tensor along its first dim, equal ones unless their sizes are
-    given."""
+    given.
+
+    Args:
+        output: Overwritten with what is received.
+        output_split_sizes, input_split_sizes: How many rows of each are from, and for, each
+            process.
+    """
     check("all_to_all_single", output, input)
     n = group.size()
     if not output_split_sizes and not input_split_sizes:

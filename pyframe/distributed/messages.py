@@ -111,7 +111,11 @@ def send(
     tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0,
     group_dst: int | None = None,
 ) -> None:  # fmt: skip
-    """Send a tensor to the process `dst`."""
+    """Send a tensor to the process `dst`.
+
+    Args:
+        tensor: What is sent.
+    """
     _posted(True, tensor, dst, group, tag, group_dst, False)
 
 
@@ -120,7 +124,11 @@ def isend(
     tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Begin to send a tensor."""
+    """Begin to send a tensor.
+
+    Args:
+        tensor: What is sent.
+    """
     return _posted(True, tensor, dst, group, tag, group_dst, True)
 
 
@@ -129,7 +137,11 @@ def recv(
     tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0,
     group_src: int | None = None,
 ) -> int:  # fmt: skip
-    """Receive a tensor of this shape and dtype from `src`, or from anyone; gives from whom."""
+    """Receive a tensor of this shape and dtype from `src`, or from anyone; gives from whom.
+
+    Args:
+        tensor: Overwritten with what comes.
+    """
     _posted(False, tensor, src, group, tag, group_src, False)
     return int(tensor.__dict__.pop("_sender"))
 
@@ -139,12 +151,23 @@ def irecv(
     tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Begin to receive a tensor."""
+    """Begin to receive a tensor.
+
+    Args:
+        tensor: Overwritten with what comes.
+        src: From whom; None for anyone.
+    """
     return _posted(False, tensor, src, group, tag, group_src, True)
 
 
 class P2POp:
-    """isend or irecv with its arguments, for `batch_isend_irecv`."""
+    """isend or irecv with its arguments, for `batch_isend_irecv`.
+
+    Args:
+        op: `isend` or `irecv`; ValueError otherwise.
+        tensor: What is sent, or overwritten.
+        peer: The other process, counted among all.
+    """
 
     def __init__(
         self, op: Any, tensor: Tensor, peer: int | None = None, group: Any = None, tag: int = 0,
@@ -157,7 +180,11 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
-    """Begin all of them."""
+    """Begin all of them.
+
+    Args:
+        p2p_op_list: What to begin, in this order.
+    """
     return [p.op(p.tensor, p.peer, p.group, p.tag, p.group_peer) for p in p2p_op_list]
 
 
@@ -180,7 +207,12 @@ def _objects(name: str, given: Any, g: ProcessGroup) -> list[Any]:
 
 @for_members
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Fill the list with the objects of all processes."""
+    """Fill the list with the objects of all processes.
+
+    Args:
+        object_list: Whose elements become the objects.
+        obj: This process's, which pickle can write.
+    """
     object_list[:] = _objects("all_gather_object", obj, group)
 
 
@@ -189,7 +221,12 @@ def gather_object(
     obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None,
     group: Any = None, group_dst: int | None = None,
 ) -> None:  # fmt: skip
-    """As all_gather_object, on the process `dst` alone."""
+    """As all_gather_object, on the process `dst` alone.
+
+    Args:
+        obj: This process's, which pickle can write.
+        object_gather_list: There the list to fill.
+    """
     found = _objects("gather_object", obj, group)
     if group.rank == root_of(group, dst, group_dst) and object_gather_list is not None:
         object_gather_list[:] = found
@@ -200,7 +237,12 @@ def broadcast_object_list(
     object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
     group_src: int | None = None,
 ) -> None:  # fmt: skip
-    """Fill the list with that of the process `src`."""
+    """Fill the list with that of the process `src`.
+
+    Args:
+        object_list: What is sent, or becomes it.
+        device: Nothing is done with it.
+    """
     root = root_of(group, src, group_src)
     found = _objects("broadcast_object_list", object_list if group.rank == root else None, group)
     object_list[:] = found[root]
@@ -211,7 +253,12 @@ def scatter_object_list(
     scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None,
     src: int | None = None, group: Any = None, group_src: int | None = None,
 ) -> None:  # fmt: skip
-    """Put that object of the list of process `src` which is for this one into the first list."""
+    """Put that object of the list of process `src` which is for this one into the first list.
+
+    Args:
+        scatter_object_output_list: A list of at least one element.
+        scatter_object_input_list: On `src` an object for each process.
+    """
     root = root_of(group, src, group_src)
     given = scatter_object_input_list if group.rank == root else None
     found = _objects("scatter_object_list", given, group)
@@ -220,7 +267,11 @@ def scatter_object_list(
 
 @for_members
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Async:
-    """Wait until all processes are here."""
+    """Wait until all processes are here.
+
+    Args:
+        device_ids: Nothing is done with it.
+    """
     steps = nothing() if group.comm is None else agree(group, "barrier")
     return begun(group, "barrier", steps, same, async_op)
 

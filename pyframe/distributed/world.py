@@ -68,7 +68,13 @@ def _copy(comm: Any, timeout: float) -> Any:
 
 
 class ProcessGroup:
-    """Processes that work together; `comm` is None for a group of this process alone."""
+    """Processes that work together; `comm` is None for a group of this process alone.
+
+    Args:
+        ranks: Its processes, counted among all.
+        name: What collectives in a graph call it.
+        timeout: How long its work waits for a process, in seconds.
+    """
 
     def __init__(self, comm: Any, ranks: Sequence[int], name: str, timeout: float) -> None:
         self.comm, self.ranks, self.name, self.timeout = comm, [*ranks], name, timeout
@@ -94,7 +100,13 @@ class ProcessGroup:
 
 
 class Work:
-    """What a group does, as torch.distributed.Work: `wait()` gives when it is over."""
+    """What a group does, as torch.distributed.Work: `wait()` gives when it is over.
+
+    Args:
+        name, steps: What it is called, and the MPI requests that it waits for one by one.
+        finish: What makes the result of what these give.
+        peer: Whom a message goes to or comes from, as counted in the group; None for a collective.
+    """
 
     def __init__(
         self, group: ProcessGroup, name: str, steps: Steps, finish: Callable[[Any], Any],
@@ -151,7 +163,11 @@ class Work:
     value, done = result, is_completed
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
-        """True once it is over. RuntimeError for what was wrong, or where others don't come."""
+        """True once it is over. RuntimeError for what was wrong, or where others don't come.
+
+        Args:
+            timeout: Seconds, or a timedelta; by default the group's.
+        """
         begun = time.monotonic()
         patience = self.group.timeout if timeout is None else seconds(timeout)
         turns = 0

@@ -12,7 +12,8 @@ from pyframe.optim.lbfgs import LBFGS as LBFGS
 from pyframe.optim.optimizer import Optimizer as Optimizer
 
 if _texts:
-    _texts.fill(globals() | vars(lr_scheduler))
+    _texts.fill(globals())
+    _texts.fill(vars(lr_scheduler))
 if TYPE_CHECKING:
     from pyframe.optim import swa_utils as swa_utils
 else:

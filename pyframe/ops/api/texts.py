@@ -144,6 +144,15 @@ divisor_override: What a window's sum is divided by.
 downscale_factor: r.
 driver: The name of a LAPACK driver, else the best.
 dropout_p: The probability that a weight is dropped.
+distributed.async_op: Whether to return a Work at once, whose `wait()` returns when it is over.
+distributed.dst: The process that gets it, counted among all; by default the group's first one.
+distributed.group: The processes that take part, as `new_group` gives them; None for all.
+distributed.group_dst distributed.group_peer distributed.group_src: The same process, as it is
+  counted in the group.
+distributed.op: How values become one.
+distributed.pg_options distributed.device_id: Nothing is done with it.
+distributed.src: The process that has it, counted among all; by default the group's first one.
+distributed.tag: An int that tells two processes' messages apart: both give the same.
 dtype: The dtype of the result; by default it follows from what is given.
 masked.dtype: What the input is converted to first.
 reductions.dtype: What the input is converted to first.
@@ -2846,7 +2855,10 @@ def fill(scope: dict[str, Any]) -> None:
     """Let the texts of a namespace's functions and classes explain each argument: as a row above
     does, or a name that they refer to ("Arguments are Conv2d's"), or a base. A class's text waits
     until it is read."""
-    for value in [*scope.values()]:
+    own = [
+        v for v in scope.values() if str(getattr(v, "__module__", 0)).startswith(scope["__name__"])
+    ]
+    for value in own:
         if isinstance(value, type) and type(vars(value).get("__doc__")) is str:
             value.__doc__ = _Text(value, scope)  # type: ignore[assignment]
         elif isinstance(value, types.FunctionType) and value.__doc__:
