@@ -41,7 +41,12 @@ class DimHint(enum.Enum):
 
 
 class Dim:
-    """A size of inputs that may change, by its name; dims of one name are as long as each other."""
+    """A size of inputs that may change, by its name; dims of one name are as long as each other.
+
+    Args:
+        name: An identifier.
+        min, max: The least and the largest size; None for 0, and for no bound.
+    """
 
     AUTO, DYNAMIC, STATIC = DimHint.AUTO, DimHint.DYNAMIC, DimHint.STATIC
 
@@ -83,7 +88,12 @@ class Range(NamedTuple):
 
 
 def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
-    """A Dim for each name."""
+    """A Dim for each name.
+
+    Args:
+        names: The names.
+        min, max: Bounds of each, as of Dim.
+    """
     return tuple([Dim(name, min=min, max=max) for name in names])
 
 
@@ -219,6 +229,12 @@ def export(
     other sizes: {"x": {0: Dim("batch")}}. Without it all are as in the example. NeedsValueError
     where the code asks for the value of a tensor; ConstraintViolationError where it is for one
     size alone.
+
+    Args:
+        mod: The Module.
+        args: The example inputs, a tuple.
+        kwargs: Those by name.
+        strict, preserve_module_call_signature: Nothing is done with them.
     """
     if not isinstance(mod, Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
@@ -313,7 +329,12 @@ class ExportGraphSignature(NamedTuple):
 
 
 class ExportedProgram:
-    """What `export` gives: a graph, its parameters, and what its inputs may be."""
+    """What `export` gives: a graph, its parameters, and what its inputs may be.
+
+    Args:
+        holder: A module with the graph, as `forward`, and what it needs.
+        example: (args, kwargs) of the run; None makes some when they are needed.
+    """
 
     def __init__(self, holder: ScriptModule, example: Any = None) -> None:
         self._holder = holder
@@ -393,7 +414,11 @@ class ExportedProgram:
         return _Checked(self._holder)
 
     def run_decompositions(self, table: Any = None) -> ExportedProgram:
-        """The same with ops in the place of public functions, and no writes in place."""
+        """The same with ops in the place of public functions, and no writes in place.
+
+        Args:
+            table: Nothing is done with it.
+        """
         args, kwargs = self._example()
         found, graph = {}, self._graph
         given = refs(graph.inputs)
@@ -493,7 +518,14 @@ def check(graph: Graph, args: Any, kwargs: Any) -> None:
 def save(
     ep: ExportedProgram, f: Any, *, extra_files: Any = None, opset_version: Any = None
 ) -> None:
-    """Write a program to a file: its graph as JSON and its tensors as safetensors."""
+    """Write a program to a file: its graph as JSON and its tensors as safetensors.
+
+    Args:
+        ep: The program; TypeError for anything else.
+        f: A path, or what has `write`.
+        extra_files: Texts or bytes by names, which are written too.
+        opset_version: Nothing is done with it.
+    """
     if not isinstance(ep, ExportedProgram):
         raise TypeError(
             f"The 'ep' parameter must be an instance of 'ExportedProgram', got "
@@ -503,7 +535,13 @@ def save(
 
 
 def load(f: Any, *, extra_files: Any = None, expected_opset_version: Any = None) -> ExportedProgram:
-    """The program in a file that `save` wrote; GraphError for another or a damaged one."""
+    """The program in a file that `save` wrote; GraphError for another or a damaged one.
+
+    Args:
+        f: A path, or what has `read` and `seek`.
+        extra_files: A dict, whose values become the bytes that were saved under its keys.
+        expected_opset_version: Nothing is done with it.
+    """
     found = _modules.load(f, None, extra_files)
     if not isinstance(found, ScriptModule):
         raise GraphError(f"{f}: expected an exported program, got a function of jit.save")

@@ -25,6 +25,7 @@ from pyframe.core import devices
 from pyframe.core.devices import OutOfMemoryError, device as Device
 from pyframe.core.modes import mode
 from pyframe.core.words import columns
+from pyframe.ops.api.layouts import texts as _texts
 from pyframe.ops.random.draws import default_generator, go_on, gpu_streams
 from pyframe.runtime.opening import gpu_backend
 from pyframe.tensor import Tensor, upload
@@ -121,7 +122,11 @@ def get_device_name(device: Any = None) -> str:
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether tensors can be bfloat16: they are stored so and computed in float32, which PyTorch
-    calls an emulation."""
+    calls an emulation.
+
+    Args:
+        including_emulation: Whether that counts.
+    """
     return including_emulation and is_available()
 
 
@@ -147,6 +152,9 @@ def set_device(device: Any) -> None:
     """Let 'gpu' mean this GPU from now on, in all threads; for numbers below 0 nothing happens.
 
     Tensors, and the default device, stay where they are. RuntimeError for a GPU that there is not.
+
+    Args:
+        device: A number, a name or a device.
     """
     if isinstance(device, int) and device < 0:
         return
@@ -157,7 +165,11 @@ def set_device(device: Any) -> None:
 
 
 class device:  # noqa: N801  (PyTorch's name)
-    """Within `with pf.gpu.device(1):` 'gpu' means that GPU; None and -1 leave it as it is."""
+    """Within `with pf.gpu.device(1):` 'gpu' means that GPU; None and -1 leave it as it is.
+
+    Args:
+        device: A number, a name or a device.
+    """
 
     def __init__(self, device: Any) -> None:
         self.to = -1 if device is None else device
@@ -173,7 +185,11 @@ class device:  # noqa: N801  (PyTorch's name)
 
 
 def device_of(obj: Tensor) -> device:
-    """`device` for the GPU that a tensor is on; one on the CPU changes nothing."""
+    """`device` for the GPU that a tensor is on; one on the CPU changes nothing.
+
+    Args:
+        obj: The tensor.
+    """
     return device(obj.device if obj.device.type == "gpu" else None)
 
 
@@ -225,7 +241,11 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """A table of a GPU's memory, for people."""
+    """A table of a GPU's memory, for people.
+
+    Args:
+        abbreviated: Whether to leave out what is shared, kept for reuse, and the largest tensor.
+    """
     d = _device(device, "memory_summary")
     stats, executor = _stats(d, "memory_summary"), d.opened
     if executor is None:
@@ -306,7 +326,11 @@ def _last(d: Device) -> Tensor:
 
 class Stream:
     """Accepted: all work on a GPU is in one queue and runs in the order in which it was given, so a
-    stream has nothing to order. As a context it changes nothing."""
+    stream has nothing to order. As a context it changes nothing.
+
+    Args:
+        priority, kwargs: Nothing is done with them.
+    """
 
     def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any) -> None:
         self.device = _device(device, "Stream")
@@ -322,13 +346,25 @@ class Stream:
         return True
 
     def wait_event(self, event: Event) -> None:
-        """What follows comes after the event anyway."""
+        """What follows comes after the event anyway.
+
+        Args:
+            event: It.
+        """
 
     def wait_stream(self, stream: Stream) -> None:
-        """What follows comes after that stream's work anyway."""
+        """What follows comes after that stream's work anyway.
+
+        Args:
+            stream: It.
+        """
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Record an event, by default a new one without timing."""
+        """Record an event, by default a new one without timing.
+
+        Args:
+            event: It.
+        """
         event = Event() if event is None else event
         event.record(self)
         return event
@@ -350,7 +386,11 @@ class Stream:
 
 
 def stream(stream: Stream | None) -> contextlib.AbstractContextManager[Any]:
-    """`with pf.gpu.stream(s):` is accepted."""
+    """`with pf.gpu.stream(s):` is accepted.
+
+    Args:
+        stream: A Stream; None changes nothing.
+    """
     return contextlib.nullcontext() if stream is None else stream
 
 
@@ -363,7 +403,11 @@ default_stream = current_stream
 
 
 def set_stream(stream: Stream) -> None:
-    """Accepted."""
+    """Accepted.
+
+    Args:
+        stream: A Stream; nothing is done with it.
+    """
 
 
 class Event:
@@ -372,6 +416,10 @@ class Event:
     `clock` says by which clock, once it is recorded: "gpu" is the device's own, which is read when
     it gets there; "host" is time.perf_counter_ns, where the device has none: to record the event
     then waits for the work before it (`record_async` in a page that can't wait).
+
+    Args:
+        blocking: Nothing is done with it.
+        interprocess: RuntimeError if it is true.
     """
 
     clock: str | None = None
@@ -386,7 +434,11 @@ class Event:
         self._time: Any = None  # a Buffer with the device's ticks, or nanoseconds on the host
 
     def record(self, stream: Stream | None = None) -> None:
-        """Put the event behind all work so far. RuntimeError where there is no GPU."""
+        """Put the event behind all work so far. RuntimeError where there is no GPU.
+
+        Args:
+            stream: A Stream of the GPU; by default the current one.
+        """
         d = self._mark(stream)
         if self.enable_timing and self._time is None:
             synchronize(d)
@@ -414,6 +466,9 @@ class Event:
         """Milliseconds from this event to that one; waits for both.
 
         RuntimeError if one of them was not recorded or has no time, or they are of different GPUs.
+
+        Args:
+            end_event: The later one.
         """
         executor, marks = self._marks(end_event)
         if not marks:
@@ -466,7 +521,11 @@ class Event:
             await synchronize_async(self.device)
 
     def wait(self, stream: Stream | None = None) -> None:
-        """What follows comes after the event anyway."""
+        """What follows comes after the event anyway.
+
+        Args:
+            stream: Nothing is done with it.
+        """
 
     def __repr__(self) -> str:
         by = f", by the {self.clock}'s clock" if self.clock else ""
@@ -487,7 +546,11 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """`manual_seed` for each GPU."""
+    """`manual_seed` for each GPU.
+
+    Args:
+        seed: An int.
+    """
     there = [Device("gpu", i) for i in range(max(device_count(), 1))]
     for d in dict.fromkeys([*there, *devices.opened_gpus()]):
         default_generator.seed_device(seed, d)
@@ -528,7 +591,11 @@ def get_rng_state_all() -> list[Tensor]:
 
 
 def set_rng_state(new_state: Tensor, device: Any = "gpu") -> None:
-    """Put a GPU's random numbers back into a state of `get_rng_state`."""
+    """Put a GPU's random numbers back into a state of `get_rng_state`.
+
+    Args:
+        new_state: The tensor.
+    """
     d = _device(device, "set_rng_state")
     if not isinstance(new_state, Tensor) or tuple(new_state.shape) != (16,):
         raise TypeError("set_rng_state: expected the uint8 tensor (16,) that get_rng_state gave")
@@ -540,6 +607,14 @@ def set_rng_state(new_state: Tensor, device: Any = "gpu") -> None:
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """`set_rng_state` of each GPU."""
+    """`set_rng_state` of each GPU.
+
+    Args:
+        new_states: A tensor for each GPU.
+    """
     for i, state in enumerate(new_states):
         set_rng_state(state, i)
+
+
+if _texts:
+    _texts.fill(globals())

@@ -11,17 +11,27 @@ from pyframe.core.limits import Limits
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """A GPU that can be opened, as it describes itself."""
+    """A GPU that can be opened, as it describes itself.
+
+    Args:
+        name, vendor, driver, architecture: What it and its driver are called.
+        type: 'discrete', 'integrated', 'virtual', 'software' or 'unknown'.
+        api: 'Vulkan', 'Metal', 'D3D12' or "the browser's WebGPU".
+        limits: How large buffers and workgroups may be.
+        features: What it can do, as WebGPU calls it.
+        ids: Of the vendor and of the device; (0, 0) where they are not told.
+        total_memory: Bytes of its own memory; None where they are not told.
+    """
 
     name: str
     vendor: str
-    type: str  # 'discrete', 'integrated', 'virtual', 'software' or 'unknown'
-    api: str  # 'Vulkan', 'Metal', 'D3D12' or 'the browser's WebGPU'
+    type: str
+    api: str
     driver: str
     limits: Limits
-    features: tuple[str, ...]  # as WebGPU calls them
-    ids: tuple[int, int] = (0, 0)  # of the vendor and of the device; (0, 0): not told
-    total_memory: int | None = None  # bytes of its own memory; None: not told
+    features: tuple[str, ...]
+    ids: tuple[int, int] = (0, 0)
+    total_memory: int | None = None
     architecture: str = ""
 
     @property

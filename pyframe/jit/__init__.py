@@ -35,3 +35,7 @@ from pyframe.jit.script import (
     unused as unused,
     wait as wait,
 )
+from pyframe.ops.api.layouts import texts as _texts
+
+if _texts:
+    _texts.fill(globals())

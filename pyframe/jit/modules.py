@@ -40,7 +40,11 @@ FORMAT = "pyframe.jit"
 
 
 class ScriptModule(Module):
-    """A module whose methods are graphs: it needs no source, and can be saved as a whole."""
+    """A module whose methods are graphs: it needs no source, and can be saved as a whole.
+
+    Args:
+        original_name: The name of the class that it is made of.
+    """
 
     def __init__(self, original_name: str = "ScriptModule") -> None:
         super().__init__()
@@ -49,7 +53,11 @@ class ScriptModule(Module):
         self.__dict__["_layer"] = None  # of pyframe.nn, that it is
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the graph of `forward` gives."""
+        """What the graph of `forward` gives.
+
+        Args:
+            args, kwargs: Its inputs.
+        """
         return self._run("forward", args, kwargs)
 
     def _run(self, method: str, args: Any, kwargs: Any) -> Any:
@@ -98,7 +106,11 @@ class ScriptModule(Module):
         return code_of(self._graphs["forward"])
 
     def save(self, f: Any, _extra_files: Any = None) -> None:
-        """Write it to a file; see `jit.save`."""
+        """Write it to a file; see `jit.save`.
+
+        Args:
+            f: The file.
+        """
         save(self, f, _extra_files)
 
     def extra_repr(self) -> str:
@@ -121,7 +133,12 @@ class TopLevelTracedModule(TracedModule):
 
 
 class ScriptFunction:
-    """A function as a graph."""
+    """A function as a graph.
+
+    Args:
+        module: What has the graph, as `forward`.
+        doc: Its docstring.
+    """
 
     _function: Any = None  # what it was translated from
 
@@ -146,7 +163,11 @@ class ScriptFunction:
         return code_of(self._module._graphs["forward"], self.name)
 
     def save(self, f: Any, _extra_files: Any = None) -> None:
-        """Write it to a file; see `jit.save`."""
+        """Write it to a file; see `jit.save`.
+
+        Args:
+            f: The file.
+        """
         save(self, f, _extra_files)
 
 
@@ -226,6 +247,16 @@ def trace(
     What the code calculates of sizes is recorded as formulas, so that other sizes may follow. What
     it decides by values of tensors is decided for good: a TracerWarning says the line. The trace is
     run again beside the function, also on `check_inputs`; a TracerWarning says where they differ.
+
+    Args:
+        func: A Module, a function, or a method of a Module.
+        example_inputs: The arguments of the run: a tuple or a list, or one of them.
+        example_kwarg_inputs: Those by name.
+        check_trace: Whether to run the trace again.
+        check_inputs: More arguments, a tuple for each run.
+        check_tolerance: How far values may differ, relatively and absolutely.
+        optimize, strict, _force_outplace, _module_class, _compilation_unit, _store_inputs: Nothing
+            is done with them.
     """
     if isinstance(func, (ScriptModule, ScriptFunction)):
         return func
@@ -257,7 +288,14 @@ def trace_module(
     mod: Module, inputs: dict[str, Any], optimize: Any = None, check_trace: bool = True,
     check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True, **others: Any,
 ) -> ScriptModule:  # fmt: skip
-    """A ScriptModule with the graphs of several methods, of a run with these inputs each."""
+    """A ScriptModule with the graphs of several methods, of a run with these inputs each.
+
+    Args:
+        mod: The Module.
+        inputs: The arguments by the name of the method, {"forward": x, …}.
+        check_trace, check_tolerance: As of `trace`.
+        optimize, check_inputs, strict, others: Nothing is done with them.
+    """
     out = shell(mod, "")
     for name, example in inputs.items():
         args = _arguments(example)
@@ -365,7 +403,12 @@ def is_tracing() -> bool:
 def save(m: Any, f: Any, _extra_files: Any = None) -> None:
     """Write a ScriptModule or a ScriptFunction to a file (a path, or what has `write`): a zip with
     its graphs as JSON and its tensors as safetensors, and no pickle. `_extra_files` are texts or
-    bytes by their names, which `load` gives back."""
+    bytes by their names, which `load` gives back.
+
+    Args:
+        m: What is written; TypeError for anything else.
+        f: The file.
+    """
     module = m._module if isinstance(m, ScriptFunction) else m
     if not isinstance(module, ScriptModule):
         raise TypeError(
@@ -464,6 +507,12 @@ def load(
     """The ScriptModule or ScriptFunction in a file that `save` wrote, on `map_location`.
 
     GraphError, a ValueError, for a damaged file, one of PyTorch's, or of an unknown version.
+
+    Args:
+        f: A path, or what has `read` and `seek`.
+        map_location: A device; None is the CPU.
+        _extra_files: A dict, whose values become the bytes that were saved under its keys.
+        _restore_shapes: Nothing is done with it.
     """
     name = f if isinstance(f, (str, os.PathLike)) else "the file"
     device = None if map_location is None else pf.device(map_location)
@@ -540,7 +589,13 @@ def freeze(
     mod: ScriptModule, preserved_attrs: Any = None, optimize_numerics: bool = True,
     preserve_parameters: bool = False,
 ) -> ScriptModule:  # fmt: skip
-    """A module in evaluation mode as a graph with constants, without parameters and modules."""
+    """A module in evaluation mode as a graph with constants, without parameters and modules.
+
+    Args:
+        mod: A ScriptModule in evaluation mode; RuntimeError otherwise.
+        preserved_attrs: Names of methods and attributes that stay beside `forward`.
+        optimize_numerics, preserve_parameters: Nothing is done with them.
+    """
     if not isinstance(mod, ScriptModule):
         raise RuntimeError(
             "Freezing expects a ScriptModule as input. Please use torch.jit.script or "
@@ -581,5 +636,10 @@ def freeze(
 
 
 def optimize_for_inference(mod: ScriptModule, other_methods: Any = None) -> ScriptModule:
-    """`freeze`; what is computed together is decided when it runs, by `pf.compile` too."""
+    """`freeze`; what is computed together is decided when it runs, by `pf.compile` too.
+
+    Args:
+        mod: A ScriptModule, which goes to evaluation mode.
+        other_methods: Names of methods that stay beside `forward`.
+    """
     return freeze(mod.eval(), other_methods)

@@ -841,6 +841,10 @@ def script(
     calls, lists and parameters, and calls of the public API, of Python's and math's functions of
     numbers, of modules, and of other functions in the subset. NotSupportedError says the file, the
     line and why.
+
+    Args:
+        obj: What is translated; a class stays as it is.
+        optimize, _frames_up, _rcb, example_inputs: Nothing is done with them.
     """
     if isinstance(obj, (ScriptModule, ScriptFunction)) or inspect.isclass(obj):
         return obj
@@ -881,7 +885,11 @@ def _fill(out: Any, module: Module) -> None:
 
 
 def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose branches and loops stay what they are in a trace."""
+    """A function whose branches and loops stay what they are in a trace.
+
+    Args:
+        fn: A function in the subset of `script`.
+    """
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -900,7 +908,12 @@ def _mark(name: str) -> Callable[[Any], Any]:
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
     """Leave a function to Python: it is called as it is, and can't be saved; with drop=True, it
-    raises an error in a graph."""
+    raises an error in a graph.
+
+    Args:
+        drop: Whether it raises an error; or the function itself.
+        kwargs: Nothing is done with them.
+    """
     if callable(drop):
         return _mark("_jit_ignored")(drop)
     return _mark("_jit_unused" if drop else "_jit_ignored")
@@ -908,8 +921,8 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
 
 unused = _mark("_jit_unused")
 export = _mark("_jit_export")
-unused.__doc__ = "A function that no graph calls: there it raises an error."
-export.__doc__ = "A method that is translated besides `forward`."
+unused.__doc__ = "Mark a function `fn` that no graph calls: there it raises an error."
+export.__doc__ = "Mark a method `fn` that is translated besides `forward`."
 
 
 def is_scripting() -> bool:
@@ -918,12 +931,21 @@ def is_scripting() -> bool:
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """The value; its type is for readers."""
+    """The value; its type is for readers.
+
+    Args:
+        the_type: A type.
+        the_value: What is returned.
+    """
     return the_value
 
 
 class Future(Generic[T]):
-    """What a function gives that `fork` has run."""
+    """What a function gives that `fork` has run.
+
+    Args:
+        value: It.
+    """
 
     def __init__(self, value: T) -> None:
         self._value = value
@@ -940,12 +962,21 @@ class Future(Generic[T]):
 
 
 def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
-    """A Future of what the function gives; it runs at once."""
+    """A Future of what the function gives; it runs at once.
+
+    Args:
+        func: The function.
+        args, kwargs: Its arguments.
+    """
     return Future(func(*args, **kwargs))
 
 
 def wait(future: Future[T]) -> T:
-    """What a forked function gave."""
+    """What a forked function gave.
+
+    Args:
+        future: What `fork` gave.
+    """
     return future.wait()
 
 

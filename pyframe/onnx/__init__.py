@@ -31,5 +31,8 @@ def load(source: Any) -> OnnxModule:
     """The model of an ONNX file, of its bytes, or of an `onnx.ModelProto`.
 
     ValueError for what is no valid model, NotImplementedError for an operator that is not known.
+
+    Args:
+        source: A path, bytes, or a ModelProto.
     """
     return OnnxModule(source)

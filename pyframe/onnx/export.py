@@ -383,11 +383,22 @@ def export(
 ) -> ONNXProgram:  # fmt: skip
     """Write a model's graph to the file `f` as ONNX; returns it as an ONNXProgram.
 
-    The model (a Module, a trace, an ExportedProgram or a function) runs once on `args`, in
+    `model` (a Module, a trace, an ExportedProgram or a function) runs once on `args`, in
     evaluation mode. `dynamic_axes` says by the inputs' names which dims may have other sizes, by
     `{"x": {0: "batch"}}` or `{"x": [0]}`; `dynamic_shapes` says it as for `pf.export.export`.
     Weights over 2 GB go to a file beside it, as do all with `external_data`. Needs the package
     onnx. UnsupportedOperatorError says the module and the op that ONNX has nothing for.
+
+    Args:
+        args: Its arguments, a tuple whose last dict is `kwargs`, or one tensor.
+        f: A path; None writes none.
+        kwargs: Its arguments by name.
+        input_names, output_names: What the file calls them, in their order.
+        opset_version: From 13 to 24, else ValueError; None for 20.
+        export_params, verbose, training, operator_export_type: Nothing is done with them.
+        do_constant_folding, keep_initializers_as_inputs, custom_opsets: Nothing either.
+        dynamo, report, optimize, verify, fallback, export_modules_as_functions: Nothing either.
+        autograd_inlining: Nothing either.
     """
     try:
         import onnx

@@ -27,6 +27,9 @@ class OnnxModule(nn.Module):
     and bools that come so are known on the host, where they decide sizes and branches. One output
     is a Tensor, several are a tuple. float constants of the file are parameters, whose names are
     those of the file; it begins in evaluation mode.
+
+    Args:
+        source: As of `load`.
     """
 
     def __init__(self, source: Any) -> None:
@@ -68,7 +71,11 @@ class OnnxModule(nn.Module):
             self._places.append((holder, last))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The model's outputs."""
+        """The model's outputs.
+
+        Args:
+            args, kwargs: Its inputs, in order or by name.
+        """
         if len(args) > len(self.input_names):
             raise TypeError(f"expected {len(self.input_names)} inputs, got {len(args)}")
         said = dict(zip(self.input_names, args, strict=False))

@@ -42,7 +42,11 @@ class AutoModel:
         source: str | os.PathLike[str], device: Any = None, dtype: Any = None,
         revision: str = "main", packed: bool = False,
     ) -> CausalLM | TextEncoder:  # fmt: skip
-        """See `CausalLM.from_pretrained`."""
+        """See `CausalLM.from_pretrained`.
+
+        Args:
+            source, device, dtype, revision, packed: as there.
+        """
 
         def make(c: Config) -> CausalLM | TextEncoder:
             return TextEncoder(c) if c.encoder else CausalLM(c)

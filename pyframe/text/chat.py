@@ -22,6 +22,8 @@ class Chat:
     ...     print(piece, end="", flush=True)
 
     Args:
+        model: what answers.
+        tokenizer: its own, with a chat's template.
         system: what the model is told before all else.
         length: tokens that the conversation may have (those of the model, 4,096 at most).
         how: of each answer, as `CausalLM.generate` takes it: do_sample, temperature, seed …
@@ -49,8 +51,10 @@ class Chat:
         before it was left, becomes a message.
 
         Args:
+            text: what is said to the model.
             max_new_tokens: of the answer (those of the chat, or as many as there is room for).
             stop: texts that end it, and are not part of it.
+            how: of this answer, in place of the chat's.
 
         ValueError where the conversation has no room for an answer.
         """

@@ -119,14 +119,41 @@ class Config:
 
     Args:
         model_type: the family, a key of FAMILIES.
-        vocab_size, hidden_size, intermediate_size: tokens, a token's width, the MLP's width.
+        vocab_size, hidden_size, intermediate_size: tokens, a token's width, the MLP's width
+            (0 for four times a token's).
         num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim: as they say;
-            several heads of queries share one of keys and values.
+            several heads of queries share one of keys and values. 0 stands for as many as
+            num_attention_heads, and for hidden_size / num_attention_heads.
+        hidden_act: the MLP's activation, as files call it.
+        norm: "rms", "rms+1", which multiplies by 1 + weight, or "layer" for LayerNorm.
+        norm_eps: what keeps norms' divisors above 0.
+        gated: whether the MLP is down(act(gate(x)) * up(x)), else down(act(up(x))).
+        fused: whether q, k and v have one projection, and gate and up another one.
+        qkv_bias, output_bias, mlp_bias: whether these projections have a bias.
+        qk_norm: whether queries and keys are normalized.
+        sandwich: whether norms stand behind attention and the MLP, too.
+        learned_positions: whether positions are embeddings, else they are rotary.
+        padding_positions: whether they count from pad_token_id + 1, padding aside (RoBERTa).
+        scale_embeddings: whether they are multiplied by the root of hidden_size.
+        encoder: whether each token sees all, and norms stand behind the sums (BERT).
+        type_vocab_size: how many texts an encoder tells apart.
+        tie_word_embeddings: whether the head's weight is that of the embeddings.
+        attention_dropout, hidden_dropout, embedding_dropout: the probability of a zero: in
+            attention's weights; in what encoders' and GPT-2's layers add; in the embeddings.
+        pooling: how features become a text's vector: "mean", "cls" or "max".
+        normalized: whether such a vector has length 1.
+        longest_text: tokens of a text that becomes one; None for max_position_embeddings.
+        scores_cap, logits_cap: what attention's scores, and those of tokens, stay below, by
+            cap * tanh(x / cap); None for no bound.
         max_position_embeddings: tokens of the longest text.
         layer_types: "full_attention" or "sliding_attention" for each layer.
+        full_every: every how many layers one is full, where layer_types doesn't say it; 0 for none, or
+            all without `sliding_window`.
         sliding_window: tokens that a sliding layer sees, the newest among them.
+        query_pre_attn_scalar: attention's scores are divided by its root; None for head_dim.
+        rope_theta, rope_local_base_freq: the base of rotary positions, and that of sliding layers.
         rotary: for each type of layer the parameters of its rotary positions.
-        scale: of attention's scores before the softmax.
+        bos_token_id, eos_token_id, pad_token_id: tokens that begin, end and fill up texts.
         generation: how it writes unless told otherwise, as `generation_config.json` says.
         extra: what the file says beyond that.
     """
@@ -138,34 +165,34 @@ class Config:
     num_hidden_layers: int
     num_attention_heads: int
     max_position_embeddings: int
-    num_key_value_heads: int = 0  # as many as the others
-    head_dim: int = 0  # hidden_size / num_attention_heads
+    num_key_value_heads: int = 0
+    head_dim: int = 0
     hidden_act: str = "silu"
-    norm: str = "rms"  # "rms+1" multiplies by 1 + weight, "layer" is LayerNorm
+    norm: str = "rms"
     norm_eps: float = 1e-6
-    gated: bool = True  # MLP: down(act(gate(x)) * up(x)), else down(act(up(x)))
-    fused: bool = False  # one projection for q, k, v, one for gate and up
+    gated: bool = True
+    fused: bool = False
     qkv_bias: bool = False
     output_bias: bool = False
     mlp_bias: bool = False
     qk_norm: bool = False
-    sandwich: bool = False  # norms behind attention and MLP, too
+    sandwich: bool = False
     learned_positions: bool = False
-    padding_positions: bool = False  # RoBERTa's count from pad_token_id + 1, padding aside
-    scale_embeddings: bool = False  # by the root of hidden_size
-    encoder: bool = False  # each token sees all, norms behind the sums (BERT)
+    padding_positions: bool = False
+    scale_embeddings: bool = False
+    encoder: bool = False
     type_vocab_size: int = 2
     tie_word_embeddings: bool = False
     attention_dropout: float = 0.0
-    hidden_dropout: float = 0.0  # of encoders, and of what GPT-2's layers add
+    hidden_dropout: float = 0.0
     embedding_dropout: float = 0.0
-    pooling: str = "mean"  # of features to a text's vector; or "cls", "max"
-    normalized: bool = False  # such a vector
-    longest_text: int | None = None  # tokens of one
+    pooling: str = "mean"
+    normalized: bool = False
+    longest_text: int | None = None
     scores_cap: float | None = None
     logits_cap: float | None = None
     sliding_window: int | None = None
-    full_every: int = 0  # of the layers, where layer_types doesn't say it
+    full_every: int = 0
     layer_types: list[str] = dataclasses.field(default_factory=list)
     query_pre_attn_scalar: float | None = None
     rope_theta: float = 10000.0
@@ -218,7 +245,11 @@ class Config:
         return float(self.query_pre_attn_scalar or self.head_dim) ** -0.5
 
     def window(self, layer: int) -> int | None:
-        """How many tokens a layer sees; None is all."""
+        """How many tokens a layer sees; None is all.
+
+        Args:
+            layer: its number, from 0.
+        """
         sliding = self.layer_types[layer] == "sliding_attention"
         return self.sliding_window if sliding else None
 
@@ -239,7 +270,11 @@ class Config:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Config:
-        """Of what a `config.json` holds. ValueError for an unknown family, naming those known."""
+        """Of what a `config.json` holds. ValueError for an unknown family, naming those known.
+
+        Args:
+            data: the fields by name.
+        """
         if data.get("model_type") == "gemma3" and isinstance(data.get("text_config"), Mapping):
             data = data["text_config"]
         kind = data.get("model_type")
@@ -286,7 +321,11 @@ class Config:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Config:
-        """Of a folder's `config.json` and `generation_config.json`, or of such a file alone."""
+        """Of a folder's `config.json` and `generation_config.json`, or of such a file alone.
+
+        Args:
+            path: a folder or a file; FileNotFoundError where it is not.
+        """
         path = Path(path)
         folder = path if path.is_dir() else None
         config = cls.from_dict(_read(path / "config.json" if folder else path))

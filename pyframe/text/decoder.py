@@ -284,6 +284,9 @@ class Decoder(nn.Module):
 class CausalLM(Pretrained):
     """A language model: tokens to the scores of each next token.
 
+    Args:
+        config: of a decoder; ValueError for an encoder's.
+
     >>> config = pf.text.Config.from_dict({"model_type": "llama", "vocab_size": 100, ...})
     >>> model = pf.text.CausalLM(config)
     >>> model(pf.tensor([[1, 2, 3]])).shape
@@ -315,12 +318,21 @@ class CausalLM(Pretrained):
 
         With `labels` (B, T) it is (B, T - 1): how unlikely each next token is, 0 where its label is
         -100. Where the head doesn't learn, no more than a part of the scores is there at a time.
+
+        Args:
+            input_ids: ints (B, T).
+            attention_mask, cache, slots, segments: as there.
         """
         x = self.model(input_ids, attention_mask, cache, slots, None, segments)
         return self.scores(x) if labels is None else self.losses(x, labels)
 
     def losses(self, x: Tensor, labels: Tensor) -> Tensor:
-        """(B, T, width) features, (B, T) tokens -> (B, T - 1); see `forward`."""
+        """(B, T, width) features, (B, T) tokens -> (B, T - 1); see `forward`.
+
+        Args:
+            x: the features.
+            labels: the tokens, of which -100 counts not.
+        """
         x, ids, head = x[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), self.lm_head
         fixed = isinstance(head, QuantizedLinear) or not head.weight.requires_grad
         whole = type(head) not in (nn.Linear, QuantizedLinear) or not fixed
@@ -344,7 +356,12 @@ class CausalLM(Pretrained):
         return scores.logsumexp(1), scores.where(ids.unsqueeze(1) == tokens, 0.0).sum(1)
 
     def scores(self, x: Tensor, rows: slice = slice(None)) -> Tensor:
-        """(..., width) features -> (..., vocab_size), or of some rows of the head."""
+        """(..., width) features -> (..., vocab_size), or of some rows of the head.
+
+        Args:
+            x: the features.
+            rows: a slice of tokens; all by default.
+        """
         head = self.lm_head
         if rows == slice(None):
             scores = head(x)
@@ -359,7 +376,11 @@ class CausalLM(Pretrained):
     @contextlib.contextmanager
     def writer(self, batch: int, length: int) -> Iterator[Writer]:
         """The compiled steps for so many texts of up to `length` tokens, for one stream: they are
-        kept for the next one."""
+        kept for the next one.
+
+        Args:
+            batch: how many texts.
+        """
         weight = self.model.norm.weight
         key = batch, length, weight.device, weight.dtype
         kept = self.__dict__.setdefault("_writers", {})
@@ -375,7 +396,11 @@ class CausalLM(Pretrained):
         self, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20, **how: Any
     ) -> Stream:
         """`generate`, token by token: `for` and `async for` give a list of one for each text. From
-        the second token on the model is taken to stay as it is, but for the values of tensors."""
+        the second token on the model is taken to stay as it is, but for the values of tensors.
+
+        Args:
+            input_ids, max_new_tokens, how: as `generate` takes them.
+        """
         return stream(self, input_ids, max_new_tokens, **how)
 
     def generate(
@@ -394,6 +419,7 @@ class CausalLM(Pretrained):
                 it was chosen, after penalties, temperature and what is not to be drawn.
             do_sample, temperature, top_k, top_p, min_p, repetition_penalty: see `Sampling`; unless
                 given they are as `generation_config.json` says.
+            how: these by name.
 
         Texts that end before others are filled up with `pad_token_id`.
         """

@@ -62,6 +62,9 @@ class Block(nn.Module):
 class TextEncoder(Pretrained):
     """BERT, DistilBERT, RoBERTa, MiniLM: tokens to features, and texts to vectors.
 
+    Args:
+        config: of an encoder; ValueError for a decoder's.
+
     >>> model = pf.text.TextEncoder.from_pretrained("sentence-transformers/all-MiniLM-L6-v2")
     >>> a, b = model.embed(["It rains.", "The weather is wet."])
     >>> (a @ b).item()
@@ -82,6 +85,7 @@ class TextEncoder(Pretrained):
         """(B, T) tokens -> (B, T, width).
 
         Args:
+            input_ids: ints (B, T).
             attention_mask: (B, T) of 1, and 0 for what fills up shorter texts.
             token_type_ids: (B, T) of 0, and 1 for the second text of a pair.
             hidden_states: a list that takes the input of each layer, and the result.
@@ -98,7 +102,12 @@ class TextEncoder(Pretrained):
 
     def pooled(self, features: Tensor, attention_mask: Tensor) -> Tensor:
         """(B, T, width) -> (B, width): their mean, their largest or the first ones, as the model's
-        `1_Pooling/config.json` says; of length 1 where `modules.json` says so."""
+        `1_Pooling/config.json` says; of length 1 where `modules.json` says so.
+
+        Args:
+            features: what `forward` gives.
+            attention_mask: (B, T) of 1, and 0 for what counts not.
+        """
         there = attention_mask.unsqueeze(2).to(features.dtype)
         if self.config.pooling == "cls":
             x = features[:, 0]
@@ -113,6 +122,10 @@ class TextEncoder(Pretrained):
 
         Texts are cut to what the model was made for. They are computed shortest first, so that few
         tokens fill up others.
+
+        Args:
+            texts: several, or one.
+            batch_size: how many are computed at once.
         """
         many = [texts] if isinstance(texts, str) else list(texts)
         c, device = self.config, self.embeddings.word_embeddings.weight.device

@@ -37,6 +37,7 @@ class Cache:
         config: of the model.
         batch: texts.
         length: slots.
+        device, dtype: where it lies and of which dtype; None is the default.
     """
 
     def __init__(
@@ -49,13 +50,23 @@ class Cache:
         ]
 
     def first(self, length: int) -> Cache:
-        """The first slots alone, in the same memory."""
+        """The first slots alone, in the same memory.
+
+        Args:
+            length: how many.
+        """
         part = copy.copy(self)
         part.length = length
         return part
 
     def put(self, layer: int, slots: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Put keys and values (B, heads, T, head_dim) into slots (T,); all of the layer's."""
+        """Put keys and values (B, heads, T, head_dim) into slots (T,); all of the layer's.
+
+        Args:
+            layer: its number, from 0.
+            slots: ints, which slots.
+            k, v: the keys and the values.
+        """
         both = self.layers[layer]
         both.index_copy_(3, slots, pf.stack([k, v]))
         keys, values = both.narrow(3, 0, self.length)
@@ -125,6 +136,10 @@ def filtered(
 class Writer:
     """The steps of a model for so many texts of some length, compiled when they are first needed.
 
+    Args:
+        model: what writes.
+        batch, length: how many texts, and the most tokens of each.
+
     Attributes:
         cache: of the tokens so far.
         slot: (1,) the place of the next one.
@@ -172,7 +187,14 @@ class Writer:
         how: tuple[Any, ...],
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """(B, T) tokens of a prompt, of which `count` (1,) are there, into the slots from `start`
-        (1,) on; the token after them, as `_chosen` gives it."""
+        (1,) on; the token after them, as `_chosen` gives it.
+
+        Args:
+            ids, start, count: as said.
+            span: what `span` gives for so many slots.
+            padded: whether `valid` has zeros.
+            how: of `Sampling`, in order, then the generator and whether scores are wanted.
+        """
         if ids.shape[1] not in self.reads:  # a size that stays in each of them
             self.reads[ids.shape[1]] = self._compiled(self._read)
         return self.reads[ids.shape[1]](ids, span, start, count, padded, how)
@@ -226,7 +248,11 @@ def common(a: Sequence[int], b: Sequence[int]) -> int:
 
 class Stream:
     """The tokens of texts, as they are written: `for` and `async for` give a list of one for each
-    text, those of texts that have ended as `pad`."""
+    text, those of texts that have ended as `pad`.
+
+    Args:
+        steps: makes the generator that gives them.
+    """
 
     def __init__(self, steps: Callable[[], Generator[Tensor, list[int], None]]) -> None:
         self._steps = steps

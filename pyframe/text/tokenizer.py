@@ -46,7 +46,12 @@ class Tokenizer:
         cls, source: str | os.PathLike[str], revision: str = "main"
     ) -> Tokenizer:  # fmt: skip
         """Of a folder with `tokenizer.json`, and `tokenizer_config.json` if it has special tokens
-        and a chat's template; of a GGUF file; or of what `pf.hub.model` takes."""
+        and a chat's template; of a GGUF file; or of what `pf.hub.model` takes.
+
+        Args:
+            source: a path, or a name on the hub; FileNotFoundError where it has no tokenizer.
+            revision: a branch, tag or commit of the hub.
+        """
         folder = hub.model(source, revision)
         if folder.is_file() and folder.suffix == ".gguf":
             told, names, chats = gguf.tokenizer(gguf.GGUF(folder).metadata)
@@ -111,7 +116,11 @@ class Tokenizer:
         return int(self.backend.get_vocab_size())
 
     def id(self, token: str) -> int:
-        """The number of a token; "bos_token" and the like are those of this tokenizer."""
+        """The number of a token; "bos_token" and the like are those of this tokenizer.
+
+        Args:
+            token: its text; KeyError for what is none.
+        """
         text = self.special.get(token, token)
         found = self.backend.token_to_id(text)
         if found is None:
@@ -128,7 +137,13 @@ class Tokenizer:
     def encode(
         self, text: str, pair: str | None = None, add_special_tokens: bool = True
     ) -> list[int]:
-        """The tokens of a text, or of a pair of them."""
+        """The tokens of a text, or of a pair of them.
+
+        Args:
+            text: the first, or the only one.
+            pair: the second one.
+            add_special_tokens: whether those that begin and end texts are among them.
+        """
         with _of_the_file():
             return list(self.backend.encode(text, pair, add_special_tokens=add_special_tokens).ids)
 
@@ -166,7 +181,12 @@ class Tokenizer:
         }
 
     def decode(self, ids: int | Sequence[int] | Tensor, skip_special_tokens: bool = False) -> str:
-        """The text of tokens."""
+        """The text of tokens.
+
+        Args:
+            ids: an int, a sequence or a vector of them.
+            skip_special_tokens: whether special tokens are left out.
+        """
         ids = ids.tolist() if isinstance(ids, Tensor) else ids
         ids = [ids] if isinstance(ids, int) else list(ids)
         with _of_the_file():
@@ -178,7 +198,12 @@ class Tokenizer:
     ) -> TextStream:  # fmt: skip
         """The text of tokens as they come, of `CausalLM.stream` too (its first text), piece by
         piece: `for` and `async for`. No piece ends within a character; the text ends before the
-        first of the texts `stop`."""
+        first of the texts `stop`.
+
+        Args:
+            tokens: an iterable, which may be awaited, of tokens or of lists that begin with one.
+            skip_special_tokens: whether special tokens are left out.
+        """
         return TextStream(self, tokens, skip_special_tokens, stop)
 
     def chat(

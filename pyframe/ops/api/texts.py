@@ -116,7 +116,7 @@ density: Whether the histogram has the integral 1.
 descending: Whether the largest comes first.
 destination: Where each goes.
 device: The device of the result; the default device by default.
-gpu.device: Which one.
+gpu.device: A number, a name or a device; by default the current GPU.
 diagonal: Which diagonal: 0 is the main one, above it they count up.
 dilation: The step between the elements of a window.
 argmax.dim argmin.dim prod.dim aminmax.dim: The dim; of all elements by default.
