@@ -255,6 +255,9 @@ class Function:
     """Subclass with static `forward(ctx, *args)` (or `forward(*args)` and
     `setup_context(ctx, inputs, output)`) and `backward(ctx, *grads)`; call `apply`.
 
+    Args:
+        args, kwargs: None: RuntimeError, as it is not instantiated.
+
     >>> class Double(pf.autograd.Function):
     ...     @staticmethod
     ...     def forward(ctx, x):
@@ -286,19 +289,34 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the result from tensors and other arguments."""
+        """Compute the result from tensors and other arguments.
+
+        Args:
+            args, kwargs: `ctx`, if there is no `setup_context`, and what `apply` was called with.
+        """
         raise NotImplementedError(
             "You must implement the forward function for custom autograd.Function."
         )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Save what backward needs, where forward takes no ctx."""
+        """Save what backward needs, where forward takes no ctx.
+
+        Args:
+            ctx: What backward gets.
+            inputs: What forward got, a tuple.
+            output: What it gave.
+        """
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """One gradient (or None) per argument of forward."""
+        """One gradient (or None) per argument of forward.
+
+        Args:
+            ctx: What forward kept.
+            grad_outputs: A gradient for each result.
+        """
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom "
             "autograd.Function to use it with backward mode AD."
@@ -306,7 +324,11 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run forward, and record backward if an input requires grad."""
+        """Run forward, and record backward if an input requires grad.
+
+        Args:
+            args, kwargs: What forward takes.
+        """
         ctx = cls._backward_cls(args)
         with no_grad():
             if cls.setup_context is not Function.setup_context:

@@ -367,6 +367,10 @@ changes = 0  # of hooks: a replay holds while there is none
 class RemovableHandle:
     """What registering a hook returns: `remove()` takes the hook off again.
 
+    Args:
+        hooks: The list to which the hook is added.
+        hook: The function.
+
     >>> x = pf.ones(1, requires_grad=True)
     >>> x.register_hook(lambda grad: grad * 2).remove()
     """

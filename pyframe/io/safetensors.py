@@ -236,7 +236,11 @@ class safe_open:  # noqa: N801  (the reference's name)
             _check_known(file)
 
     def get_tensor(self, name: str) -> Tensor:
-        """One tensor. SafetensorError for a name that is not there."""
+        """One tensor. SafetensorError for a name that is not there.
+
+        Args:
+            name: Its name.
+        """
         file, entry = self._entry(name)
         _check_known(file, name)
         if self._mmap:
@@ -245,7 +249,11 @@ class safe_open:  # noqa: N801  (the reference's name)
         return _read(file, name).to(self._device)
 
     def get_slice(self, name: str) -> TensorSlice:
-        """One tensor, of which only the part that is asked for is read: `get_slice("w")[:10]`."""
+        """One tensor, of which only the part that is asked for is read: `get_slice("w")[:10]`.
+
+        Args:
+            name: Its name.
+        """
         file, entry = self._entry(name)
         _check_known(file, name)
         return TensorSlice(self._mapped(file, entry), entry, self._device)

@@ -45,7 +45,11 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """One of `get_all_sharing_strategies`. AssertionError for another."""
+    """One of `get_all_sharing_strategies`. AssertionError for another.
+
+    Args:
+        new_strategy: Its name.
+    """
     global _strategy
     if new_strategy not in _STRATEGIES:
         raise AssertionError(

@@ -127,7 +127,11 @@ def start_processes(
     fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True,
     daemon: bool = False, start_method: str = "spawn",
 ) -> ProcessContext | None:  # fmt: skip
-    """As `spawn`, by any start method, as children of this process."""
+    """As `spawn`, by any start method, as children of this process.
+
+    Args:
+        fn, args, nprocs, join, daemon, start_method: As of `spawn`.
+    """
     folder = tempfile.mkdtemp(prefix="pyframe-spawn-")
     made: Any = multiprocessing.get_context(start_method)
     all_: list[Any] = []
@@ -157,7 +161,14 @@ def spawn(
 
     In a program that has imported pyframe.distributed an mpiexec starts them, if there is one, so
     that they can call init_process_group; but not for arguments that only a process's own children
-    may have, such as queues."""
+    may have, such as queues.
+
+    Args:
+        fn: A function of a module, which a new process can import.
+        args: What it gets behind its number, from 0.
+        daemon: Whether the processes end with this one.
+        start_method: "spawn", "fork" or "forkserver".
+    """
     work: list[bytes] = []
     if join and nprocs > 1 and start_method == "spawn" and (found := _mpiexec()):
         with contextlib.suppress(pickle.PicklingError, RuntimeError, TypeError, AttributeError):

@@ -147,8 +147,8 @@ class Config:
             cap * tanh(x / cap); None for no bound.
         max_position_embeddings: tokens of the longest text.
         layer_types: "full_attention" or "sliding_attention" for each layer.
-        full_every: every how many layers one is full, where layer_types doesn't say it; 0 for none, or
-            all without `sliding_window`.
+        full_every: every how many layers one is full, where layer_types doesn't say it; 0 for
+            none, or all without `sliding_window`.
         sliding_window: tokens that a sliding layer sees, the newest among them.
         query_pre_attn_scalar: attention's scores are divided by its root; None for head_dim.
         rope_theta, rope_local_base_freq: the base of rotary positions, and that of sliding layers.

@@ -36,12 +36,21 @@ class ProfilerActivity(enum.Enum):
 
 
 class Event(NamedTuple):
-    """Something that ran, or a range named by `record_function`; times are in nanoseconds."""
+    """Something that ran, or a range named by `record_function`; times are in nanoseconds.
+
+    Args:
+        name: The kernel's, the op's or the range's.
+        kind: 'kernel', 'op', 'program' (where the device has no clock) or 'user_annotation'.
+        device: Where it ran.
+        start, duration: On the clock of time.perf_counter_ns.
+        bytes, flops: What it read and wrote, and computed; 0 where that is not known.
+        thread: That of the host.
+    """
 
     name: str
-    kind: str  # 'kernel', 'op', 'program' (where the device has no clock) or 'user_annotation'
+    kind: str
     device: str
-    start: int  # on the clock of time.perf_counter_ns
+    start: int
     duration: int
     bytes: int = 0
     flops: int = 0
@@ -49,7 +58,13 @@ class Event(NamedTuple):
 
 
 class Average(NamedTuple):
-    """All calls of one name on one device; times are in microseconds."""
+    """All calls of one name on one device; times are in microseconds.
+
+    Args:
+        key, device: The name, and where the calls ran.
+        count, time_total: How many, and how long they took together.
+        bytes, flops: What they read and wrote, and computed, together.
+    """
 
     key: str
     device: str
@@ -86,10 +101,19 @@ _SORTS: dict[str, Callable[[Average], Any]] = {
 
 
 class Averages(list[Average]):
-    """What `key_averages` gives; str() is the table."""
+    """What `key_averages` gives; str() is the table.
+
+    Args:
+        iterable: The Averages.
+    """
 
     def table(self, sort_by: str = "time", row_limit: int = 20) -> str:
-        """Text with the `row_limit` first rows (-1: all). ValueError for an unknown order."""
+        """Text with the `row_limit` first rows (-1: all). ValueError for an unknown order.
+
+        Args:
+            sort_by: "time" (together), "mean", "count", "bytes", "flops", "name",
+                "cpu_time_total" or "device_time_total".
+        """
         if sort_by not in _SORTS:
             raise ValueError(f"sort_by: unknown {sort_by!r}; expected one of {', '.join(_SORTS)}")
         total = sum(a.time_total for a in self)
@@ -275,14 +299,22 @@ class profile:  # noqa: N801  (PyTorch's name)
         return Averages(sorted(rows, key=_SORTS["time"]))
 
     def table(self, sort_by: str = "time", row_limit: int = 20) -> str:
-        """See Averages.table."""
+        """See Averages.table.
+
+        Args:
+            sort_by, row_limit: As there.
+        """
         return self.key_averages().table(sort_by, row_limit)
 
     def __str__(self) -> str:
         return self.table()
 
     def export_chrome_trace(self, path: Any) -> None:
-        """Write the events as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing."""
+        """Write the events as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
+
+        Args:
+            path: The file, of JSON.
+        """
         with replacing(path) as file:
             file.write(json.dumps({"traceEvents": list(self._trace())}).encode())
 
@@ -306,7 +338,11 @@ class profile:  # noqa: N801  (PyTorch's name)
 
 
 class record_function(contextlib.ContextDecorator):  # noqa: N801  (PyTorch's name)
-    """Names a range of host time in the trace; costs next to nothing where no profile is active."""
+    """Names a range of host time in the trace; costs next to nothing where no profile is active.
+
+    Args:
+        name: What the trace calls it.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name

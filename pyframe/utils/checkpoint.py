@@ -83,6 +83,15 @@ def checkpoint(
 
     `use_reentrant=False` is the better way: it works with `autograd.grad`, keyword arguments and
     tensors that `function` takes from elsewhere. Pass it (PyTorch's default, True, warns).
+
+    Args:
+        args, kwargs: What `function` takes; by name only with `use_reentrant=False`.
+        context_fn: A function that gives two contexts: one to compute in, one to compute again in.
+        determinism_check: "default" compares shapes, dtypes and devices of what is computed again,
+            "none" doesn't.
+        debug: It changes nothing.
+        early_stop: Whether it stops computing again at the last value needed.
+        preserve_rng_state: Whether random numbers are the same again.
     """
     if _reentrant("checkpoint", use_reentrant):
         if kwargs:
@@ -127,7 +136,11 @@ _early_stop: bool | None = None
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Whether a checkpoint made within it stops computing again at the last value needed."""
+    """Whether a checkpoint made within it stops computing again at the last value needed.
+
+    Args:
+        enable: Whether it does.
+    """
     global _early_stop
     before, _early_stop = _early_stop, enable
     try:
@@ -289,7 +302,12 @@ def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
     """`functions` (a Sequential or a list) one after the other, in `segments` checkpoints; the last
-    segment is no checkpoint, as its values are needed first."""
+    segment is no checkpoint, as its values are needed first.
+
+    Args:
+        use_reentrant: As of `checkpoint`.
+        kwargs: `preserve_rng_state`, as of `checkpoint`.
+    """
     use_reentrant = _reentrant("checkpoint_sequential", use_reentrant)
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:

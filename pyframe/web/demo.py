@@ -84,7 +84,11 @@ class Input(Part):
 class Pad(Input):
     """A drawing pad: (1, height, width), ink is 1 and paper 0. `centered` scales and moves the
     drawing as MNIST's digits are: its longer side 5/7 of the field, its centre of mass in the
-    middle."""
+    middle.
+
+    Args:
+        height, width: Pixels of a sample, from 1 to 512; ValueError otherwise.
+    """
 
     kind = "pad"
     height: int = 28
@@ -104,7 +108,12 @@ class Pad(Input):
 @dataclass(frozen=True)
 class Image(Input):
     """A picture that the visitor drops or chooses: (channels, height, width) from 0 to 1, the
-    middle of the photo. What the network wants beyond that (mean, deviation) belongs in it."""
+    middle of the photo. What the network wants beyond that (mean, deviation) belongs in it.
+
+    Args:
+        height, width: Pixels of a sample, from 1 to 4096; ValueError otherwise.
+        channels: 3, or 1 for shades of grey.
+    """
 
     kind = "image"
     height: int = 224
@@ -141,7 +150,11 @@ class _InPlane(Input):
 @dataclass(frozen=True)
 class Points(_InPlane):
     """Points of a plane, each of a class: (2,), from `low` to `high`, y upwards. Where the visitor
-    puts points, training learns from those."""
+    puts points, training learns from those.
+
+    Args:
+        classes: How many, from 2 to 10.
+    """
 
     kind = "points"
     classes: int = 2
@@ -156,7 +169,11 @@ class Points(_InPlane):
 
 @dataclass(frozen=True)
 class Position(_InPlane):
-    """A place in a plane that the visitor moves over, such as an autoencoder's latent one: (2,)."""
+    """A place in a plane that the visitor moves over, such as an autoencoder's latent one: (2,).
+
+    Args:
+        low, high: The ends of both axes.
+    """
 
     kind = "position"
     low: float = -3.0
@@ -170,14 +187,20 @@ class Text(Input):
     With `names` it writes several texts side by side: a piece is a tuple with one of each.
 
     With a `name` it is a control as well: a text of the visitor's, an argument of that name.
+
+    Args:
+        placeholder: What the field shows while it is empty.
+        most: The most characters that it takes.
+        value: What a control has at first.
+        label: What stands beside it; by default its name.
     """
 
     kind = "text"
     placeholder: str = ""
-    most: int = 10_000  # characters
+    most: int = 10_000
     names: tuple[str, ...] = ()
     name: str = ""
-    value: str = ""  # of a control at first
+    value: str = ""
     label: str = ""
 
     def __post_init__(self) -> None:
@@ -198,14 +221,23 @@ class Chat(Text):
     """A conversation. The function takes what the visitor says and, if it has an argument
     `history`, what was said before: {"role": "user" or "assistant", "content": …} each. One that is
     an object's method, such as `pf.text.Chat.say`, keeps that itself: Clear calls the object's
-    `clear()`."""
+    `clear()`.
+
+    Args:
+        placeholder, most, names, name, value, label: As of Text.
+    """
 
     kind = "chat"
 
 
 @dataclass(frozen=True)
 class Picture(Part):
-    """What the network gives is a picture: (channels, height, width) from 0 to 1."""
+    """What the network gives is a picture: (channels, height, width) from 0 to 1.
+
+    Args:
+        height, width: Pixels.
+        channels: 1 or 3.
+    """
 
     kind = "picture"
     height: int = 28
@@ -213,7 +245,11 @@ class Picture(Part):
     channels: int = 1
 
     def show(self, y: Tensor) -> Tensor:
-        """(N, …) -> (N, channels, height, width) between 0 and 1."""
+        """(N, …) -> (N, channels, height, width) between 0 and 1.
+
+        Args:
+            y: What the network gives.
+        """
         return y.reshape(-1, self.channels, self.height, self.width).clamp(0, 1)
 
 
@@ -227,12 +263,13 @@ class _Scores(Part):
 
 @dataclass(frozen=True)
 class Bars(_Scores):
-    """What the network gives are scores of classes, shown as probabilities, the `top` highest.
-    `names` is a list, or a string with a letter for each class."""
+    """What the network gives are scores of classes, shown as probabilities: the `top` highest,
+    or all in their order where it is 0. `names` is a list, or a string with a letter for each
+    class."""
 
     kind = "bars"
     names: tuple[str, ...] = ()
-    top: int = 0  # 0: all, in their order
+    top: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(map(str, self.names)))
@@ -240,10 +277,14 @@ class Bars(_Scores):
 
 @dataclass(frozen=True)
 class Plane(_Scores):
-    """The class that the network gives each point of the plane, drawn beneath `Points`."""
+    """The class that the network gives each point of the plane, drawn beneath `Points`.
+
+    Args:
+        size: How many places of a side are predicted, from 2 to 256.
+    """
 
     kind = "plane"
-    size: int = 40  # of a side: the grid that is predicted
+    size: int = 40
 
     def __post_init__(self) -> None:
         _need("Plane", isinstance(self.size, int) and 2 <= self.size <= 256, "a size from 2 to 256",
@@ -252,7 +293,12 @@ class Plane(_Scores):
 
 @dataclass(frozen=True)
 class Values(Part):
-    """What the network gives are numbers, shown as they are with their names and unit."""
+    """What the network gives are numbers, shown as they are with their names and unit.
+
+    Args:
+        names: A list, a name for each number.
+        unit: What stands behind each.
+    """
 
     kind = "values"
     names: tuple[str, ...] = ()
@@ -263,7 +309,11 @@ class Values(Part):
         object.__setattr__(self, "names", tuple(map(str, names)))
 
     def show(self, y: Tensor) -> Tensor:
-        """(N, …) -> (N, numbers)."""
+        """(N, …) -> (N, numbers).
+
+        Args:
+            y: What the network gives.
+        """
         return y.reshape(len(y), -1)
 
 
@@ -281,14 +331,23 @@ def probabilities(y: Tensor) -> Tensor:
 @dataclass(frozen=True)
 class Slider(Part):
     """A number that the visitor changes: an option of the optimizer (`lr`, `weight_decay`), of the
-    data or the model (an argument of that name of `load_data` or `make_model`), or an input."""
+    data or the model (an argument of that name of `load_data` or `make_model`), or an input.
+
+    Args:
+        name: An identifier; ValueError otherwise.
+        low, high: The ends.
+        value: Where it stands at first; None is the middle.
+        step: The least change; None is as fine as can be.
+        log: Whether it counts by factors; then `low` is above 0.
+        label: What stands beside it; by default its name.
+    """
 
     kind = "slider"
     name: str
     low: float
     high: float
-    value: float | None = None  # at first; None: the middle
-    step: float | None = None  # None: as fine as can be
+    value: float | None = None
+    step: float | None = None
     log: bool = False
     label: str = ""
 
@@ -309,12 +368,19 @@ class Slider(Part):
 
 @dataclass(frozen=True)
 class Choice(Part):
-    """One of several words or numbers: an argument of that name of `load_data` or `make_model`."""
+    """One of several words or numbers: an argument of that name of `load_data` or `make_model`.
+
+    Args:
+        name: An identifier.
+        options: A list of them; ValueError if it is empty.
+        value: The first one to be chosen; None is the first of the list.
+        label: What stands beside it; by default its name.
+    """
 
     kind = "choice"
     name: str
     options: tuple[Any, ...]
-    value: Any = None  # at first; None: the first
+    value: Any = None
     label: str = ""
 
     def __post_init__(self) -> None:
@@ -329,7 +395,13 @@ class Choice(Part):
 
 @dataclass(frozen=True)
 class Toggle(Part):
-    """Yes or no: an argument of that name of `load_data` or `make_model`."""
+    """Yes or no: an argument of that name of `load_data` or `make_model`.
+
+    Args:
+        name: An identifier.
+        value: Whether it is on at first.
+        label: What stands beside it; by default its name.
+    """
 
     kind = "toggle"
     name: str
@@ -339,7 +411,11 @@ class Toggle(Part):
 
 @dataclass(frozen=True)
 class Numbers(Input):
-    """A list of sliders, whose values are the sample: (sliders,)."""
+    """A list of sliders, whose values are the sample: (sliders,).
+
+    Args:
+        sliders: A list of Sliders; ValueError for anything else.
+    """
 
     kind = "numbers"
     sliders: tuple[Slider, ...] = ()
@@ -408,6 +484,11 @@ class Demo:
     `strict=False` takes what fits by its name and leaves the rest, and `rename` has the model's
     names for the file's: {"fc.weight": "head.weight", "backbone.": ""}, where a dot at the end
     stands for all names that begin so.
+
+    Args:
+        epochs, batch_size: How often training goes through the data, and by how many samples.
+        title, description: What stands above it.
+        extra: JSON data for the page's own scripts.
     """
 
     model: Callable[..., Model]
@@ -421,7 +502,7 @@ class Demo:
     description: str = ""
     predict: Callable[..., Any] | None = None
     read_every: int = 8
-    extra: Mapping[str, Any] = field(default_factory=dict)  # JSON data for the page's own scripts
+    extra: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = True
     rename: Mapping[str, str] = field(default_factory=dict)
 
@@ -479,7 +560,11 @@ class Demo:
         `model`) and `load_data`, with its EPOCHS and BATCH_SIZE, and inputs and outputs as one
         sample of the data has them.
 
-        Raises TypeError for a program that has neither."""
+        Raises TypeError for a program that has neither.
+
+        Args:
+            module: The program.
+        """
         demo = getattr(module, "demo", None)
         if isinstance(demo, Demo):
             return demo
