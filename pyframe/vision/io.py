@@ -154,7 +154,11 @@ def _png(pixels: np.ndarray, level: int) -> bytes:
 
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
-    """The bytes (uint8 (N,)) of a PNG file of the image uint8 (C, H, W), C from 1 to 4."""
+    """The bytes (uint8 (N,)) of a PNG file of the image uint8 (C, H, W), C from 1 to 4.
+
+    Args:
+        compression_level: From 0 to 9, the smallest file.
+    """
     data = _png(_pixels(input, "encode_png"), compression_level)
     return from_numpy(np.frombuffer(data, np.uint8).copy())
 

@@ -24,6 +24,9 @@ def make_grid(
 
     Gray images get three channels. `normalize` maps `value_range`, or what the images span (with
     `scale_each` each one for itself), to 0..1; the frame `padding` wide has `pad_value`.
+
+    Args:
+        tensor: The images.
     """
     images = _batch(tensor)
     if normalize:
@@ -74,6 +77,11 @@ def save_image(
     """Write images of floats from 0 to 1, as a picture of `make_grid(tensor, **kwargs)`.
 
     The name's suffix or `format` says the file's format; PNG needs no Pillow, the others do.
+
+    Args:
+        tensor: The images.
+        fp: A path, or what has `write`.
+        kwargs: Options of `make_grid`.
     """
     target: Any = fp
     stream = hasattr(target, "write")

@@ -153,6 +153,65 @@ distributed.op: How values become one.
 distributed.pg_options distributed.device_id: Nothing is done with it.
 distributed.src: The process that has it, counted among all; by default the group's first one.
 distributed.tag: An int that tells two processes' messages apart: both give the same.
+datasets.allow_empty: Whether a class may have no files; FileNotFoundError otherwise.
+datasets.class_to_idx: The numbers of the classes by their names.
+datasets.directory: The folder.
+datasets.download: Whether to fetch files that are missing.
+datasets.is_valid_file: A function of a path that says whether the file counts.
+datasets.loader: A function of a path that reads a sample.
+datasets.root: The folder where the files lie.
+datasets.target_transform: A function of the target; None leaves it as it is.
+datasets.train: Whether samples to train on are meant, else those to test with.
+datasets.transform: A function of the image; None leaves it as it is.
+models.block: The class of the blocks; None for the model's own.
+models.channels: The channels of each level.
+models.dropout: The probability of a zero before the last layers, in training.
+models.in_channels: The channels of an image.
+models.last_channel: The channels before the last layer.
+models.name: A name that `list_models` gives, in any case; ValueError for others.
+models.norm_layer: What makes a norm of a number of channels; None for the model's own.
+models.num_classes: The number of classes, of which logits are given.
+models.x: Images.
+ops.aligned: Whether boxes move by half a pixel, to where pixels have their middle.
+ops.boxes ops.boxes1 ops.boxes2: Boxes, the last dim, in the form xyxy where no other is said.
+ops.eps: A small number that keeps from dividing by 0.
+ops.fmt ops.in_fmt ops.out_fmt: "xyxy", "xywh", or "cxcywh": the middle and the size.
+ops.iou_threshold: The largest IoU of two boxes that stay.
+ops.min_size: The least width and height.
+ops.mode: "row" decides for each example, "batch" for all at once.
+ops.output_size: How many bins: (height, width), or an int for both.
+ops.p: The probability.
+ops.reduction: "mean", "sum", or "none": the loss of each.
+ops.sampling_ratio: A bin is the mean of its square of samples; -1: one for each pixel spanned.
+ops.scores: How good each box is, (N,).
+ops.spatial_scale: The size of the maps, as a part of the image's.
+ops.training: Whether it is training, else nothing is dropped.
+ops.x: Maps (N, C, H, W).
+transforms.antialias: Whether a Tensor is smoothed before it shrinks.
+transforms.brightness transforms.contrast transforms.hue transforms.saturation: Bounds, (least,
+  most).
+transforms.center: What stays where it is, (x, y); None is the middle.
+transforms.clip: Whether results stay within black and white.
+transforms.expand: Whether it becomes as large as what is turned, else it keeps its size.
+transforms.fill: What is put where the image has nothing: a number, or one for each channel.
+transforms.image transforms.img transforms.inpt transforms.pic: A Tensor (..., C, H, W), or a PIL
+  image.
+transforms.inplace: Whether the Tensor is overwritten.
+transforms.inputs: A sample, or its parts.
+transforms.interpolation: An InterpolationMode, its name, or Pillow's int for it.
+transforms.labels_getter: A function of the sample that gives its labels; "default" finds them, None
+  for none.
+transforms.max_size: The most that the longer side may be.
+transforms.mean transforms.std: A number for each channel.
+transforms.num_magnitude_bins: How many magnitudes there are.
+transforms.num_output_channels: 1 or 3; ValueError otherwise.
+transforms.output_size transforms.size: (height, width), or a number for both.
+transforms.p: The probability, from 0 to 1.
+transforms.padding_mode: "constant", "edge", "reflect" or "symmetric".
+transforms.params: What was drawn.
+transforms.top transforms.left transforms.height transforms.width: Of the part, in pixels.
+transforms.transforms: A list of them.
+transforms.vertical_flip: Whether that twin is upside down, else it has left and right exchanged.
 dtype: The dtype of the result; by default it follows from what is given.
 masked.dtype: What the input is converted to first.
 reductions.dtype: What the input is converted to first.

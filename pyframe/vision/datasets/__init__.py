@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyframe.ops.api.layouts import texts as _texts
 from pyframe.vision.datasets.mnist import EMNIST, KMNIST, MNIST, FashionMNIST
 from pyframe.vision.datasets.vision import StandardTransform, VisionDataset
 
@@ -38,7 +39,13 @@ else:
 
         if name in _LATE:
             module = importlib.import_module(f"pyframe.vision.datasets.{_LATE[name]}")
+            if _texts:
+                _texts.fill(vars(module))
             return module.__dict__[name]
         if name == "utils" or name in _LATE.values():
             return importlib.import_module(f"pyframe.vision.datasets.{name}")
         raise AttributeError(f"module 'pyframe.vision.datasets' has no attribute {name!r}")
+
+
+if _texts:
+    _texts.fill(globals())

@@ -15,6 +15,10 @@ class FakeData(VisionDataset):
 
     It is (float32 Tensor `image_size` from 0 to 1, int below `num_classes`). The numbers are not
     torchvision's.
+
+    Args:
+        size: How many samples.
+        random_offset: Another number makes other noise.
     """
 
     def __init__(

@@ -169,6 +169,10 @@ class EMNIST(MNIST):
     "byclass" has 62 classes, "bymerge" and "balanced" 47, "letters" 26 (from 1 on), "digits" and
     "mnist" 10. The pictures lie on their side, as in the files. `download=True` fetches all
     splits at once (560 MB).
+
+    Args:
+        split: One of the six; ValueError for another.
+        kwargs: `train`, `transform`, `target_transform` and `download`, as MNIST takes them.
     """
 
     url = "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyframe.core import also_named as _also_named
+from pyframe.ops.api.layouts import texts as _texts
 from pyframe.vision.models._api import (
     get_model as get_model,
     get_model_builder as get_model_builder,
@@ -25,6 +26,8 @@ from pyframe.vision.models.resnet import *
 from pyframe.vision.models.vision_transformer import *
 
 _also_named(__name__, "plain", "alexnet squeezenet vgg")  # torchvision's names
+if _texts:
+    _texts.fill(globals())
 
 
 def __getattr__(name: str) -> Any:

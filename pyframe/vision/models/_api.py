@@ -53,7 +53,10 @@ def builder(
     build.__module__ = make.__module__
     build.__doc__ = (
         f"{name}: see the class, whose other options can be given. `weights` is a file, a folder "
-        "with one, a URL with a digest, or a published file's name such as 'DEFAULT'."
+        "with one, a URL with a digest, or a published file's name such as 'DEFAULT'.\n\nArgs:\n"
+        "    progress: Whether a bar shows how far the download is.\n"
+        "    pretrained: Whether to take 'IMAGENET1K_V1' where `weights` are not given.\n"
+        "    options: Those of the class; ValueError where the file needs others."
     )
     BUILDERS[name] = build
     return build
@@ -118,7 +121,11 @@ def get_model_builder(name: str) -> Callable[..., Any]:
 
 
 def get_model(name: str, **config: Any) -> Any:
-    """The model of this name, made with the options `config`."""
+    """The model of this name, made with the options `config`.
+
+    Args:
+        config: Options of the builder, `weights` among them.
+    """
     return get_model_builder(name)(**config)
 
 

@@ -86,6 +86,12 @@ class DenseNet(nn.Module):
     """Blocks of `block_config` layers each, for images (N, 3, H, W) from 29 pixels on.
 
     `memory_efficient` computes features anew in backward instead of keeping them.
+
+    Args:
+        growth_rate: How many channels each layer adds.
+        num_init_features: The channels of the first convolution.
+        bn_size: The channels between a layer's two convolutions, as a multiple of `growth_rate`.
+        drop_rate: The probability of a zero in what a layer adds, in training.
     """
 
     def __init__(

@@ -119,6 +119,10 @@ class EfficientNet(Classifier):
     """The stages of `inverted_residual_setting` for images (N, 3, H, W).
 
     Blocks are dropped while training with a probability that grows to `stochastic_depth_prob`.
+
+    Args:
+        last_channel: The channels before the last layer; None for four times those of the last
+            stage.
     """
 
     def __init__(

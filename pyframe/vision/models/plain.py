@@ -49,7 +49,11 @@ cfgs = {
 
 
 class VGG(Classifier):
-    """`features` and three linear layers for images (N, 3, H, W) from 32 pixels on."""
+    """`features` and three linear layers for images (N, 3, H, W) from 32 pixels on.
+
+    Args:
+        init_weights: Whether weights are drawn as for training; else they are the layers' own.
+    """
 
     def __init__(
         self, features: nn.Module, num_classes: int = 1000, init_weights: bool = True,
@@ -122,7 +126,11 @@ _VERSIONS: dict[str, tuple[tuple[int, int], list[Any]]] = {
 
 
 class SqueezeNet(nn.Module):
-    """A net of Fires for images (N, 3, H, W) from 21 pixels on."""
+    """A net of Fires for images (N, 3, H, W) from 21 pixels on.
+
+    Args:
+        version: "1_0" or "1_1"; ValueError otherwise.
+    """
 
     def __init__(self, version: str = "1_0", num_classes: int = 1000, dropout: float = 0.5) -> None:
         super().__init__()

@@ -114,6 +114,11 @@ class ResNet(nn.Module):
 
     `zero_init_residual` starts each branch at 0 (arXiv 1706.02677);
     `replace_stride_with_dilation` says for the last three stages whether they keep the size.
+
+    Args:
+        block: `BasicBlock` or `Bottleneck`.
+        groups: How many groups the 3x3 convolutions of a Bottleneck have.
+        width_per_group: The width of a group, as a part of 64.
     """
 
     def __init__(

@@ -102,6 +102,14 @@ class VisionTransformer(nn.Module):
 
     `representation_size` puts a layer before the last one, `conv_stem_configs` convolutions in the
     place of the patches.
+
+    Args:
+        image_size, patch_size: Pixels of a side; AssertionError unless one is a multiple of the
+            other.
+        num_layers, num_heads: How many of them the encoder has.
+        hidden_dim, mlp_dim: The width of a patch, and within the MLPs.
+        dropout, attention_dropout: The probability of a zero, and of one among attention's weights.
+        norm_layer: What makes a norm of a number of features.
     """
 
     def __init__(

@@ -144,7 +144,11 @@ def remove_small_boxes(boxes: Tensor, min_size: float) -> Tensor:
 
 
 def masks_to_boxes(masks: Tensor) -> Tensor:
-    """The boxes float32 (N, 4), xyxy, of what is not 0 in masks (N, H, W): ends included."""
+    """The boxes float32 (N, 4), xyxy, of what is not 0 in masks (N, H, W): ends included.
+
+    Args:
+        masks: Ints, floats or bools.
+    """
     if not masks.numel():
         return masks.new_zeros((0, 4), dtype=float32)
     masks = masks.bool()

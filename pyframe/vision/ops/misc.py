@@ -51,7 +51,11 @@ class StochasticDepth(Layer):
 
 
 class FrozenBatchNorm2d(nn.Module):
-    """BatchNorm2d whose statistics, weight and bias are buffers: nothing in it changes."""
+    """BatchNorm2d whose statistics, weight and bias are buffers: nothing in it changes.
+
+    Args:
+        num_features: The number C of channels.
+    """
 
     def __init__(self, num_features: int, eps: float = 1e-5) -> None:
         super().__init__()
@@ -66,7 +70,11 @@ class FrozenBatchNorm2d(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (N, C, H, W) normalized with the buffers."""
+        """x (N, C, H, W) normalized with the buffers.
+
+        Args:
+            x: (N, C, H, W).
+        """
         scale = self.weight * (self.running_var + self.eps).rsqrt()
         shift = self.bias - self.running_mean * scale
         return x * scale[:, None, None] + shift[:, None, None]
@@ -80,6 +88,15 @@ class ConvNormActivation(nn.Sequential):
 
     Without `padding` odd kernels keep the size. None in place of `norm_layer` or
     `activation_layer` leaves it out.
+
+    Args:
+        in_channels, out_channels: How many channels go in and come out.
+        kernel_size, stride, padding, dilation, groups: The convolution's.
+        norm_layer: What makes a norm of the number of channels.
+        activation_layer: What makes the activation.
+        inplace: Whether the activation overwrites its input; None for activations that can't.
+        bias: Whether the convolution has one; None where no norm follows.
+        conv_layer: The convolution's class.
     """
 
     def __init__(
@@ -139,7 +156,13 @@ class Conv3dNormActivation(ConvNormActivation):
 
 
 class SqueezeExcitation(nn.Module):
-    """Channels scaled by what a small net makes of their means (arXiv 1709.01507, fig. 1)."""
+    """Channels scaled by what a small net makes of their means (arXiv 1709.01507, fig. 1).
+
+    Args:
+        input_channels: C.
+        squeeze_channels: The channels within the net.
+        activation, scale_activation: Classes of its activations: within, and of the scales.
+    """
 
     def __init__(
         self, input_channels: int, squeeze_channels: int, activation: Type = nn.ReLU,
@@ -159,7 +182,16 @@ class SqueezeExcitation(nn.Module):
 
 
 class MLP(nn.Sequential):
-    """Linear layers of `hidden_channels`, each but the last with norm, activation and dropout."""
+    """Linear layers of `hidden_channels`, each but the last with norm, activation and dropout.
+
+    Args:
+        in_channels: The features that go in.
+        norm_layer: What makes a norm of a number of features; None leaves it out.
+        activation_layer: What makes an activation.
+        inplace: Whether activations and dropouts overwrite their input.
+        bias: Whether linear layers have one.
+        dropout: The probability of a zero, in training.
+    """
 
     def __init__(
         self, in_channels: int, hidden_channels: Sequence[int], norm_layer: Type | None = None,
@@ -183,13 +215,21 @@ class MLP(nn.Sequential):
 
 @layer()
 class Permute(Layer):
-    """`permute` as a layer."""
+    """`permute` as a layer.
+
+    Args:
+        dims: The dims in their new order.
+    """
 
     __shown__ = ()
     dims: Sequence[int]
 
     def forward(self, x: Tensor) -> Tensor:
-        """x with its dims in this order."""
+        """x with its dims in this order.
+
+        Args:
+            x: A tensor.
+        """
         return x.permute(*self.dims)
 
 
@@ -213,6 +253,9 @@ def sigmoid_focal_loss(
 
     `targets` are 0 or 1, in the shape of `inputs`. `alpha` weighs the ones, 1 - alpha the zeros;
     -1 weighs nothing.
+
+    Args:
+        gamma: How little that counts: the exponent of 1 - p.
     """
     if not 0 <= alpha <= 1 and alpha != -1:
         raise ValueError(

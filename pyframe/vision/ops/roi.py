@@ -114,6 +114,9 @@ def roi_pool(
 
     Boxes are those of `roi_align`, rounded to pixels, ends included (arXiv 1504.08083); they are
     read. A bin without pixels is 0.
+
+    Args:
+        boxes, spatial_scale: As of `roi_align`.
     """
     height, width = input.shape[2:]
     rows, columns = _pair(output_size)
@@ -146,7 +149,11 @@ class RoIAlign(Layer):
     aligned: bool = False
 
     def forward(self, input: Tensor, rois: Tensor | Sequence[Tensor]) -> Tensor:
-        """(K, C, *output_size) of maps (N, C, H, W)."""
+        """(K, C, *output_size) of maps (N, C, H, W).
+
+        Args:
+            rois: The boxes.
+        """
         return roi_align(
             input, rois, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned
         )
@@ -160,5 +167,9 @@ class RoIPool(Layer):
     spatial_scale: float
 
     def forward(self, input: Tensor, rois: Tensor | Sequence[Tensor]) -> Tensor:
-        """(K, C, *output_size) of maps (N, C, H, W)."""
+        """(K, C, *output_size) of maps (N, C, H, W).
+
+        Args:
+            rois: The boxes.
+        """
         return roi_pool(input, rois, self.output_size, self.spatial_scale)

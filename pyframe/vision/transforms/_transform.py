@@ -91,14 +91,23 @@ class Transform(Module):
             cls._arguments = list(inspect.signature(cls._function).parameters)[1:]
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
-        """Raise where the sample does not suit."""
+        """Raise where the sample does not suit.
+
+        Args:
+            flat_inputs: The parts of the sample in order.
+        """
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
         """What is drawn once for all images of a sample, `flat_inputs`."""
         return {}
 
     def transform(self, inpt: Any, params: Any) -> Any:
-        """What becomes of one image; every subclass has its own."""
+        """What becomes of one image; every subclass has its own.
+
+        Args:
+            inpt: The image.
+            params: What `make_params` gave.
+        """
         function = type(self)._function
         if function is None:
             raise NotImplementedError(f"{type(self).__name__} has no transform(inpt, params)")
@@ -108,7 +117,11 @@ class Transform(Module):
         return function(inpt, **{**given, **params})
 
     def forward(self, *inputs: Any) -> Any:
-        """The sample with its images transformed: several arguments are a tuple."""
+        """The sample with its images transformed: several arguments are a tuple.
+
+        Args:
+            inputs: The sample, or its parts.
+        """
         sample = inputs[0] if len(inputs) == 1 else inputs
         if not isinstance(sample, (list, tuple, dict)):
             self.check_inputs([sample])

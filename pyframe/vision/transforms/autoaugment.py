@@ -122,6 +122,10 @@ class AutoAugment(_Policy):
     """One of 25 pairs of ops, each done with its own probability.
 
     Cubuk et al., "AutoAugment: Learning Augmentation Policies from Data", 2018.
+
+    Args:
+        policy: Whose pairs: an `AutoAugmentPolicy`; ValueError otherwise.
+        transform_num: In `get_params` how many pairs there are.
     """
 
     @fields("policy fill", interpolation=interpolation_mode)
@@ -160,6 +164,9 @@ class RandAugment(_Policy):
     """`num_ops` random ops, all of one magnitude.
 
     Cubuk et al., "RandAugment: Practical automated data augmentation", 2019.
+
+    Args:
+        magnitude: Which of the magnitudes, from 0.
     """
 
     @fields(interpolation=interpolation_mode)
@@ -202,6 +209,14 @@ class AugMix(_Policy):
 
     Hendrycks et al., "AugMix: A Simple Data Processing Method to Improve Robustness and
     Uncertainty", 2019.
+
+    Args:
+        severity: How many of 10 magnitudes are drawn from, the weakest first; ValueError
+            for others.
+        mixture_width: How many chains.
+        chain_depth: How many ops each has; -1 draws 1 to 3.
+        alpha: Of the Dirichlet distribution of the weights; small ones make them unequal.
+        all_ops: Whether Brightness, Color, Contrast and Sharpness are among the ops.
     """
 
     _PARAMETER_MAX = 10

@@ -52,7 +52,11 @@ _NAMED.update((i, mode) for mode, i in reversed(pil_modes_mapping.items()))
 
 
 def interpolation_mode(given: InterpolationMode | str | int) -> InterpolationMode:
-    """The mode of a name or of Pillow's int. TypeError where there is none."""
+    """The mode of a name or of Pillow's int. TypeError where there is none.
+
+    Args:
+        given: A mode, its name, or Pillow's int.
+    """
     if isinstance(given, InterpolationMode):
         return given
     if isinstance(given, (str, int)) and given in _NAMED:
@@ -130,7 +134,11 @@ _OF_CHANNELS = {2: ("LA",), 3: ("RGB", "YCbCr", "HSV"), 4: ("RGBA", "CMYK", "RGB
 
 def to_tensor(pic: Any) -> Tensor:
     """A PIL image or an array (H, W, C) or (H, W) as a Tensor (C, H, W) on the CPU: uint8 from 0
-    to 1 in the default dtype, other dtypes as they are."""
+    to 1 in the default dtype, other dtypes as they are.
+
+    Args:
+        pic: TypeError for what is neither.
+    """
     if isinstance(pic, np.ndarray):
         if pic.ndim not in (2, 3):
             raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
@@ -151,7 +159,11 @@ def to_tensor(pic: Any) -> Tensor:
 
 
 def pil_to_tensor(pic: Any) -> Tensor:
-    """A PIL image as a Tensor (C, H, W) of its own dtype."""
+    """A PIL image as a Tensor (C, H, W) of its own dtype.
+
+    Args:
+        pic: The image; TypeError for others.
+    """
     pillow()
     if not is_pil(pic):
         raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
@@ -163,6 +175,10 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Any:
     """A Tensor (C, H, W) or an array (H, W, C), floats from 0 to 1 or ints, as a PIL image.
 
     ValueError where the shape fits no image, or the mode does not fit it.
+
+    Args:
+        mode: A mode of Pillow that fits the channels; None takes the usual one.
+        pic: TypeError for what is neither.
     """
     if isinstance(pic, Tensor):
         array = pic.detach().cpu().numpy()
@@ -202,7 +218,11 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Any:
 
 def convert_image_dtype(image: Any, dtype: Any = pf.float32) -> Tensor:
     """`image` in another dtype, scaled so that white stays white: 255 in uint8, 1 in floats.
-    RuntimeError from floats to ints that are too wide for them."""
+    RuntimeError from floats to ints that are too wide for them.
+
+    Args:
+        dtype: The dtype.
+    """
     if not isinstance(image, Tensor):
         raise TypeError(f"Input img should be Tensor Image. Got {type(image)}")
     return _tensor.convert_image_dtype(image, dtype)
@@ -242,6 +262,9 @@ def normalize(tensor: Any, mean: Any, std: Any, inplace: bool = False) -> Tensor
     """(tensor - mean) / std, a number for each channel of (..., C, H, W).
 
     TypeError for ints, ValueError where std has a 0.
+
+    Args:
+        tensor: Floats (..., C, H, W).
     """
     img = _expect_tensor(tensor)
     if not img.is_floating_point():
@@ -259,7 +282,12 @@ def normalize(tensor: Any, mean: Any, std: Any, inplace: bool = False) -> Tensor
 
 
 def erase(img: Any, i: int, j: int, h: int, w: int, v: Any, inplace: bool = False) -> Tensor:
-    """A Tensor whose pixels from row i and column j on, h x w of them, are `v`."""
+    """A Tensor whose pixels from row i and column j on, h x w of them, are `v`.
+
+    Args:
+        i, j, h, w: The first row and column, and how many of them.
+        img: TypeError for what is no Tensor.
+    """
     return _tensor.erase(_expect_tensor(img), i, j, h, w, v, inplace)
 
 
@@ -311,7 +339,11 @@ def ten_crop(img: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...
 
 
 def check_padding(padding: Any, padding_mode: Any) -> None:
-    """TypeError or ValueError where `pad` could not take them."""
+    """TypeError or ValueError where `pad` could not take them.
+
+    Args:
+        padding: A width, or two or four of them.
+    """
     if not isinstance(padding, (numbers.Number, tuple, list)):
         raise TypeError(f"Got inappropriate padding arg: {padding!r}")
     if not isinstance(padding_mode, str):
@@ -412,7 +444,11 @@ def resized_crop(
     img: Any, top: int, left: int, height: int, width: int, size: Any,
     interpolation: Any = InterpolationMode.BILINEAR, antialias: bool | None = True,
 ) -> Any:  # fmt: skip
-    """`crop`, then `resize`."""
+    """`crop`, then `resize`.
+
+    Args:
+        size: As `resize` takes it.
+    """
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
 
 
@@ -482,7 +518,11 @@ def affine(
     interpolation: Any = InterpolationMode.NEAREST, fill: Any = None, center: Any = None,
 ) -> Any:  # fmt: skip
     """An image turned by `angle` degrees clockwise around `center`, moved by `translate` (x, y),
-    scaled, and sheared by `shear` degrees: of x, or (of x, of y)."""
+    scaled, and sheared by `shear` degrees: of x, or (of x, of y).
+
+    Args:
+        scale: A factor, above 0; ValueError otherwise.
+    """
     mode = _as_mode(img, interpolation)
     _check_angle(angle, center)
     if not isinstance(translate, (list, tuple)):
@@ -530,7 +570,11 @@ def perspective(
     fill: Any = None, coefficients: list[float] | None = None,
 ) -> Any:  # fmt: skip
     """An image seen so that its four corners `startpoints` (x, y) come to be at `endpoints`; the
-    eight numbers of that map can be given instead."""
+    eight numbers of that map can be given instead.
+
+    Args:
+        coefficients: Those eight, of which a source's place follows from a result's.
+    """
     if coefficients is None:
         coefficients = _perspective_coefficients(startpoints, endpoints)
     elif len(coefficients) != 8:
@@ -596,7 +640,11 @@ def _factor(name: str, img: Any, factor: float) -> Any:
 
 
 def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
-    """0 is blurred, 1 is the image, 2 is twice as sharp."""
+    """0 is blurred, 1 is the image, 2 is twice as sharp.
+
+    Args:
+        sharpness_factor: At least 0; ValueError otherwise.
+    """
     return _factor("sharpness", img, sharpness_factor).adjust_sharpness(img, sharpness_factor)
 
 
@@ -604,17 +652,29 @@ def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
 
 
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:
-    """0 is black, 1 is the image, 2 is twice as bright."""
+    """0 is black, 1 is the image, 2 is twice as bright.
+
+    Args:
+        brightness_factor: At least 0; ValueError otherwise.
+    """
     return _factor("brightness", img, brightness_factor).adjust_brightness(img, brightness_factor)
 
 
 def adjust_contrast(img: Any, contrast_factor: float) -> Any:
-    """0 is all gray, 1 is the image, 2 has twice the contrast."""
+    """0 is all gray, 1 is the image, 2 has twice the contrast.
+
+    Args:
+        contrast_factor: At least 0; ValueError otherwise.
+    """
     return _factor("contrast", img, contrast_factor).adjust_contrast(img, contrast_factor)
 
 
 def adjust_saturation(img: Any, saturation_factor: float) -> Any:
-    """0 is black and white, 1 is the image, 2 has twice the color."""
+    """0 is black and white, 1 is the image, 2 has twice the color.
+
+    Args:
+        saturation_factor: At least 0; ValueError otherwise.
+    """
     return _factor("saturation", img, saturation_factor).adjust_saturation(img, saturation_factor)
 
 
@@ -626,7 +686,12 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
 
 
 def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
-    """gain * img ** gamma, white being 1."""
+    """gain * img ** gamma, white being 1.
+
+    Args:
+        gamma: At least 0; ValueError otherwise.
+        gain: A factor.
+    """
     kind = _of(img)
     if gamma < 0:
         raise ValueError(f"Gamma should be a non-negative real number, got {gamma}")
@@ -642,7 +707,11 @@ def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 
 
 def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """`rgb_to_grayscale` of a PIL image of any mode."""
+    """`rgb_to_grayscale` of a PIL image of any mode.
+
+    Args:
+        img: The image; TypeError for others.
+    """
     if not is_pil(img):
         raise TypeError(f"Input should be PIL Image. Got {type(img)}")
     return rgb_to_grayscale(img, num_output_channels)

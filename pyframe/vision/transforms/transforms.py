@@ -165,7 +165,11 @@ class RandomChoice(RandomTransforms):
 
 
 class Lambda(Transform):
-    """A function as a transform of the whole sample."""
+    """A function as a transform of the whole sample.
+
+    Args:
+        lambd: The function.
+    """
 
     def __init__(self, lambd: Callable[..., Any]) -> None:
         if not callable(lambd):
@@ -208,7 +212,11 @@ class PILToTensor(Transform):
 
 
 class ToPILImage(Transform):
-    """A Tensor (C, H, W) or an array (H, W, C) becomes a PIL image."""
+    """A Tensor (C, H, W) or an array (H, W, C) becomes a PIL image.
+
+    Args:
+        mode: A mode of Pillow that fits the channels; None takes the usual one.
+    """
 
     _transformed_types = (Tensor, np.ndarray)
     _function = F.to_pil_image
@@ -218,7 +226,11 @@ class ToPILImage(Transform):
 
 
 class ConvertImageDtype(Transform):
-    """A Tensor in another dtype, scaled so that white stays white."""
+    """A Tensor in another dtype, scaled so that white stays white.
+
+    Args:
+        dtype: The dtype.
+    """
 
     _function = F.convert_image_dtype
 
@@ -239,7 +251,12 @@ class Normalize(Transform):
 
 
 class LinearTransformation(Transform):
-    """(x - mean_vector) @ transformation_matrix of a Tensor's C * H * W numbers (whitening)."""
+    """(x - mean_vector) @ transformation_matrix of a Tensor's C * H * W numbers (whitening).
+
+    Args:
+        transformation_matrix: (C * H * W, C * H * W).
+        mean_vector: (C * H * W,).
+    """
 
     @fields()
     def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor) -> None:
@@ -351,7 +368,12 @@ def _sides(area: int, scale: Any, ratio: Any) -> tuple[int, int]:
 
 
 class Resize(Transform):
-    """An image of another size: (H, W), or an int for its shorter side."""
+    """An image of another size: (H, W), or an int for its shorter side.
+
+    Args:
+        size: (height, width), or an int for the shorter side; None where `max_size` is the longer
+            one.
+    """
 
     _function = F.resize
 
@@ -397,7 +419,11 @@ class TenCrop(Transform):
 
 
 class Pad(Transform):
-    """An image with a border: see functional.pad."""
+    """An image with a border: see functional.pad.
+
+    Args:
+        padding: One width, (sides, top and bottom), or (left, top, right, bottom).
+    """
 
     _function = F.pad
 
@@ -408,7 +434,11 @@ class Pad(Transform):
 
 
 class RandomCrop(Transform):
-    """A part of an image, which is padded before: by `padding`, or where it is smaller."""
+    """A part of an image, which is padded before: by `padding`, or where it is smaller.
+
+    Args:
+        pad_if_needed: Whether an image that is smaller is padded; ValueError otherwise.
+    """
 
     @fields("size padding", size=lambda size: tuple(pair(size)))
     def __init__(
@@ -537,7 +567,13 @@ class RandomRotation(Transform):
 
 
 class RandomAffine(Transform):
-    """An image turned by `degrees`, moved by at most `translate` of its size, scaled, sheared."""
+    """An image turned by `degrees`, moved by at most `translate` of its size, scaled, sheared.
+
+    Args:
+        scale: (least, most) factor; None for 1.
+        shear: Degrees: x for -x to x, (least, most) along x, or both for x and y in four numbers.
+        scale_ranges, shears, img_size: In `get_params` these, and (width, height).
+    """
 
     _function = F.affine
 
@@ -641,6 +677,9 @@ class ElasticTransform(Transform):
     """An image as under water: its pixels move by at most `alpha`, smoothly where sigma is large.
 
     Simard, Steinkraus, Platt, "Best Practices for Convolutional Neural Networks", 2003.
+
+    Args:
+        sigma: A number, or one for each of x and y.
     """
 
     _function = F.elastic_transform
@@ -680,7 +719,13 @@ class ElasticTransform(Transform):
 
 
 class GaussianBlur(Transform):
-    """An image blurred with a Gaussian whose sigma is drawn between two."""
+    """An image blurred with a Gaussian whose sigma is drawn between two.
+
+    Args:
+        kernel_size: Odd: a number, or (height, width).
+        sigma: A number above 0, or (least, most).
+        sigma_min, sigma_max: In `get_params` the two.
+    """
 
     _function = F.gaussian_blur
 
@@ -714,7 +759,12 @@ class GaussianBlur(Transform):
 
 class ColorJitter(Transform):
     """Brightness, contrast, saturation and hue changed in random order: each by a factor between
-    two, or of 1 - x to 1 + x; the hue by a part of its circle."""
+    two, or of 1 - x to 1 + x; the hue by a part of its circle.
+
+    Args:
+        brightness, contrast, saturation: x, at least 0, or (least, most).
+        hue: x, from 0 to 0.5, or (least, most) from -0.5 to 0.5.
+    """
 
     _adjust = (F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue)
 
@@ -817,7 +867,11 @@ class RandomSolarize(RandomlyApplied):
 
 
 class RandomAdjustSharpness(RandomlyApplied):
-    """Sharper or more blurred by a factor, with probability `p`."""
+    """Sharper or more blurred by a factor, with probability `p`.
+
+    Args:
+        sharpness_factor: 0 is blurred, 1 is the image, 2 is twice as sharp.
+    """
 
     _function = F.adjust_sharpness
     _between = ","

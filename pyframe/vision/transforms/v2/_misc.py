@@ -43,7 +43,11 @@ class Identity(Transform):
 
 
 class Lambda(Transform):
-    """A function as a transform of each part of a sample that is of one of `types`."""
+    """A function as a transform of each part of a sample that is of one of `types`.
+
+    Args:
+        lambd: The function.
+    """
 
     def __init__(self, lambd: Callable[[Any], Any], *types: type) -> None:
         super().__init__()
@@ -148,7 +152,11 @@ class RandomPhotometricDistort(Transform):
 
 
 class GaussianNoise(Transform):
-    """A uint8 or float Tensor with normal noise, white being 1."""
+    """A uint8 or float Tensor with normal noise, white being 1.
+
+    Args:
+        mean, sigma: Of the noise.
+    """
 
     _function = F.gaussian_noise
 
@@ -157,7 +165,11 @@ class GaussianNoise(Transform):
 
 
 class JPEG(Transform):
-    """A uint8 image as it comes back from a JPEG file of a quality, or of one between two."""
+    """A uint8 image as it comes back from a JPEG file of a quality, or of one between two.
+
+    Args:
+        quality: From 1 to 100, or (least, most).
+    """
 
     _function = F.jpeg
 
@@ -367,6 +379,9 @@ class MixUp(_Mixture):
 
     For labels (N,) give `num_classes`. Zhang et al., "mixup: Beyond Empirical Risk Minimization",
     2017.
+
+    Args:
+        alpha: Above 0; both parameters of that distribution.
     """
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
@@ -381,6 +396,9 @@ class CutMix(_Mixture):
 
     For labels (N,) give `num_classes`. Yun et al., "CutMix: Regularization Strategy to Train Strong
     Classifiers with Localizable Features", 2019.
+
+    Args:
+        alpha: Above 0; both parameters of the beta distribution of how much of an image stays.
     """
 
     def make_params(self, flat_inputs: list[Any]) -> Any:

@@ -25,7 +25,11 @@ def get_size(inpt: Any) -> list[int]:
 
 def to_image(inpt: Any) -> Tensor:
     """A PIL image or an array (H, W, C) as a Tensor (C, H, W) of its own dtype; a Tensor as it
-    is."""
+    is.
+
+    Args:
+        inpt: What becomes one.
+    """
     if isinstance(inpt, Tensor):
         return inpt
     if isinstance(inpt, np.ndarray):
@@ -40,7 +44,12 @@ def to_image(inpt: Any) -> Tensor:
 
 
 def to_dtype(inpt: Any, dtype: Any = pf.float32, scale: bool = False) -> Tensor:
-    """A Tensor in another dtype; `scale` keeps white white: see convert_image_dtype."""
+    """A Tensor in another dtype; `scale` keeps white white: see convert_image_dtype.
+
+    Args:
+        dtype: The dtype.
+        inpt: A Tensor.
+    """
     return _first.convert_image_dtype(inpt, dtype) if scale else inpt.to(dtype)
 
 
@@ -57,7 +66,11 @@ def _as_tensor(inpt: Any, compute: Any) -> Any:
 
 
 def permute_channels(inpt: Any, permutation: Sequence[int]) -> Any:
-    """The channels in another order."""
+    """The channels in another order.
+
+    Args:
+        permutation: The channels in their new order.
+    """
     channels = get_num_channels(inpt)
     order = [int(i) for i in permutation]
     if len(order) != channels:
@@ -69,7 +82,12 @@ def permute_channels(inpt: Any, permutation: Sequence[int]) -> Any:
 
 def gaussian_noise(inpt: Any, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Tensor:
     """A uint8 or float Tensor and normal noise, white being 1; `clip` keeps it within black and
-    white."""
+    white.
+
+    Args:
+        mean, sigma: Of the noise.
+        inpt: A Tensor.
+    """
     if sigma < 0:
         raise ValueError(f"sigma shouldn't be negative. Got {sigma}")
     if not isinstance(inpt, Tensor):
@@ -87,13 +105,21 @@ def gaussian_noise(inpt: Any, mean: float = 0.0, sigma: float = 0.1, clip: bool 
 
 
 def uniform_temporal_subsample(inpt: Tensor, num_samples: int) -> Tensor:
-    """`num_samples` frames of a video (..., T, C, H, W), as evenly spread as can be."""
+    """`num_samples` frames of a video (..., T, C, H, W), as evenly spread as can be.
+
+    Args:
+        inpt: The video.
+    """
     frames = np.linspace(0, inpt.shape[-4] - 1, num_samples, dtype=np.float32)
     return inpt.index_select(-4, pf.tensor(frames.astype(np.int64), device=inpt.device))
 
 
 def jpeg(image: Any, quality: int) -> Any:
-    """A uint8 image as it comes back from a JPEG file of this quality, from 1 to 100."""
+    """A uint8 image as it comes back from a JPEG file of this quality, from 1 to 100.
+
+    Args:
+        quality: The higher, the more like the image.
+    """
     if isinstance(image, Tensor) and image.ndim > 3:
         rows = image.reshape(-1, *image.shape[-3:])
         return pf.stack([jpeg(row, quality) for row in rows]).reshape(image.shape)
