@@ -51,6 +51,7 @@ from pyframe.core.dtypes import (
     uint32 as uint32,
     uint64 as uint64,
 )
+from pyframe.ops.api.layouts import texts as _texts
 from pyframe.tensor import Tensor
 
 __array_api_version__ = "2024.12"
@@ -562,3 +563,9 @@ class _Info:
             "integral": int64,
             "indexing": int64,
         }
+
+
+if _texts:
+    _texts.fill(globals())
+    _texts.fill(vars(linalg))
+    _texts.fill(vars(fft))

@@ -35,7 +35,7 @@ def _over(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def _as(fn: Callable[..., Tensor], run: Any) -> Any:
     run.__name__ = run.__qualname__ = fn.__name__
-    run.__doc__ = fn.__doc__
+    run.__doc__ = (fn.__doc__ or "").partition("\n\nArgs:")[0]
     return run
 
 

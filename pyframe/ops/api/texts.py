@@ -153,6 +153,43 @@ distributed.op: How values become one.
 distributed.pg_options distributed.device_id: Nothing is done with it.
 distributed.src: The process that has it, counted among all; by default the group's first one.
 distributed.tag: An int that tells two processes' messages apart: both give the same.
+array_api.arrays: Tensors; they take their common dtype where they are joined.
+array_api.arrays_and_dtypes: Tensors, dtypes, and numbers of Python.
+array_api.axes: The axes; all by default.
+permute_dims.axes: The axes in their new order.
+tensordot.axes: How many, or the axes of `x1` and those of `x2`.
+array_api.axis: The axis; a negative one counts from the end.
+all.axis any.axis count_nonzero.axis flip.axis: The axis, or several; None for all.
+max.axis mean.axis min.axis prod.axis: The axis, or several; None for all.
+std.axis sum.axis var.axis vector_norm.axis: The axis, or several; None for all.
+squeeze.axis: The axis, or several, of size 1.
+concat.axis repeat.axis: The axis; None flattens what is given.
+argmax.axis argmin.axis: The axis; None for the place among all elements, in a row.
+take.axis cumulative_sum.axis cumulative_prod.axis: The axis; needed unless there is one alone.
+expand_dims.axis: Where it stands.
+roll.axis: The axis, or several; None moves through all elements, in a row.
+array_api.copy: True copies, None only where it must be, False never: ValueError where it must.
+astype.copy: Whether to copy where nothing changes.
+array_api.correction: What is subtracted from the number of elements.
+array_api.device: Where the result lies; None is where its operand does, or the default device.
+from_dlpack.x: What has `__dlpack__`.
+astype.dtype isdtype.dtype: The dtype.
+can_cast.from_: A dtype, or a tensor of it.
+can_cast.to: The dtype that it becomes.
+full_matrices: Whether U and Vh are square.
+array_api.indexing: "xy", or "ij" (rows first).
+array_api.keepdims: Whether reduced axes stay, with size 1.
+isdtype.kind: The name of a kind, a dtype, or a tuple of these; ValueError for another name.
+array_api.n_rows array_api.n_cols: How many rows and columns; None for as many as rows.
+array_api.obj: What it is made of.
+qr.mode: "reduced", or "complete" for a square Q.
+array_api.shape: The sizes, a tuple, or an int.
+array_api.shift: How many places, an int, or one for each axis.
+array_api.side: Whether it goes to the "left" or to the "right" of equal ones.
+array_api.repetitions: How often along each axis, a tuple.
+array_api.type: A dtype, or a tensor of it.
+array_api.x1 array_api.x2: Tensors; one may be a number in functions of elements.
+where.condition: Bools.
 datasets.allow_empty: Whether a class may have no files; FileNotFoundError otherwise.
 datasets.class_to_idx: The numbers of the classes by their names.
 datasets.directory: The folder.
@@ -317,7 +354,7 @@ resample.mode: "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "tri
   "area".
 momentum: How much of a running value is new.
 eye.n: How many rows.
-fft.n: The length of the result, for which the input is cut or filled with zeros.
+fft.n array_api.n: The length of the result, for which the input is cut or filled with zeros.
 fftfreq.n rfftfreq.n: The length of the transform.
 matrix_power.n diff.n: How often, an int.
 native_group_norm.N: The size of the batch.
@@ -331,7 +368,7 @@ negative_slope: The slope below 0.
 neginf: What -infinity becomes; the lowest number by default.
 niter: How many steps of power iteration.
 non_blocking: Allowed, and not needed.
-fft.norm: What to divide by: "backward" (by default; n, in an inverse), "forward" or
+fft.norm array_api.norm: What to divide by: "backward" (by default; n, in an inverse), "forward" or
   "ortho" (√n in both).
 norm_type: The order of the norm.
 normalized_shape: The sizes of those dims.
@@ -393,7 +430,7 @@ rtol: A tolerance relative to the other number.
 spectral.rtol: A tolerance relative to the largest singular value.
 running_mean: (C,), or None: updated in training.
 running_var: (C,), or None: updated in training.
-fft.s: The sizes of the result in `dim`.
+fft.s array_api.s: The sizes of the result in `dim`.
 s: A number.
 scale_factor: How many times as large, a number or one for each dim.
 scale_grad_by_freq: Whether a gradient is divided by how often its row is asked for.
@@ -418,7 +455,7 @@ some: Whether to leave out columns that nothing needs.
 sorted: Whether they must be in order; they always are.
 sorted_sequence: What is in order along its last dim.
 sorter: The indices that sort it, if it is not in order.
-movedim.source: A dim, or several.
+movedim.source moveaxis.source: A dim, or several.
 source: A tensor of what is put there.
 sparse: Allowed, and not needed: gradients are dense.
 sparse_grad: Allowed, and not needed.
@@ -2944,13 +2981,14 @@ def _filled(value: Any, doc: str, scope: dict[str, Any]) -> str:
     if code is None:
         return doc
     text = _clean(doc)
-    seen = told(text) | {"self"}
-    names = [n for n in _names(code) if n.lstrip("*") not in seen]
+    seen = told(text) if "`" in text or ": " in text else set()
+    names = [n for n in _names(code) if n != "self" and n.lstrip("*") not in seen]
     packages = value.__module__.split(".")[1:]
     places = [*(b.__name__ for b in bases or (value,)), *(packages[:-1] or packages)[::-1]]
     found = {}
     for shown in names:
-        keys = (f"{place}.{shown.lstrip('*')}" for place in places)
+        n = shown.lstrip("*")
+        keys = [*(f"{place}.{n}" for place in places), *([] if bases else [n])]
         if said := next((ARGUMENTS[key] for key in keys if key in ARGUMENTS), ""):
             found[shown] = said
     if len(found) < len(names):
