@@ -77,6 +77,11 @@ FAMILIES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
     }),
 }  # fmt: skip
 FAMILIES["xlm-roberta"] = FAMILIES["roberta"]
+# what transformers calls a family's class, where that isn't LlamaForCausalLM for "llama"
+CLASSES = {
+    "gpt2": "GPT2LMHeadModel", "gemma3_text": "Gemma3ForCausalLM", "bert": "BertModel",
+    "distilbert": "DistilBertModel", "roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel",
+}  # fmt: skip
 LAYERS = "full_attention", "sliding_attention"
 MOST_LAYERS = 1 << 14
 # what a file says of how texts are written: (what is taken, the types)
@@ -317,7 +322,8 @@ class Config:
         for n in (f.name for f in told):
             if getattr(plain, n) != getattr(self, n):
                 data[names.get(n, n)] = getattr(self, n)
-        return data
+        kind = self.model_type
+        return {"architectures": [CLASSES.get(kind, f"{kind.title()}ForCausalLM")], **data}
 
     @classmethod
     def from_file(cls, path: str | Path) -> Config:

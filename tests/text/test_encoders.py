@@ -61,6 +61,9 @@ def test_a_family_is_as_in_transformers(
     for a, b in zip(want.hidden_states, features, strict=True):
         np.testing.assert_allclose(b.detach(), a.detach(), 1e-4, 1e-4)
     model.save_pretrained(tmp_path / "saved")
+    if head == "AutoModel":
+        made = Config.from_dict({"model_type": name, **sizes}).to_dict()
+        assert made["architectures"] == [type(theirs).__name__]
     again, missing = type(theirs).from_pretrained(
         tmp_path / "saved", attn_implementation="eager", output_loading_info=True
     )

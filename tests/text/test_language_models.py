@@ -47,6 +47,9 @@ def test_a_family_is_as_in_transformers(
     scores = model(ids)
     np.testing.assert_allclose(scores.detach(), want.logits.detach(), 1e-4, 1e-4)
     model.save_pretrained(tmp_path / "saved", 30_000 if name == "llama" else "5GB")
+    kind = model.config.model_type
+    plain = Config.from_dict({"model_type": kind, **families.BASE, **families.GPT2})
+    assert plain.to_dict()["architectures"] == [type(theirs).__name__]
     again = type(theirs).from_pretrained(tmp_path / "saved", attn_implementation="eager")
     again = again(torch.tensor(IDS)).logits
     np.testing.assert_allclose(again.detach(), want.logits.detach(), 1e-5, 1e-5)
@@ -54,7 +57,7 @@ def test_a_family_is_as_in_transformers(
 
     want.logits.log_softmax(-1)[:, :, 3].sum().backward()
     scores.log_softmax(-1)[:, :, 3].sum().backward()
-    kind, own = model.config.model_type, dict(model.named_parameters())
+    own = dict(model.named_parameters())
     for n, p in theirs.named_parameters():
         grad, mine = p.grad.numpy(), ours(n, kind)
         turned = mine.endswith("weight") and mine.split(".")[-2] in TURNED.get(kind, ())
