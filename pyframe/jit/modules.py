@@ -109,7 +109,7 @@ class ScriptModule(Module):
         """Write it to a file; see `jit.save`.
 
         Args:
-            f: The file.
+            f, _extra_files: As there.
         """
         save(self, f, _extra_files)
 
@@ -166,7 +166,7 @@ class ScriptFunction:
         """Write it to a file; see `jit.save`.
 
         Args:
-            f: The file.
+            f, _extra_files: As there.
         """
         save(self, f, _extra_files)
 

@@ -84,7 +84,11 @@ class Metric(Module):
                 child.reset()
 
     def update(self, output: Any, target: Any) -> None:
-        """Take a batch in. A subclass says how."""
+        """Take a batch in. A subclass says how.
+
+        Args:
+            output, target: What the model gives and what is wanted, (N, …).
+        """
         raise NotImplementedError(f"{type(self).__name__} is missing the method update")
 
     def compute(self) -> Tensor:
@@ -92,7 +96,11 @@ class Metric(Module):
         raise NotImplementedError(f"{type(self).__name__} is missing the method compute")
 
     def forward(self, output: Any, target: Any) -> Tensor:
-        """Take a batch in and give the value so far."""
+        """Take a batch in and give the value so far.
+
+        Args:
+            output, target: What the model gives and what is wanted, (N, …).
+        """
         self.update(output, target)
         return self.compute()
 

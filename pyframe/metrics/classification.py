@@ -151,7 +151,8 @@ class _Counts(Classifying):
         self.count_each("counts", pf.stack(rows))
 
     def multiclass(self, output: Tensor, target: Tensor) -> None:
-        """Count for each class true positives, predicted and actual."""
+        """Count for each class true positives, predicted and actual, of scores `output` and classes
+        `target`."""
         n = output.shape[1]
         target, kept = class_numbers(self.name, target, n, self.ignore_index)
         if self._ignores(n):
@@ -210,7 +211,7 @@ class Accuracy(_Counts):
         self.later_counts("hits", "hits_high", "targets", "targets_high")
 
     def multiclass(self, output: Tensor, target: Tensor) -> None:
-        """Count hits and all."""
+        """Count hits and all of scores `output` and classes `target`."""
         target, kept = class_numbers(self.name, target, output.shape[1], self.ignore_index)
         if self.top_k == 1:
             hits = output.argmax(1) == target
@@ -246,7 +247,7 @@ class _Averaged(_Counts):
         self.average = average
 
     def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
-        """The quotient."""
+        """The quotient of counts (C,): of hits `tp`, of `predicted` and of `actual` ones."""
         raise NotImplementedError
 
     def compute(self) -> Tensor:
@@ -347,7 +348,7 @@ class ConfusionMatrix(_Counts):
         self.normalize = normalize
 
     def multiclass(self, output: Tensor, target: Tensor) -> None:
-        """Count (C, C)."""
+        """Count (C, C), of scores `output` and classes `target`."""
         n = output.shape[1]
         target, kept = class_numbers(self.name, target, n, self.ignore_index)
         cell = (target * n + output.argmax(1)).where(kept, -1)

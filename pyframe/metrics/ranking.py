@@ -85,7 +85,7 @@ class _Ranking(Streaming):
         self._scores.append((scores.detach().clone(), yes.float(), no.float()))
 
     def of(self, found: _Groups) -> Tensor:
-        """The area (C,)."""
+        """The area (C,), of the counts `found` at each score."""
         raise NotImplementedError
 
     def compute(self) -> Tensor:

@@ -31,7 +31,7 @@ class _OfElements(RunningMean):
     counted = "elements"
 
     def of(self, output: Tensor, target: Tensor) -> Tensor:
-        """What is averaged."""
+        """What is averaged of `output` and `target`."""
         raise NotImplementedError
 
     def update(self, output: Tensor, target: Tensor) -> None:

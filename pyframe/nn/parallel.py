@@ -32,7 +32,11 @@ class DataParallel(Module):
         self.module, self.device_ids, self.dim = module, list(device_ids or []), dim
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the module gives for inputs that lie where its parameters do, or are moved there."""
+        """What the module gives for inputs that lie where its parameters do, or are moved there.
+
+        Args:
+            inputs, kwargs: what the module takes.
+        """
         found = next(self.module.parameters(), None)
         if found is not None:
             inputs = tuple(x.to(found.device) if isinstance(x, Tensor) else x for x in inputs)

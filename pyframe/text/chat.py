@@ -17,10 +17,6 @@ MOST = 4096  # slots, unless more are asked for
 class Chat:
     """A conversation, of which the model keeps what it has read: each answer costs what is new.
 
-    >>> chat = pf.text.Chat(model, tokenizer, system="Answer in one sentence.")
-    >>> for piece in chat.say("Why is the sky blue?"):
-    ...     print(piece, end="", flush=True)
-
     Args:
         model: what answers.
         tokenizer: its own, with a chat's template.
@@ -30,6 +26,10 @@ class Chat:
 
     Attributes:
         messages: {"role": …, "content": …} of what was said; it may be changed.
+
+    >>> chat = pf.text.Chat(model, tokenizer, system="Answer in one sentence.")
+    >>> for piece in chat.say("Why is the sky blue?"):
+    ...     print(piece, end="", flush=True)
     """
 
     def __init__(

@@ -80,6 +80,10 @@ class FileWriter:
 
     tensorboardX's own has a queue and a thread, which `flush` does not wait for, and names files
     by the second: of two in one second the later replaces the earlier.
+
+    Args:
+        max_queue, flush_secs: How many events, or seconds, until they are on the disk.
+        filename_suffix: What the file's name ends in.
     """
 
     _numbers = itertools.count()  # of the files of this process, as in TensorBoard's names of them
@@ -99,7 +103,13 @@ class FileWriter:
         return self.log_dir
 
     def add_event(self, event: Any, step: Any = None, walltime: float | None = None) -> None:
-        """Write an Event; the file is flushed after `max_queue` of them or `flush_secs` seconds."""
+        """Write an Event; the file is flushed after `max_queue` of them or `flush_secs` seconds.
+
+        Args:
+            walltime: Seconds since 1970; None is now.
+            event: An Event of tensorboardX's protocol.
+            step: The step that it is of.
+        """
         now = time.time()
         event.wall_time = now if walltime is None else walltime
         if step is not None:
@@ -112,7 +122,13 @@ class FileWriter:
     def add_summary(
         self, summary: Any, global_step: Any = None, walltime: float | None = None
     ) -> None:
-        """Write an Event that holds a Summary."""
+        """Write an Event that holds a Summary.
+
+        Args:
+            walltime: Seconds since 1970; None is now.
+            summary: A Summary of it.
+            global_step: The step that it is of.
+        """
         self.add_event(event.Event(summary=summary), global_step, walltime)
 
     def flush(self) -> None:
@@ -144,6 +160,14 @@ class SummaryWriter:
     by `flush` and `close`; with `purge_step`, TensorBoard hides what an earlier run wrote from that
     step on.
     https://docs.pytorch.org/docs/stable/tensorboard.html
+
+    Args:
+        comment: What the folder's name ends in.
+        filename_suffix: What the files' names end in.
+        tag, global_step: In methods the name that TensorBoard shows, and the step that a value is
+            of.
+        walltime: In methods when it was, in seconds since 1970; None is now.
+        dataformats: In methods the order of an image's dims: "CHW", "HWC", "HW", or with "N".
     """
 
     def __init__(
@@ -194,7 +218,11 @@ class SummaryWriter:
         self, tag: str, scalar_value: Any, global_step: Any = None, walltime: float | None = None,
         new_style: bool = False, double_precision: bool = False,
     ) -> None:  # fmt: skip
-        """One number. `new_style` writes it as a tensor, in float64 if `double_precision`."""
+        """One number. `new_style` writes it as a tensor, in float64 if `double_precision`.
+
+        Args:
+            scalar_value: The number.
+        """
         value = _number(f"add_scalar({tag!r})", scalar_value)
         if not (new_style or double_precision):
             self._add(summary.scalar(tag, value), global_step, walltime)
@@ -206,7 +234,12 @@ class SummaryWriter:
         self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: Any = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Several numbers in one chart: each has a run of its own, in a folder below."""
+        """Several numbers in one chart: each has a run of its own, in a folder below.
+
+        Args:
+            main_tag: The chart's name.
+            tag_scalar_dict: The numbers by name.
+        """
         walltime = time.time() if walltime is None else walltime
         for tag, value in tag_scalar_dict.items():
             folder = f"{self.log_dir}/{main_tag.replace('/', '_')}_{tag}"
@@ -217,7 +250,11 @@ class SummaryWriter:
     def add_tensor(
         self, tag: str, tensor: Any, global_step: Any = None, walltime: float | None = None
     ) -> None:
-        """A tensor's values, as they are."""
+        """A tensor's values, as they are.
+
+        Args:
+            tensor: The values.
+        """
         self._add_tensor(tag, _array(tensor), global_step, walltime)
 
     def _add_tensor(
@@ -245,7 +282,12 @@ class SummaryWriter:
         self, tag: str, values: Any, global_step: Any = None, bins: Any = "tensorflow",
         walltime: float | None = None, max_bins: int | None = None,
     ) -> None:  # fmt: skip
-        """How values are distributed; `bins` are NumPy's (numpy.histogram), or TensorFlow's."""
+        """How values are distributed; `bins` are NumPy's (numpy.histogram), or TensorFlow's.
+
+        Args:
+            values: What is counted, of any shape.
+            max_bins: How many bins NumPy's are joined to at most; None joins none.
+        """
         ends = _default_bins() if isinstance(bins, str) and bins == "tensorflow" else bins
         data = _array(values)
         self._add(summary.histogram(tag, data, ends, max_bins), global_step, walltime)
@@ -255,7 +297,13 @@ class SummaryWriter:
         bucket_limits: Any, bucket_counts: Any, global_step: Any = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """A histogram that is there already; ValueError unless each count has its bin's end."""
+        """A histogram that is there already; ValueError unless each count has its bin's end.
+
+        Args:
+            min, max, num, sum, sum_squares: Of the values: bounds, how many, their sum, that of
+                their squares.
+            bucket_limits, bucket_counts: The ends of the bins, and how many values each has.
+        """
         limits, counts = _array(bucket_limits).tolist(), _array(bucket_counts).tolist()
         if len(limits) != len(counts):
             raise ValueError(
@@ -271,7 +319,12 @@ class SummaryWriter:
         self, tag: str, labels: Any, predictions: Any, global_step: Any = None,
         num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Precision over recall of `predictions` from 0 to 1 for `labels` that are 0 or 1."""
+        """Precision over recall of `predictions` from 0 to 1 for `labels` that are 0 or 1.
+
+        Args:
+            num_thresholds: How many points.
+            weights: A weight for each; None for 1.
+        """
         labels, predictions, weights = _arrays(labels, predictions, weights)
         found = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
         self._add(found, global_step, walltime)
@@ -282,7 +335,13 @@ class SummaryWriter:
         global_step: Any = None, num_thresholds: int = 127, weights: Any = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """A curve of precision over recall that is there already."""
+        """A curve of precision over recall that is there already.
+
+        Args:
+            true_positive_counts, false_positive_counts: A number for each threshold.
+            true_negative_counts, false_negative_counts, precision, recall: As these.
+            num_thresholds, weights: As of `add_pr_curve`.
+        """
         *curve, weights = _arrays(
             true_positive_counts, false_positive_counts, true_negative_counts,
             false_negative_counts, precision, recall, weights,
@@ -296,7 +355,11 @@ class SummaryWriter:
         self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None,
         dataformats: str = "CHW",
     ) -> None:  # fmt: skip
-        """An image of 1, 3 or 4 channels: floats from 0 to 1, or uint8. Needs Pillow."""
+        """An image of 1, 3 or 4 channels: floats from 0 to 1, or uint8. Needs Pillow.
+
+        Args:
+            img_tensor: The pixels.
+        """
         _need("add_image", "PIL", "pillow")
         found = summary.image(tag, _pixels(img_tensor), dataformats=dataformats)
         self._add(found, global_step, walltime)
@@ -305,7 +368,11 @@ class SummaryWriter:
         self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:  # fmt: skip
-        """Images side by side in one picture."""
+        """Images side by side in one picture.
+
+        Args:
+            img_tensor: The pixels.
+        """
         if isinstance(img_tensor, list) and "N" not in dataformats.upper():
             dataformats = f"N{dataformats}"
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
@@ -315,7 +382,13 @@ class SummaryWriter:
         walltime: float | None = None, rescale: float = 1, dataformats: str = "CHW",
         labels: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
-        """An image with boxes (N, 4), each from (x, y) to (x, y) in pixels."""
+        """An image with boxes (N, 4), each from (x, y) to (x, y) in pixels.
+
+        Args:
+            img_tensor, box_tensor: The pixels, and the boxes.
+            rescale: A factor of the image's size.
+            labels: A text for each box.
+        """
         boxes = _array(box_tensor)
         names = None if labels is None else [labels] if isinstance(labels, str) else list(labels)
         if names is not None and len(names) != len(boxes):
@@ -329,7 +402,11 @@ class SummaryWriter:
         self, tag: str, figure: Any, global_step: Any = None, close: bool = True,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """A matplotlib figure, or a list of them side by side; pyplot forgets it if `close`."""
+        """A matplotlib figure, or a list of them side by side; pyplot forgets it if `close`.
+
+        Args:
+            figure: It, or the list.
+        """
         formats = "NCHW" if isinstance(figure, list) else "CHW"
         pixels = _utils.figure_to_image(figure, close)
         self.add_image(tag, pixels, global_step, walltime, formats)
@@ -338,7 +415,12 @@ class SummaryWriter:
         self, tag: str, vid_tensor: Any, global_step: Any = None, fps: int = 4,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """A film (N, T, C, H, W) of floats from 0 to 1, or uint8. Needs moviepy."""
+        """A film (N, T, C, H, W) of floats from 0 to 1, or uint8. Needs moviepy.
+
+        Args:
+            vid_tensor: The film.
+            fps: Images in a second.
+        """
         _need("add_video", "moviepy")
         self._add(summary.video(tag, _pixels(vid_tensor), fps), global_step, walltime)
 
@@ -346,7 +428,12 @@ class SummaryWriter:
         self, tag: str, snd_tensor: Any, global_step: Any = None, sample_rate: int = 44100,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Sound (samples,), or (samples, channels), from -1 to 1. Needs soundfile."""
+        """Sound (samples,), or (samples, channels), from -1 to 1. Needs soundfile.
+
+        Args:
+            snd_tensor: The sound.
+            sample_rate: Samples in a second.
+        """
         _need("add_audio", "soundfile")
         found = summary.audio(tag, _array(snd_tensor), sample_rate)
         self._add(found, global_step, walltime)
@@ -354,14 +441,25 @@ class SummaryWriter:
     def add_text(
         self, tag: str, text_string: str, global_step: Any = None, walltime: float | None = None
     ) -> None:
-        """A text, in Markdown."""
+        """A text, in Markdown.
+
+        Args:
+            text_string: The text.
+        """
         self._add(summary.text(tag, text_string), global_step, walltime)
 
     def add_mesh(
         self, tag: str, vertices: Any, colors: Any = None, faces: Any = None,
         config_dict: Any = None, global_step: Any = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Points (N, points, 3) in space, with colors from 0 to 255 and triangles of them."""
+        """Points (N, points, 3) in space, with colors from 0 to 255 and triangles of them.
+
+        Args:
+            vertices: The points.
+            colors: (N, points, 3).
+            faces: (N, triangles, 3): indices of points.
+            config_dict: How three.js is to show it.
+        """
         found = summary.mesh(tag, *_arrays(vertices, colors, faces), config_dict)
         self._add(found, global_step, walltime)
 
@@ -370,7 +468,13 @@ class SummaryWriter:
         tag: str = "default", metadata_header: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
         """Points (N, D) for the projector, with a label (or, by `metadata_header`, a row of them)
-        and a square image (N, C, H, W) for each."""
+        and a square image (N, C, H, W) for each.
+
+        Args:
+            mat: The points.
+            metadata: Their labels.
+            label_img: Their images.
+        """
         points = _array(mat)
         if points.ndim != 2:
             raise ValueError(f"add_embedding: expected points (N, D), got {list(points.shape)}")
@@ -397,19 +501,33 @@ class SummaryWriter:
         Path(self.log_dir, "projector_config.pbtxt").write_text(self._projector, "utf-8")
 
     def add_custom_scalars(self, layout: Mapping[str, Any]) -> None:
-        """Charts of several tags: {category: {chart: ["Multiline" or "Margin", tags]}}."""
+        """Charts of several tags: {category: {chart: ["Multiline" or "Margin", tags]}}.
+
+        Args:
+            layout: That dict.
+        """
         self._add(summary.custom_scalars(layout), None, None)
 
     def add_custom_scalars_multilinechart(
         self, tags: Sequence[str], category: str = "default", title: str = "untitled"
     ) -> None:
-        """One chart with the lines of several tags."""
+        """One chart with the lines of several tags.
+
+        Args:
+            tags: Those of the chart.
+            category, title: Where it stands, and what it is called.
+        """
         self.add_custom_scalars({category: {title: ["Multiline", tags]}})
 
     def add_custom_scalars_marginchart(
         self, tags: Sequence[str], category: str = "default", title: str = "untitled"
     ) -> None:
-        """One chart of three tags: a line, and the ends of its margin."""
+        """One chart of three tags: a line, and the ends of its margin.
+
+        Args:
+            tags: Those of the chart.
+            category, title: Where it stands, and what it is called.
+        """
         if len(tags) != 3:
             raise ValueError(
                 f"add_custom_scalars_marginchart: expected 3 tags (value, lower and upper end), "
@@ -426,7 +544,11 @@ class SummaryWriter:
     ) -> None:  # fmt: skip
         """What a run was made with and what it came to, for TensorBoard's table of runs: in a
         folder `run_name` below, the time if none is given. `hparam_domain_discrete` has for some
-        of them all values that they may have."""
+        of them all values that they may have.
+
+        Args:
+            hparam_dict, metric_dict: These by name: numbers, texts and bools; numbers.
+        """
         if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
             raise TypeError("add_hparams: hparam_dict and metric_dict should be dictionary.")
         given = {k: _hparam(k, v) for k, v in hparam_dict.items()}
@@ -448,6 +570,9 @@ class SummaryWriter:
 
         The forward pass runs once, in evaluation mode. `verbose` prints the nodes;
         `use_strict_trace` is accepted, as any container may be returned.
+
+        Args:
+            input_to_model: The input.
         """
         if input_to_model is None:
             raise ValueError("add_graph: give an input: add_graph(model, x)")

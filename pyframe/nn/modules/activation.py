@@ -114,6 +114,11 @@ class MultiheadAttention(Module):
         Masks are True (or -inf) where attention is forbidden: key_padding_mask (N, S), attn_mask
         (L, S) or (N * num_heads, L, S); `is_causal` says that attn_mask is the causal one. Weights
         are (N, L, S), or (N, num_heads, L, S) unless `average_attn_weights`.
+
+        Args:
+            query, key, value: the three.
+            need_weights: whether weights are returned; None else.
+            key_padding_mask, attn_mask: as said; None for no mask.
         """
         turned = self.batch_first and query.ndim == 3
         if turned:

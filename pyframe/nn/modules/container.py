@@ -352,7 +352,11 @@ class ParameterList(_Values):
         return self.extend(values)
 
     def append(self, value: Any) -> Self:
-        """Add a value at the end; a plain tensor becomes a parameter."""
+        """Add a value at the end; a plain tensor becomes a parameter.
+
+        Args:
+            value: what becomes the last one.
+        """
         self._put(str(self._size), value)
         self._size += 1
         return self
@@ -432,17 +436,29 @@ class ParameterDict(_Values):
         return ParameterDict(self)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """A value, or `default` where there is none."""
+        """A value, or `default` where there is none.
+
+        Args:
+            key: its name.
+        """
         return self[key] if key in self else default  # noqa: SIM401
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """A value, which is `default` from now on where there was none."""
+        """A value, which is `default` from now on where there was none.
+
+        Args:
+            key: its name.
+        """
         if key not in self:
             self[key] = default
         return self[key]
 
     def pop(self, key: str) -> Any:
-        """Remove and return a value."""
+        """Remove and return a value.
+
+        Args:
+            key: its name.
+        """
         found = self[key]
         del self[key]
         return found
@@ -460,7 +476,11 @@ class ParameterDict(_Values):
             del self[key]
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """A new one, in which each of the keys has the value `default`."""
+        """A new one, in which each of the keys has the value `default`.
+
+        Args:
+            keys: the names.
+        """
         return ParameterDict([(key, default) for key in keys])
 
     def keys(self) -> Iterable[str]:

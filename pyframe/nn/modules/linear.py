@@ -158,7 +158,11 @@ class Bilinear(Weighted):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
-        """(*, in1_features), (*, in2_features) -> (*, out_features)."""
+        """(*, in1_features), (*, in2_features) -> (*, out_features).
+
+        Args:
+            input1, input2: the two.
+        """
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:

@@ -46,7 +46,11 @@ class PairwiseDistance(Module):
         self.norm, self.eps, self.keepdim = p, eps, keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """(*, D) and (*, D) -> (*), or (*, 1) with keepdim."""
+        """(*, D) and (*, D) -> (*), or (*, 1) with keepdim.
+
+        Args:
+            x1, x2: the vectors.
+        """
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
@@ -69,7 +73,11 @@ class CosineSimilarity(Layer):
     __shown__ = ()
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Shapes that broadcast, D in `dim` -> their shape without it."""
+        """Shapes that broadcast, D in `dim` -> their shape without it.
+
+        Args:
+            x1, x2: the vectors.
+        """
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
@@ -114,7 +122,7 @@ class _OfTarget(_Loss):
     """A loss of an input and a target."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        """`target` of the input's shape -> a scalar, or that shape for reduction='none'."""
         raise NotImplementedError
 
 
@@ -244,7 +252,11 @@ class PoissonNLLLoss(_Loss):
         self.log_input, self.full, self.eps = log_input, full, eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        """Equal shapes -> a scalar, or the same shape for reduction='none'.
+
+        Args:
+            target: the counts.
+        """
         return F.poisson_nll_loss(
             log_input, target, log_input=self.log_input, full=self.full, eps=self.eps,
             reduction=self.reduction,
@@ -371,7 +383,12 @@ class CosineEmbeddingLoss(_Margin):
     """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """(N, D), (N, D) and (N,), or all without N -> a scalar, or (N,)."""
+        """(N, D), (N, D) and (N,), or all without N -> a scalar, or (N,).
+
+        Args:
+            input1, input2: what is compared.
+            target: 1 or -1, as the class says.
+        """
         return F.cosine_embedding_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
         )
@@ -391,7 +408,12 @@ class MarginRankingLoss(_Margin):
     """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        """Equal shapes -> a scalar, or the same shape for reduction='none'.
+
+        Args:
+            input1, input2: what is compared.
+            target: 1 or -1, as the class says.
+        """
         return F.margin_ranking_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
         )
@@ -426,7 +448,11 @@ class TripletMarginLoss(_Loss):
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Three of (N, D) or (D,) -> a scalar, or (N,) for reduction='none'."""
+        """Three of (N, D) or (D,) -> a scalar, or (N,) for reduction='none'.
+
+        Args:
+            anchor, positive, negative: what is to be near the second and far from the third.
+        """
         return F.triplet_margin_loss(
             anchor, positive, negative, margin=self.margin, p=self.p, eps=self.eps,
             swap=self.swap, reduction=self.reduction,
@@ -463,7 +489,11 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.margin, self.swap = margin, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Three equal shapes -> a scalar, or the distances' shape for reduction='none'."""
+        """Three equal shapes -> a scalar, or the distances' shape for reduction='none'.
+
+        Args:
+            anchor, positive, negative: what is to be near the second and far from the third.
+        """
         return F.triplet_margin_with_distance_loss(
             anchor, positive, negative, distance_function=self.distance_function,
             margin=self.margin, swap=self.swap, reduction=self.reduction,
@@ -724,7 +754,12 @@ class CTCLoss(_Loss):
         self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
     ) -> Tensor:
         """log_probs (T, N, C), ints targets (N, S) or all in one, lengths (N,) -> a scalar, or
-        (N,). 'mean' divides each loss by its target's length first."""
+        (N,). 'mean' divides each loss by its target's length first.
+
+        Args:
+            log_probs, targets: log-probabilities, and classes.
+            input_lengths, target_lengths: how much of T, and of S, counts: ints (N,).
+        """
         return F.ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction,
             self.zero_infinity,

@@ -507,7 +507,11 @@ class RMSNorm(Module):
             init.ones_(self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """The same shape.
+
+        Args:
+            x: (*, *normalized_shape).
+        """
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:

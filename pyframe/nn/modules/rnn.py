@@ -158,7 +158,11 @@ class RNNBase(_Recurrent, Generic[State]):
 
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """ValueError for another dtype than the weights', unless autocast is on; RuntimeError for
-        another shape."""
+        another shape.
+
+        Args:
+            batch_sizes: those of a PackedSequence; None for a Tensor.
+        """
         dtype = getattr(self, self._all_weights[0][0]).dtype
         if input.dtype is not dtype and not (mode.autocast and mode.autocast.dtypes):
             raise ValueError(
@@ -177,7 +181,11 @@ class RNNBase(_Recurrent, Generic[State]):
     def get_expected_hidden_size(
         self, input: Tensor, batch_sizes: Tensor | None
     ) -> tuple[int, int, int]:
-        """The shape of the state h."""
+        """The shape of the state h.
+
+        Args:
+            batch_sizes: those of a PackedSequence; None for a Tensor.
+        """
         if batch_sizes is None:
             batch = input.shape[0 if self.batch_first else 1]
         else:
@@ -188,17 +196,31 @@ class RNNBase(_Recurrent, Generic[State]):
         self, hx: Tensor, expected_hidden_size: tuple[int, int, int],
         msg: str = "Expected hidden size {}, got {}",
     ) -> None:  # fmt: skip
-        """RuntimeError for a state of another shape."""
+        """RuntimeError for a state of another shape.
+
+        Args:
+            expected_hidden_size: its shape.
+            msg: the error's text, with {} for both shapes.
+        """
         if hx.shape != expected_hidden_size:
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """What `check_input` and `check_hidden_size` raise."""
+        """What `check_input` and `check_hidden_size` raise.
+
+        Args:
+            hidden: the state, or the states.
+            batch_sizes: those of a PackedSequence; None for a Tensor.
+        """
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """The states in the order that the sequences were sorted to, or back."""
+        """The states in the order that the sequences were sorted to, or back.
+
+        Args:
+            permutation: ints (N,); None changes nothing.
+        """
         return hx if permutation is None else _of_each(hx, index_select, 1, permutation)
 
     def _zeros(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
@@ -370,11 +392,20 @@ class LSTM(RNNBase[tuple[Tensor, Tensor]]):
     def get_expected_cell_size(
         self, input: Tensor, batch_sizes: Tensor | None
     ) -> tuple[int, int, int]:
-        """The shape of the state c."""
+        """The shape of the state c.
+
+        Args:
+            batch_sizes: those of a PackedSequence; None for a Tensor.
+        """
         return *self.get_expected_hidden_size(input, batch_sizes)[:2], self.hidden_size
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """What `check_input` and `check_hidden_size` raise."""
+        """What `check_input` and `check_hidden_size` raise.
+
+        Args:
+            hidden: the state, or the states.
+            batch_sizes: those of a PackedSequence; None for a Tensor.
+        """
         self.check_input(input, batch_sizes)
         shapes = (
             self.get_expected_hidden_size(input, batch_sizes),
@@ -505,7 +536,11 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """The next state. RuntimeError for a nonlinearity other than 'tanh' and 'relu'."""
+        """The next state. RuntimeError for a nonlinearity other than 'tanh' and 'relu'.
+
+        Args:
+            hx: the state; None for zeros.
+        """
         cells = {"tanh": recurrent.rnn_tanh_cell, "relu": recurrent.rnn_relu_cell}
         if self.nonlinearity not in cells:
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}; 'tanh' and 'relu' are")
@@ -531,7 +566,11 @@ class LSTMCell(RNNCellBase):
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The next state."""
+        """The next state.
+
+        Args:
+            hx: the states (h, c); None for zeros.
+        """
         h, c = self._step(recurrent.lstm_cell, input, hx)
         return h, c
 
@@ -551,6 +590,10 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """The next state."""
+        """The next state.
+
+        Args:
+            hx: the state; None for zeros.
+        """
         out: Tensor = self._step(recurrent.gru_cell, input, hx)
         return out

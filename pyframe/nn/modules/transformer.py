@@ -119,7 +119,14 @@ class TransformerEncoderLayer(_TransformerLayer):
         self, src: Tensor, src_mask: Tensor | None = None,
         src_key_padding_mask: Tensor | None = None, is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """(S, N, E), or (N, S, E) with `batch_first`, or (S, E); masks as in MultiheadAttention."""
+        """(S, N, E), or (N, S, E) with `batch_first`, or (S, E); masks as in MultiheadAttention.
+
+        Args:
+            src: the sequence.
+            src_mask: (S, S), or (N * nhead, S, S).
+            src_key_padding_mask: (N, S).
+            is_causal: whether `src_mask` is the causal one.
+        """
         x = self._around(
             src, self.norm1,
             lambda x: self._sa_block(x, src_mask, src_key_padding_mask, is_causal),
@@ -149,7 +156,15 @@ class TransformerDecoderLayer(_TransformerLayer):
         memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """tgt (T, N, E) and memory (S, N, E), or (N, T, E), … with `batch_first`, or without N."""
+        """tgt (T, N, E) and memory (S, N, E), or (N, T, E), … with `batch_first`, or without N.
+
+        Args:
+            tgt, memory: the sequence, and what an encoder gave.
+            tgt_mask, memory_mask: (T, T) and (T, S), or such of each head, as of
+                MultiheadAttention.
+            tgt_key_padding_mask, memory_key_padding_mask: (N, T) and (N, S).
+            tgt_is_causal, memory_is_causal: whether these masks are causal ones.
+        """
         x = self._around(
             tgt, self.norm1,
             lambda x: self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal),
@@ -212,6 +227,11 @@ class TransformerEncoder(Module):
         """(S, N, E), or (N, S, E) with layers of `batch_first`, or (S, E).
 
         `is_causal` says that the mask is the causal one; it makes no difference to the result.
+
+        Args:
+            src: the sequence.
+            mask: (S, S), or (N * nhead, S, S).
+            src_key_padding_mask: (N, S): what counts not.
         """
         padding = src_key_padding_mask
         x = src
@@ -267,7 +287,15 @@ class TransformerDecoder(Module):
         memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """tgt (T, N, E) and memory (S, N, E), or (N, T, E), … with layers of `batch_first`."""
+        """tgt (T, N, E) and memory (S, N, E), or (N, T, E), … with layers of `batch_first`.
+
+        Args:
+            tgt, memory: the sequence, and what an encoder gave.
+            tgt_mask, memory_mask: (T, T) and (T, S), or such of each head, as of
+                MultiheadAttention.
+            tgt_key_padding_mask, memory_key_padding_mask: (N, T) and (N, S).
+            tgt_is_causal, memory_is_causal: whether these masks are causal ones.
+        """
         x = tgt
         for layer in self.layers:
             x = layer(
@@ -338,7 +366,15 @@ class Transformer(Module):
         memory_key_padding_mask: Tensor | None = None, src_is_causal: bool | None = None,
         tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """src (S, N, E) and tgt (T, N, E), or (N, S, E), … with `batch_first`, or without N."""
+        """src (S, N, E) and tgt (T, N, E), or (N, S, E), … with `batch_first`, or without N.
+
+        Args:
+            src, tgt: the two sequences.
+            src_mask, tgt_mask, memory_mask: (S, S), (T, T) and (T, S), as of MultiheadAttention.
+            src_key_padding_mask, tgt_key_padding_mask, memory_key_padding_mask: (N, S), (N, T), (N,
+                S).
+            src_is_causal, tgt_is_causal, memory_is_causal: whether these masks are causal ones.
+        """
         dim = 0 if self.batch_first else 1
         if src.ndim == 3 and src.shape[dim] != tgt.shape[dim]:
             raise RuntimeError(
@@ -362,5 +398,9 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """(sz, sz): 0 on and below the diagonal, -inf above it."""
+        """(sz, sz): 0 on and below the diagonal, -inf above it.
+
+        Args:
+            sz: T.
+        """
         return triu(full((sz, sz), -math.inf, device=device, dtype=dtype), 1)

@@ -109,13 +109,21 @@ class DatasetFolder(VisionDataset):
         extensions: tuple[str, ...] | None = None,
         is_valid_file: Callable[[str], bool] | None = None, allow_empty: bool = False,
     ) -> list[tuple[str, int]]:  # fmt: skip
-        """The function of this name, for a subclass to replace."""
+        """The function of this name, for a subclass to replace.
+
+        Args:
+            directory: The folder of the classes' folders.
+        """
         if class_to_idx is None:
             raise ValueError("DatasetFolder.make_dataset: class_to_idx cannot be None")
         return make_dataset(directory, class_to_idx, extensions, is_valid_file, allow_empty)
 
     def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[str], dict[str, int]]:
-        """The function of this name, for a subclass to replace."""
+        """The function of this name, for a subclass to replace.
+
+        Args:
+            directory: The folder of the classes' folders.
+        """
         return find_classes(directory)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:

@@ -133,7 +133,7 @@ class Classifier(nn.Module):
     """A model of three parts that are called in turn: `features`, `avgpool` and `classifier`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, num_classes)."""
+        """Logits (N, num_classes) of images `x`."""
         return self.classifier(self.avgpool(self.features(x)).flatten(1))
 
 

@@ -95,7 +95,7 @@ class ConvNeXt(nn.Module):
         start(self, draw, draw)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, num_classes)."""
+        """Logits (N, num_classes) of images `x`."""
         return self.classifier(self.avgpool(self.features(x)))
 
 

@@ -122,7 +122,7 @@ class DenseNet(nn.Module):
         init.zeros_(self.classifier.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, num_classes)."""
+        """Logits (N, num_classes) of images `x`."""
         x = F.adaptive_avg_pool2d(F.relu(self.features(x)), (1, 1))
         return self.classifier(x.flatten(1))
 

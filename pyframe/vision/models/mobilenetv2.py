@@ -86,7 +86,7 @@ class MobileNetV2(nn.Module):
         start(self, linear=partial(init.normal_, std=0.01))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, num_classes)."""
+        """Logits (N, num_classes) of images `x`."""
         x = F.adaptive_avg_pool2d(self.features(x), (1, 1))
         return self.classifier(x.flatten(1))
 

@@ -27,7 +27,7 @@ class LeNet(nn.Module):
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, num_classes)."""
+        """Logits (N, num_classes) of images `x`."""
         return self.classifier(self.features(x).flatten(1))
 
 
@@ -55,7 +55,7 @@ class UNet(nn.Module):
         self.outc = nn.Conv2d(channels[0], num_classes, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, in_channels, H, W) to (N, num_classes, H, W)."""
+        """`x` (N, in_channels, H, W) to (N, num_classes, H, W)."""
         step = 2 ** len(self.down)
         if x.shape[-2] % step or x.shape[-1] % step:
             raise ValueError(

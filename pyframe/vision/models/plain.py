@@ -154,7 +154,7 @@ class SqueezeNet(nn.Module):
         init.normal_(last.weight, std=0.01)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, num_classes)."""
+        """Logits (N, num_classes) of images `x`."""
         return self.classifier(self.features(x)).flatten(1)
 
 

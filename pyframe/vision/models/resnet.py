@@ -172,7 +172,7 @@ class ResNet(nn.Module):
         return nn.Sequential(*stage)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, num_classes)."""
+        """Logits (N, num_classes) of images `x`."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))  # (N, 64, H / 4, W / 4)
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))  # H / 32, W / 32
         return self.fc(self.avgpool(x).flatten(1))

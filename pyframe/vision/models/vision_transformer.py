@@ -157,7 +157,7 @@ class VisionTransformer(nn.Module):
             _start(self.conv_proj, 3 * patch_size**2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, num_classes)."""
+        """Logits (N, num_classes) of images `x`."""
         size = self.image_size
         if tuple(x.shape[2:]) != (size, size):
             raise AssertionError(

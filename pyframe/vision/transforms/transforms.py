@@ -326,7 +326,7 @@ class RandomErasing(RandomlyApplied):
     def get_params(
         img: Tensor, scale: Any, ratio: Any, value: list[float] | None = None
     ) -> tuple[int, int, int, int, Tensor]:
-        """(top, left, height, width, value); all of the image where nothing fits."""
+        """(top, left, height, width, value) for `img`; all of it where nothing fits."""
         channels, h, w = F.get_dimensions(img)
         for _ in range(10):
             height, width = _sides(h * w, scale, ratio)[::-1]
@@ -449,7 +449,8 @@ class RandomCrop(Transform):
 
     @staticmethod
     def get_params(img: Any, output_size: tuple[int, int]) -> tuple[int, int, int, int]:
-        """(top, left, height, width). ValueError where the image is smaller."""
+        """(top, left, height, width) in `img`, the last two of `output_size`. ValueError where it
+        is smaller."""
         _, h, w = F.get_dimensions(img)
         height, width = output_size
         if h < height or w < width:
@@ -496,7 +497,7 @@ class RandomResizedCrop(Transform):
 
     @staticmethod
     def get_params(img: Any, scale: Any, ratio: Any) -> tuple[int, int, int, int]:
-        """(top, left, height, width); what fits in the middle where ten draws do not."""
+        """(top, left, height, width) in `img`; what fits in the middle where ten draws do not."""
         _, h, w = F.get_dimensions(img)
         for _ in range(10):
             width, height = _sides(h * w, scale, ratio)
@@ -645,7 +646,8 @@ class RandomPerspective(RandomlyApplied):
     def get_params(
         width: int, height: int, distortion_scale: float
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """Where the corners (x, y) are, and where they go: from the top left one on clockwise."""
+        """Where the corners (x, y) of an image of `width` and `height` are, and where they go: from
+        the top left one on clockwise."""
         dx = int(distortion_scale * (width // 2)) + 1
         dy = int(distortion_scale * (height // 2)) + 1
         start = [[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]]
@@ -699,7 +701,7 @@ class ElasticTransform(Transform):
 
     @staticmethod
     def get_params(alpha: Any, sigma: Any, size: Any) -> Tensor:
-        """The displacement (1, H, W, 2) for an image of (h, w)."""
+        """The displacement (1, H, W, 2) for an image of `size` (h, w)."""
         h, w = size
         moved = []
         for far, smooth, side in ((alpha[0], sigma[0], w), (alpha[1], sigma[1], h)):
