@@ -616,6 +616,10 @@ def test_get_params_stay_within_bounds() -> None:
         assert 0 <= top <= 20 - height
         assert 0 <= left <= 31 - width
         assert value.shape == (3, height, width)
+        _, _, height, width, _ = T.RandomErasing.get_params(image, (0.1, 0.1), (2, 3), None)
+        assert height > 1.5 * width
+        *_, height, width = T.RandomResizedCrop.get_params(image, (0.1, 0.1), (2, 3))
+        assert width > 1.5 * height
         order, *factors = T.ColorJitter.get_params((1, 2), None, (3, 4), None)
         assert sorted(order.tolist()) == [0, 1, 2, 3]
         assert (factors[1], factors[3]) == (None, None)

@@ -303,6 +303,9 @@ class RandomErasing(RandomlyApplied):
     covers a part `scale` of the image, its sides are in `ratio`.
 
     Zhong et al., "Random Erasing Data Augmentation", 2017.
+
+    Args:
+        scale, ratio: (least, most): of the area, and of the height by the width.
     """
 
     _function = F.erase
@@ -329,7 +332,7 @@ class RandomErasing(RandomlyApplied):
         """(top, left, height, width, value) for `img`; all of it where nothing fits."""
         channels, h, w = F.get_dimensions(img)
         for _ in range(10):
-            height, width = _sides(h * w, scale, ratio)[::-1]
+            height, width = _sides(h * w, scale, ratio)
             if not (height < h and width < w):
                 continue
             if value is None:
@@ -358,7 +361,7 @@ class RandomErasing(RandomlyApplied):
 
 
 def _sides(area: int, scale: Any, ratio: Any) -> tuple[int, int]:
-    """(w, h) of a part `scale` of an area, whose w / h is in `ratio`."""
+    """The sides of a part `scale` of an area, whose quotient is in `ratio`."""
     part = area * _draw.uniform(*scale)
     aspect = math.exp(_draw.uniform(math.log(ratio[0]), math.log(ratio[1])))
     return round(math.sqrt(part * aspect)), round(math.sqrt(part / aspect))
@@ -484,7 +487,11 @@ class RandomCrop(Transform):
 
 
 class RandomResizedCrop(Transform):
-    """A part `scale` of an image, its sides in `ratio`, resized to `size`."""
+    """A part `scale` of an image, its sides in `ratio`, resized to `size`.
+
+    Args:
+        scale, ratio: (least, most): of the area, and of the width by the height.
+    """
 
     _function = F.resized_crop
 
@@ -538,7 +545,11 @@ class RandomVerticalFlip(RandomlyApplied):
 
 
 class RandomRotation(Transform):
-    """An image turned by an angle of `degrees`, (least, most) or -degrees to degrees."""
+    """An image turned by an angle of `degrees`, (least, most) or -degrees to degrees.
+
+    Args:
+        degrees: x for -x to x, or (least, most); counterclockwise.
+    """
 
     _function = F.rotate
 
@@ -571,6 +582,8 @@ class RandomAffine(Transform):
     """An image turned by `degrees`, moved by at most `translate` of its size, scaled, sheared.
 
     Args:
+        degrees: x for -x to x, or (least, most).
+        translate: (x, y): parts of the width and of the height, from 0 to 1; None moves nothing.
         scale: (least, most) factor; None for 1.
         shear: Degrees: x for -x to x, (least, most) along x, or both for x and y in four numbers.
         scale_ranges, shears, img_size: In `get_params` these, and (width, height).
@@ -632,7 +645,11 @@ class RandomAffine(Transform):
 
 class RandomPerspective(RandomlyApplied):
     """An image as seen from aside, with probability `p`: each corner moves inwards by at most
-    `distortion_scale` of half of the size."""
+    `distortion_scale` of half of the size.
+
+    Args:
+        distortion_scale: From 0 to 1.
+    """
 
     _function = F.perspective
 
@@ -849,7 +866,11 @@ class RandomInvert(RandomlyApplied):
 
 
 class RandomPosterize(RandomlyApplied):
-    """Each channel in its upper `bits` with probability `p`."""
+    """Each channel in its upper `bits` with probability `p`.
+
+    Args:
+        bits: From 0 to 8.
+    """
 
     _function = F.posterize
     _between = ","
@@ -859,7 +880,11 @@ class RandomPosterize(RandomlyApplied):
 
 
 class RandomSolarize(RandomlyApplied):
-    """What is not below `threshold` is inverted with probability `p`."""
+    """What is not below `threshold` is inverted with probability `p`.
+
+    Args:
+        threshold: A level: of 255 in uint8, of 1 in floats.
+    """
 
     _function = F.solarize
     _between = ","
