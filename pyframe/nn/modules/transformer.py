@@ -313,12 +313,11 @@ class Transformer(Module):
 
     Called as net(src, tgt, tgt_mask=…) with src (S, N, d_model) and tgt (T, N, d_model), or both
     without N; tgt's shape stays. `generate_square_subsequent_mask(T)` is the mask of a target that
-    is not to be looked at ahead.
+    is not to be looked at ahead. Arguments are TransformerEncoderLayer's, and those of both parts.
 
     Args:
         num_encoder_layers, num_decoder_layers: how many layers each has.
         custom_encoder, custom_decoder: modules instead of them.
-        d_model, nhead, …: TransformerEncoderLayer's.
 
     Raises:
         RuntimeError: when called with another width, or batches of two sizes.

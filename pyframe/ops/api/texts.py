@@ -2973,6 +2973,12 @@ class _Text:
         return text
 
 
+def _place(head: str, order: list[str]) -> int:
+    """Where the entry of some arguments stands in a list; that of others last."""
+    first = head.partition(",")[0].lstrip("*")
+    return order.index(first) if first in order else len(order)
+
+
 def _filled(value: Any, doc: str, scope: dict[str, Any]) -> str:
     """`doc`, and what rows, names that it refers to, and bases say of further arguments."""
     bases = value.__mro__[:-1] if isinstance(value, type) else ()
@@ -3000,7 +3006,16 @@ def _filled(value: Any, doc: str, scope: dict[str, Any]) -> str:
     alike: dict[str, list[str]] = {}  # names of one text stand together
     for shown in names:
         alike.setdefault(found.get(shown, ""), []).append(shown)
-    text = _with(text, {", ".join(own): said for said, own in alike.items() if said})
+    more = {", ".join(own): said for said, own in alike.items() if said}
+    listed = _LIST.search(text)
+    if listed and more:  # all in the order of the signature
+        told_of = dict(_ENTRY.findall(listed[0]))
+        whole = "Args:\n" + "".join(f"    {head}: {said}\n" for head, said in told_of.items())
+        if whole.strip() == listed[0].strip():
+            order = [n.lstrip("*") for n in _names(code)]
+            more = dict(sorted((told_of | more).items(), key=lambda pair: _place(pair[0], order)))
+            text = text[: listed.start()] + "Args:\n" + text[listed.end() :]
+    text = _with(text, more)
     raises = [r for b in bases if b.__name__ in _BASES for r in _RAISES.findall(_clean(b.__doc__))]
     if raises and "Raises:" not in text:
         text = text.replace("\n\n>>> ", f"\n\n{raises[-1]}\n>>> ", 1)

@@ -731,7 +731,11 @@ def posterize(img: Any, bits: int) -> Any:
 
 
 def solarize(img: Any, threshold: float) -> Any:
-    """What is not below `threshold` is inverted."""
+    """What is not below `threshold` is inverted.
+
+    Args:
+        threshold: A level: of 255 in uint8, of 1 in floats; TypeError if it is above white.
+    """
     return _of(img).solarize(img, threshold)
 
 
