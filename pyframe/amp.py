@@ -300,9 +300,9 @@ class GradScaler:
     Args:
         init_scale: The first scale.
         enabled: Whether it does anything.
-        growth_factor: above 1.
-        backoff_factor: below 1.
-        growth_interval: how many steps.
+        growth_factor: by what it grows, above 1.
+        backoff_factor: by what it falls, below 1.
+        growth_interval: how many steps without an overflow let the scale grow.
 
     >>> w = pf.ones(1, requires_grad=True)
     >>> optimizer, scaler = pf.optim.SGD([w], lr=0.1), pf.amp.GradScaler("cpu")

@@ -125,7 +125,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     calls an emulation.
 
     Args:
-        including_emulation: Whether that counts.
+        including_emulation: Whether an emulation counts.
     """
     return including_emulation and is_available()
 
@@ -349,21 +349,21 @@ class Stream:
         """What follows comes after the event anyway.
 
         Args:
-            event: It.
+            event: An Event.
         """
 
     def wait_stream(self, stream: Stream) -> None:
         """What follows comes after that stream's work anyway.
 
         Args:
-            stream: It.
+            stream: Another Stream.
         """
 
     def record_event(self, event: Event | None = None) -> Event:
         """Record an event, by default a new one without timing.
 
         Args:
-            event: It.
+            event: An Event.
         """
         event = Event() if event is None else event
         event.record(self)

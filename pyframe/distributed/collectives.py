@@ -507,7 +507,7 @@ def scatter(
     """Let the tensor be that of the list of process `src` which is for this one.
 
     Args:
-        tensor: Overwritten with it.
+        tensor: Overwritten with that one.
         scatter_list: On `src` a tensor for each process, of the shape of `tensor`; None elsewhere.
     """
     check("scatter", tensor, *(scatter_list or ()))

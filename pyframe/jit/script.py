@@ -944,7 +944,7 @@ class Future(Generic[T]):
     """What a function gives that `fork` has run.
 
     Args:
-        value: It.
+        value: What `wait` gives.
     """
 
     def __init__(self, value: T) -> None:

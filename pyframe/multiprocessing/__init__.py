@@ -48,7 +48,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
     """One of `get_all_sharing_strategies`. AssertionError for another.
 
     Args:
-        new_strategy: Its name.
+        new_strategy: "file_descriptor" or "file_system".
     """
     global _strategy
     if new_strategy not in _STRATEGIES:

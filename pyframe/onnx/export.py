@@ -395,10 +395,11 @@ def export(
         kwargs: Its arguments by name.
         input_names, output_names: What the file calls them, in their order.
         opset_version: From 13 to 24, else ValueError; None for 20.
-        export_params, verbose, training, operator_export_type: Nothing is done with them.
-        do_constant_folding, keep_initializers_as_inputs, custom_opsets: Nothing either.
-        dynamo, report, optimize, verify, fallback, export_modules_as_functions: Nothing either.
-        autograd_inlining: Nothing either.
+        export_params, verbose, training, operator_export_type: Nothing is done with these, nor
+            with those below.
+        do_constant_folding, keep_initializers_as_inputs, custom_opsets, dynamo: See above.
+        report, optimize, verify, fallback, export_modules_as_functions: See above.
+        autograd_inlining: See above.
     """
     try:
         import onnx

@@ -139,7 +139,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """Whether a checkpoint made within it stops computing again at the last value needed.
 
     Args:
-        enable: Whether it does.
+        enable: True or False.
     """
     global _early_stop
     before, _early_stop = _early_stop, enable

@@ -235,7 +235,7 @@ class Picture(Part):
     """What the network gives is a picture: (channels, height, width) from 0 to 1.
 
     Args:
-        height, width: Pixels.
+        height, width: The picture's pixels.
         channels: 1 or 3.
     """
 
@@ -487,7 +487,7 @@ class Demo:
 
     Args:
         epochs, batch_size: How often training goes through the data, and by how many samples.
-        title, description: What stands above it.
+        title, description: Texts that stand above it.
         extra: JSON data for the page's own scripts.
     """
 

@@ -462,7 +462,7 @@ class RNNCellBase(_Recurrent):
     batch, (N, input_size) or (input_size,).
 
     Args:
-        num_chunks: how many parts.
+        num_chunks: how many parts weights have: 4 of an LSTM, 3 of a GRU, 1 of an RNN.
 
     Attributes:
         weight_ih: (parts * hidden_size, input_size): an LSTM has 4 parts, a GRU 3, an RNN 1.

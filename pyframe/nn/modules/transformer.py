@@ -400,6 +400,6 @@ class Transformer(Module):
         """(sz, sz): 0 on and below the diagonal, -inf above it.
 
         Args:
-            sz: T.
+            sz: the length T of the target.
         """
         return triu(full((sz, sz), -math.inf, device=device, dtype=dtype), 1)

@@ -122,7 +122,7 @@ class Generator:
         """Go back to a state of `get_state`; with another seed, the GPU's stream starts over.
 
         Args:
-            state: a uint8 tensor (24,).
+            state: a uint8 tensor (24,); TypeError for anything else.
         """
         if not isinstance(state, Tensor) or state.dtype is not dt.uint8 or state.numel() != 24:
             raise TypeError("set_state: expected the uint8 tensor that get_state gave")

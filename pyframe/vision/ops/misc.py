@@ -159,7 +159,7 @@ class SqueezeExcitation(nn.Module):
     """Channels scaled by what a small net makes of their means (arXiv 1709.01507, fig. 1).
 
     Args:
-        input_channels: C.
+        input_channels: The channels C of the maps.
         squeeze_channels: The channels within the net.
         activation, scale_activation: Classes of its activations: within, and of the scales.
     """

@@ -168,7 +168,7 @@ class Lambda(Transform):
     """A function as a transform of the whole sample.
 
     Args:
-        lambd: The function.
+        lambd: A function of the sample.
     """
 
     def __init__(self, lambd: Callable[..., Any]) -> None:

@@ -46,7 +46,7 @@ class Lambda(Transform):
     """A function as a transform of each part of a sample that is of one of `types`.
 
     Args:
-        lambd: The function.
+        lambd: A function of one part.
     """
 
     def __init__(self, lambd: Callable[[Any], Any], *types: type) -> None:
@@ -155,7 +155,7 @@ class GaussianNoise(Transform):
     """A uint8 or float Tensor with normal noise, white being 1.
 
     Args:
-        mean, sigma: Of the noise.
+        mean, sigma: Mean and standard deviation of the noise, white being 1.
     """
 
     _function = F.gaussian_noise

@@ -85,7 +85,7 @@ def gaussian_noise(inpt: Any, mean: float = 0.0, sigma: float = 0.1, clip: bool 
     white.
 
     Args:
-        mean, sigma: Of the noise.
+        mean, sigma: Mean and standard deviation of the noise.
         inpt: A Tensor.
     """
     if sigma < 0:
