@@ -11,6 +11,8 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from pyframe.core.devices import cpu
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
@@ -18,6 +20,7 @@ from pyframe.core.node import Node, Pending, Storage, recorded_in, set_recorded_
 from pyframe.core.op import CONST
 
 MOST = 5000  # nodes of a trace
+NEAR = 4  # up to this step of elements they are read where they lie
 HELD = 1 << 28  # bytes of what was there already that a trace holds
 
 
@@ -90,6 +93,8 @@ class Trace:
         held = self.held + n.data.nbytes
         what += map(self.operand, n.inputs)  # a part of what may be written over
         self.held = held
+        if lies_in_rows(n.data):
+            what.append(n.data.strides)
         return self.add(n, tuple(what))
 
     def record(self, n: Node) -> None:
@@ -166,6 +171,15 @@ class Trace:
         known = self.written.get(id(storage))
         if known is None or known[0]() is not storage:
             self.written[id(storage)] = weakref.ref(storage), old
+
+
+def lies_in_rows(a: np.ndarray) -> bool:
+    """Whether an array is rows apart from each other, of which kernels read each element, or each
+    few elements one, where they lie."""
+    if a.flags.c_contiguous or not a.flags.aligned:
+        return False
+    size, steps = a.itemsize, a.strides
+    return 0 < steps[-1] <= NEAR * size and min(steps) >= 0 and not any(s % size for s in steps)
 
 
 _numbers: dict[tuple[Any, ...], int] = {}

@@ -10,16 +10,19 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pyframe.backend.interpreter import COMPILED, HOST, HostBackend
+from pyframe.codegen.numpy.memory import address
 from pyframe.core import host_memory
 from pyframe.core.dispatch import on_numpy
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Pending, recorded_in
-from pyframe.core.trace import Trace, recording
+from pyframe.core.op import CONST, REGISTRY
+from pyframe.core.trace import Trace, lies_in_rows, recording
 from pyframe.graph.program import OUTPUT
 from pyframe.graph.schedule import schedule
 from pyframe.runtime import cpu, debug
@@ -142,6 +145,24 @@ def _settle(n: Node, data: Any, inputs: tuple[Node, ...] = ()) -> None:
     n.data, n.inputs = data, inputs
 
 
+def _memory(a: np.ndarray) -> np.ndarray:
+    """All memory from the first element of an array in rows to its last."""
+    steps = zip(a.shape, a.strides, strict=True)
+    size = 1 + sum([(n - 1) * step for n, step in steps]) // a.itemsize
+    there = {"shape": (size,), "typestr": a.dtype.str, "data": (address(a), False), "version": 3}
+    return np.asarray(SimpleNamespace(__array_interface__=there, of=a))
+
+
+def _see_in_memory(n: Node) -> Node:
+    """Let a value in rows be a view of all their memory, which it gives."""
+    data = _memory(n.data)
+    memory = Node(None, (), (), data.shape, n.dtype, n.device, data)
+    strides = tuple([s // data.itemsize for s in n.data.strides])
+    n.op, n.inputs, n.attrs = REGISTRY["as_strided"], (memory,), (n.shape, strides, 0, ())
+    n.__class__, n.data = Pending, None
+    return memory
+
+
 def _needed(graph: _Graph) -> list[Node]:
     """The nodes that the roots need, in their order."""
     index, nodes = graph.trace.index, graph.trace.nodes
@@ -192,17 +213,26 @@ class _Compiled:
             if id(old) in number and id(old) not in read
         }
         moved = map(graph.trace.nodes.__getitem__, graph.trace.moved)
-        shown = [(n, n.data) for n in moved if type(n) is Node]  # kernels read where it lies
+        # kernels read these where they lie
+        shown = [(n, n.data, n.op, n.inputs, n.attrs) for n in moved if type(n) is Node]
+        order, rows = list[Node](), dict[int, Node]()
         try:
-            for n, _ in shown:
+            for n, *_ in shown:
                 n.__class__, n.data = Pending, None
-            program, inputs, constants = schedule(_needed(graph), graph.roots, limits, in_place)
+            for n in _needed(graph):
+                if type(n) is Node and n.op is not CONST and lies_in_rows(n.data):
+                    shown.append((n, n.data, n.op, n.inputs, n.attrs))
+                    order.append(_see_in_memory(n))
+                    rows[id(order[-1])] = n
+                order.append(n)
+            program, inputs, constants = schedule(order, graph.roots, limits, in_place)
             debug.graph(graph.roots, limits)
         finally:
-            for n, data in shown:
-                _settle(n, data, n.inputs)
+            for n, data, n.op, inputs_, n.attrs in shown:
+                _settle(n, data, inputs_)
         debug.kernels(program)
-        self.inputs = [number[id(n)] for n in inputs]
+        self.rows = {slot for slot, n in enumerate(inputs) if id(n) in rows}
+        self.inputs = [number[id(rows.get(id(n), n))] for n in inputs]
         self.constants = [number.get(id(n), n) for n in constants]
         self.values: list[Any] = []
         self.outputs = program.outputs
@@ -224,6 +254,8 @@ class _Compiled:
         arrays: list[Any] = [None] * len(slots)
         for slot, i in enumerate(self.inputs):
             data = order[i].data
+            if slot in self.rows:
+                data = _memory(data)
             whole = data.flags.c_contiguous and data.flags.aligned
             arrays[slot] = data if whole else host_memory.copy(data)
         for n, slot in zip(graph.roots, self.outputs, strict=True):
@@ -247,7 +279,7 @@ class _Compiled:
                 np.copyto(arrays[slot], self.arrays[slot])
         _settled(graph, [arrays[slot] for slot in self.outputs])
         for slot, a in enumerate(arrays):  # hold nothing that only this run had
-            if id(a) != self.last[slot] and slot not in self.fixed and self.plan.moves(slot):
+            if id(a) != self.last[slot] and self.plan.moves(slot):
                 self.arrays[slot] = None
         self.last = list(map(id, arrays))
 

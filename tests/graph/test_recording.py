@@ -455,10 +455,14 @@ def test_a_large_argument_is_copied_only_for_products() -> None:
     [
         F.max_pool2d, F.avg_pool2d, lambda x, n: F.max_pool1d(x[0], n),
         lambda x, n: F.max_pool2d(x, n, return_indices=True)[0],
-        lambda x, n: x.unfold(3, n, 1).sum(-1),
+        lambda x, n: x.unfold(3, n, 1).sum(-1), lambda x, n: x[..., n:].exp(),
+        lambda x, n: pf.cat([x[:, :, 1:, ::n], x[:, :, :-1, 1::n]], 2).exp(),
+        lambda x, n: x[:, 1:, n:].mT @ x[:, 1:, n:, 3:6],
     ],
 )  # fmt: skip
-def test_windows_are_read_where_they_lie(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_and_parts_are_read_where_they_lie(
+    pool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x = pf.randn(2, 3, 6, 8, requires_grad=True)
     for n in range(4):
         if n == 3:

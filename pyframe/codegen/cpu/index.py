@@ -60,7 +60,8 @@ def _indexed(action: Action, shared: str = "outer") -> Body:
 _OPERANDS = ("place", "index", "value")
 
 
-def _move(f: Assembler, to: Any, source: Any, nbytes: Any) -> None:
+def move(f: Assembler, to: Any, source: Any, nbytes: Any) -> None:
+    """Write bytes that lie elsewhere, which may be one element."""
     with f.when(nbytes.equals(4)):
         f.store(to, f.load(I32, source))
         f.otherwise()
@@ -71,7 +72,7 @@ def _move(f: Assembler, to: Any, source: Any, nbytes: Any) -> None:
 
 
 def _take(f: Assembler, place: Any, value: Any, nbytes: Any) -> None:
-    _move(f, value, place, nbytes)
+    move(f, value, place, nbytes)
 
 
 def _combine(
@@ -143,7 +144,7 @@ def _copy(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
 
 BODIES = {
     "take": _indexed(_take, "inner"),
-    "put": _indexed(_move),
+    "put": _indexed(move),
     "add_narrow": Body(f"{_WORDS} @to size", "outer", _add_narrow),
     "segments_narrow": Body(_SEGMENTS, "rows", _narrow_segments),
     "fill": Body("@to nbytes", "nbytes", _fill, grain=64),

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from pyframe.codegen.cpu.assembler import Assembler
+from pyframe.codegen.cpu.index import move
 from pyframe.codegen.cpu.routines import At, Body, Call, Routine, parts
 
 
 def _copy_rows(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
     with f.count(first, last) as r:
-        f.copy(f.local(w["to"] + r * w["to_row"]), f.local(w["x"] + r * w["x_row"]), w["nbytes"])
+        move(f, f.local(w["to"] + r * w["to_row"]), f.local(w["x"] + r * w["x_row"]), w["nbytes"])
 
 
 BODIES = {"copy_rows": Body("@to @x rows nbytes to_row x_row", "rows", _copy_rows)}
@@ -31,7 +32,11 @@ def cat(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -
         apart = part.shape[1] > 1 and part.strides[1] != x.itemsize
         if nbytes and (apart or not np.may_share_memory(part, x)):
             return None
-        words = At(len(inputs), offset), At(i), rows, nbytes, row, part.strides[0]
-        calls.append(Call("copy_rows", words, parts(rows, x.size)))
+        to = At(len(inputs), offset)
+        if rows == 1:
+            calls.append(Call("copy", (to, At(i), nbytes), parts(nbytes // 64, x.size)))
+        else:
+            words = to, At(i), rows, nbytes, row, part.strides[0]
+            calls.append(Call("copy_rows", words, parts(rows, x.size)))
         offset += nbytes
     return Routine(tuple(calls))

@@ -13,7 +13,16 @@ from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.numpy.blocks import Blocked
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.instructions import copy_result, narrow
-from pyframe.codegen.numpy.memory import Array, Lying, Place, Shape, Source, address
+from pyframe.codegen.numpy.memory import (
+    Array,
+    InSlot,
+    Lying,
+    Place,
+    Shape,
+    Source,
+    address,
+    slots_of,
+)
 from pyframe.codegen.numpy.threads import CompiledStage, Stage
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.op import REGISTRY
@@ -49,16 +58,16 @@ class Lowering:
         ]
         self.keys.append("more")
         self.more = np.empty(0, np.uint8)  # memory of the binding after those of the step
-        self.loose: set[int] = set()  # slots that a routine works on, which may move
         self.wholes = 0
         self.read_views: dict[Any, Array] = {}
 
-    def flat(self, binding: int, dtype: dt.dtype, loose: bool = False) -> Array:
-        """The memory of a binding, for NumPy calls; `loose`: for a routine's."""
+    def flat(self, binding: int, dtype: dt.dtype, bound: bool = True) -> Array:
+        """The memory of a binding, for NumPy calls, or for a routine's that may move."""
         memory = self.more.reshape(-1)
         if binding < len(self.step.slots):
             slot = self.step.slots[binding]
-            (self.loose if loose else self.plan.bound).add(slot)
+            if bound:
+                self.plan.bound.add(slot)
             memory = self.plan.arrays[slot]
         if memory.dtype == dtype.numpy:
             return memory
@@ -229,12 +238,12 @@ class Lowering:
         if target is None:
             result = self.whole((math.prod(shape),), dtype.numpy)
         else:
-            result = self.flat(target.binding, dtype, True)[target.index_map[0].offset :]
-            result = result[: math.prod(shape)]
+            result = self.flat(target.binding, dtype, False)[target.index_map[0].offset :]
+            result = self.in_slot(result[: math.prod(shape)], target.binding)
         out = result.reshape(shape)
         compiler = self.plan.compiler
         if target is not None and self.with_epilogue(op, inputs, attrs, out):
-            self.plan.bound |= self.loose  # tables say how far these lie from each other
+            self.plan.bound |= slots_of((*inputs, out))  # tables say how far these are apart
             return
         found = compiler and compiler.routine(op, inputs, attrs, out)
         lie = all(x.flags.c_contiguous for x in inputs)
@@ -249,20 +258,24 @@ class Lowering:
             inputs = [self.operand(e, f, copied=True) for e, f in pairs]
             found = compiler.routine(op, inputs, attrs, out)
         if found and op.numpy is not None:
-            placed = [(r, [self.lying(w) for w in words]) for r, words in found]
             check = op.numpy, [*map(self.lying, inputs), *attrs]
-            self.loose -= {w.binding for _, words in placed for w in words if type(w) is Lying}
+            placed = [(r, tuple(map(self.lying, words))) for r, words in found]
             self.stages += [
-                CompiledStage(Launch(-1, r, len(w)), words=tuple(w), check=check) for r, w in placed
+                CompiledStage(Launch(-1, r, len(w)), words=w, check=check) for r, w in placed
             ]
+            moving = {w.binding for _, words in placed for w in words if type(w) is Lying}
+            self.plan.bound |= slots_of((*inputs, out)) - moving
         else:
+            self.plan.bound |= slots_of((*inputs, out))
+            inputs, result = [x.view(np.ndarray) for x in inputs], result.view(np.ndarray)
+            out = result.reshape(shape)
             made = op.lower_routine and op.lower_routine(inputs, attrs, out, self.plan.threads)
             call = (copy_result, (op.numpy, out, *inputs, *attrs))
             if op.in_part is not None:
                 call = (op.in_part, (out, *inputs, *attrs))
             self.stages += made or [Stage([[call]])]
-        self.plan.bound |= self.loose
         if dtype.narrow is not None:
+            self.plan.bound |= slots_of((result,))
             self.stages.append(Stage([[(narrow, (dtype.narrow, result))]]))
         if target is None or target.value != 0 or len(kernel.stores) > 1:
             number = -1 if target is None else kernel.stores.index(target)
@@ -270,16 +283,22 @@ class Lowering:
 
     def lying(self, x: Any) -> Any:
         """A word or an operand of a routine: where it lies in a slot, if that may move."""
-        array = type(x) is np.ndarray
-        if not array and type(x) is not Place:
+        if type(x) not in (Place, InSlot):
             return x
-        at = address(x) if array else int(x)
-        starts = {slot: address(self.plan.arrays[slot]) for slot in self.loose}
-        found = [s for s, start in starts.items() if 0 <= at - start < self.plan.arrays[s].nbytes]
-        if len(found) != 1:  # arguments may be parts of each other
-            return x if array else at
-        kind = x if array else np.empty((), np.uint8)
-        return Lying(kind.shape, kind.strides, kind.dtype, found[0], at - starts[found[0]])
+        kind, at = (x, address(x)) if type(x) is InSlot else (np.empty((), np.uint8), int(x))
+        memory = self.plan.arrays[x.slot]
+        offset = at - address(memory)
+        if not 0 <= offset <= memory.nbytes:  # a copy of one that does
+            return x
+        return Lying(kind.shape, kind.strides, kind.dtype, x.slot, offset)
+
+    def in_slot(self, array: Array, binding: int) -> Array:
+        """An array that is known to lie in a binding, if that is a slot's."""
+        out = array.view(InSlot)
+        if binding >= len(self.step.slots):
+            return array
+        out.slot = self.step.slots[binding]
+        return out
 
     def with_epilogue(
         self, op: Any, inputs: Sequence[Array], attrs: tuple[Any, ...], out: Array
@@ -349,10 +368,10 @@ class Lowering:
             and not copied
             and not (self.plan.compiler is not None and len(i.index_map) > 1)
         ):
-            flat = self.flat(i.binding, i.dtype, True)
+            flat = self.flat(i.binding, i.dtype, False)
             source = self.source(flat, i.index_map, (i.binding, i.dtype))
             if source.mask is None:
-                return np.broadcast_to(source.array, e.shape)
+                return self.in_slot(np.broadcast_to(source.array, e.shape), i.binding)
         out = self.whole(e.shape, e.dtype.numpy)
 
         def parts(e: Expr) -> tuple[Sequence[Any], Shape, Sequence[Store]]:

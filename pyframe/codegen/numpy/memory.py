@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -53,17 +54,38 @@ def address(array: Any) -> Any:
     return int(array.__array_interface__["data"][0])
 
 
+class InSlot(np.ndarray):
+    """An array that lies in a slot of a plan, as do its views."""
+
+    slot = -1
+
+    def __array_finalize__(self, of: Any) -> None:
+        self.slot = getattr(of, "slot", -1)
+
+
 class Place(int):
-    """An address as a word of a routine, which is told from a number: its array may move."""
+    """An address in a slot, which may move, as a word of a routine."""
+
+    slot: int
 
     def __add__(self, nbytes: int) -> Place:
-        return Place(int(self) + nbytes)
+        out = Place(int(self) + nbytes)
+        out.slot = self.slot
+        return out
 
 
 def placed(array: Any) -> Any:
     """`address`, as a word of a routine."""
     at = address(array)
-    return Place(at) if type(at) is int else at
+    if type(array) is InSlot:
+        at = Place(at)
+        at.slot = array.slot
+    return at
+
+
+def slots_of(arrays: Iterable[Array]) -> set[int]:
+    """The slots that these lie in."""
+    return {x.slot for x in arrays if type(x) is InSlot}
 
 
 class Registers:
