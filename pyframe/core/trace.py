@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -116,15 +115,14 @@ class Trace:
         else:
             set_recorded_in(n, self)
 
-    @contextlib.contextmanager
-    def computing(self) -> Iterator[None]:
-        """Within it this thread computes the trace, which nothing is added to any more. Where an
-        op fails, each value is computed by itself when it is asked for."""
+    def compute(self, work: Callable[[], None]) -> None:
+        """Have `work` compute the trace, which nothing is added to any more. Where an op fails,
+        each value is computed by itself when it is asked for."""
         self.open = False
         recording.open.pop(id(self), None)
         records, mode.records, recording.owner = mode.records, False, threading.get_ident()
         try:
-            yield
+            work()
             if not self.failed:  # let go of all that it held
                 self.nodes, self.index, self.waiting, self.written = [], {}, [], {}
                 self.calls = []

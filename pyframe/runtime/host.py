@@ -8,8 +8,9 @@ Program, compiled. A tensor keeps its memory: what was written to in place is wr
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -91,10 +92,13 @@ class HostExecutor(Executor):
 
     def _flush_trace(self, trace: Trace, wanted: Node | None = None) -> None:
         """Compute what tensors hold of a trace, and the node that is asked for."""
-        with trace.computing():
+
+        def work() -> None:
             roots, homes = trace.roots(wanted)
             if roots:
                 self._execute_trace(_Graph(trace, list(roots.values()), homes), tuple(roots))
+
+        trace.compute(work)
 
     def _execute_trace(self, graph: _Graph, roots: tuple[int, ...]) -> None:
         index = graph.trace.index
@@ -239,7 +243,9 @@ class _Compiled:
         self.plan = Plan(program, compiler=cpu.compiler())
         self.arrays: list[Any] = [None] * len(program.slots)  # that the plan is bound to
         self.fixed: set[int] = set()  # slots that are copied to and from these
-        self.last = [0] * len(program.slots)  # ids of the arrays of the last run
+        self.moving: set[int] = set()  # slots that lie elsewhere in each run
+        # the arrays of the last run
+        self.last: list[Callable[[], Any]] = [lambda: None] * len(program.slots)
         self.bound = False
 
     @property
@@ -250,13 +256,14 @@ class _Compiled:
 
     def run(self, graph: _Graph) -> None:
         """Compute the roots of a graph."""
-        order, slots = graph.trace.nodes, self.plan.program.slots
+        order, slots, plan = graph.trace.nodes, self.plan.program.slots, self.plan
         arrays: list[Any] = [None] * len(slots)
         for slot, i in enumerate(self.inputs):
             data = order[i].data
             if slot in self.rows:
                 data = _memory(data)
-            whole = data.flags.c_contiguous and data.flags.aligned
+            flags = data.flags
+            whole = flags.c_contiguous and flags.aligned
             arrays[slot] = data if whole else host_memory.copy(data)
         for n, slot in zip(graph.roots, self.outputs, strict=True):
             if slots[slot].kind == OUTPUT:
@@ -265,23 +272,22 @@ class _Compiled:
             self._bind(arrays)
         values = [(order[c] if isinstance(c, int) else c).attrs[0] for c in self.constants]
         if values != self.values or 0.0 in values:
-            self.plan.values = None  # it takes 0.0 and -0.0 for the same
+            plan.values = None  # it takes 0.0 and -0.0 for the same
             self.values = values
         try:
-            self.plan.run(values)
+            plan.run(values)
         except BaseException:  # what was there is gone, so that it can't be computed again
             for n, slot in zip(graph.roots, self.outputs, strict=True):
                 if slots[slot].kind != OUTPUT:
                     _settle(n, arrays[slot])
             raise
-        for slot in self.outputs:
-            if slot in self.fixed:
-                np.copyto(arrays[slot], self.arrays[slot])
+        for slot in self.fixed.intersection(self.outputs):
+            np.copyto(arrays[slot], self.arrays[slot])
         _settled(graph, [arrays[slot] for slot in self.outputs])
-        for slot, a in enumerate(arrays):  # hold nothing that only this run had
-            if id(a) != self.last[slot] and self.plan.moves(slot):
-                self.arrays[slot] = None
-        self.last = list(map(id, arrays))
+        for slot in self.moving:  # hold nothing that only this run had
+            a = arrays[slot]
+            if a is not None and self.last[slot]() is not a:
+                self.arrays[slot], self.last[slot] = None, weakref.ref(a)
 
     def _bind(self, arrays: list[Any]) -> None:
         """Bind the plan to these arrays, but for slots that can't lie elsewhere in another run and
@@ -304,21 +310,21 @@ class _Compiled:
             if self.fixed:
                 plan.bind(own)
         self.arrays = own
+        self.moving = {s for s in range(len(own)) if plan.moves(s)}
         self._move(arrays)
-        plan.arrays = [None if plan.moves(s) else a for s, a in enumerate(plan.arrays)]
+        plan.arrays = [None if s in self.moving else a for s, a in enumerate(plan.arrays)]
 
     def _move(self, arrays: list[Any]) -> bool:
         """Let the plan work on these arrays; False where it must be bound anew."""
-        plan, bound, fixed = self.plan, self.arrays, self.fixed
+        plan, bound, moving = self.plan, self.arrays, self.moving
         for s, a in enumerate(arrays):
             if a is None or a is bound[s]:
                 continue
-            if s in fixed:
-                if plan.program.slots[s].kind != OUTPUT:
-                    np.copyto(bound[s], a)
-            elif plan.moves(s):
+            if s in moving:
                 plan.move(s, a)
                 bound[s] = a
-            else:
+            elif s not in self.fixed:
                 return False
+            elif plan.program.slots[s].kind != OUTPUT:
+                np.copyto(bound[s], a)
         return True

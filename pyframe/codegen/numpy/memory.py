@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -51,7 +52,10 @@ def address(array: Any) -> Any:
     """Where its first element lies; of one that lies nowhere yet, itself."""
     if type(array) is Lying:
         return array
-    return int(array.__array_interface__["data"][0])
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (BufferError, TypeError, ValueError):  # slower, but of what is read-only or in no line
+        return int(array.__array_interface__["data"][0])
 
 
 class InSlot(np.ndarray):

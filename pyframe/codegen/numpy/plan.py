@@ -40,6 +40,7 @@ class Plan:
         self.stages: list[list[Stage | CompiledStage]] = []  # of each step
         self.blas = blas()
         self.blas_threads = 0  # that a run takes, if these are not as many as BLAS has
+        self.by_numpy = True  # whether there are NumPy calls
         regions = [aligned(n) for n in program.regions]
         self.own: list[Array | None] = [
             regions[s.region][s.offset : s.offset + s.nbytes]
@@ -121,24 +122,30 @@ class Plan:
             self.values = list(values)
             for scalar, value in zip(self.scalars, self.values, strict=True):
                 scalar[()] = value
-        with np.errstate(all="ignore"):
+        if self.blas_threads:
+            self.blas.set(self.blas_threads)  # type: ignore[union-attr]
+        try:
+            if self.by_numpy:
+                with np.errstate(all="ignore"):
+                    self._make_calls()
+            else:
+                self._make_calls()
+            if self.may_fail and self.fault[0]:
+                self.fault[0] = 0
+                raise RuntimeError("a routine found a fault that NumPy does not know")
+        except Exception:
+            for stage in self.loaded:
+                if stage.check is not None:
+                    fn, xs = stage.check
+                    fn(*[x.at(self.start(x.binding)) if type(x) is Lying else x for x in xs])
+            raise
+        finally:
             if self.blas_threads:
-                self.blas.set(self.blas_threads)  # type: ignore[union-attr]
-            try:
-                for f, args in self.calls:
-                    f(*args)
-                if self.may_fail and self.fault[0]:
-                    self.fault[0] = 0
-                    raise RuntimeError("a routine found a fault that NumPy does not know")
-            except Exception:
-                for stage in self.loaded:
-                    if stage.check is not None:
-                        fn, xs = stage.check
-                        fn(*[x.at(self.start(x.binding)) if type(x) is Lying else x for x in xs])
-                raise
-            finally:
-                if self.blas_threads:
-                    self.blas.set(self.blas.threads)  # type: ignore[union-attr]
+                self.blas.set(self.blas.threads)  # type: ignore[union-attr]
+
+    def _make_calls(self) -> None:
+        for f, args in self.calls:
+            f(*args)
 
     def moves(self, slot: int) -> bool:
         """Whether the memory of a slot may be another one in each run: see `move`."""
@@ -221,10 +228,13 @@ class Plan:
         )  # fmt: skip
         threads = self.threads if alone else 1
         most = threads if self.blas is None else self.blas.threads
+        launched = [s.launch.routine for s in stages if isinstance(s, CompiledStage)]
+        runs = bool(ours) or any(name.startswith("blas.") for name in launched)
         shared = compiled or any(len(s.work) > 1 for s in ours)
         # where nothing of ours runs beside it, BLAS may stay as it is
-        self.blas_threads = threads if threads != most and (shared or self.threads < most) else 0
-        self.alone = alone
+        other = runs and threads != most and (shared or self.threads < most)
+        self.blas_threads = threads if other else 0
+        self.alone, self.by_numpy = alone, bool(ours)
 
     @property
     def steps(self) -> list[list[Call]]:
