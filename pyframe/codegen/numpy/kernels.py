@@ -263,8 +263,10 @@ class Lowering:
             self.stages += [
                 CompiledStage(Launch(-1, r, len(w)), words=w, check=check) for r, w in placed
             ]
-            moving = {w.binding for _, words in placed for w in words if type(w) is Lying}
+            words = [w for _, some in placed for w in some]
+            moving = {w.binding for w in words if type(w) is Lying}
             self.plan.bound |= slots_of((*inputs, out)) - moving
+            self.plan.bound |= self.within(words, slots_of((*inputs, out)) & moving)
         else:
             self.plan.bound |= slots_of((*inputs, out))
             inputs, result = [x.view(np.ndarray) for x in inputs], result.view(np.ndarray)
@@ -289,8 +291,19 @@ class Lowering:
         memory = self.plan.arrays[x.slot]
         offset = at - address(memory)
         if not 0 <= offset <= memory.nbytes:  # a copy of one that does
-            return x
+            return x if type(x) is InSlot else int(x)
         return Lying(kind.shape, kind.strides, kind.dtype, x.slot, offset)
+
+    def within(self, words: Sequence[Any], slots: set[int]) -> set[int]:
+        """Those of some slots into which plain numbers lead, which would stay when these move."""
+        tables = [w for w in words if isinstance(w, np.ndarray) and w.dtype.itemsize == 8]
+        tables.append(np.array([w for w in words if type(w) is int], object))
+        found = set()
+        for slot in slots:
+            start, nbytes = address(self.plan.arrays[slot]), self.plan.arrays[slot].nbytes
+            if any(((start <= t) & (t < start + nbytes)).any() for t in tables):
+                found.add(slot)
+        return found
 
     def in_slot(self, array: Array, binding: int) -> Array:
         """An array that is known to lie in a binding, if that is a slot's."""
