@@ -251,7 +251,7 @@ class Lowering:
             compiler is not None
             and not found
             and (  # maybe for how operands lie
-                compiler.alone or (not lie and (op.routine or "").startswith("conv."))
+                compiler.alone or (not lie and op.routine is not None)
             )
         ):
             pairs = zip(operands, formulas, strict=True)
