@@ -2,8 +2,9 @@
 
     python examples/finetune.py HuggingFaceTB/SmolLM2-135M --text my_letters.txt
 
-Without a model (a folder, or a name of Hugging Face's hub) it takes a tiny one of its own, which
-first reads plays; without a text it learns names. The tiny one gets the look of them and no more.
+The model is a folder, or a name on Hugging Face's hub. Without one the program takes a tiny model
+of its own, which first learns from plays; without a text it learns names. The tiny model writes
+what looks like names from afar, and no more.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """What is on a photo: EfficientNet-Lite0 (arXiv 1905.11946), which knows 1000 kinds of things.
 
-`scripts/get_photo` gets its weights, and makes the web page that needs no Python. Natively:
-`python examples/photo.py cat.jpg`.
+`scripts/get_photo` fetches its weights, and makes the web page, which needs no Python. Without a
+page it is `python examples/photo.py cat.jpg`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small network that learns to part points of two colours, to play with.
+"""A small network to play with: it learns to separate points of two colours.
 
 The same file runs on a GPU, on a CPU, and inside a web page, which shows what the network makes of
 each point of the plane while it learns.

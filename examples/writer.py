@@ -1,7 +1,8 @@
 """A small language model that writes like Shakespeare, and then like whatever text you give it.
 
-Its weights lie in 8 bits and stay; what it learns of your text are small matrices beside them
-(LoRA). So it adapts itself on a GPU, on a CPU, and inside a web page, and one sees both writing.
+Its weights are packed into 8 bits and stay as they are; from your text it learns small matrices
+beside them (LoRA). So it can adapt on a GPU, on a CPU, and inside a web page, which shows what it
+writes with and without them.
 """
 
 from __future__ import annotations
