@@ -2,7 +2,7 @@
 // with Enter) has the element run what stands here; it stays for this visit. Where the page has no
 // CodeMirror (scripts/get_editor builds it) a plain text area does the same.
 
-import { define, look, make, sheet } from "./parts.js";
+import { announce, define, look, make, sheet, teller } from "./parts.js";
 
 const here = new URL("./", import.meta.url).href;
 const css = sheet(`
@@ -33,13 +33,14 @@ class PyEditor extends HTMLElement {
   static observedAttributes = ["for"];
 
   #name = make("b");
-  #note = make("span", { class: "quiet", role: "status" });
+  #note = make("span", { class: "quiet", "aria-live": "polite" });
   #revert = make("button", { part: "revert", type: "button", disabled: true, click: () => this.revert() }, "Revert");
   #run = make("button", { part: "run", type: "button", class: "primary", disabled: true, title: "Ctrl or Cmd with Enter",
     click: () => this.run() }, "Run");
-  #news = make("div", { class: "news", part: "news", role: "status", hidden: true });
+  #news = make("div", { class: "news", part: "news", hidden: true });
+  #teller = teller();
   #place = make("div", { class: "place", part: "editor" });
-  #message = make("p", { part: "message", role: "alert", hidden: true });
+  #message = make("p", { part: "message", hidden: true });
   #frame = null;
   #editor = null;
   #saved = ""; // the program as it is on the server
@@ -50,7 +51,7 @@ class PyEditor extends HTMLElement {
     super();
     const root = this.attachShadow({ mode: "open" });
     root.adoptedStyleSheets = [look, css];
-    root.append(make("header", {}, this.#name, this.#note, this.#revert, this.#run), this.#news, this.#place, this.#message,
+    root.append(this.#teller, make("header", {}, this.#name, this.#note, this.#revert, this.#run), this.#news, this.#place, this.#message,
       make("p", { id: "keys" }, "Ctrl or Cmd with Enter runs it. Escape, then Tab, leaves it."));
   }
 
@@ -127,7 +128,8 @@ class PyEditor extends HTMLElement {
     this.#note.textContent = this.text !== this.#ran ? "edited, not run yet" : edited ? "edited" : "";
   }
 
-  #say(message) {
+  #say(message, told = false) {
+    if (message !== null && !told) announce(this.#teller, `Error: ${message}`);
     this.#message.hidden = message === null;
     this.#message.textContent = message ?? "";
     if (message === null) this.#editor?.mark(null, "");
@@ -138,7 +140,7 @@ class PyEditor extends HTMLElement {
     const lines = [...(traceback ?? "").matchAll(/File "([^"\n]*)", line (\d+)/g)]
       .filter(([, file]) => file.split("/").pop() === name).map(([, , line]) => Number(line));
     const line = lines.at(-1) ?? null;
-    this.#say(line === null || message.includes(`line ${line}`) ? message : `Line ${line}: ${message}`);
+    this.#say(line === null || message.includes(`line ${line}`) ? message : `Line ${line}: ${message}`, true); // by the element
     this.#editor.mark(line, message);
   }
 
@@ -154,8 +156,10 @@ class PyEditor extends HTMLElement {
       this.run();
     };
     const edited = this.text !== this.#saved;
+    const news = `${name} is another file on the server now${edited ? "; your edits would go" : ""}.`;
+    announce(this.#teller, news);
     this.#news.replaceChildren(
-      make("span", {}, `${name} is another file on the server now${edited ? "; your edits would go" : ""}.`),
+      make("span", {}, news),
       make("button", { type: "button", click: take }, "Reload"),
       make("button", { type: "button", click: () => { this.#news.hidden = true; } }, "Not now"));
     this.#news.hidden = false;

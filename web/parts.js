@@ -62,7 +62,7 @@ button.primary {
   button.primary:hover:enabled { background: color-mix(in oklab, var(--_accent) 88%, var(--_text)); }
 }
 button:active:enabled { transform: translateY(1px); }
-button:disabled, select:disabled, input:disabled, .off { opacity: .5; cursor: default; }
+button:disabled, select:disabled, input:disabled, [aria-disabled=true], .off { opacity: .5; cursor: default; }
 .tools { display: flex; flex-wrap: wrap; gap: .5em; align-items: center; }
 .quiet { color: var(--_muted); font-size: .875em; }
 .field { position: relative; }
@@ -82,7 +82,7 @@ canvas:focus-visible ~ [part=hint] { display: none; } /* the keys are told below
 input:focus-visible + span { outline: 3px solid var(--_accent); outline-offset: 2px; }
 .said, .probe {
   position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%);
-  white-space: nowrap; pointer-events: none;
+  white-space: pre; pointer-events: none;
 }
 [part=message] {
   margin: .5em 0 0; padding: .5em .75em; border-radius: calc(var(--_radius) * .8); color: var(--_bad);
@@ -140,6 +140,16 @@ export function act(part, text, click) {
   return button;
 }
 
+/** Where `announce` tells a screen reader of what happens: it is there, and shown, before it has anything to tell. */
+export const teller = () => make("div", { class: "said", "aria-live": "polite" });
+
+/** Tells a screen reader a text, once: who reads on later does not find it there. Gives a timer, to be cleared where it is stale. */
+export function announce(teller, text) {
+  const said = make("p", {}, text);
+  setTimeout(() => said.remove(), HEARD);
+  return setTimeout(() => teller.append(said), SOON);
+}
+
 /** What keys do in a canvas: a screen reader reads it, and who comes by the keyboard sees it, until Escape. */
 export function help(canvas, text) {
   const tip = make("p", { id: "how", part: "keys", role: "tooltip", hidden: true }, text);
@@ -160,6 +170,8 @@ export const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1]
 
 const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 const QUIET = 600; // ms without news before a screen reader is told the last of them
+const SOON = 150; // ms: what is told while the focus moves is not heard
+const HEARD = 8000; // ms after which a text has been heard of
 const SOME = 60; // characters of a growing text that it is told of together at least
 
 /**
@@ -184,8 +196,8 @@ export class Part extends HTMLElement {
   #watched = new Map(); // element -> whether it is a canvas that is kept sharp
   #sizes = null; // the ResizeObserver, while in a document
   #probe = make("span", { class: "probe", "aria-hidden": "true" });
-  #status = make("p", { class: "said", role: "status" });
-  #message = make("p", { part: "message", role: "alert", hidden: true });
+  #teller = teller();
+  #message = make("p", { part: "message", hidden: true });
   #telling = 0;
   #heard = ""; // of a text that grows
   #colors = new Map();
@@ -194,7 +206,7 @@ export class Part extends HTMLElement {
     super();
     const root = this.attachShadow({ mode: "open" });
     root.adoptedStyleSheets = [look, ...this.constructor.sheets];
-    root.append(this.#probe, this.#status, this.#message);
+    root.append(this.#probe, this.#teller, this.#message);
     this.#probe.addEventListener("transitionend", (event) => {
       event.stopPropagation();
       this.#colors.clear();
@@ -331,7 +343,7 @@ export class Part extends HTMLElement {
   /** Tells a screen reader, once no other news came for a while; null: what was to be told is stale. */
   say(text) {
     clearTimeout(this.#telling);
-    if (text !== null) this.#telling = setTimeout(() => { this.#status.textContent = text; }, QUIET);
+    if (text !== null) this.#telling = setTimeout(() => announce(this.#teller, text), QUIET);
   }
 
   /** Tells a screen reader of a text that grows: of sentences once they are whole, and of each once. */
@@ -341,16 +353,18 @@ export class Part extends HTMLElement {
     const whole = done ? more : more.match(/^[^]*[.!?…:;\n]["'”’)]*(?=\s)/)?.[0] ?? "";
     if (!whole.trim() || (!done && whole.length < SOME)) return;
     clearTimeout(this.#telling);
-    this.#status.textContent = (this.#heard ? "" : before) + whole.trim();
+    announce(this.#teller, (this.#heard ? "" : before) + whole.trim());
     this.#heard += whole;
   }
 
   /** Shows what is wrong and tells it by an event "error"; null takes it away. */
   fail(message) {
-    this.#message.hidden = message === null;
-    this.#message.textContent = message ?? "";
     this.shadowRoot.append(this.#message); // below what the widget shows
-    if (message !== null) this.dispatchEvent(new CustomEvent("error", { detail: { message } }));
+    this.#message.textContent = message ?? "";
+    this.#message.hidden = message === null;
+    if (message === null) return;
+    announce(this.#teller, `Error: ${message}`);
+    this.dispatchEvent(new CustomEvent("error", { detail: { message } }));
   }
 
   /** Dispatches an event that pages hear from within other elements, too. */

@@ -8,7 +8,7 @@
 //   await el.train({ epochs: 3 });
 //   const { data, shape } = await el.predict(numbers);
 
-import { define, look, make, percent, sheet, short } from "./parts.js";
+import { announce, define, look, make, percent, sheet, short, teller } from "./parts.js";
 import "./widgets.js";
 
 const HERE = import.meta.url; // by a name: bundlers take what is spelt out in new URL for a file
@@ -58,8 +58,8 @@ summary {
   min-height: var(--_target); display: flex; align-items: center; width: fit-content; cursor: pointer;
   color: var(--_muted);
 }
-summary::before { content: "▸"; margin-inline-end: .4em; }
-details[open] > summary::before { content: "▾"; }
+summary::before { content: "▸"; content: "▸" / ""; margin-inline-end: .4em; } /* of no sound */
+details[open] > summary::before { content: "▾"; content: "▾" / ""; }
 pre {
   direction: ltr; text-align: left; margin: .25em 0 0; padding: .6em .75em; overflow: auto; max-height: 22em; background: var(--_field);
   border-radius: calc(var(--_radius) * .8);
@@ -130,7 +130,6 @@ export class PyFrame extends HTMLElement {
   #history = [];
   #run = null; // while it is trained: { epochs or steps that are left, stopping, seconds, steps, last }
   #left = 0; // epochs that a pause left
-  #held = null; // what had the focus when training began, and disabled it
   #changes = Promise.resolve(); // of controls and device, one after the other
   #points = null; // the visitor's
   #shown = { step: 0, asked: 0 };
@@ -856,7 +855,7 @@ export class PyFrame extends HTMLElement {
       else output?.show?.(text ?? output.value ?? "", true, given);
       if (text !== null) this.#tell("prediction", { text, done: true });
       if (input) input.busy = false;
-      if (!this.#run && engine === this.#engine) this.#say(this.#rest());
+      if (!this.#run && engine === this.#engine) this.#say(this.#rest(), null); // the text is told
     };
   }
 
@@ -864,6 +863,8 @@ export class PyFrame extends HTMLElement {
 
   #slots = {};
   #part = {};
+  #teller = teller();
+  #telling = 0; // what the status has told just now
   #notices;
   #controls;
   #speed;
@@ -876,12 +877,14 @@ export class PyFrame extends HTMLElement {
       this.#part[name] = make(tag, { part: name, ...attributes }, ...children));
     const slot = (name, ...children) => (this.#slots[name] = make("slot", { name }, ...children));
     const button = (name, text, act, attributes = {}) => part(name, "button", {
-      type: "button", click: () => { Promise.resolve(act()).catch(() => {}); }, ...attributes, // told
+      type: "button", click: ({ currentTarget }) => {
+        if (currentTarget.ariaDisabled !== "true") Promise.resolve(act()).catch(() => {}); // told
+      }, ...attributes,
     }, text);
     const number = (name, label, first = "–") => (
       make("div", {}, make("dt", {}, label), part(name, "dd", {}, first)));
 
-    this.#notices = part("notices", "div", { role: "status" });
+    this.#notices = part("notices");
     this.#controls = make("div", { class: "settings", part: "settings" });
     this.#speed = make("pf-choice", { name: "speed", label: "Speed", part: "speed", change: (event) => {
       event.stopPropagation();
@@ -910,14 +913,15 @@ export class PyFrame extends HTMLElement {
       poster.classList.toggle("used", this.#slots.poster.assignedElements().length > 0)));
 
     this.shadowRoot.append(
+      this.#teller,
       around,
       make("div", { class: "head", part: "head" },
         part("title", "h3"), part("description", "p", { hidden: true })),
       poster,
       part("loading", "div", { tabindex: -1 },
-        part("loading-text", "p", { role: "status", id: "loading" }),
+        part("loading-text", "p", { id: "loading" }),
         part("loading-progress", "progress", { max: 1, value: 0, "aria-labelledby": "loading" })),
-      part("error", "div", { role: "alert", hidden: true },
+      part("error", "div", { hidden: true },
         part("error-message", "p"),
         part("traceback", "details", { hidden: true },
           make("summary", {}, "Traceback"), part("traceback-text", "pre", { tabindex: 0 })),
@@ -932,7 +936,7 @@ export class PyFrame extends HTMLElement {
             button("save", "Save weights", () => this.exportWeights())),
           make("div", { class: "settings" }, this.#device, this.#speed), this.#controls),
           make("div", { class: "doing" },
-            slot("status", part("status", "p", { role: "status", id: "status" })),
+            slot("status", part("status", "p", { id: "status" })),
             part("progress", "progress", { max: 1, value: 0, "aria-labelledby": "status" })),
           part("numbers", "dl", {}, number("device-name", "Device"), number("speed-now", "Speed")),
           slot("chart", make("pf-chart", { part: "chart" })),
@@ -980,6 +984,7 @@ export class PyFrame extends HTMLElement {
       if (this.#run && !this.#run.stepped && !this.#run.stopping) this.#say(text, fraction ?? null);
       return;
     }
+    if (text !== this.#part["loading-text"].textContent) announce(this.#teller, text);
     this.#part["loading-text"].textContent = text;
     const { "loading-progress": bar } = this.#part;
     if (fraction === null || fraction === undefined) bar.removeAttribute("value");
@@ -1097,7 +1102,7 @@ export class PyFrame extends HTMLElement {
     const input = shown(this.#slots.input);
     if ((!before || before.points !== spec.points) && spec.points && input) input.data = spec.points;
     if (!spec.trained && (!before || before.trained)) this.#clearRun();
-    this.#part.reset.disabled = !spec.trained;
+    this.#off("reset", !spec.trained);
     this.#look(true);
   }
 
@@ -1110,20 +1115,27 @@ export class PyFrame extends HTMLElement {
   }
 
   #training(on) {
-    if (on) this.#held = this.shadowRoot.activeElement;
     this.#part.train.textContent = on ? "Pause" : "Train";
-    this.#part["step-button"].disabled = on;
-    this.#part.reset.disabled = on || !this.spec?.trained;
-    this.#part.save.disabled = on;
+    this.#off("step-button", on);
+    this.#off("reset", on || !this.spec?.trained);
+    this.#off("save", on);
     this.#part.progress.classList.toggle("on", on);
     if (on) this.#part.progress.removeAttribute("value");
     else if (this.spec) this.#settle(this.spec);
-    if (!on && document.activeElement === document.body) this.#held?.focus({ preventScroll: true });
+  }
+
+  /** Switches a button off, or on. One that has the focus only says so: else who came by the keyboard would be lost. */
+  #off(name, off) {
+    const button = this.#part[name];
+    const held = off && button === this.shadowRoot.activeElement;
+    button.disabled = off && !held;
+    button.ariaDisabled = held ? "true" : null;
   }
 
   /** Shows what is done, and tells a screen reader; with a fraction it is of many, which nobody wants to hear. */
   #say(text, fraction) {
-    this.#part.status.setAttribute("aria-live", fraction === undefined ? "polite" : "off");
+    clearTimeout(this.#telling);
+    if (text && fraction === undefined) this.#telling = announce(this.#teller, text);
     this.#part.status.textContent = text;
     if (fraction !== null && fraction !== undefined) this.#part.progress.value = fraction;
   }
@@ -1134,6 +1146,7 @@ export class PyFrame extends HTMLElement {
     if (this.#said.has(text) && !always) return;
     this.#said.add(text);
     this.#notices.append(make("p", { part: "notice" }, text));
+    announce(this.#teller, text);
   }
 
   // --- what is wrong ---------------------------------------------------------------------------
@@ -1154,6 +1167,7 @@ export class PyFrame extends HTMLElement {
     this.#part.traceback.hidden = !traceback;
     this.#part["traceback-text"].textContent = traceback;
     if (!fatal) this.#say("");
+    announce(this.#teller, `Error: ${message}`);
     this.#tell("error", { message, traceback, error });
   }
 

@@ -101,7 +101,7 @@ def test_a_photo_is_looked_at(browser: Any, server: serve.Server, tmp_path: Path
         """() => {
             const { shadowRoot } = document.querySelector("py-frame");
             const bars = shadowRoot.querySelector("pf-bars").shadowRoot;
-            return [...bars.querySelectorAll("[part~=bar]")].some((bar) => bar.ariaValueNow > 0);
+            return bars.querySelector("[part~=best]") !== null;
         }"""
     )
     tab.close()

@@ -69,9 +69,7 @@ def wait_for_best(page: Any, name: str) -> None:
         """(name) => {
             const { shadowRoot } = document.querySelector("py-frame");
             const inside = shadowRoot.querySelector("pf-bars").shadowRoot;
-            const bars = [...inside.querySelectorAll("[part~=bar]")];
-            const most = Math.max(...bars.map((bar) => bar.ariaValueNow));
-            return most > 0 && bars.find((bar) => bar.ariaValueNow == most).ariaLabel === name;
+            return inside.querySelector("[part~=best] [part=name]")?.textContent === name;
         }""",
         arg=name,
     )

@@ -704,8 +704,8 @@ WITHOUT_A_DEMO = """async () => {
     const score = await answer;
     const bars = element.shadowRoot.querySelector("pf-bars");
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-    const meters = [...bars.shadowRoot.querySelectorAll("[role=meter]")];
-    return { score, shares: meters.map((m) => Number(m.getAttribute("aria-valuenow"))) };
+    const fills = [...bars.shadowRoot.querySelectorAll("[part=fill]")];
+    return { score, shares: fills.map((fill) => parseFloat(fill.style.width) / 100) };
 }"""
 
 

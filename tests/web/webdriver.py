@@ -83,13 +83,13 @@ FIND = """(steps) => {
     const roles = {
         button: "button, input[type=button], summary", textbox: "textarea, input:not([type])," +
             "input[type=text]", slider: "input[type=range]", checkbox: "input[type=checkbox]",
-        radio: "input[type=radio]", combobox: "select", status: "output", img: "img",
+        radio: "input[type=radio]", combobox: "select", group: "[role=group]", img: "img",
         link: "a[href]", heading: "h1, h2, h3, h4", spinbutton: "input[type=number]",
     };
     const named = (el) => el.ariaLabel ?? ((el.getAttribute("aria-labelledby") ?? "").split(" ")
         .map((id) => id && el.getRootNode().getElementById(id)?.textContent).join(" ").trim()
         || [...(el.labels ?? [])].map((label) => label.textContent).join(" ")
-        || (el.matches("[role=status], [role=alert], output") ? "" : el.textContent) || el.title);
+        || (el.matches("output") ? "" : el.textContent) || el.title);
     const holds = (text, part, exact) => {
         if (part.pattern) return new RegExp(part.pattern, part.flags).test(text.trim());
         const [a, b] = [text, part].map((t) => t.replace(/\\s+/g, " ").trim().toLowerCase());

@@ -88,8 +88,7 @@ export class Bars extends Part {
     const name = (i) => names[i] ?? String(i);
     if (this.#rows.length !== rows) {
       this.#rows = Array.from({ length: rows }, () => {
-        const meter = { part: "bar", role: "meter", "aria-valuemin": 0, "aria-valuemax": 1 };
-        return make("div", meter, make("span", { part: "name" }),
+        return make("div", { part: "bar" }, make("span", { part: "name" }),
           make("span", { part: "track" }, make("div", { part: "fill" })), make("span", { part: "percent" }));
       });
       this.#list.replaceChildren(...this.#rows);
@@ -106,9 +105,6 @@ export class Bars extends Part {
       track.firstChild.style.width = `${100 * clamp(p || 0, 0, 1)}%`;
       share.textContent = p === undefined ? "–" : percent(p, 0);
       row.part = this.#values && order[i] === best ? "bar best" : "bar";
-      row.setAttribute("aria-label", label.textContent);
-      row.setAttribute("aria-valuenow", p || 0);
-      row.setAttribute("aria-valuetext", p === undefined ? "not known yet" : percent(p, 0));
     });
     if (!this.#values || best < 0 || name(best) === this.#best) return;
     this.#best = name(best);

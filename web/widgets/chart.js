@@ -164,8 +164,8 @@ export class Chart extends Part {
     const group = (...cells) => make("dl", { class: "group" }, ...cells);
     this.shadowRoot.append(make("div", { class: "box" },
       make("div", { class: "head", part: "values" },
-        make("dl", { class: "step" }, step),
-        make("div", { class: "groups" }, group(loss, val_loss), group(accuracy, val_accuracy)),
+        make("dl", { class: "step", "aria-hidden": "true" }, step), // the plot tells all of them
+        make("div", { class: "groups", "aria-hidden": "true" }, group(loss, val_loss), group(accuracy, val_accuracy)),
         this.#button),
       this.#plot));
     this.watch(this.#plot);

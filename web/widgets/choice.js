@@ -46,7 +46,7 @@ export class Choice extends Part {
   #value = null;
   #first; // the value and options that the spec told last
   #wide = 0; // CSS pixels that the options need to stand beside each other, once they had too few
-  #label = make("span", { part: "label", id: "label" });
+  #label = make("span", { part: "label", id: "label", "aria-hidden": "true" });
   #body = make("div");
 
   constructor() {

@@ -56,10 +56,8 @@ export class Image extends Part {
   #file = make("input", {
     type: "file", accept: "image/*",
     input: (event) => event.stopPropagation(),
-    change: () => {
-      if (this.#file.files.length) this.open(this.#file.files[0]);
-      this.#file.value = ""; // the same file again is a change, too
-    },
+    click: () => { this.#file.value = ""; }, // the same file again is a change, too
+    change: () => { if (this.#file.files.length) this.open(this.#file.files[0]); },
   });
   #drop = make("label", {
     part: "drop",
@@ -183,6 +181,7 @@ export class Image extends Part {
     this.#value = value;
     this.#name.textContent = this.#name.title = name;
     this.#clear.disabled = !value;
+    if (!name) this.#file.value = ""; // it says which it has
     this.#hint.hidden = Boolean(value);
     this.#picture.hidden = !value;
     this.#drop.classList.toggle("full", Boolean(value));

@@ -40,7 +40,7 @@ export class Pad extends Part {
   #undo = act("undo", "Undo", () => this.undo());
   #clear = act("clear", "Clear", () => this.clear());
   #canvas = make("canvas", {
-    part: "pad", tabindex: 0, role: "application",
+    part: "pad", tabindex: 0, role: "slider", "aria-roledescription": "canvas", "aria-valuemin": 0, "aria-valuemax": 100,
     pointerdown: (event) => this.#press(event),
     pointermove: (event) => this.#move(event),
     pointerup: (event) => this.#lift(event),
@@ -67,6 +67,7 @@ export class Pad extends Part {
   update({ height, width, label }) {
     this.#canvas.setAttribute("aria-label", label || "Drawing pad");
     this.#canvas.style.aspectRatio = `${width} / ${height}`;
+    this.#told();
     const scale = Math.max(1, Math.round(PAPER / Math.max(height, width)));
     const shape = `${width * scale} ${height * scale}`;
     if (shape !== this.#shape) {
@@ -110,6 +111,7 @@ export class Pad extends Part {
 
   clear() {
     Object.assign(this.#pen, { x: .5, y: .25, down: false });
+    this.#told();
     if (!this.#strokes.length && !this.#given) return;
     this.value = null;
     this.say("The pad is empty.");
@@ -120,6 +122,14 @@ export class Pad extends Part {
     if (!this.#strokes.pop()) this.#given = this.#beneath = null;
     this.#changed();
     this.say(this.#undo.disabled ? "The pad is empty." : "The last stroke is gone.");
+  }
+
+  /** Where the pen is, in percent, as a slider's value: a screen reader reads the text when the number changes. */
+  #told() {
+    const { width, height } = this.spec;
+    const [across, down] = [this.#pen.x, this.#pen.y * width / height].map((at) => Math.round(100 * at));
+    this.#canvas.setAttribute("aria-valuenow", (across + down) / 2);
+    this.#canvas.setAttribute("aria-valuetext", `${across} across, ${down} down`);
   }
 
   #changed(tell = true) {
@@ -216,6 +226,7 @@ export class Pad extends Part {
       const edge = PEN / 2 * Math.min(1, height / width);
       this.#to(clamp(this.#pen.x + MOVE * move[0], edge, 1 - edge),
         clamp(this.#pen.y + MOVE * move[1], edge, height / width - edge));
+      this.#told();
       this.redraw();
       if (this.#pen.down) this.tell("input");
     } else if (event.key === " ") {

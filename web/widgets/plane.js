@@ -35,7 +35,7 @@ export class Plane extends Part {
   cursor = [0, 0]; // from 0 to 1, from the left and from the top
   field = make("div", { class: "field" });
   canvas = make("canvas", {
-    part: "plane", tabindex: 0,
+    part: "plane", tabindex: 0, role: "slider", "aria-roledescription": "plane",
     focus: () => this.redraw(),
     blur: () => this.redraw(),
     contextmenu: (event) => event.preventDefault(), // a long press is a press
@@ -54,6 +54,16 @@ export class Plane extends Part {
     const marks = [low, (low + high) / 2, high].map((mark) => make("span", {}, short(mark)));
     this.#x.replaceChildren(...marks);
     this.#y.replaceChildren(...marks.map((mark) => mark.cloneNode(true)).reverse());
+    this.canvas.setAttribute("aria-valuemin", low);
+    this.canvas.setAttribute("aria-valuemax", high);
+    this.voice();
+  }
+
+  /** What a screen reader has of the cursor: a slider's value, of which it reads the text when the number changes. */
+  voice(text = this.words()) {
+    const [x, y] = this.place(this.cursor);
+    this.canvas.setAttribute("aria-valuenow", (x + y) / 2);
+    this.canvas.setAttribute("aria-valuetext", text);
   }
 
   /** [x, y] in the axes' numbers of a place from 0 to 1. */

@@ -84,7 +84,6 @@ export class Points extends Plane {
       this.#what,
       make("div", { class: "tools", part: "tools" }, this.#kinds,
         make("div", { class: "acts" }, this.#undo, this.#clear)));
-    this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-describedby", "what how");
     this.cursor = [.5, .5];
     this.canvas.addEventListener("pointerdown", (event) => this.#press(event));
@@ -112,7 +111,7 @@ export class Points extends Plane {
         make("path", { d, class: `c${i}` }));
       return make("label", { title: this.#name(i) },
         make("input", { type: "radio", name: "class", value: i, "aria-label": this.#name(i) }),
-        make("span", {}, shape, names[i] ?? ""));
+        make("span", { "aria-hidden": "true" }, shape, names[i] ?? ""));
     }));
     this.#choose(this.#kind);
   }
@@ -189,6 +188,7 @@ export class Points extends Plane {
     this.#undo.disabled = this.#clear.disabled = !this.#points.length;
     this.#what.textContent = `Points of the data: ${this.#count(this.#data)}. Yours: ${this.#count(this.#points)}.`;
     this.#hint.hidden = Boolean(this.#points.length || this.#data.length || this.#surface);
+    if (this.shadowRoot.activeElement !== this.canvas) this.voice(this.#here()); // else each step would be read
     this.redraw();
   }
 
@@ -243,7 +243,7 @@ export class Points extends Plane {
     const command = event.ctrlKey || event.metaKey;
     if (this.arrow(event)) {
       this.redraw();
-      this.say(this.#here());
+      this.voice(this.#here());
       this.tell("input");
     } else if (event.key === "Enter" || event.key === " ") this.#put(this.cursor);
     else if (event.key === "Backspace" || (event.key === "z" && command)) this.undo();

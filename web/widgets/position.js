@@ -19,8 +19,6 @@ export class Position extends Plane {
     super();
     this.cursor = [.5, .5];
     const { canvas } = this;
-    canvas.setAttribute("role", "slider");
-    canvas.setAttribute("aria-roledescription", "plane");
     this.shadowRoot.append(help(canvas,
       "Move with the mouse, a finger or the arrow keys; Shift makes small steps, Home goes to the middle."));
     canvas.addEventListener("pointerdown", (event) => {
@@ -39,25 +37,15 @@ export class Position extends Plane {
 
   update(spec) {
     super.update(spec);
-    const { low, high, label } = spec;
-    this.canvas.setAttribute("aria-label", label || "Place in the plane");
-    this.canvas.setAttribute("aria-valuemin", low);
-    this.canvas.setAttribute("aria-valuemax", high);
-    this.#tell();
+    this.canvas.setAttribute("aria-label", spec.label || "Place in the plane");
   }
 
   /** Back to the middle. */
   clear() { this.moveTo([.5, .5]); }
 
   moveTo(cursor) {
-    this.cursor = cursor;
-    this.#tell();
     super.moveTo(cursor);
-  }
-
-  #tell() { // a slider's value text is read when it changes
-    this.canvas.setAttribute("aria-valuenow", this.place(this.cursor)[0]);
-    this.canvas.setAttribute("aria-valuetext", this.words());
+    this.voice();
   }
 
   /** In the middle of the cells: each picture stands for its part of the plane. */

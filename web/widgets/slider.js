@@ -49,8 +49,8 @@ export class Slider extends Part {
 
   #value = null;
   #first = null; // the value that the spec told last
-  #label = make("span", { part: "label" });
-  #shown = make("output", { part: "value", "aria-live": "off" });
+  #label = make("span", { part: "label", "aria-hidden": "true" }); // the range tells both
+  #shown = make("output", { part: "value", "aria-hidden": "true" });
   #range = make("input", {
     part: "range", type: "range", min: 0,
     input: (event) => {

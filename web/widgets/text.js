@@ -94,7 +94,7 @@ export class Text extends Part {
     this.#first = value;
     this.#pages.replaceChildren(...(names.length ? names : [""]).map((of) => make("div", {},
       make("span", { part: "name", "aria-hidden": "true" }, of),
-      make("output", { part: "text", "aria-live": "off", tabindex: 0, "aria-label": of || label || "What is written" }))));
+      make("output", { part: "text", role: "group", tabindex: 0, "aria-label": of || label || "What is written" }))));
     this.#button.textContent = this.#busy ? "Stop" : button;
     this.#button.hidden = !button;
     this.#count();

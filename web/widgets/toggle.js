@@ -27,7 +27,7 @@ export class Toggle extends Part {
   static sheets = [css];
 
   #first = null; // the value that the spec told last
-  #label = make("span", { part: "label" });
+  #label = make("span", { part: "label", "aria-hidden": "true" }); // the switch has it
   #box = make("input", {
     type: "checkbox", role: "switch",
     input: (event) => event.stopPropagation(),

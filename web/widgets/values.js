@@ -17,6 +17,7 @@ export class Values extends Part {
   static check({ names }) { return Array.isArray(names) ? null : "expected a list of names"; }
 
   #values = null;
+  #said = ""; // what was told last
   #list = make("dl", { part: "values" });
 
   constructor() {
@@ -34,11 +35,14 @@ export class Values extends Part {
     this.#values = Array.from({ length: count }, (_, i) => data[i]);
     this.redraw();
     const { names, unit } = this.spec;
-    this.say(this.#values.map((x, i) => `${names[i] ?? ""} ${short(x)} ${unit}`.trim()).join(", "));
+    const words = this.#values.map((x, i) => `${names[i] ?? ""} ${short(x)} ${unit}`.trim()).join(", ");
+    if (words !== this.#said) this.say(words);
+    this.#said = words;
   }
 
   clear() {
     this.#values = null;
+    this.#said = "";
     this.say(null);
     this.redraw();
   }
