@@ -19,7 +19,7 @@ from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At
 from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import UnsupportedKernelError
-from pyframe.codegen.numpy.memory import placed
+from pyframe.codegen.numpy.memory import InSlot, placed
 from pyframe.codegen.wasm.encoder import OP, Module, f32
 from pyframe.codegen.wasm.forms import LANES
 from pyframe.codegen.wasm.library import library, library_of, routine
@@ -79,7 +79,8 @@ class Compiler:
                 return argument & 0xFFFFFFFF
             if argument.of in own:
                 return own[argument.of][argument.offset :]
-            return placed((*inputs, out)[argument.of]) + argument.offset
+            x = (*inputs, out)[argument.of]
+            return (placed(x) if type(x) is InSlot else self.address(x)) + argument.offset
 
         return [(call.function, [word(a) for a in call.arguments]) for call in found.calls]
 

@@ -306,10 +306,10 @@ class Lowering:
         return found
 
     def in_slot(self, array: Array, binding: int) -> Array:
-        """An array that is known to lie in a binding, if that is a slot's."""
-        out = array.view(InSlot)
-        if binding >= len(self.step.slots):
+        """An array that is known to lie in a binding, if that is a slot's and it is anywhere."""
+        if binding >= len(self.step.slots) or not array.size:
             return array
+        out = array.view(InSlot)
         out.slot = self.step.slots[binding]
         return out
 
