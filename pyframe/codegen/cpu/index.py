@@ -38,19 +38,29 @@ def _indexed(action: Action, shared: str = "outer") -> Body:
                 start = of_all["inner"][0]
                 named = f.local(index + w["index_inner"] * start)
                 given = f.local(value + w["value_inner"] * start)
-                with f.count(*of_all["inner"]) as i:
-                    with f.when(w["wide"].differs(0)):
-                        number.set(f.load(I64, named))
-                        f.otherwise()
-                        number.set(f.load(I32, named).cast(I64))
-                    with f.when(number.op("ge_u", w["rows"].cast(I64))):
-                        f.fail()
-                        f.otherwise()
-                        row = number.cast("word") * w["place_row"]
-                        here = f.local(place + row + i * w["place_inner"])
-                        action(f, here, given, w["nbytes"])
-                    named.add(w["index_inner"])
-                    given.add(w["value_inner"])
+
+                def along(
+                    type: str,
+                    start: Any = start,
+                    named: Any = named,
+                    given: Any = given,
+                    place: Any = place,
+                ) -> None:
+                    with f.count(*of_all["inner"]) as i:
+                        number.set(f.load(type, named).cast(I64))
+                        with f.when(number.op("ge_u", w["rows"].cast(I64))):
+                            f.fail()
+                            f.otherwise()
+                            row = number.cast("word") * w["place_row"]
+                            here = f.local(place + row + i * w["place_inner"])
+                            action(f, here, given, w["nbytes"])
+                        named.add(w["index_inner"])
+                        given.add(w["value_inner"])
+
+                with f.when(w["wide"].differs(0)):
+                    along(I64)
+                    f.otherwise()
+                    along(I32)
                 index.add(w["index_row"])
                 value.add(w["value_row"])
 

@@ -335,6 +335,11 @@ def goes_over(x: Tensor, value: Tensor) -> bool:
     return not (mode.grad and (x.requires_grad or value.requires_grad))
 
 
+def _all_below(data: np.ndarray, n: int) -> bool:
+    """Whether ints, some of them, are from 0 to n - 1: negative ones are large as unsigned ones."""
+    return bool(data.view(f"u{data.itemsize}").max() < n)
+
+
 def checked_index(
     name: str, index: Tensor, rows: int, wrap: bool = True, error: type[Exception] = IndexError
 ) -> Tensor:
@@ -348,7 +353,7 @@ def checked_index(
         )
         return el.where(el.lt(index, 0), index + rows, index) if wrap else index
     data = index._node.data
-    if data.size:
+    if data.size and not _all_below(data, rows):
         low, high = data.min(), data.max()
         if low < least or high >= rows:
             bad = low if low < least else high
@@ -377,6 +382,8 @@ def checked_classes(
         check.later(bad, message + of, error, index)
         return index
     data = index._node.data
+    if not data.size or _all_below(data, n):
+        return index
     if ignore is not None:
         data = data[data != ignore]
     if data.size and (data.min() < 0 or data.max() >= n):
