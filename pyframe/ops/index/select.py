@@ -37,20 +37,20 @@ def _vector(name: str, x: Tensor, dim: int, index: Tensor, wrap: bool = False) -
         )
     d = normalize_dim(dim, x.ndim)
     x = x if x.ndim else mv.reshape(x, (1,))
-    return x, d, checked_index(name, mv.ravel(index), x.shape[d], wrap)
+    return x, d, checked_index(name, mv.in_shape(index, (index.numel(),)), x.shape[d], wrap)
 
 
 def _first(x: Tensor, d: int) -> Tensor:
     """The dim first, the others joined: (n, B)."""
     moved = mv.movedim(x, d, 0) if d else x
     shape = moved.shape
-    return mv.reshape(moved, (shape[0], math.prod(shape[1:])))
+    return mv.in_shape(moved, (shape[0], math.prod(shape[1:])))
 
 
 def _back(rows: Tensor, like: Tensor, d: int) -> Tensor:
     """The inverse of `_first`, in the shape of `like` (but for the size of the dim)."""
     shape = like.shape
-    out = mv.reshape(rows, (rows.shape[0], *shape[:d], *shape[d + 1 :]))
+    out = mv.in_shape(rows, (rows.shape[0], *shape[:d], *shape[d + 1 :]))
     return mv.movedim(out, 0, d) if d else out
 
 

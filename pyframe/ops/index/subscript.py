@@ -215,7 +215,8 @@ def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
     adjacent = dims == list(range(dims[0], dims[-1] + 1))
     dim = dims[0] if adjacent else 0
     moved = mv.permute(x, (*dims, *rest)) if dims + rest != list(range(x.ndim)) else x
-    return moved, flat.reshape(-1), shape, dim, dims + rest, math.prod(sizes)
+    flat = mv.in_shape(flat, (math.prod(shape),))
+    return moved, flat, shape, dim, dims + rest, math.prod(sizes)
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
@@ -236,8 +237,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         return mv.apply(mv.reshape_op, (x,), (x.shape,)) if x is whole else x
     moved, flat, shape, dim, _, rows = _rows(x, tensors)
     rest = moved.shape[len(tensors) :]
-    flat_rows = moved.reshape(rows, math.prod(rest))
-    out = apply(take_rows, (flat_rows, flat)).reshape((*shape, *rest))
+    flat_rows = mv.in_shape(moved, (rows, math.prod(rest)))
+    out = mv.in_shape(apply(take_rows, (flat_rows, flat)), (*shape, *rest))
     if dim:
         out = mv.movedim(out, list(range(len(shape))), list(range(dim, dim + len(shape))))
     if not dim and type(x._view_chain) is not Turned:

@@ -215,6 +215,11 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     return apply(reshape_op, (input,), (new,))
 
 
+def in_shape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """`reshape`, but `x` itself where it has the shape."""
+    return x if alike(x.shape, shape) else reshape(x, shape)
+
+
 def view(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Tensor:
     """`reshape` that never copies; with a dtype, the same bytes read as another dtype (CPU).
     RuntimeError where the memory layout does not allow it."""
