@@ -339,7 +339,11 @@ def plain(source: bytes) -> bytes:
             lines[doc.lineno - 1] = f"{indent}pass"
     for node in statements:
         test = getattr(node.test, "id", "") if isinstance(node, ast.If) else ""
-        if test in ("TYPE_CHECKING", "texts", "_texts"):
+        named = node.names[0].asname if isinstance(node, ast.ImportFrom) else ""
+        ours = test in ("TYPE_CHECKING", "texts")
+        if "_texts" in (test, named) or (ours and not (node.orelse or node.col_offset)):
+            _blank(lines, node.lineno, node.end_lineno)  # others stand beside it
+        elif ours:
             first = node.body[0]
             _blank(lines, first.lineno, node.body[-1].end_lineno)
             lines[first.lineno - 1] = f"{' ' * first.col_offset}pass"

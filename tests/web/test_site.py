@@ -306,6 +306,11 @@ def f(a="# no comment"):
 
 
 def g(): "in its line"
+if texts:
+    f.__doc__ = texts.complete(f)
+from pyframe.ops.api.layouts import texts as _texts
+if _texts:
+    _texts.fill(globals())
 '''
     wanted = '''
 
@@ -324,5 +329,10 @@ def f(a="# no comment"):
 
 
 def g(): "in its line"
+
+
+
+
+
 '''
     assert sites.plain(text.encode()).decode() == wanted
