@@ -4,10 +4,11 @@
     python scripts/bench/writing.py [--models small,medium] [--device cpu] [--rounds 3]
 
 On the CPU all have one thread. On a GPU wllama is left out; `--device software` is SwiftShader, for
-which a model can be exported. All have the same weights in float32 and write the same tokens, which
-is compared. A browser that knows nothing comes (cold), and again with what it has kept (warm): MB
-that the server sends, seconds from asking for the page to the first token, and tokens a second
-after it. npm and pip fetch the others into the folder once.
+which a model can be exported. All have the same weights in float32 and write the same tokens; the
+table says how much of the text is the same, before two tokens that are about as likely. A browser
+that knows nothing comes (cold), and again with what it has kept (warm): MB that the server sends,
+seconds from asking for the page to the first token, and tokens a second after it. npm and pip fetch
+the others into the folder once.
 """
 
 from __future__ import annotations
@@ -177,6 +178,12 @@ def visits(chromium: Any, url: str, sent: dict[str, bytearray]) -> list[dict[str
     return found
 
 
+def agreed(a: str, b: str) -> int:
+    """How many letters from the first on are the same."""
+    pairs = zip(a, b, strict=False)
+    return next((n for n, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
+
+
 def table(chromium: Any, name: str, folder: Path, device: str, rounds: int) -> None:
     """Measure in turns, and print."""
     Static.folder, sent = str(folder), {}
@@ -209,8 +216,10 @@ def table(chromium: Any, name: str, folder: Path, device: str, rounds: int) -> N
             mb, first, rate = (
                 statistics.median(one[k] for one in each) for k in ("MB", "first", "rate")
             )
-            same = all(one["text"].strip("\ufffd") == right.strip("\ufffd") for one in each)
-            print(f"| {peer} | {visit} | {mb:.1f} | {first:.2f} | {rate:.1f} | {same} |")
+            whole = right.rstrip("\ufffd")
+            same = min(agreed(one["text"], whole) for one in each) / len(whole)
+            cells = [peer, visit, f"{mb:.1f}", f"{first:.2f}", f"{rate:.1f}", f"{same:.0%}"]
+            print(f"| {' | '.join(cells)} |")
 
 
 def main() -> None:
