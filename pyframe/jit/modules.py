@@ -267,8 +267,10 @@ def trace(
     module = func if isinstance(func, Module) else None
     owner = getattr(func, "__self__", None)
     if module is None and isinstance(owner, Module):
-        module, method = owner, func.__name__
-        return trace_module(module, {method: args}, None, check_trace, None, check_tolerance)
+        checks = [args, *map(_arguments, check_inputs or ())] if check_trace else []
+        out = shell(owner, "")
+        _trace_method(out, owner, func.__name__, args, kwargs, checks, check_tolerance)
+        return out
     name = "" if module is not None else getattr(func, "__name__", "function")
     out = shell(module, name)
     _trace(out, "forward", func, module, args, kwargs)
@@ -293,18 +295,27 @@ def trace_module(
     Args:
         mod: The Module.
         inputs: The arguments by the name of the method, {"forward": x, …}.
+        check_inputs: More of `inputs`, a dict for each run.
         check_trace, check_tolerance: As of `trace`.
-        optimize, check_inputs, strict, others: Nothing is done with them.
+        optimize, strict, others: Nothing is done with them.
     """
     out = shell(mod, "")
     for name, example in inputs.items():
         args = _arguments(example)
-        fn = mod if name == "forward" else getattr(mod, name)
-        _trace(out, name, fn, mod, args, {})
-        if check_trace:
-            ours = out if name == "forward" else getattr(out, name)
-            _check(fn, ours, mod, args, {}, check_tolerance)
+        more = [_arguments(given[name]) for given in check_inputs or () if name in given]
+        _trace_method(out, mod, name, args, {}, [args, *more] * check_trace, check_tolerance)
     return out
+
+
+def _trace_method(
+    out: ScriptModule, mod: Module, name: str, args: Any, kwargs: Any, checks: Any, tolerance: float
+) -> None:
+    """Give `out` the graph of a method, and run both with each of the arguments to check."""
+    fn = mod if name == "forward" else getattr(mod, name)
+    _trace(out, name, fn, mod, args, kwargs)
+    for example in checks:
+        ours = out if name == "forward" else getattr(out, name)
+        _check(fn, ours, mod, example, kwargs, tolerance)
 
 
 def _trace(out: ScriptModule, method: str, fn: Any, module: Any, args: Any, kwargs: Any) -> None:

@@ -114,6 +114,23 @@ def test_a_trace_that_differs_is_told() -> None:
         pf.jit.trace(f, pf.ones(3))
 
 
+def test_a_method_is_traced_with_names_and_more_inputs() -> None:
+    class Scaled(nn.Module):
+        def signed(self, x: pf.Tensor, by: pf.Tensor) -> pf.Tensor:
+            return x * by if x.sum() > 0 else x - by
+
+    net, x, by = Scaled(), pf.ones(3), pf.full((3,), 2.0)
+    with pytest.warns(pf.jit.TracerWarning) as plain:  # that a value decides
+        traced = pf.jit.trace(net.signed, x, example_kwarg_inputs={"by": by})
+    assert traced.signed(x * 3, by=by).tolist() == [6, 6, 6]
+    with pytest.warns(pf.jit.TracerWarning) as told:
+        pf.jit.trace(net.signed, (x, by), check_inputs=[(-x, by)])
+    with pytest.warns(pf.jit.TracerWarning) as both:
+        pf.jit.trace_module(net, {"signed": (x, by)}, check_inputs=[{"signed": (-x, by)}])
+    for seen, differs in ((plain, False), (told, True), (both, True)):
+        assert any("Output nr 1. of the traced" in str(w.message) for w in seen) == differs
+
+
 def test_what_runs_within_a_trace() -> None:
     """Functions with gradients of their own have those of their ops; what reads values within a
     public function reads them again; lazy layers get their shapes."""
