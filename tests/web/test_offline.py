@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,9 @@ def program(tmp_path: Path) -> Path:
     return tmp_path / "halves.py"
 
 
+GONE = re.compile("ERR_(CONNECTION_(REFUSED|RESET|CLOSED|ABORTED)|EMPTY_RESPONSE)")
+
+
 @pytest.mark.parametrize("options", [[], ["--python"]], ids=["exported", "python"])
 def test_a_visited_page_works_without_its_server(
     options: list[str], program: Path, browser: Any, server: Any, request: pytest.FixtureRequest
@@ -69,9 +73,8 @@ def test_a_visited_page_works_without_its_server(
         assert manifest["display"] == "standalone"
     page.reload()  # nobody answers any more
     assert page.eval_on_selector("py-frame", STEP) > 0
-    assert all(
-        "ERR_CONNECTION_REFUSED" in error for error in tab.errors
-    )  # a new version, asked for
+    # a new version, asked for where nobody answers, or no more
+    assert [e for e in tab.errors if not GONE.search(e)] == []
     tab.errors.clear()
     tab.close()
 
