@@ -178,14 +178,10 @@ class Work:
                 continue
             time.sleep(min(turns * 1e-6, 0.002))
             if turns % 16 == 0 and self.group.comm is not None:
-                now = time.monotonic()
                 _world().listen()
-                if gone := [r for r in self._awaited() if _world().has_ended(r, self, now)]:
-                    raise RuntimeError(
-                        f"{self.name}: rank {_world().rank} waits for {ranked(gone)}, which ended"
-                    )
-                if now - begun > patience:
-                    self._explain(now - begun)
+                self._look_for_ended()
+                if (waited := time.monotonic() - begun) > patience:
+                    self._explain(waited)
         if self._error is not None:
             raise self._error
         return True
@@ -194,6 +190,14 @@ class Work:
         """The ranks that it needs."""
         ranks, peer = self.group.ranks, self.peer
         return [r for r in ranks if r != _world().rank] if peer is None else ranks[peer:][:1]
+
+    def _look_for_ended(self) -> None:
+        """RuntimeError that names who has ended."""
+        now, world = time.monotonic(), _world()
+        if gone := [r for r in self._awaited() if world.has_ended(r, self, now)]:
+            raise RuntimeError(
+                f"{self.name}: rank {world.rank} waits for {ranked(gone)}, which ended"
+            )
 
     def _explain(self, waited: float) -> None:
         """RuntimeError that names who has not come."""
@@ -207,6 +211,7 @@ class Work:
             time.sleep(0.001)
         if self._done:
             return
+        self._look_for_ended()  # one that ended just before the time was over
         late = [r for r in others if world.answers.get((r, group.name), -1) <= group.done]
         raise RuntimeError(
             f"{self.name}: rank {world.rank} waited {waited:.1f} s for "
