@@ -215,7 +215,7 @@ step.explain()
 
 def test_names_that_a_compiled_function_looks_up_first(tmp_path: Path) -> None:
     out = ran(tmp_path, FIRST)
-    assert out.startswith("<compiled step>: 1 captures, 2 replays\n")
+    assert out.startswith("<compiled step>: 1 capture, 2 replays\n")
 
 
 JIT = """

@@ -58,6 +58,7 @@ from pyframe.core.locks import lock
 from pyframe.core.modes import mode
 from pyframe.core.sizes import UnfitSizesError, numbers
 from pyframe.core.trace import recording, settle
+from pyframe.core.words import plural
 from pyframe.graph.program import Program
 from pyframe.tensor import Tensor
 
@@ -130,7 +131,8 @@ class CompiledFunction(Generic[P, R]):
     def explain(self) -> str:
         """Print and return what a replay relies on, why the latest capture was made, and what runs
         eagerly and why."""
-        lines = [f"{self!r}: {self.captured} captures, {self.replayed} replays"]
+        captures, replays = plural(self.captured, "capture"), plural(self.replayed, "replay")
+        lines = [f"{self!r}: {self.captured} {captures}, {self.replayed} {replays}"]
         if self.eager:
             lines.append(f"runs eagerly: {self.eager}")
         if self.why:
@@ -139,7 +141,7 @@ class CompiledFunction(Generic[P, R]):
             lines.append(f"given to each replay: {source}")
         for some in self.replays.values():
             for r in some:
-                lines.append(f"a capture, replayed {r.hits} times, relies on")
+                lines.append(f"a capture, replayed {r.hits} {plural(r.hits, 'time')}, relies on")
                 lines += [f"  {line}" for line in r.guard.lines()]
         for family in self.families.values():
             lines += family.lines()

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequen
 from typing import TYPE_CHECKING, Any
 
 import pyframe as pf
+from pyframe.capture.packages import HOOKS_ON_ALL
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config
 
@@ -162,7 +163,9 @@ class Writer:
         self.write = self._compiled(self._write)
         self.spans: dict[int, Tensor] = {}
         # A capture for many sizes is undone where a hook reads a value; what others did is not.
-        hooked = any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+        hooked = any(names[n] for names, n in HOOKS_ON_ALL) or any(
+            m._forward_hooks or m._forward_pre_hooks for m in model.modules()
+        )
         self.changes = length > SPAN and self.device.type == "cpu" and not hooked
 
     def _compiled(self, step: Callable[..., Any]) -> CompiledFunction[..., Any]:

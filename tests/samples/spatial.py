@@ -120,6 +120,8 @@ ROWS: tuple[Row, ...] = (
     Row("fold:columns", lambda t, F, x: F.fold(x, (5, 6), (2, 3), 1, 1, (1, 2)),
         (normal(2, 12, 18),), tol=3, second=False),
     # padding
+    Row("pad:reflect, nothing left", lambda t, F, x: F.pad(x, (1, 2, -2, -2), "reflect"),
+        (normal(1, 2, 4, 4),)),
     Row("pad:reflect", lambda t, F, x: F.pad(x, (2, 1, 0, 3), "reflect"), (normal(1, 2, 4, 4),)),
     Row("pad:replicate", lambda t, F, x: F.pad(x, (1, 2, -2, 3, 1, 0), "replicate"),
         (normal(1, 1, 2, 4, 3),), second=False),

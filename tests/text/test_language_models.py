@@ -178,14 +178,29 @@ def test_a_token_looks_at_the_slots_that_are_taken() -> None:
     assert moved[0][0] < moved[0][1] < moved[0][2]
 
 
-def test_a_model_that_reads_values_runs_as_it_is() -> None:
+@pytest.mark.parametrize("where", ["on two modules", "on all modules"])
+def test_a_model_that_reads_values_runs_as_it_is(where: str) -> None:
     model, sums = small(max_position_embeddings=512), []
     expected = model.generate([5, 6], 200, eos_token_id=())
     model, shapes = small(max_position_embeddings=512), []
-    model.model.embed_tokens.register_forward_hook(lambda _, i, y: shapes.append(y.shape))
-    model.model.layers[0].register_forward_hook(lambda _, i, y: sums.append(float(y.sum())))
-    with pytest.warns(RuntimeWarning, match="runs eagerly"):
-        assert model.generate([5, 6], 200, eos_token_id=()).equal(expected)
+    first, then = model.model.embed_tokens, model.model.layers[0]
+
+    def hook(module: pf.nn.Module, inputs: Any, y: pf.Tensor) -> None:
+        if module is first:
+            shapes.append(y.shape)
+        if module is then:
+            sums.append(float(y.sum()))
+
+    if where == "on two modules":
+        handles = [first.register_forward_hook(hook), then.register_forward_hook(hook)]
+    else:
+        handles = [pf.nn.modules.module.register_module_forward_hook(hook)]
+    try:
+        with pytest.warns(RuntimeWarning, match="runs eagerly"):
+            assert model.generate([5, 6], 200, eos_token_id=()).equal(expected)
+    finally:
+        for handle in handles:
+            handle.remove()
     assert len(sums) == len(shapes) == 200
 
 

@@ -147,11 +147,13 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
             f"and other non-zero dimensions for input, but got: {list(input.shape)}"
         )
     out = input
-    for i in range(k):
+    results = [input.shape[-1 - i] + pad[2 * i] + pad[2 * i + 1] for i in range(k)]
+    for i, size in enumerate(results):
         n = input.shape[-1 - i]
         a, b = pad[2 * i], pad[2 * i + 1]
-        size, left = n + a + b, n + min(a, 0) + min(b, 0)
-        if size < 0 or (left < 1 <= size if mode == "circular" else size < 1):
+        left = n + min(a, 0) + min(b, 0)
+        # PyTorch lets some of the dims end empty; of what is cut away nothing can repeat
+        if size < 0 or (left < 1 <= size if mode == "circular" else max(results) < 1):
             raise RuntimeError(
                 f"pad: input of size {n} at dim {-1 - i}, plus padding {a} and {b}, results in an "
                 "empty dimension"
