@@ -650,7 +650,8 @@ def test_members_are_not_kept(tmp_path: Path, traced: Any, monkeypatch: pytest.M
             utils.extract_archive(tmp_path / "a.tar.gz", tmp_path / "target")
 
     extract()
-    assert traced(extract)[1] < 1 << 19
+    peaks = [traced(extract)[1] for _ in range(3)]  # some other table of Python's may grow once
+    assert min(peaks) < 1 << 19, peaks
     assert not (tmp_path / "target").exists()
 
 

@@ -1219,7 +1219,8 @@ def test_in_a_frame(browser: Any, site: Site) -> None:
     (worker,) = [w for w in page.page.workers if w.url.endswith("/worker.js")]
     worker.evaluate("() => setTimeout(() => { throw new Error('it fell over'); })")
     element = page.page.frame_locator("iframe").locator("py-frame")
-    element.get_by_text("The page's worker stopped: Uncaught Error: it fell over").wait_for()
+    said = "The page's worker stopped: Uncaught Error: it fell over"
+    element.get_by_text(said, exact=True).wait_for()  # it is told to screen readers, too
     element.get_by_role("button", name="Retry").click()
     frame.evaluate("async () => { await document.querySelector('py-frame').ready; }")
     assert page.workers() == 1
