@@ -153,7 +153,7 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
         a, b = pad[2 * i], pad[2 * i + 1]
         left = n + min(a, 0) + min(b, 0)
         # PyTorch lets some of the dims end empty; of what is cut away nothing can repeat
-        if size < 0 or (left < 1 <= size if mode == "circular" else max(results) < 1):
+        if size < 0 or (left < 1 <= size if mode == "circular" else all(s < 1 for s in results)):
             raise RuntimeError(
                 f"pad: input of size {n} at dim {-1 - i}, plus padding {a} and {b}, results in an "
                 "empty dimension"
