@@ -43,6 +43,13 @@ HANGS = """
 if rank == 0: signal.pause()
 dist.barrier()
 """
+ENDS = """
+from pyframe.distributed import world
+if rank == 1: world.world.tell([0, 2], world._ENDED, world.world)
+dist.barrier()
+if rank == 1: signal.pause()
+dist.all_reduce(pf.ones(3), async_op=True).wait(0.2)
+"""
 FAULTS = {  # what happens in a job of three, and what it says
     "raises": ("if rank == 1: raise ValueError('no more data')\ndist.barrier()",
                "rank 1 of 3 ended the job with ValueError: no more data"),
@@ -50,6 +57,7 @@ FAULTS = {  # what happens in a job of three, and what it says
                   "rank 2 ended the job: it was killed"),
     "exits": ("if rank == 1: sys.exit(3)\ndist.all_reduce(pf.ones(3))",
               r"all_reduce: rank \d waits for rank 1, which ended"),
+    "ends just before the time is over": (ENDS, r"rank \d waits for rank 1, which ended"),
     "differs": ("dist.all_reduce(pf.ones(3 + (rank == 2)))", DIFFERS),
     "hangs": (HANGS, r"barrier: rank \d waited .* for rank 0, which did not come"),
     "is missed": ("if rank == 2: signal.pause()\ndist.monitored_barrier(timeout=3)",
