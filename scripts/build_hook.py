@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -25,14 +26,13 @@ class BuildHook(BuildHookInterface):
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Write a wheel anew: its scripts and shaders, which browsers load and drivers compile,
         without comments, as modules of packages that have no public name; other modules without
-        what is said to formatters and linters; and deflated with zopfli where that is installed
-        (extra `dev`), which is 3 % smaller."""
-        try:
-            from zopfli import zlib
-        except ImportError:
-            zlib = None
+        what is said to formatters and linters. A release is deflated with zopfli (extra `dev`),
+        which is 3 % smaller and takes most of a minute."""
         if version == "editable":
             return
+        zlib = None
+        if "PYFRAME_RELEASE" in os.environ:
+            from zopfli import zlib
         path = Path(artifact_path)
         with ZipFile(path) as wheel:
             files = {info: wheel.read(info) for info in wheel.infolist()}

@@ -47,6 +47,7 @@ def test_the_files_are_named_and_summed(release: Path) -> None:
     with tarfile.open(release / f"{stem}.tar.gz") as tar:
         kept = {name.partition("/")[2] for name in tar.getnames()}
     assert {"LICENSE", "scripts/test", "tests/conftest.py", "examples/data/names.txt"} <= kept
+    assert (release / f"{stem}-py3-none-any.whl").stat().st_size < 1.75e6
 
 
 def test_every_part_has_its_licence(release: Path) -> None:
