@@ -13,29 +13,21 @@ import builtins
 import functools
 import math
 import operator
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pyframe as pf
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import apply, new
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.node import Node as Value, Size
-from pyframe.core.op import ELEMENTWISE, REDUCTION, REGISTRY, Op, const
+from pyframe.core.node import Size
+from pyframe.core.op import const
 from pyframe.core.sizes import SymbolicSize
-from pyframe.nn.modules.module import Module
-from pyframe.ops.math.operators import OPERATORS, PROPERTIES
-from pyframe.ops.shape import conversion
+from pyframe.jit.calls import HOOKS, GraphError, check_call, check_values, function, may_call
 from pyframe.tensor import Tensor
 from pyframe.tensor.memory_format import memory_format
 
 VERSION = 1
-
-
-class GraphError(ValueError):
-    """A graph that can't be written, read or run."""
 
 
 class Ref(str):
@@ -172,192 +164,6 @@ def refs(x: Any) -> list[Ref]:
     found: list[Ref] = []
     mapped(x, lambda v: found.append(v) if isinstance(v, Ref) else None)
     return found
-
-
-# --- which functions there are
-
-
-@functools.cache
-def functions() -> dict[str, Callable[..., Any]]:
-    """What nodes may call, by their names: functions of the public API, methods, operators."""
-    from pyframe import linalg, masked, special
-    from pyframe.nn import functional
-    from pyframe.nn.functional import recurrent, toplevel
-    from pyframe.ops.api import public
-
-    found: dict[str, Callable[..., Any]] = {}
-    for name in [*public.METHODS, *public.FUNCTIONS]:
-        found[name] = getattr(pf, name)
-    spaces: list[tuple[str, Any, Any]] = [
-        ("nn.functional", functional, None), ("nn.functional.recurrent", recurrent, None),
-        ("linalg", linalg, None), ("fft", pf.fft, None), ("special", special, None),
-        ("masked", masked, masked.__all__),
-    ]  # fmt: skip
-    found |= {name: fn for name, fn in toplevel.FUNCTIONS.items() if name not in found}
-    for space, module, names in spaces:
-        for name in names or vars(module):
-            fn = getattr(module, name)
-            if not name.startswith("_") and hasattr(fn, "__wrapped__") and callable(fn):
-                found[f"{space}.{name}"] = fn
-    methods = {*public.METHODS, *public.ONLY_METHODS, *pf.ops.VARIANTS}
-    for name in methods:
-        found[f"Tensor.{name}"] = getattr(Tensor, name)
-    found |= {f"Tensor.{name}": fn for name, fn in hooked().items()}
-    return found | {"tensor": pf.tensor, "as_tensor": pf.as_tensor}
-
-
-@functools.cache
-def hooked() -> dict[str, Callable[..., Any]]:
-    """What Tensor has besides its public methods that gives tensors: a recording sees it by hooks
-    on the class."""
-    found: dict[str, Any] = dict(OPERATORS)
-    found |= {name: p.fget for name, p in PROPERTIES.items()}
-    found |= conversion.TO_DTYPES
-    names = "to type_as cpu gpu cuda detach new_tensor"
-    return found | {name: getattr(Tensor, name) for name in names.split()}
-
-
-@functools.lru_cache(4096)
-def function(name: str) -> Callable[..., Any]:
-    """What a node calls; GraphError for a name that there is not."""
-    op = REGISTRY.get(name[3:]) if name.startswith("op.") else None
-    if op is not None:
-        return functools.partial(_applied, op, len(op.inputs))
-    space, _, last = name.partition(".")
-    if space == "method" and has_method(last):
-        return functools.partial(_called, last)
-    if space == "attr" and last in ATTRIBUTES:
-        return functools.partial(_attribute, last)
-    found = functions().get(name) or CODE.get(name)
-    if found is None:
-        raise GraphError(f"a node calls {name!r}, which this version of pyframe does not have")
-    return found
-
-
-def _applied(op: Op, n: int, *args: Any) -> Tensor:
-    """The result of an op; a number is an operand of elementwise ops alone."""
-    inputs = args[:n]
-    if op.kind != ELEMENTWISE:
-        inputs = tuple(new(x) if isinstance(x, Value) else x for x in inputs)
-    return apply(op, inputs, args[n:])
-
-
-def may_call(name: str) -> bool:
-    """Whether a file may name a function: not ops that read memory wherever they are told to."""
-    if name == "code.python_":
-        return False
-    op = REGISTRY.get(name[3:])
-    return op is None or op.kind in (ELEMENTWISE, REDUCTION) or op.name in _PLAIN
-
-
-_PLAIN = set("reshape permute expand matmul softmax log_softmax".split())
-
-
-def _module(f: Any, *args: Any, **kwargs: Any) -> Any:
-    if not isinstance(f, Module):
-        raise TypeError(f"a graph calls a {type(f).__name__}, which is no module")
-    return f(*args, **kwargs)
-
-
-def _owner(m: Any, name: Any) -> Any:
-    """A scripted module, if it has such an attribute of its own, and no method."""
-    own = isinstance(m, Module) and hasattr(m, "_graphs") and isinstance(name, str)
-    if not own or name.startswith("_") or hasattr(type(m), name) or name in m._parameters:
-        raise GraphError(f"a graph has an attribute {str(name)[:40]!r} of a {type(m).__name__}")
-    return m
-
-
-def _setattr(m: Any, name: Any, value: Any) -> None:
-    if mode.tracer is not None:
-        raise GraphError(f"a scripted module changes its {name}, which no graph of another says")
-    setattr(_owner(m, name), name, value)
-
-
-def _getattr(m: Any, name: Any) -> Any:
-    return getattr(_owner(m, name), name)
-
-
-def _apply(name: str, args: Any, **kwargs: Any) -> Any:
-    # of a file the name may be any value
-    if name == "code.apply" or not may_call(name):
-        raise GraphError(f"a graph calls {str(name)[:40]!r} with *, which it may not")
-    return function(name)(*args, **kwargs)
-
-
-def _range(*args: Any) -> range:
-    if mode.tracer is not None and any(type(a) is SymbolicSize for a in args):
-        raise GraphError("a scripted function loops as often as a size says, which may be another")
-    return range(*args)
-
-
-def _python(f: Any, *args: Any, **kwargs: Any) -> Any:
-    return f(*args, **kwargs)  # of jit.ignore: no file can hold it
-
-
-@functools.cache
-def record_of(name: str, fields: tuple[str, ...]) -> Any:
-    """A NamedTuple of the code, of which a file knows the names."""
-    return namedtuple(name, fields)
-
-
-KINDS = {k.__name__: k for k in (Tensor, int, float, bool, str, list, tuple, dict)}
-HOOKS: dict[Any, Callable[..., Any]] = {}  # what a recording hears of, by what it calls
-MATH = "sqrt exp log sin cos tan tanh floor ceil pow isnan isinf"
-# what scripted functions do besides calling the public API
-CODE: dict[str, Callable[..., Any]] = {
-    f"code.{fn.__name__}": fn
-    for fn in (len, int, float, bool, abs, min, max, sum, round, list, tuple, sorted, str,
-               print, enumerate, zip, any, all, divmod)
-}  # fmt: skip
-CODE |= {
-    f"code.{name}": getattr(operator, name)
-    for name in """add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift matmul neg pos
-        invert not_ eq ne lt le gt ge is_ is_not getitem setitem delitem contains iadd isub imul
-        itruediv ifloordiv imod ipow iand ior ixor ilshift irshift imatmul""".split()
-}
-CODE |= {f"code.math_{name}": getattr(math, name) for name in MATH.split()}
-CODE |= {
-    "code.list_": lambda *xs: list(xs), "code.tuple_": lambda *xs: tuple(xs),
-    "code.dict_": lambda keys, values: dict(zip(keys, values, strict=True)),
-    "code.value": lambda x: x, "code.format": lambda *parts: "".join(map(str, parts)),
-    "code.isinstance_": lambda x, names: isinstance(x, tuple([KINDS[n] for n in names])),
-    "code.module_": _module, "code.range": _range,
-    "code.field": lambda x, name: x[x._fields.index(name)],
-    "code.record": lambda name, fields, *values: record_of(name, tuple(fields))(*values),
-    "code.apply": _apply, "code.python_": _python, "code.repr": repr, "code.formatted": format,
-    "code.setattr_": _setattr, "code.getattr_": _getattr,
-}  # fmt: skip
-_METHODS: dict[type, set[str]] = {
-    Tensor: set("size dim numel item tolist is_floating_point is_complex stride is_contiguous "
-                "element_size nelement ndimension backward".split()),
-    list: set("append extend pop insert clear copy index count reverse".split()),
-    dict: set("keys values items get pop copy update".split()),
-    str: set("join split upper lower startswith endswith strip".split()),
-    tuple: {"index", "count", "numel"},
-}  # fmt: skip
-ATTRIBUTES = set(
-    """shape dtype device ndim T mT H mH real imag requires_grad is_cuda is_leaf data grad values
-    indices sign logabsdet eigenvalues eigenvectors Q R""".split()
-)
-
-
-def has_method(name: str) -> bool:
-    """Whether graphs call such a method of a value."""
-    return f"Tensor.{name}" in functions() or any(name in known for known in _METHODS.values())
-
-
-def _called(name: str, x: Any, *args: Any, **kwargs: Any) -> Any:
-    kind = next((k for k in _METHODS if isinstance(x, k)), None)
-    known = kind is not None and name in _METHODS[kind]
-    if not known and not (kind is Tensor and f"Tensor.{name}" in functions()):
-        raise AttributeError(f"a graph calls {name!r} of a {type(x).__name__}")
-    return getattr(x, name)(*args, **kwargs)
-
-
-def _attribute(name: str, x: Any) -> Any:
-    if not isinstance(x, Tensor) and name not in getattr(x, "_fields", ()):
-        raise AttributeError(f"a graph asks for {name!r} of a {type(x).__name__}")
-    return getattr(x, name)
 
 
 # --- graphs

@@ -81,11 +81,17 @@ class ScriptModule(Module):
             return self._layer
         *path, last = name.split(".")
         for part in path:
-            owner = owner._modules[part]
-        for fields in (owner._parameters, owner._buffers, owner._modules):
-            if last in fields:
-                return fields[last]
-        return owner.training if last == "training" else getattr(owner, last)
+            owner = getattr(owner, "_modules", {}).get(part)
+        if isinstance(owner, Module):
+            for fields in (owner._parameters, owner._buffers, owner._modules, own(owner)):
+                if last in fields:
+                    return fields[last]
+            if last == "training":
+                return owner.training
+        raise GraphError(
+            f"a graph takes {name[:80]!r} of its module, which has no such parameter, buffer, "
+            "module or attribute of its own"
+        )
 
     def __getattr__(self, name: str) -> Any:
         graphs = self.__dict__.get("_graphs", {})
@@ -169,6 +175,12 @@ class ScriptFunction:
             f, _extra_files: As there.
         """
         save(self, f, _extra_files)
+
+
+def own(module: Module) -> dict[str, Any]:
+    """The attributes that a module has besides tensors, modules and what every module has."""
+    plain = ScriptModule() if isinstance(module, ScriptModule) else Module()
+    return {k: v for k, v in vars(module).items() if k not in plain.__dict__}
 
 
 def is_layer(module: Any) -> bool:
@@ -473,9 +485,8 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
 
 def _attributes(layer: Module) -> dict[str, Any]:
     """What a layer of pyframe.nn, or a ScriptModule, has besides tensors and modules."""
-    plain = ScriptModule() if isinstance(layer, ScriptModule) else Module()
     try:
-        return {k: encode(v) for k, v in vars(layer).items() if k not in plain.__dict__}
+        return {k: encode(v) for k, v in own(layer).items()}
     except GraphError as error:
         raise GraphError(f"jit.save: {type(layer).__name__}: {error}") from None
 

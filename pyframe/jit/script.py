@@ -19,8 +19,9 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import pyframe as pf
 from pyframe.core.modes import mode, no_grad
-from pyframe.jit import graph as _graph
-from pyframe.jit.graph import Block, Graph, Node, Ref, functions
+from pyframe.jit import calls as _calls
+from pyframe.jit.calls import functions
+from pyframe.jit.graph import ERRORS, Block, Graph, Node, Ref
 from pyframe.jit.modules import (
     ScriptFunction,
     ScriptModule,
@@ -66,8 +67,6 @@ _BINARY = {
     ast.UAdd: "pos", ast.Invert: "invert", ast.Not: "not_", ast.Eq: "eq", ast.NotEq: "ne",
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "is_", ast.IsNot: "is_not",
 }  # fmt: skip
-_BUILTIN = {fn: name for name, fn in _graph.CODE.items() if fn.__module__ in ("builtins", "math")}
-_BUILTIN |= {range: "code.range"}
 
 
 class Translator:
@@ -354,8 +353,8 @@ class Translator:
         call = s.exc
         kind = call.func if isinstance(call, ast.Call) else call
         name = getattr(kind, "id", "")
-        if name not in _graph.ERRORS:
-            self.fail(s, f"expected one of {', '.join(_graph.ERRORS)} to be raised")
+        if name not in ERRORS:
+            self.fail(s, f"expected one of {', '.join(ERRORS)} to be raised")
         given = [self.expr(a) for a in call.args] if isinstance(call, ast.Call) else []
         self.control("fail", (name, tuple(given)), None)
         return "ends"
@@ -404,7 +403,7 @@ class Translator:
     def of_attribute(self, e: ast.Attribute) -> Any:
         x = self.expr(e.value)
         if not isinstance(x, Known):
-            if e.attr not in _graph.ATTRIBUTES:
+            if e.attr not in _calls.ATTRIBUTES:
                 outside = self.frame.outside.values()
                 if any(e.attr in getattr(v, "_fields", ()) for v in outside):
                     return self.emit("code.field", x, e.attr)
@@ -590,7 +589,7 @@ class Translator:
             args, kwargs = self.arguments(e)
             if name == "wait" and not args:
                 return owner  # what a fork gave
-            if not _graph.has_method(name):
+            if not _calls.has_method(name):
                 self.fail(e, f"the method {name} of a value is not in the subset")
             return self.emit(f"method.{name}", owner, *args, **kwargs)
         fn = self.expr(e.func)
@@ -646,8 +645,8 @@ class Translator:
                 return self.function(inner, [owner, *args], kwargs, owner.path, e)
         if f is isinstance and len(args) == 2 and isinstance(args[1], Known):
             asked = args[1].value if isinstance(args[1].value, tuple) else (args[1].value,)
-            if not set(asked) <= set(_graph.KINDS.values()):
-                self.fail(e, f"isinstance asks for {', '.join(_graph.KINDS)} in the subset")
+            if not set(asked) <= set(_calls.KINDS.values()):
+                self.fail(e, f"isinstance asks for {', '.join(_calls.KINDS)} in the subset")
             return self.emit("code.isinstance_", args[0], [k.__name__ for k in asked])
         if isinstance(owner, Known) and isinstance(owner.value, (str, list, tuple, dict)):
             return self.emit(f"method.{f.__name__}", owner, *args, **kwargs)
@@ -691,7 +690,7 @@ class _Names(dict[Any, str]):
         if not self:
             self.update({fn: name for name, fn in functions().items() if _hashable(fn)})
             self.update(names_of())
-            self.update(_BUILTIN)
+            self.update(_calls.NAMES)
             self.update({pf.tensor: "tensor", pf.as_tensor: "as_tensor"})
         return super().get(fn, default)
 
