@@ -29,7 +29,7 @@ from pyframe.ops.math.promotion import Elementwise
 from pyframe.ops.shape import conversion, movement
 from pyframe.tensor import Tensor
 
-MOST = 1 << 24  # items of a list, characters of a text
+MOST = 1 << 22  # items of a list, characters of a text
 BITS = 1 << 14  # of an int
 WIDTH = 1000  # characters to which a number is padded, digits to which it is rounded
 
@@ -104,7 +104,7 @@ def may_call(name: str) -> bool:
     if name in _LOCAL or name.removeprefix("method.") in _CALLS:
         return False
     op = REGISTRY.get(name[3:]) if name.startswith("op.") else None
-    return op is None or op is not CONST and _domain(op) is not None
+    return op is None or (op is not CONST and _domain(op) is not None)
 
 
 _CALLS = set("map_ map2_ apply_".split())
@@ -147,12 +147,16 @@ def check_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
 
 
 def check_values(name: str, args: Any, kwargs: Any) -> None:
-    """GraphError where a function of tensors is given what might be called."""
-    if name.startswith(("code.", "method.")):
-        return
+    """GraphError where a function is given what might be called: modules are for few."""
     for x in (*args, *kwargs.values()):
-        if callable(x) and not isinstance(x, Tensor):
+        if callable(x) and not isinstance(x, Tensor) and name not in _OF_MODULES:
             raise GraphError(f"a {type(x).__name__} is no argument of {name}")
+
+
+_OF_MODULES = {
+    f"code.{n}" for n in """module_ setattr_ getattr_ python_ value list_ tuple_ dict_ apply
+    isinstance_ is_ is_not not_ bool append""".split()
+} | {"method.append"}  # fmt: skip
 
 
 # --- ops
@@ -437,10 +441,10 @@ def _range(*args: Any) -> range:
     return range(*args)
 
 
-def _of_tuples(x: Any) -> Any:
+def _field(x: Any, name: Any) -> Any:
     if not isinstance(x, tuple) or not hasattr(x, "_fields"):
         raise GraphError(f"a graph asks for a field of a {type(x).__name__}")
-    return x
+    return x[x._fields.index(name)]
 
 
 @functools.lru_cache(1000)
@@ -495,9 +499,8 @@ CODE |= {
     "code.list_": lambda *xs: list(xs), "code.tuple_": lambda *xs: tuple(xs),
     "code.dict_": lambda keys, values: dict(zip(keys, values, strict=True)),
     "code.value": lambda x: x, "code.format": _format, "code.isinstance_": _isinstance,
-    "code.module_": _module,
-    "code.field": lambda x, name: x[_of_tuples(x)._fields.index(name)],
-    "code.record": _record, "code.apply": _apply, "code.python_": _python,
+    "code.module_": _module, "code.field": _field, "code.record": _record, "code.apply": _apply,
+    "code.python_": _python,
     "code.formatted": _formatted, "code.setattr_": _setattr, "code.getattr_": _getattr,
 }  # fmt: skip
 NAMES = {fn: f"code.{fn.__name__}" for fn in PLAIN}
@@ -575,7 +578,11 @@ ATTRIBUTES = set(
 
 def has_method(name: str) -> bool:
     """Whether graphs call such a method of a value."""
-    return name in _OF_TENSORS or f"Tensor.{name}" in functions() or any(name in some for some in _METHODS.values())
+    return (
+        name in _OF_TENSORS
+        or f"Tensor.{name}" in functions()
+        or any(name in some for some in _METHODS.values())
+    )
 
 
 def _called(name: str, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -594,7 +601,7 @@ def _called(name: str, x: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _attribute(name: str, x: Any) -> Any:
     if isinstance(x, tuple) and name in getattr(x, "_fields", ()):
-        return x[x._fields.index(name)]
+        return _field(x, name)
     if not isinstance(x, Tensor):
         raise AttributeError(f"a graph asks for {name!r} of a {type(x).__name__}")
     return getattr(x, name)
