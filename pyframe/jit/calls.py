@@ -470,7 +470,7 @@ _MATH = "sqrt exp log sin cos tan tanh floor ceil pow isnan isinf".split()
 # functions of Python that scripts call: as they are, and as they count
 PLAIN: dict[Callable[..., Any], Any] = dict.fromkeys(
     (len, int, float, bool, abs, max, min, enumerate, zip, any, all, divmod, range, sum, round,
-     list, tuple, sorted, str, print, repr)
+     list, tuple, dict, sorted, reversed, str, print, repr)
 )  # fmt: skip
 PLAIN |= {
     range: _range, sum: _sum, round: _round, list: lambda x=(): _items(x),
@@ -503,7 +503,7 @@ CODE |= {
     "code.python_": _python,
     "code.formatted": _formatted, "code.setattr_": _setattr, "code.getattr_": _getattr,
 }  # fmt: skip
-NAMES = {fn: f"code.{fn.__name__}" for fn in PLAIN}
+NAMES = {fn: f"code.{fn.__name__}" for fn in (*PLAIN, pow)}
 NAMES |= {getattr(math, name): f"code.math_{name}" for name in _MATH}
 
 

@@ -450,18 +450,25 @@ class Translator:
         return self.emit("code.dict_", keys, [self.expr(v) for v in e.values])
 
     def of_listcomp(self, e: ast.ListComp) -> Any:
-        if len(e.generators) != 1:
-            self.fail(e, "a comprehension has one `for` in the subset")
-        (g,) = e.generators
-        out, hidden = self.emit("code.list_"), f"_list{self.count}"
+        return self.comprehended(e, self.emit("code.list_"), e.elt)
+
+    def of_dictcomp(self, e: ast.DictComp) -> Any:
+        return self.comprehended(e, self.emit("code.dict_", [], []), e.value, e.key)
+
+    def comprehended(self, e: Any, out: Ref, value: ast.expr, key: ast.expr | None = None) -> Any:
+        """A comprehension as loops, which put each value into a list or a dict."""
+        hidden = f"_made{self.count}"
         self.frame.names[hidden] = out
-        call = ast.Call(ast.Attribute(ast.Name(hidden, ast.Load()), "append", ast.Load()),
-                        [e.elt], [])  # fmt: skip
-        body: list[ast.stmt] = [ast.Expr(call)]
-        for test in reversed(g.ifs):
-            body = [ast.If(test, body, [])]
-        loop = ast.copy_location(ast.For(g.target, g.iter, body, []), e)
-        ast.fix_missing_locations(loop)
+        made = ast.Name(hidden, ast.Load())
+        body: list[ast.stmt] = [ast.Expr(ast.Call(ast.Attribute(made, "append", ast.Load()),
+                                                  [value], []))]  # fmt: skip
+        if key is not None:
+            body = [ast.Assign([ast.Subscript(made, key, ast.Store())], value)]
+        for g in reversed(e.generators):
+            for test in reversed(g.ifs):
+                body = [ast.If(test, body, [])]
+            body = [ast.For(g.target, g.iter, body, [])]
+        loop: Any = ast.fix_missing_locations(ast.copy_location(body[0], e))
         before = dict(self.frame.names)
         self.do_for(loop)
         self.frame.names = before
@@ -492,10 +499,10 @@ class Translator:
             return self.computed(e, getattr(operator, name), plain)
         return self.emit(f"code.{name}", *given)
 
-    def computed(self, e: Any, fn: Any, args: Any) -> Any:
+    def computed(self, e: Any, fn: Any, args: Any, kwargs: Any = None) -> Any:
         """What a function gives for what is known."""
         try:
-            return Known(fn(*args))
+            return Known(fn(*args, **(kwargs or {})))
         except Exception as error:
             self.fail(e, f"{type(error).__name__}: {error}")
 
@@ -649,6 +656,8 @@ class Translator:
                 self.fail(e, f"isinstance asks for {', '.join(_calls.KINDS)} in the subset")
             return self.emit("code.isinstance_", args[0], [k.__name__ for k in asked])
         if isinstance(owner, Known) and isinstance(owner.value, (str, list, tuple, dict)):
+            if not _calls.has_method(f.__name__):
+                self.fail(e, f"the method {f.__name__} of a value is not in the subset")
             return self.emit(f"method.{f.__name__}", owner, *args, **kwargs)
         special = getattr(f, "_jit_special", None)
         if special is not None:
@@ -661,10 +670,15 @@ class Translator:
             f = getattr(f, "_function", None) or self.fail(e, "a loaded function is not called")
         name = _NAMES.get(f) if _hashable(f) else None
         if name is not None:
-            plain = [a.value for a in [*args, *kwargs.values()] if isinstance(a, Known)]
-            if name.startswith("code.") and len(plain) == len(args) and f not in (print, range):
-                found = self.computed(e, f, plain)
-                return Known(tuple(found.value)) if f in (enumerate, zip) else found
+            plain = [a.value for a in args if isinstance(a, Known)]
+            named = {k: a.value for k, a in kwargs.items() if isinstance(a, Known)}
+            ours = name.startswith("code.")
+            if ours and not kwargs.keys() <= {*_calls.KEYWORDS.get(name[5:], ())}:
+                self.fail(e, f"{', '.join(kwargs)} of {f.__name__} is not in the subset")
+            known = len(plain) == len(args) and len(named) == len(kwargs)
+            if ours and known and f not in (print, range):
+                found = self.computed(e, f, plain, named)
+                return Known(tuple(found.value)) if f in (enumerate, zip, reversed) else found
             return self.emit(name, *args, **kwargs)
         if inspect.isclass(f) and issubclass(f, tuple) and hasattr(f, "_fields"):
             given = inspect.signature(f).bind(*args, **kwargs)
@@ -836,10 +850,10 @@ def script(
     """A function or a Module as a graph with its branches and loops, from its source.
 
     The subset: assignments, `if`, `for`, `while`, `break`, `continue`, `return`, `assert`, `raise`,
-    `with torch.no_grad()`, list comprehensions, numbers, strings, lists, tuples and dicts, `*` in
-    calls, lists and parameters, and calls of the public API, of Python's and math's functions of
-    numbers, of modules, and of other functions in the subset. NotSupportedError says the file, the
-    line and why.
+    `with torch.no_grad()`, numbers, strings, lists, tuples and dicts with their methods,
+    comprehensions of lists and dicts, `*` in calls, lists and parameters, and calls of the public
+    API, of Python's and math's functions of numbers, of modules, and of other functions in the
+    subset. NotSupportedError says the file, the line and why.
 
     Args:
         obj: What is translated; a class stays as it is.
