@@ -187,7 +187,12 @@ def _row_major(out: Tensor) -> Tensor:
 
 def way_on(device: Device) -> Callable[..., Tensor]:
     """How ops are carried out on `device` now: computed, recorded, or as the Recorder says."""
-    return counted if mode.counts else _way_on(device)
+    if mode.counts:
+        return counted
+    recorder = mode.capture
+    if recorder is not None:
+        return recorder.run
+    return recorded if device.always_lazy else computed
 
 
 def counted(
@@ -197,14 +202,10 @@ def counted(
     """For the graph of a file: RuntimeError for a result that the host has no memory for."""
     if not (op.alias or device.always_lazy):
         dt.check_room(*numbers(shape), itemsize=dtype.itemsize)
-    return _way_on(device)(op, inputs, attrs, nodes, shape, dtype, device)
-
-
-def _way_on(device: Device) -> Callable[..., Tensor]:
-    recorder = mode.capture
-    if recorder is not None:
-        return recorder.run
-    return recorded if device.always_lazy else computed
+    mode.counts = False
+    way = way_on(device)
+    mode.counts = True
+    return way(op, inputs, attrs, nodes, shape, dtype, device)
 
 
 def computed(
