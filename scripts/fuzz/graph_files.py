@@ -34,6 +34,14 @@ OTHERS = [None, True, False, "", "mean", "sum", "reflect", "circular", "bilinear
           {"device": None}, {"device": "cpu"}, {"ellipsis": None}, {"format": "channels_last"}, [], {"dict": []},
           {"slice": [None, None, -1]}, {"slice": [1 << 40, None, 1 << 40]}, {"complex": ["0", "1"]},
           {"const": [1 << 40, "int64"]}, {"const": [0, "int32"]}, {"size": ["<<", 1, 60]}, {"ref": "self."}]  # fmt: skip
+VIEWS = """Tensor.as_strided  Tensor.as_strided_  as_strided_scatter  Tensor.set_  Tensor.resize_  op.expand
+    op.reshape  op.permute  Tensor.expand  Tensor.view  Tensor.unfold  Tensor.narrow  diagonal  select
+    Tensor.__getitem__  Tensor.__setitem__  empty_strided  Tensor.swapdims_  Tensor.squeeze_  take
+    gather  index_select  Tensor.index_put_  Tensor.scatter_  Tensor.put_  nn.functional.embedding
+    Tensor.index_add_  Tensor.index_copy_  Tensor.index_fill_  nn.functional.max_unpool1d  split
+    slice_scatter  roll  flip  nn.functional.pad  searchsorted  bincount  nn.functional.ctc_loss
+    nn.functional.grid_sample  nn.functional.fold  nn.functional.unfold  view_as_complex  Tensor.copy_
+    nn.functional.embedding_bag  nn.functional.cross_entropy  nn.functional.nll_loss  kthvalue"""
 ODD = {
     "o_float": pf.linspace(-2, 2, 12).reshape(3, 4), "o_double": pf.ones(4, dtype=pf.float64),
     "o_half": pf.ones(2, 3, dtype=pf.float16), "o_int": pf.tensor([-5, 0, 3, 1 << 40]),
@@ -74,28 +82,25 @@ def model(nodes: list[Any], out: Any, tensors: dict[str, Any]) -> dict[str, Any]
     }
 
 
-@functools.cache
-def recorded() -> list[tuple[list[Any], Any, dict[str, Any]]]:
-    """The graphs of the samples of all ops, once of public functions and once of ops: nodes, what
-    they give, tensors."""
-    found = []
-    for row in ROWS:
-        for how in ({}, {"pure": True, "keep": lambda *args: False}):
-            xs = [pf.from_numpy(a) for a in row.arrays()]
-            try:
-                with pf.no_grad(), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    fn = lambda *xs, row=row: row.call(pf, pf.nn.functional, *xs)  # noqa: E731
-                    graph, constants, _ = record(fn, xs, values=not how, **how)
-                text = graphs.encoded(graph)
-            except Exception:  # it can't be recorded, or no file may say it
-                continue
-            tensors = dict(zip(map(str, graphs.refs(graph.inputs)), xs, strict=True))
-            tensors |= {graph.state[k]: x for k, x in constants.items() if k in graph.state}
-            tensors = {str(k): x.detach() for k, x in tensors.items()}
-            if text["nodes"]:
-                found.append((text["nodes"], text["outputs"], tensors))
-    return found
+@functools.lru_cache(500)
+def recorded(at: int, pure: bool) -> tuple[list[Any], Any, dict[str, Any]] | None:
+    """The graph of a sample, of public functions or of ops: nodes, what they give, tensors. None
+    for what can't be recorded, or what no file may say."""
+    row = ROWS[at]
+    how: Any = {"pure": True, "keep": lambda *args: False} if pure else {"values": True}
+    xs = [pf.from_numpy(a) for a in row.arrays()]
+    try:
+        with pf.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            graph, constants, _ = record(lambda *xs: row.call(pf, pf.nn.functional, *xs), xs, **how)
+        text = graphs.encoded(graph)
+    except Exception:
+        return None
+    tensors = dict(zip(map(str, graphs.refs(graph.inputs)), xs, strict=True))
+    tensors |= {graph.state[k]: x for k, x in constants.items() if k in graph.state}
+    if not text["nodes"]:
+        return None
+    return text["nodes"], text["outputs"], {str(k): x.detach() for k, x in tensors.items()}
 
 
 @functools.cache
@@ -131,18 +136,25 @@ def tried(d: Draw, nodes: list[Any], out: Any, tensors: dict[str, Any]) -> File:
 @family("calls")
 def calls_(d: Draw) -> File:
     """A call that some sample makes, with another argument or of another function; or one of any
-    function with any arguments."""
-    if d.maybe(0.25):
-        name = d.pick(*names())
+    function with any arguments, most of all of what shows memory in other ways."""
+    if d.maybe(0.35):
+        name = d.pick(*names()) if d.maybe(0.6) else d.one(VIEWS)
         args = [argument(d) for _ in range(d.int(1, 4))]
         if name.startswith("op.") and d.maybe(0.8):
             op = REGISTRY[name[3:]]
             args = [{"ref": d.pick(*ODD)} for _ in op.inputs] + [argument(d) for _ in op.attrs]
         elif d.maybe(0.8):
             args[0] = {"ref": d.pick(*ODD)}
-        node = {"call": name, "args": args, "out": {"ref": "y"}}
-        return tried(d, [node], {"ref": "y"}, ODD)
-    nodes, out, tensors = d.pick(*recorded())
+        nodes = [{"call": name, "args": args, "out": {"ref": "y"}}]
+        if d.maybe(0.3):  # what it shows is read, or written to
+            then = d.pick(["Tensor.fill_", 7], ["op.neg"], ["Tensor.cumsum", -1], ["Tensor.sort"])
+            then = [then[0], [{"ref": "y"}, *then[1:]]]
+            nodes.append({"call": then[0], "args": then[1], "out": {"ref": "z"}})
+        return tried(d, nodes, [{"ref": n["out"]["ref"]} for n in nodes], ODD)
+    found = None
+    while found is None:
+        found = recorded(d.int(0, len(ROWS) - 1), d.maybe())
+    nodes, out, tensors = found
     nodes = json.loads(json.dumps(nodes))
     for _ in range(d.pick(1, 1, 2)):
         node = d.pick(*nodes)
