@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pyframe as pf
-from pyframe.core.modes import no_grad
+from pyframe.core.modes import mode, no_grad
 from pyframe.core.sizes import UnfitSizesError
 from pyframe.jit import modules as _modules
 from pyframe.jit.graph import (
@@ -446,7 +446,12 @@ class ExportedProgram:
                 if not isinstance(x, Ref):
                     return x
                 shape, dtype = graph.specs[x]
-                return pf.zeros([value_of(n, sizes) for n in shape], dtype=dtype)
+                found = [value_of(n, sizes) for n in shape]
+                outer, mode.counts = mode.counts, True  # a file may say any size
+                try:
+                    return pf.zeros(found, dtype=dtype)
+                finally:
+                    mode.counts = outer
 
             self.example_inputs = mapped(graph.inputs, example)
         return self.example_inputs
@@ -545,4 +550,9 @@ def load(f: Any, *, extra_files: Any = None, expected_opset_version: Any = None)
     found = _modules.load(f, None, extra_files)
     if not isinstance(found, ScriptModule):
         raise GraphError(f"{f}: expected an exported program, got a function of jit.save")
+    graph = found._graphs.get("forward")
+    untold = [r for r in refs(graph.inputs) if r not in graph.specs] if graph is not None else []
+    if graph is None or untold:
+        what = f"no shape of its input {str(untold[0])[:40]!r}" if untold else "no graph of forward"
+        raise GraphError(f"{f}: expected an exported program, which has {what}")
     return ExportedProgram(found)

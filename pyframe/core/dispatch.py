@@ -187,10 +187,25 @@ def _row_major(out: Tensor) -> Tensor:
 
 def way_on(device: Device) -> Callable[..., Tensor]:
     """How ops are carried out on `device` now: computed, recorded, or as the Recorder says."""
+    if mode.counts:
+        return counted
     recorder = mode.capture
     if recorder is not None:
         return recorder.run
     return recorded if device.always_lazy else computed
+
+
+def counted(
+    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
+    shape: tuple[int, ...], dtype: dt.dtype, device: Device,
+) -> Tensor:  # fmt: skip
+    """For the graph of a file: RuntimeError for a result that the host has no memory for."""
+    if not (op.alias or device.always_lazy):
+        dt.check_room(*numbers(shape), itemsize=dtype.itemsize)
+    mode.counts = False
+    way = way_on(device)
+    mode.counts = True
+    return way(op, inputs, attrs, nodes, shape, dtype, device)
 
 
 def computed(

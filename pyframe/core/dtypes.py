@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pyframe.core import host_memory
+from pyframe.core.modes import mode
+
 BOOL, INTEGER, FLOAT, COMPLEX = 0, 1, 2, 3
 
 
@@ -239,8 +242,10 @@ def check_32_bits(low: int, high: int) -> None:
 
 
 def check_room(*shape: int, itemsize: int = 8) -> None:
-    """RuntimeError for a shape that no memory holds; NumPy would raise ValueError."""
-    if math.prod(shape) * itemsize >= 2**63:
+    """RuntimeError for a shape that no memory holds, for which NumPy would raise ValueError; where
+    a file says what is made, for one that this machine has no memory for."""
+    size = math.prod(shape) * itemsize
+    if size >= 2**63 or (mode.counts and size > 1 << 26 and size > host_memory.available() * 0.75):
         raise RuntimeError(f"can't allocate memory for a result of shape {list(shape)}")
 
 

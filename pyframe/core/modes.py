@@ -120,6 +120,7 @@ class _State(threading.local):
     trace: Any = None  # what was recorded for the CPU, see core/trace.py
     noting: Any = None  # while a subgraph of it is noted, see tensor/subgraph.py
     capture: Recorder | None = None  # while there is one, every device is lazy
+    counts = False  # results are counted before they are made, see `counted` of core/dispatch.py
     tracer: Any = None  # what public functions are called by meanwhile, see jit/record.py
 
 

@@ -13,29 +13,21 @@ import builtins
 import functools
 import math
 import operator
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pyframe as pf
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import apply, new
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.node import Node as Value, Size
-from pyframe.core.op import ELEMENTWISE, REDUCTION, REGISTRY, Op, const
+from pyframe.core.node import Size
+from pyframe.core.op import const
 from pyframe.core.sizes import SymbolicSize
-from pyframe.nn.modules.module import Module
-from pyframe.ops.math.operators import OPERATORS, PROPERTIES
-from pyframe.ops.shape import conversion
+from pyframe.jit.calls import HOOKS, GraphError, check_call, check_values, function, may_call
 from pyframe.tensor import Tensor
 from pyframe.tensor.memory_format import memory_format
 
 VERSION = 1
-
-
-class GraphError(ValueError):
-    """A graph that can't be written, read or run."""
 
 
 class Ref(str):
@@ -104,7 +96,13 @@ def value_of(formula: Any, sizes: dict[str, Any]) -> Any:
     if not isinstance(formula, tuple):
         return formula
     word, *args = formula
-    return WORDS[word](*[value_of(a, sizes) for a in args])
+    found = [value_of(a, sizes) for a in args]
+    if word == "<<" and not -1 < found[1] < 64:
+        raise GraphError(f"a size is shifted by {found[1]}: expected 0 to 63")
+    try:
+        return WORDS[word](*found)
+    except ArithmeticError as error:
+        raise GraphError(f"the size {_text(formula)} is not to be had: {error}") from None
 
 
 def _text(formula: Any) -> str:
@@ -174,192 +172,6 @@ def refs(x: Any) -> list[Ref]:
     return found
 
 
-# --- which functions there are
-
-
-@functools.cache
-def functions() -> dict[str, Callable[..., Any]]:
-    """What nodes may call, by their names: functions of the public API, methods, operators."""
-    from pyframe import linalg, masked, special
-    from pyframe.nn import functional
-    from pyframe.nn.functional import recurrent, toplevel
-    from pyframe.ops.api import public
-
-    found: dict[str, Callable[..., Any]] = {}
-    for name in [*public.METHODS, *public.FUNCTIONS]:
-        found[name] = getattr(pf, name)
-    spaces: list[tuple[str, Any, Any]] = [
-        ("nn.functional", functional, None), ("nn.functional.recurrent", recurrent, None),
-        ("linalg", linalg, None), ("fft", pf.fft, None), ("special", special, None),
-        ("masked", masked, masked.__all__),
-    ]  # fmt: skip
-    found |= {name: fn for name, fn in toplevel.FUNCTIONS.items() if name not in found}
-    for space, module, names in spaces:
-        for name in names or vars(module):
-            fn = getattr(module, name)
-            if not name.startswith("_") and hasattr(fn, "__wrapped__") and callable(fn):
-                found[f"{space}.{name}"] = fn
-    methods = {*public.METHODS, *public.ONLY_METHODS, *pf.ops.VARIANTS}
-    for name in methods:
-        found[f"Tensor.{name}"] = getattr(Tensor, name)
-    found |= {f"Tensor.{name}": fn for name, fn in hooked().items()}
-    return found | {"tensor": pf.tensor, "as_tensor": pf.as_tensor}
-
-
-@functools.cache
-def hooked() -> dict[str, Callable[..., Any]]:
-    """What Tensor has besides its public methods that gives tensors: a recording sees it by hooks
-    on the class."""
-    found: dict[str, Any] = dict(OPERATORS)
-    found |= {name: p.fget for name, p in PROPERTIES.items()}
-    found |= conversion.TO_DTYPES
-    names = "to type_as cpu gpu cuda detach new_tensor"
-    return found | {name: getattr(Tensor, name) for name in names.split()}
-
-
-@functools.lru_cache(4096)
-def function(name: str) -> Callable[..., Any]:
-    """What a node calls; GraphError for a name that there is not."""
-    op = REGISTRY.get(name[3:]) if name.startswith("op.") else None
-    if op is not None:
-        return functools.partial(_applied, op, len(op.inputs))
-    space, _, last = name.partition(".")
-    if space == "method" and has_method(last):
-        return functools.partial(_called, last)
-    if space == "attr" and last in ATTRIBUTES:
-        return functools.partial(_attribute, last)
-    found = functions().get(name) or CODE.get(name)
-    if found is None:
-        raise GraphError(f"a node calls {name!r}, which this version of pyframe does not have")
-    return found
-
-
-def _applied(op: Op, n: int, *args: Any) -> Tensor:
-    """The result of an op; a number is an operand of elementwise ops alone."""
-    inputs = args[:n]
-    if op.kind != ELEMENTWISE:
-        inputs = tuple(new(x) if isinstance(x, Value) else x for x in inputs)
-    return apply(op, inputs, args[n:])
-
-
-def may_call(name: str) -> bool:
-    """Whether a file may name a function: not ops that read memory wherever they are told to."""
-    if name == "code.python_":
-        return False
-    op = REGISTRY.get(name[3:])
-    return op is None or op.kind in (ELEMENTWISE, REDUCTION) or op.name in _PLAIN
-
-
-_PLAIN = set("reshape permute expand matmul softmax log_softmax".split())
-
-
-def _module(f: Any, *args: Any, **kwargs: Any) -> Any:
-    if not isinstance(f, Module):
-        raise TypeError(f"a graph calls a {type(f).__name__}, which is no module")
-    return f(*args, **kwargs)
-
-
-def _owner(m: Any, name: Any) -> Any:
-    """A scripted module, if it has such an attribute of its own, and no method."""
-    own = isinstance(m, Module) and hasattr(m, "_graphs") and isinstance(name, str)
-    if not own or name.startswith("_") or hasattr(type(m), name) or name in m._parameters:
-        raise GraphError(f"a graph has an attribute {str(name)[:40]!r} of a {type(m).__name__}")
-    return m
-
-
-def _setattr(m: Any, name: Any, value: Any) -> None:
-    if mode.tracer is not None:
-        raise GraphError(f"a scripted module changes its {name}, which no graph of another says")
-    setattr(_owner(m, name), name, value)
-
-
-def _getattr(m: Any, name: Any) -> Any:
-    return getattr(_owner(m, name), name)
-
-
-def _apply(name: str, args: Any, **kwargs: Any) -> Any:
-    # of a file the name may be any value
-    if name == "code.apply" or not may_call(name):
-        raise GraphError(f"a graph calls {str(name)[:40]!r} with *, which it may not")
-    return function(name)(*args, **kwargs)
-
-
-def _range(*args: Any) -> range:
-    if mode.tracer is not None and any(type(a) is SymbolicSize for a in args):
-        raise GraphError("a scripted function loops as often as a size says, which may be another")
-    return range(*args)
-
-
-def _python(f: Any, *args: Any, **kwargs: Any) -> Any:
-    return f(*args, **kwargs)  # of jit.ignore: no file can hold it
-
-
-@functools.cache
-def record_of(name: str, fields: tuple[str, ...]) -> Any:
-    """A NamedTuple of the code, of which a file knows the names."""
-    return namedtuple(name, fields)
-
-
-KINDS = {k.__name__: k for k in (Tensor, int, float, bool, str, list, tuple, dict)}
-HOOKS: dict[Any, Callable[..., Any]] = {}  # what a recording hears of, by what it calls
-MATH = "sqrt exp log sin cos tan tanh floor ceil pow isnan isinf"
-# what scripted functions do besides calling the public API
-CODE: dict[str, Callable[..., Any]] = {
-    f"code.{fn.__name__}": fn
-    for fn in (len, int, float, bool, abs, min, max, sum, round, list, tuple, sorted, str,
-               print, enumerate, zip, any, all, divmod)
-}  # fmt: skip
-CODE |= {
-    f"code.{name}": getattr(operator, name)
-    for name in """add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift matmul neg pos
-        invert not_ eq ne lt le gt ge is_ is_not getitem setitem delitem contains iadd isub imul
-        itruediv ifloordiv imod ipow iand ior ixor ilshift irshift imatmul""".split()
-}
-CODE |= {f"code.math_{name}": getattr(math, name) for name in MATH.split()}
-CODE |= {
-    "code.list_": lambda *xs: list(xs), "code.tuple_": lambda *xs: tuple(xs),
-    "code.dict_": lambda keys, values: dict(zip(keys, values, strict=True)),
-    "code.value": lambda x: x, "code.format": lambda *parts: "".join(map(str, parts)),
-    "code.isinstance_": lambda x, names: isinstance(x, tuple([KINDS[n] for n in names])),
-    "code.module_": _module, "code.range": _range,
-    "code.field": lambda x, name: x[x._fields.index(name)],
-    "code.record": lambda name, fields, *values: record_of(name, tuple(fields))(*values),
-    "code.apply": _apply, "code.python_": _python, "code.repr": repr, "code.formatted": format,
-    "code.setattr_": _setattr, "code.getattr_": _getattr,
-}  # fmt: skip
-_METHODS: dict[type, set[str]] = {
-    Tensor: set("size dim numel item tolist is_floating_point is_complex stride is_contiguous "
-                "element_size nelement ndimension backward".split()),
-    list: set("append extend pop insert clear copy index count reverse".split()),
-    dict: set("keys values items get pop copy update".split()),
-    str: set("join split upper lower startswith endswith strip".split()),
-    tuple: {"index", "count", "numel"},
-}  # fmt: skip
-ATTRIBUTES = set(
-    """shape dtype device ndim T mT H mH real imag requires_grad is_cuda is_leaf data grad values
-    indices sign logabsdet eigenvalues eigenvectors Q R""".split()
-)
-
-
-def has_method(name: str) -> bool:
-    """Whether graphs call such a method of a value."""
-    return f"Tensor.{name}" in functions() or any(name in known for known in _METHODS.values())
-
-
-def _called(name: str, x: Any, *args: Any, **kwargs: Any) -> Any:
-    kind = next((k for k in _METHODS if isinstance(x, k)), None)
-    known = kind is not None and name in _METHODS[kind]
-    if not known and not (kind is Tensor and f"Tensor.{name}" in functions()):
-        raise AttributeError(f"a graph calls {name!r} of a {type(x).__name__}")
-    return getattr(x, name)(*args, **kwargs)
-
-
-def _attribute(name: str, x: Any) -> Any:
-    if not isinstance(x, Tensor) and name not in getattr(x, "_fields", ()):
-        raise AttributeError(f"a graph asks for {name!r} of a {type(x).__name__}")
-    return getattr(x, name)
-
-
 # --- graphs
 
 
@@ -412,6 +224,7 @@ class Graph:
         self.sizes: dict[str, tuple[Ref, int]] = {}
         self.guards: list[tuple[Any, str, bool]] = []
         self.ranges: dict[str, tuple[int, int | None]] = {}
+        self.counts = False  # what it makes, before it makes it: it is a file's
 
     def run(self, args: Any, kwargs: Any, state: Callable[[str], Any]) -> Any:
         """What the function gives for other arguments; `state(name)` gives parameters."""
@@ -422,9 +235,37 @@ class Graph:
         device = next((v.device for v in tensors), None)
         run = _Run(values, device)
         for name, (ref, d) in self.sizes.items():
-            run.sizes[name] = values[ref].shape[d]
-        run.nodes(self.nodes)
-        return run.value(self.outputs)
+            x = values[ref]
+            if not isinstance(x, Tensor) or d >= x.ndim:
+                got = f"{x.ndim} dims" if isinstance(x, Tensor) else type(x).__name__
+                raise RuntimeError(f"expected a tensor of more than {d} dims as {ref}, got {got}")
+            run.sizes[name] = x.shape[d]
+        outer, mode.counts = mode.counts, self.counts or mode.counts
+        try:
+            run.nodes(self.nodes)
+            run.at = None
+            return run.value(self.outputs)
+        except Exception as error:
+            told = self._told(error, run)
+            if told is error:
+                raise
+            raise told from error
+        finally:
+            mode.counts = outer
+
+    def _told(self, error: Exception, run: _Run) -> Exception:
+        """An error that tells at which node it was raised."""
+        if run.at is None:
+            return error
+        at = next((i for i, n in enumerate(self.all_nodes()) if n is run.at), 0)
+        where = f"at node {at} of a graph, {run.at.function}"
+        if type(error) is GraphError:
+            return GraphError(f"{where}: {error}")
+        if isinstance(error, RecursionError):
+            return GraphError(f"{where}: calls are nested without end")
+        if where not in getattr(error, "__notes__", ()):
+            error.add_note(where)
+        return error
 
     def placed(self, args: Any, kwargs: Any) -> Any:
         """Arguments as they were when the graph was recorded, by place or by name."""
@@ -496,6 +337,7 @@ class _Run:
     def __init__(self, values: dict[Any, Any], device: Device | None) -> None:
         self.values, self.device = values, device
         self.sizes: dict[str, Any] = {}
+        self.at: Node | None = None  # that runs
 
     def value(self, tree: Any) -> Any:
         return mapped(tree, self._leaf)
@@ -512,15 +354,18 @@ class _Run:
         if kind is Here:
             return self.device
         if kind is Const:
-            return const(self.value(x.value), x.dtype, self.device)  # type: ignore[arg-type]
+            value = self.value(x.value)
+            return const(value, x.dtype, self.device or pf.get_default_device())
         return x
 
     def nodes(self, nodes: list[Node]) -> None:
         for node in nodes:
+            self.at = node
             if node.function.startswith("control."):
                 getattr(self, node.function[8:])(node)
                 continue
             args, kwargs = self.value(node.args), self.value(node.kwargs)
+            check_values(node.function, args, kwargs)
             fn = function(node.function)
             if mode.tracer is not None:  # it is recorded as a part of another graph
                 fn = HOOKS.get(fn, fn)
@@ -529,13 +374,24 @@ class _Run:
             else:
                 with no_grad():
                     out = fn(*args, **kwargs)
-            bind(node.out, out, self.values)
+            self.give(node.out, out)
+
+    def give(self, tree: Any, value: Any) -> None:
+        """Give names to a result, in parts as Python does it."""
+        if isinstance(tree, Ref):
+            self.values[tree] = value
+        elif isinstance(tree, (list, tuple)):
+            parts = list(value)
+            if len(parts) != len(tree):
+                raise ValueError(f"expected {len(tree)} values, got {len(parts)}")
+            for part, v in zip(tree, parts, strict=True):
+                self.give(part, v)
 
     def branch(self, node: Node) -> None:
         """The one of two blocks that the condition says."""
         block = node.blocks[0 if self.value(node.args[0]) else 1]
         self.nodes(block.nodes)
-        bind(node.out, self.value(block.outputs), self.values)
+        self.give(node.out, self.value(block.outputs))
 
     def loop(self, node: Node) -> None:
         """A `for` (over a value) or a `while` (as long as the first block gives true)."""
@@ -548,9 +404,10 @@ class _Run:
                     return
             else:
                 try:
-                    bind(node.out, next(over), self.values)
+                    item = next(over)
                 except StopIteration:
                     return
+                self.give(node.out, item)
             try:
                 self.nodes(body.nodes)
             except Stop as stop:
@@ -574,9 +431,9 @@ class _Run:
         except Stop as stop:
             if stop.kind != "return":
                 raise
-            bind(node.out, stop.value, self.values)
+            self.give(node.out, stop.value)
         else:
-            bind(node.out, None, self.values)
+            self.give(node.out, None)
 
 
 ERRORS: dict[str, type[Exception]] = {
@@ -888,13 +745,17 @@ MOST = 1_000_000  # names and nodes of a file
 
 
 class _Reader:
-    """Reads a graph: what is not as it should be is a GraphError."""
+    """Reads a graph: what is not as it should be is a GraphError, which names the node."""
 
     def __init__(self, device: Any = None) -> None:
         self.device = device  # in the place of those that are named
+        self.count = 0  # of nodes
+        self.at = ""  # the node that is read
+        self.sizes: set[str] | None = None  # the names in formulas
 
     def fail(self, what: str, x: Any) -> Any:
-        raise GraphError(f"the graph is damaged: expected {what}, got {str(x)[:80]!r}")
+        at = f", {self.at}" if self.at else ""
+        raise GraphError(f"the graph is damaged{at}: expected {what}, got {_short(x)}")
 
     def the(self, kind: Any, x: Any, what: str) -> Any:
         return x if isinstance(x, kind) and type(x) is not bool else self.fail(what, x)
@@ -903,18 +764,18 @@ class _Reader:
         return Ref(self.the(str, x, "the name of a value"))
 
     def dtype(self, x: Any) -> dt.dtype:
-        found = getattr(pf, self.the(str, x, "a dtype"), None)
-        return found if isinstance(found, dt.dtype) else self.fail("a dtype", x)
+        found = _DTYPES.get(x) if isinstance(x, str) else None
+        return found or self.fail("a dtype", x)
 
     def formula(self, x: Any, deep: int = 0) -> Any:
-        if type(x) in (int, float, str):
-            return x
-        if (
-            type(x) not in (list, tuple)
-            or not 2 <= len(x) <= 3
-            or x[0] not in WORDS
-            or deep > DEEPEST
-        ):
+        if type(x) is str:
+            known = self.sizes is None or x in self.sizes
+            return x if known else self.fail("the name of a size", x)
+        if type(x) in (int, float):
+            return x if abs(x) < 1 << 63 else self.fail("a size", x)
+        if type(x) not in (list, tuple) or not 2 <= len(x) <= 3 or deep > DEEPEST:
+            return self.fail("a size", x)
+        if not isinstance(x[0], str) or len(x) != 2 + (x[0] not in _OF_ONE) or x[0] not in WORDS:
             return self.fail("a size", x)
         return (x[0], *[self.formula(a, deep + 1) for a in x[1:]])
 
@@ -933,7 +794,7 @@ class _Reader:
         if kind == "size":
             return Dim(self.formula(v))
         if kind == "device":
-            return HERE if v is None else self.device or Device(self.the(str, v, "a device"))
+            return HERE if v is None else self.device or self.place(v)
         if kind == "dtype":
             return self.dtype(v)
         if kind == "ellipsis":
@@ -941,20 +802,37 @@ class _Reader:
         if kind == "float":
             return float(v) if v in ("nan", "inf", "-inf") else self.fail("a float", v)
         if kind == "format":
-            found = getattr(pf, str(v), None)
-            return found if isinstance(found, memory_format) else self.fail("a format", v)
-        items = self.the(list, v, f"a {kind}")
+            return next((f for f in _FORMATS if str(f).endswith(f".{v}")), None) or self.fail(
+                "a format", v
+            )
+        items = self.the(list, v, "a value")
         if kind == "tuple":
             return tuple([self.value(i, deep + 1) for i in items])
         if kind == "slice" and len(items) == 3:
             return slice(*[self.value(i, deep + 1) for i in items])
         if kind == "complex" and len(items) == 2:
-            return complex(*map(float, items))
+            return complex(*[self.number(i) for i in items])
         if kind == "const" and len(items) == 2:
-            return Const(self.value(items[0]), self.dtype(items[1]))
+            value = self.value(items[0])
+            fits = isinstance(value, (bool, int, float, complex, Dim))
+            return Const(value, self.dtype(items[1])) if fits else self.fail("a number", items[0])
         if kind == "dict" and all(type(i) is list and len(i) == 2 for i in items):
-            return {self.value(k, deep + 1): self.value(i, deep + 1) for k, i in items}
+            pairs = [(self.value(k, deep + 1), self.value(i, deep + 1)) for k, i in items]
+            if all(isinstance(k, (str, int, float)) for k, _ in pairs):
+                return dict(pairs)
         return self.fail("a value", x)
+
+    def number(self, x: Any) -> float:
+        try:
+            return float(self.the(str, x, "a number"))
+        except ValueError:
+            return self.fail("a number", x)
+
+    def place(self, x: Any) -> Device:
+        try:
+            return Device(self.the(str, x, "a device"))
+        except RuntimeError:
+            return self.fail("a device", x)
 
     def specs(self, x: Any) -> dict[Ref, Spec]:
         found = {}
@@ -967,32 +845,64 @@ class _Reader:
         return found
 
     def node(self, x: Any, deep: int = 0) -> Node:
+        name: Any = x.get("call") if isinstance(x, dict) else None
+        self.at, at = f"node {self.count} ({_short(name)})", self.count
+        self.count += 1
         x = self.the(dict, x, "a node")
-        name = self.the(str, x.get("call"), "a function")
-        if name not in CONTROL:
-            function(name)
-            if not may_call(name):
-                raise GraphError(f"a node calls {name!r}, which a file may not call")
+        self.the(str, name, "a function")
         if deep > DEEPEST:
             self.fail(f"no more than {DEEPEST} nested blocks", "more")
+        args = tuple(self.value(self.the(list, x.get("args"), "arguments")))
+        kwargs = self.the(dict, x.get("kwargs", {}), "arguments").items()
+        named = {k: self.value(v) for k, v in kwargs}
+        if name not in CONTROL:
+            try:
+                check_call(name, args, named)
+            except GraphError as error:
+                raise GraphError(
+                    f"the graph is damaged, {self.at}: it calls {name[:80]!r}, {error}"
+                ) from None
+        out = self.value(x.get("out"))
+        if not _is_target(out):
+            self.fail("the names of results", x.get("out"))
+        specs = self.specs(x.get("specs", {}))
+        module = self.the(str, x.get("module", ""), "a module's name")
         blocks = []
         for b in self.the(list, x.get("blocks", []), "blocks"):
             if type(b) is not list or len(b) != 2:
                 self.fail("a block", b)
             nodes = [self.node(n, deep + 1) for n in self.the(list, b[0], "nodes")]
             blocks.append(Block(nodes, self.value(b[1])))
-        args = self.value(self.the(list, x.get("args"), "arguments"))
-        kwargs = self.the(dict, x.get("kwargs", {}), "arguments").items()
-        counts = {"control.branch": 2, "control.call": 1}
-        if (name in counts and len(blocks) != counts[name]) or (
-            name == "control.loop" and not 1 <= len(blocks) <= 2
-        ) or (name == "control.fail" and (len(args) != 2 or args[0] not in ERRORS)):  # fmt: skip
-            self.fail("the blocks of a node", x)
-        return Node(
-            name, tuple(args), {k: self.value(v) for k, v in kwargs}, self.value(x.get("out")),
-            self.specs(x.get("specs", {})), self.the(str, x.get("module", ""), "a module's name"),
-            x.get("grad", True) is not False, tuple(blocks),
-        )  # fmt: skip
+        self.at = f"node {at} ({_short(name)})"
+        counts = {"branch": ((1,), (2,)), "loop": ((0, 1), (2 - len(args),)), "call": ((0,), (1,)),
+                  "stop": ((1, 2), (0,)), "fail": ((2,), (0,))}  # fmt: skip
+        given, inner = counts.get(name[8:] if name in CONTROL else "", ((len(args),), (0,)))
+        if len(args) not in given or len(blocks) not in inner or (name in CONTROL and named):
+            self.fail("the arguments and the blocks of a node", x)
+        if name == "control.fail" and (args[0] not in ERRORS or not isinstance(args[1], tuple)):
+            self.fail("an error", args)
+        if name == "control.stop" and args[0] not in ("break", "continue", "return"):
+            self.fail("break, continue or return", args)
+        grad = x.get("grad", True) is not False
+        return Node(name, args, named, out, specs, module, grad, tuple(blocks))
+
+
+_DTYPES = {d.name: d for d in dt.ALL}
+_FORMATS = [f for f in vars(pf).values() if isinstance(f, memory_format)]
+_OF_ONE = ("int", "round", "floor", "ceil")
+
+
+def _short(x: Any) -> str:
+    """What a file has, to be shown in an error."""
+    if isinstance(x, (str, int, float, type(None))):
+        return repr(x if isinstance(x, str) else str(x)[:60])[:80]
+    return f"a {type(x).__name__} of {len(x)}" if hasattr(x, "__len__") else type(x).__name__
+
+
+def _is_target(x: Any) -> bool:
+    if isinstance(x, (list, tuple)) and not isinstance(x, Const):
+        return all(map(_is_target, x))
+    return x is None or isinstance(x, Ref)
 
 
 def decode(x: Any) -> Any:
@@ -1010,34 +920,89 @@ def decoded(x: Any, device: Any = None) -> Graph:
             f"the graph is of version {str(x.get('version'))[:20]}; this pyframe reads {VERSION}"
         )
     graph = Graph()
+    graph.counts = True
     try:
+        sizes = read.the(dict, x.get("sizes"), "sizes")
+        read.sizes = {*sizes}
         graph.inputs, graph.outputs = read.value(x.get("inputs")), read.value(x.get("outputs"))
-        if type(graph.inputs) is not tuple or len(graph.inputs) != 2:
+        if not (
+            isinstance(graph.inputs, tuple)
+            and list(map(type, graph.inputs)) == [tuple, dict]
+            and all(type(k) is str for k in graph.inputs[1])
+        ):
             read.fail("the inputs", x.get("inputs"))
         graph.names = list(map(read.name, read.the(list, x.get("names"), "names")))
         graph.defaults = read.the(dict, read.value(x.get("defaults")), "defaults")
         graph.rest = read.the(str, x.get("rest", ""), "a name")
-        graph.state = {k: read.name(v) for k, v in read.the(dict, x["state"], "names").items()}
-        graph.specs = read.specs(x["specs"])
-        for name, at in read.the(dict, x["sizes"], "sizes").items():
-            if type(at) is not list or len(at) != 2 or type(at[1]) is not int:
+        if graph.rest and (
+            graph.rest not in graph.names[-1:] or len(graph.names) != len(graph.inputs[0])
+        ):
+            read.fail("the last of the inputs", graph.rest)
+        state = read.the(dict, x.get("state"), "names").items()
+        graph.state = {k: read.name(v) for k, v in state}
+        graph.specs = read.specs(x.get("specs"))
+        known = {*refs(graph.inputs), *graph.state.values()}
+        for name, at in sizes.items():
+            if type(at) is not list or len(at) != 2 or type(at[1]) is not int or at[1] < 0:
                 read.fail("a size of an input", at)
+            if at[0] not in known:
+                read.fail("the size of an input", at[0])
             graph.sizes[name] = read.name(at[0]), at[1]
-        for name, (low, high) in read.the(dict, x["ranges"], "ranges").items():
-            graph.ranges[name] = low, high
-        for f, kind, answer in read.the(list, x["guards"], "guards"):
-            graph.guards.append((read.formula(f), read.the(str, kind, "a guard"), bool(answer)))
-        graph.nodes = [read.node(n) for n in read.the(list, x["nodes"], "nodes")]
-        _check_names(graph)
-    except (KeyError, ValueError, TypeError, IndexError, RecursionError) as error:
+        for name, ends in read.the(dict, x.get("ranges"), "ranges").items():
+            if type(ends) is not list or len(ends) != 2 or type(ends[0]) is not int:
+                read.fail("the least and the largest of a size", ends)
+            high = ends[1] if ends[1] is None else read.the(int, ends[1], "a size")
+            graph.ranges[name] = ends[0], high
+        for guard in read.the(list, x.get("guards"), "guards"):
+            if type(guard) is not list or len(guard) != 3 or guard[1] not in (">", "=="):
+                read.fail("a guard", guard)
+            graph.guards.append((read.formula(guard[0]), guard[1], bool(guard[2])))
+        graph.nodes = [read.node(n) for n in read.the(list, x.get("nodes"), "nodes")]
+        _check_names(graph, known)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
         if isinstance(error, GraphError):
             raise
-        raise GraphError(f"the graph is damaged: {type(error).__name__} {error}") from None
+        where = f", {read.at}" if read.at else ""
+        raise GraphError(
+            f"the graph is damaged{where}: {type(error).__name__} {str(error)[:80]}"
+        ) from None
     return graph
 
 
-def _check_names(graph: Graph) -> None:
-    """Sizes are those of inputs, and are all that formulas name."""
-    known = {*refs(graph.inputs), *graph.state.values()}
-    if not {ref for ref, _ in graph.sizes.values()} <= known:
-        raise GraphError("the graph is damaged: a size is that of no input")
+def _check_names(graph: Graph, known: set[Ref]) -> None:
+    """GraphError for a name that nothing before has given a value, and for a `break` outside of a
+    loop. A loop may read what a later part of it has given in the round before."""
+    count = iter(range(MOST))
+
+    def look(nodes: list[Node], loop: bool, call: bool) -> None:
+        for node in nodes:
+            where = f"the graph is damaged, node {next(count)} ({node.function})"
+            kind = node.function[8:] if node.function in CONTROL else ""
+            if kind == "loop" and not loop:
+                known.update(given(node))
+            for ref in refs((node.args, node.kwargs)):
+                if ref not in known:
+                    raise GraphError(f"{where}: {_short(ref)} has no value")
+            if kind == "stop" and not (call if node.args[0] == "return" else loop):
+                raise GraphError(f"{where}: there is nothing to {node.args[0]}")
+            if kind == "loop":
+                known.update(refs(node.out))
+            for block in node.blocks:
+                look(
+                    block.nodes, kind == "loop" or (loop and kind != "call"), call or kind == "call"
+                )
+                for ref in refs(block.outputs):
+                    if ref not in known:
+                        raise GraphError(f"{where}: {_short(ref)} has no value")
+            known.update(refs(node.out))
+
+    def given(node: Node) -> Iterator[Ref]:
+        for block in node.blocks:
+            for n in block.nodes:
+                yield from refs(n.out)
+                yield from given(n)
+
+    look(graph.nodes, False, False)
+    for ref in refs(graph.outputs):
+        if ref not in known:
+            raise GraphError(f"the graph is damaged: its result {_short(ref)} has no value")

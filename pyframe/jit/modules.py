@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import os
 import warnings
@@ -17,17 +18,22 @@ from pyframe.core.modes import mode, no_grad
 from pyframe.core.sizes import UnfitSizesError
 from pyframe.io import safetensors
 from pyframe.io.files import replacing
+from pyframe.jit.calls import GraphError
 from pyframe.jit.graph import (
+    Const,
     Dim,
     Graph,
-    GraphError,
+    Here,
     Listing,
     Node,
+    Ref,
     code_of,
     decode,
     decoded,
     encode,
     encoded,
+    mapped,
+    refs,
     value_of,
 )
 from pyframe.jit.record import TracerWarning, record, warn
@@ -81,11 +87,17 @@ class ScriptModule(Module):
             return self._layer
         *path, last = name.split(".")
         for part in path:
-            owner = owner._modules[part]
-        for fields in (owner._parameters, owner._buffers, owner._modules):
-            if last in fields:
-                return fields[last]
-        return owner.training if last == "training" else getattr(owner, last)
+            owner = getattr(owner, "_modules", {}).get(part)
+        if isinstance(owner, Module):
+            for fields in (owner._parameters, owner._buffers, owner._modules, own(owner)):
+                if last in fields:
+                    return fields[last]
+            if last == "training":
+                return owner.training
+        raise GraphError(
+            f"a graph takes {name[:80]!r} of its module, which has no such parameter, buffer, "
+            "module or attribute of its own"
+        )
 
     def __getattr__(self, name: str) -> Any:
         graphs = self.__dict__.get("_graphs", {})
@@ -169,6 +181,12 @@ class ScriptFunction:
             f, _extra_files: As there.
         """
         save(self, f, _extra_files)
+
+
+def own(module: Module) -> dict[str, Any]:
+    """The attributes that a module has besides tensors, modules and what every module has."""
+    plain = ScriptModule() if isinstance(module, ScriptModule) else Module()
+    return {k: v for k, v in vars(module).items() if k not in plain.__dict__}
 
 
 def is_layer(module: Any) -> bool:
@@ -473,9 +491,8 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
 
 def _attributes(layer: Module) -> dict[str, Any]:
     """What a layer of pyframe.nn, or a ScriptModule, has besides tensors and modules."""
-    plain = ScriptModule() if isinstance(layer, ScriptModule) else Module()
     try:
-        return {k: encode(v) for k, v in vars(layer).items() if k not in plain.__dict__}
+        return {k: encode(v) for k, v in own(layer).items()}
     except GraphError as error:
         raise GraphError(f"jit.save: {type(layer).__name__}: {error}") from None
 
@@ -483,15 +500,21 @@ def _attributes(layer: Module) -> dict[str, Any]:
 def _module(about: dict[str, Any]) -> Module:
     """A layer of pyframe.nn from a file, or a module with graphs."""
     if "class" not in about:
-        return RecursiveScriptModule(str(about["name"]))
-    kind = getattr(nn, str(about["class"]), None)
+        return RecursiveScriptModule(_the(str, about.get("name"), "a name"))
+    name = _the(str, about["class"], "the name of a layer")
+    kind = vars(nn).get(name)
     if not (isinstance(kind, type) and issubclass(kind, Module)):
-        raise GraphError(
-            f"the file has a layer {str(about['class'])[:40]!r}, which pyframe.nn has not"
-        )
+        raise GraphError(f"the file has a layer {name[:40]!r}, which pyframe.nn has not")
     out = kind.__new__(kind)
     Module.__init__(out)
     return out
+
+
+def _the(kind: type, x: Any, what: str) -> Any:
+    """A part of a file, which is of this kind."""
+    if not isinstance(x, kind):
+        raise GraphError(f"expected {what}, got {str(x)[:40]!r}")
+    return x
 
 
 def _give_attributes(part: Module, found: dict[str, Any]) -> None:
@@ -504,6 +527,14 @@ def _give_attributes(part: Module, found: dict[str, Any]) -> None:
         if key in part.__dict__ or key.startswith("__") or known:
             raise GraphError(f"a {kind.__name__} in the file has an attribute {str(key)[:40]!r}")
         part.__dict__[key] = decode(value)
+        mapped(part.__dict__[key], functools.partial(_plain, key))
+
+
+def _plain(key: str, x: Any) -> None:
+    if isinstance(x, (Ref, Dim, Const, Here)):
+        raise GraphError(
+            f"the attribute {key[:40]!r} is {str(x)[:40]!r}, which is a part of graphs"
+        )
 
 
 def _write(file: Any, parts: dict[str, bytes]) -> None:
@@ -545,8 +576,9 @@ def load(
                 if f"extra/{key}" in parts:
                     _extra_files[key] = archive.read(f"extra/{key}")
         return _module_of(text, weights, device)
-    except GraphError:
-        raise
+    except GraphError as error:
+        told = str(error)
+        raise GraphError(told if told.startswith(str(name)) else f"{name}: {told}") from error
     except FileNotFoundError:
         raise
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, EOFError,
@@ -555,45 +587,74 @@ def load(
 
 
 def _module_of(text: Any, weights: dict[str, Tensor], device: Any) -> Any:
-    if text["format"] != FORMAT or text["version"] != 1:
+    of, version = (text.get(k) for k in ("format", "version")) if type(text) is dict else (text, "")
+    if of != FORMAT or version != 1:
         raise GraphError(
-            f"the file is a {str(text['format'])[:40]} of version {str(text['version'])[:20]}; "
+            f"the file is a {str(of)[:40]} of version {str(version)[:20]}; "
             f"this pyframe reads {FORMAT} of version 1"
         )
-    modules = text["modules"]
+    modules = _the(dict, text.get("modules"), "modules")
+    same = _the(dict, text.get("same"), "names")
     made: dict[str, Any] = {}
     placed: dict[str, Tensor] = {}
 
     def tensor(key: str, trains: Any) -> Tensor:
-        key = text["same"].get(key, key)
+        key = same.get(key, key)
         if key not in placed:
+            if key not in weights:
+                raise GraphError(f"it has no weights {str(key)[:80]!r}")
             x = weights[key] if device is None else weights[key].to(device)
             placed[key] = Parameter(x, bool(trains)) if type(trains) is bool else x
         return placed[key]
 
-    for path, about in modules.items():
+    def read(path: str, about: Any) -> None:
+        _the(dict, about, "a module")
         part = made[path] = _module(about)
-        _give_attributes(part, about.get("attributes", {}))
-        part.__dict__["training"] = bool(about["training"])
+        _give_attributes(part, _the(dict, about.get("attributes", {}), "attributes"))
+        part.__dict__["training"] = bool(about.get("training"))
         prefix = f"{path}." if path else ""
-        for key, trains in about["parameters"].items():
+        for key, trains in _the(dict, about.get("parameters"), "parameters").items():
             p: Any = None if trains is None else tensor(prefix + key, bool(trains))
             part.register_parameter(key, p)
-        for key, trains in about["buffers"].items():
+        for key, trains in _the(dict, about.get("buffers"), "buffers").items():
             x: Any = None if trains is None else tensor(prefix + key, "")
             part.register_buffer(key, x, persistent=trains != "")
-        if about["graphs"] and not isinstance(part, ScriptModule):
+        graphs = _the(dict, about.get("graphs"), "graphs")
+        if graphs and not isinstance(part, ScriptModule):
             part = made[path] = as_script(part)
-        if isinstance(part, ScriptModule):
-            part._graphs = {k: decoded(g, device) for k, g in about["graphs"].items()}
-    for path, about in modules.items():
-        for key in about["children"]:
-            made[path]._modules[key] = made[f"{path}.{key}" if path else key]
-    for part in made.values():
-        for graph in getattr(part, "_graphs", {}).values():
-            for key in graph.state:
-                part._state(key)
-    return ScriptFunction(made[""]) if text["function"] else made[""]
+        for name, graph in graphs.items():
+            part._graphs[name] = decoded(graph, device)
+
+    def joined(path: str, about: Any) -> None:
+        for key in _the(list, about.get("children"), "the names of modules"):
+            inner = f"{path}.{key}" if path else key
+            if not isinstance(key, str) or not key or "." in key or inner not in made:
+                raise GraphError(f"it has no module {str(key)[:40]!r}")
+            made[path]._modules[key] = made[inner]
+
+    def stated(path: str, about: Any) -> None:
+        for method, graph in getattr(made[path], "_graphs", {}).items():
+            for key, ref in graph.state.items():
+                try:
+                    made[path]._state(key)
+                except GraphError as error:
+                    nodes = enumerate(graph.all_nodes())
+                    used = next((f"node {i} ({n.function})" for i, n in nodes
+                                 if ref in refs((n.args, n.kwargs))), "its result")  # fmt: skip
+                    raise GraphError(f"{method[:40]}, {used}: {error}") from None
+
+    for step in (read, joined, stated):
+        for path, about in modules.items():
+            try:
+                step(path, about)
+            except (ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError,
+                    RecursionError) as error:  # fmt: skip
+                raise GraphError(f"the module {path[:80]!r}: {error}") from error
+    if "" not in made:
+        raise GraphError("it has no module ''")
+    return ScriptFunction(_the(ScriptModule, made[""], "a graph")) if text.get("function") else (
+        made[""]
+    )  # fmt: skip
 
 
 def freeze(

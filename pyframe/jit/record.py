@@ -28,20 +28,17 @@ from pyframe.core.modes import mode
 from pyframe.core.node import Node as Value, Size
 from pyframe.core.op import CONST, REGISTRY, Op
 from pyframe.core.sizes import Guards, Sizes, SymbolicSize, asking, number, numbers
+from pyframe.jit.calls import HOOKS, GraphError, functions, hooked
 from pyframe.jit.graph import (
     HERE,
-    HOOKS,
     Const,
     Dim,
     Graph,
-    GraphError,
     Node,
     Ref,
     Spec,
     dim_of,
     formula_of,
-    functions,
-    hooked,
     mapped,
     refs,
     value_of,

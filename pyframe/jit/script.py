@@ -19,8 +19,9 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import pyframe as pf
 from pyframe.core.modes import mode, no_grad
-from pyframe.jit import graph as _graph
-from pyframe.jit.graph import Block, Graph, Node, Ref, functions
+from pyframe.jit import calls as _calls
+from pyframe.jit.calls import functions
+from pyframe.jit.graph import ERRORS, Block, Graph, Node, Ref
 from pyframe.jit.modules import (
     ScriptFunction,
     ScriptModule,
@@ -66,8 +67,6 @@ _BINARY = {
     ast.UAdd: "pos", ast.Invert: "invert", ast.Not: "not_", ast.Eq: "eq", ast.NotEq: "ne",
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "is_", ast.IsNot: "is_not",
 }  # fmt: skip
-_BUILTIN = {fn: name for name, fn in _graph.CODE.items() if fn.__module__ in ("builtins", "math")}
-_BUILTIN |= {range: "code.range"}
 
 
 class Translator:
@@ -354,8 +353,8 @@ class Translator:
         call = s.exc
         kind = call.func if isinstance(call, ast.Call) else call
         name = getattr(kind, "id", "")
-        if name not in _graph.ERRORS:
-            self.fail(s, f"expected one of {', '.join(_graph.ERRORS)} to be raised")
+        if name not in ERRORS:
+            self.fail(s, f"expected one of {', '.join(ERRORS)} to be raised")
         given = [self.expr(a) for a in call.args] if isinstance(call, ast.Call) else []
         self.control("fail", (name, tuple(given)), None)
         return "ends"
@@ -404,7 +403,7 @@ class Translator:
     def of_attribute(self, e: ast.Attribute) -> Any:
         x = self.expr(e.value)
         if not isinstance(x, Known):
-            if e.attr not in _graph.ATTRIBUTES:
+            if e.attr not in _calls.ATTRIBUTES:
                 outside = self.frame.outside.values()
                 if any(e.attr in getattr(v, "_fields", ()) for v in outside):
                     return self.emit("code.field", x, e.attr)
@@ -451,18 +450,25 @@ class Translator:
         return self.emit("code.dict_", keys, [self.expr(v) for v in e.values])
 
     def of_listcomp(self, e: ast.ListComp) -> Any:
-        if len(e.generators) != 1:
-            self.fail(e, "a comprehension has one `for` in the subset")
-        (g,) = e.generators
-        out, hidden = self.emit("code.list_"), f"_list{self.count}"
+        return self.comprehended(e, self.emit("code.list_"), e.elt)
+
+    def of_dictcomp(self, e: ast.DictComp) -> Any:
+        return self.comprehended(e, self.emit("code.dict_", [], []), e.value, e.key)
+
+    def comprehended(self, e: Any, out: Ref, value: ast.expr, key: ast.expr | None = None) -> Any:
+        """A comprehension as loops, which put each value into a list or a dict."""
+        hidden = f"_made{self.count}"
         self.frame.names[hidden] = out
-        call = ast.Call(ast.Attribute(ast.Name(hidden, ast.Load()), "append", ast.Load()),
-                        [e.elt], [])  # fmt: skip
-        body: list[ast.stmt] = [ast.Expr(call)]
-        for test in reversed(g.ifs):
-            body = [ast.If(test, body, [])]
-        loop = ast.copy_location(ast.For(g.target, g.iter, body, []), e)
-        ast.fix_missing_locations(loop)
+        made = ast.Name(hidden, ast.Load())
+        body: list[ast.stmt] = [ast.Expr(ast.Call(ast.Attribute(made, "append", ast.Load()),
+                                                  [value], []))]  # fmt: skip
+        if key is not None:
+            body = [ast.Assign([ast.Subscript(made, key, ast.Store())], value)]
+        for g in reversed(e.generators):
+            for test in reversed(g.ifs):
+                body = [ast.If(test, body, [])]
+            body = [ast.For(g.target, g.iter, body, [])]
+        loop: Any = ast.fix_missing_locations(ast.copy_location(body[0], e))
         before = dict(self.frame.names)
         self.do_for(loop)
         self.frame.names = before
@@ -493,10 +499,10 @@ class Translator:
             return self.computed(e, getattr(operator, name), plain)
         return self.emit(f"code.{name}", *given)
 
-    def computed(self, e: Any, fn: Any, args: Any) -> Any:
+    def computed(self, e: Any, fn: Any, args: Any, kwargs: Any = None) -> Any:
         """What a function gives for what is known."""
         try:
-            return Known(fn(*args))
+            return Known(fn(*args, **(kwargs or {})))
         except Exception as error:
             self.fail(e, f"{type(error).__name__}: {error}")
 
@@ -590,7 +596,7 @@ class Translator:
             args, kwargs = self.arguments(e)
             if name == "wait" and not args:
                 return owner  # what a fork gave
-            if not _graph.has_method(name):
+            if not _calls.has_method(name):
                 self.fail(e, f"the method {name} of a value is not in the subset")
             return self.emit(f"method.{name}", owner, *args, **kwargs)
         fn = self.expr(e.func)
@@ -646,10 +652,12 @@ class Translator:
                 return self.function(inner, [owner, *args], kwargs, owner.path, e)
         if f is isinstance and len(args) == 2 and isinstance(args[1], Known):
             asked = args[1].value if isinstance(args[1].value, tuple) else (args[1].value,)
-            if not set(asked) <= set(_graph.KINDS.values()):
-                self.fail(e, f"isinstance asks for {', '.join(_graph.KINDS)} in the subset")
+            if not set(asked) <= set(_calls.KINDS.values()):
+                self.fail(e, f"isinstance asks for {', '.join(_calls.KINDS)} in the subset")
             return self.emit("code.isinstance_", args[0], [k.__name__ for k in asked])
         if isinstance(owner, Known) and isinstance(owner.value, (str, list, tuple, dict)):
+            if not _calls.has_method(f.__name__):
+                self.fail(e, f"the method {f.__name__} of a value is not in the subset")
             return self.emit(f"method.{f.__name__}", owner, *args, **kwargs)
         special = getattr(f, "_jit_special", None)
         if special is not None:
@@ -662,10 +670,15 @@ class Translator:
             f = getattr(f, "_function", None) or self.fail(e, "a loaded function is not called")
         name = _NAMES.get(f) if _hashable(f) else None
         if name is not None:
-            plain = [a.value for a in [*args, *kwargs.values()] if isinstance(a, Known)]
-            if name.startswith("code.") and len(plain) == len(args) and f not in (print, range):
-                found = self.computed(e, f, plain)
-                return Known(tuple(found.value)) if f in (enumerate, zip) else found
+            plain = [a.value for a in args if isinstance(a, Known)]
+            named = {k: a.value for k, a in kwargs.items() if isinstance(a, Known)}
+            ours = name.startswith("code.")
+            if ours and not kwargs.keys() <= {*_calls.KEYWORDS.get(name[5:], ())}:
+                self.fail(e, f"{', '.join(kwargs)} of {f.__name__} is not in the subset")
+            known = len(plain) == len(args) and len(named) == len(kwargs)
+            if ours and known and f not in (print, range):
+                found = self.computed(e, f, plain, named)
+                return Known(tuple(found.value)) if f in (enumerate, zip, reversed) else found
             return self.emit(name, *args, **kwargs)
         if inspect.isclass(f) and issubclass(f, tuple) and hasattr(f, "_fields"):
             given = inspect.signature(f).bind(*args, **kwargs)
@@ -691,7 +704,7 @@ class _Names(dict[Any, str]):
         if not self:
             self.update({fn: name for name, fn in functions().items() if _hashable(fn)})
             self.update(names_of())
-            self.update(_BUILTIN)
+            self.update(_calls.NAMES)
             self.update({pf.tensor: "tensor", pf.as_tensor: "as_tensor"})
         return super().get(fn, default)
 
@@ -837,10 +850,10 @@ def script(
     """A function or a Module as a graph with its branches and loops, from its source.
 
     The subset: assignments, `if`, `for`, `while`, `break`, `continue`, `return`, `assert`, `raise`,
-    `with torch.no_grad()`, list comprehensions, numbers, strings, lists, tuples and dicts, `*` in
-    calls, lists and parameters, and calls of the public API, of Python's and math's functions of
-    numbers, of modules, and of other functions in the subset. NotSupportedError says the file, the
-    line and why.
+    `with torch.no_grad()`, numbers, strings, lists, tuples and dicts with their methods,
+    comprehensions of lists and dicts, `*` in calls, lists and parameters, and calls of the public
+    API, of Python's and math's functions of numbers, of modules, and of other functions in the
+    subset. NotSupportedError says the file, the line and why.
 
     Args:
         obj: What is translated; a class stays as it is.

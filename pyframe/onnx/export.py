@@ -18,7 +18,8 @@ from pyframe.core import dtypes as dt
 from pyframe.core.modes import mode, no_grad
 from pyframe.export import ExportedProgram, named_dims, recorded
 from pyframe.io.files import replacing
-from pyframe.jit.graph import Const, Dim, Graph, Node, Ref, function, mapped, refs
+from pyframe.jit.calls import function
+from pyframe.jit.graph import Const, Dim, Graph, Node, Ref, mapped, refs
 from pyframe.jit.modules import ScriptFunction
 from pyframe.jit.record import labels_of, parameters_of
 from pyframe.nn.modules.module import Evaluation, Module

@@ -19,6 +19,7 @@ MODULES = (
     "training",
     "files",
     "language_files",
+    "graph_files",
     "database",
     "programs",
     "lengths",

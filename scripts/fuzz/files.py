@@ -40,16 +40,17 @@ HERE = Path(__file__).parent
 PATIENCE = 60  # seconds after which a reader waits for something that does not come
 SUFFIX = {"file": ".pt", "mapped": ".pt", "outline": ".pt", "index": ".safetensors.index.json",
           "image": ".jpg", "idx": "", "tokenizer": ".json", "template": ".jinja",
-           "program": ".json"}  # fmt: skip
+           "program": ".json", "jit": ".jit"}  # fmt: skip
 
 
 class Reader:
     """A process that reads files; one that ends is started anew."""
 
-    def __init__(self, *command: str) -> None:
+    def __init__(self, *command: str, each: int = 1 << 30) -> None:
         self.command = command
         self.folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
         self.process: Any = None
+        self.left = self.each = each  # files until a process has compiled enough
 
     def ask(self, name: str, format: str, data: bytes) -> dict[str, Any]:
         """What came of a file: {"error", "wrong"}."""
@@ -58,7 +59,13 @@ class Reader:
         room.mkdir()
         path = self.folder / name
         path.write_bytes(data)
+        self.left -= 1
+        if self.process is not None and not self.left:
+            self.process.stdin.close()
+            self.process.wait()
+            self.process = None
         if self.process is None:
+            self.left = self.each
             self.process = subprocess.Popen(self.command, stdin=-1, stdout=-1, cwd=self.folder)
         ask = json.dumps({"format": format, "path": str(path), "room": str(room)})
         why = ""
@@ -90,7 +97,8 @@ def readers() -> dict[str, Reader]:
     """The processes by what they read: all but "program" are Python's."""
     import atexit
 
-    found = {"": Reader(sys.executable, str(HERE / "reading.py"))}
+    command = sys.executable, str(HERE / "reading.py")
+    found = {"": Reader(*command), "jit": Reader(*command, each=80)}
     node = shutil.which("node")
     if node:
         found["program"] = Reader(node, "--max-old-space-size=512", str(HERE / "playing.mjs"))

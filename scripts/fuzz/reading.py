@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import encodings.unicode_escape  # noqa: F401  (what Jinja imports late, as the next)
+import io
 import json
 import os
 import pickle
@@ -27,7 +28,9 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import lora, text, vision
+from pyframe.core import host_memory
 from pyframe.io import files, npz, pt, read_idx, safetensors
+from pyframe.tensor.tree import leaves
 from pyframe.text import templates
 from pyframe.vision.datasets.utils import extract_archive
 
@@ -35,7 +38,7 @@ SECONDS = 8.0
 ROOM = 64 << 20  # bytes of memory that a try may take, and more for a larger file:
 GROWS = 500  # a byte of a pickle can make an empty set of 216
 MESSAGE = 1500  # characters, in which no file's contents are told at length
-COPY = 1 << 30  # of address space, beyond which nothing is given
+COPY = 3 << 29  # of address space, beyond which nothing is given
 
 
 def _load(path: Path, room: Path) -> Any:
@@ -104,6 +107,46 @@ def _template(path: Path, room: Path) -> None:
     templates.render(path.read_text("utf-8", "replace"), given)
 
 
+def _jit(path: Path, room: Path) -> Any:
+    """A graph is run at once, and compiled, where compilers open files of their own."""
+    module = pf.jit.load(path)
+    given = [pf.ones(1, 1, 4, 4) + 1, 2][: len(module._graphs["forward"].names)]
+    _run(module, given, module)
+    watched, _WATCHED[:] = _WATCHED[:], []
+    _run(pf.compile(lambda *args: module(*args)), given, module)
+    _WATCHED[:] = watched
+
+
+def _run(fn: Any, given: list[Any], module: Any) -> None:
+    """Read what comes of a call, and gradients."""
+    pf.manual_seed(0)
+    try:
+        found = leaves(fn(*given))
+    except _OF_RUNS as error:
+        told = [str(error), *getattr(error, "__notes__", ())]
+        if fn is module and not any("node" in t for t in told):
+            WRONG.append(f"names no node: {type(error).__name__} {error}")
+        if len(str(error)) > MESSAGE:
+            WRONG.append(f"a message of {len(str(error))} characters")
+        return
+    if fn is module:
+        _look(found, set())
+    try:
+        for x in found:
+            x.detach().to(pf.complex128).sum().item()
+        wanted = [p for p in module.parameters() if p.requires_grad]
+        sums = [x.sum() for x in found if x.is_floating_point() and x.requires_grad]
+        for g in pf.autograd.grad(sums, wanted, allow_unused=True) if wanted and sums else ():
+            None if g is None else g.sum().item()
+    except _OF_RUNS:  # an index is known to be wrong when it is read
+        pass
+
+
+# what functions raise for arguments that they don't take; AttributeError for a layer's attribute
+_OF_RUNS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError,
+            ArithmeticError, AssertionError)  # fmt: skip
+
+
 class Format(NamedTuple):
     """How a kind of file is read, and what may be raised for a bad one."""
 
@@ -113,6 +156,7 @@ class Format(NamedTuple):
 
 _PICKLED = (RuntimeError, pickle.UnpicklingError)
 FORMATS = {
+    "jit": Format(_jit, (ValueError,)),
     "pt": Format(_load, _PICKLED), "file": Format(_from_file, _PICKLED),
     "mapped": Format(lambda p, _: pf.load(p, mmap=True, map_location="cpu"), _PICKLED),
     "outline": Format(lambda p, _: pt.outline(p), _PICKLED),
@@ -128,6 +172,8 @@ FORMATS = {
     "archive": Format(lambda p, room: extract_archive(p, room / "out"), (ValueError,)),
 }  # fmt: skip
 
+_COMPILES = "compile", "exec", "import", "ctypes.", "marshal."  # NamedTuples, what is late
+_SOURCES = "/proc/meminfo", sys.prefix, sys.base_prefix, str(Path(pf.__file__).parent)
 WRONG: list[str] = []  # of this try
 _WATCHED: list[Path] = []  # what a try may open: its file, its room
 _FREE = (  # events of what may be done
@@ -142,8 +188,16 @@ def _watch(event: str, args: tuple[Any, ...]) -> None:
     """What Python tells of what is done: nothing is run, and no other file is opened."""
     if not _WATCHED:
         return
+    if _WATCHED[0].suffix == ".jit" and event.startswith(_COMPILES):
+        return
     if event == "open":
         path = args[0]
+        if (
+            _WATCHED[0].suffix == ".jit"
+            and str(path).startswith(_SOURCES)
+            and args[1] in ("r", "rb")
+        ):
+            return
         if isinstance(path, (str, bytes, os.PathLike)) and not any(
             Path(os.fsdecode(path)).is_relative_to(p) for p in _WATCHED
         ):
@@ -154,6 +208,8 @@ def _watch(event: str, args: tuple[Any, ...]) -> None:
         if event != "import" and _WATCHED[0].suffix == ".jinja":  # what Jinja makes of it
             return
         WRONG.append(f"{event} {str(args[0])[:80]}")
+    elif event == "os.putenv" and args[0] == b"XDG_RUNTIME_DIR":
+        return  # a GPU is asked for
     elif not event.startswith(_FREE):
         WRONG.append(f"{event} {str(args)[:80]}")
 
@@ -173,8 +229,11 @@ def _look(x: Any, seen: set[int]) -> None:
             array = x.detach().numpy()
             if array.size and array.base is not None:
                 owner = array
-                while isinstance(owner.base, np.ndarray):
+                while getattr(owner, "base", None) is not None:  # as_strided has one of its own
                     owner = owner.base
+                owner = getattr(owner, "memory", owner)
+                if not isinstance(owner, np.ndarray):
+                    continue
                 low, high = np.lib.array_utils.byte_bounds(array)
                 first, last = np.lib.array_utils.byte_bounds(owner)
                 if owner.flags.c_contiguous and not (first <= low <= high <= last):
@@ -226,7 +285,7 @@ def tried(format: str, path: Path, room: Path) -> dict[str, Any]:
         signal.setitimer(signal.ITIMER_PROF, 0)
     took = _peak() - start
     _look_around(room)
-    if took > ROOM + GROWS * size:
+    if took > ROOM + GROWS * size + (format == "jit") * (600 << 20):
         WRONG.append(f"took {took >> 20} MB for a file of {size} bytes")
     if _types() != before:
         WRONG.append("changed a type")
@@ -249,6 +308,7 @@ def main() -> None:
     _use()
     warnings.simplefilter("ignore")
     templates.SECONDS = 2.0
+    host_memory.available = lambda: 400 << 20
     files._LEAST = 1 << 24  # less to unpack than a real one may
     image = vision.io.pillow("fuzzing")
     image.MAX_IMAGE_PIXELS = 1 << 20
@@ -257,9 +317,12 @@ def main() -> None:
     now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()  # noqa: SIM115
     resource.setrlimit(resource.RLIMIT_AS, (now + COPY,) * 2)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 26,) * 2)
+    answers, sys.stdout = sys.stdout, io.StringIO()  # graphs may print
     for line in sys.stdin:
         ask = json.loads(line)
-        print(json.dumps(tried(ask["format"], Path(ask["path"]), Path(ask["room"]))), flush=True)
+        found = tried(ask["format"], Path(ask["path"]), Path(ask["room"]))
+        print(json.dumps(found), file=answers, flush=True)
+        sys.stdout.truncate(0)
 
 
 if __name__ == "__main__":

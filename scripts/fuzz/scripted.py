@@ -15,18 +15,22 @@ import pyframe as pf
 from .check import FailureError, NoProgramError
 from .families import Draw, family
 
-# Expressions by their type, of variables {i}nt, {f}loat, {b}ool, {x} tensor, {l}ist, {t}uple
+# Expressions by their type, of variables {i}nt, {f}loat, {b}ool, {x} tensor, {l}ist of ints, {t}uple,
+# {s}tring, {d}ict of ints by strings
 EXPRESSIONS = {
     "i": """{i} + {i}  {i} - 2  {i} * {i} % 7  {i} // 3  -{i}  len({l})  {l}[0]  {x}.shape[0]
         min({i}, {i})  {x}.size(-1)  abs({i})  {i} if {b} else {i}  sum({l})  {t}[0]
         int({f})  {i} ** 2 % 11  {i} & 3  helper({i}, {i})  {x}.dim()  max({l}) + {l}[-1]
         {i} | 1  {i} << 1 & 15  divmod({i}, 3)[1]  rest({i}, {i}, {i})  rest(*{l})
-        {l}.count({i})  len(f"«{i}»-«{f}:.2f»")  round({f})""",
+        {l}.count({i})  len(f"«{i}»-«{f}:.2f»")  round({f})  {l}.index({l}[-1])  len({s})
+        {d}.get('a', {i})  sum({d}.values())  {s}.count('a')  {s}.find('b')  {d}['b']
+        len({d})  pow({i} % 5, 2)  sum([v for r in [{l}, {l}] for v in r])  {l}.copy().pop(0)""",
     "f": """{f} * 0.5  {f} + {i}  float({i})  {i} / 3  {x}.sum().item()  math.sqrt(abs({f}))
         {t}[1]  max({f}, 0.5)  {f} if {i} > {i} else -{f}  float({b})""",
     "b": """{i} > {i}  {i} <= {f}  not {b}  {b} and {b}  {b} or {i} == 1  0 < {i} < 5
         {i} in {l}  {x}.sum() > 0  bool({x}.max() > {f})  {i} != {i}  {x} is None
-        {i} not in (1, 2)  isinstance({i}, int)  any([{b}, {b}])  all([v > 1 for v in {l}])""",
+        {s} in {d}  'a' in {s}  {s}.startswith('a')  {s} == {s}  {l} == {l}  {l} < {l}
+        {d} == {d}  {i} not in (1, 2)  isinstance({i}, int)  any([{b}, {b}])  all([v > 1 for v in {l}])""",
     "x": """{x} + {x}  {x} * {f}  {x}.relu()  {x} - {i}  T.tanh({x})  {x} if {b} else {x} * 2
         {x}.flip(0)  T.cat([{x}, {x}])[: {x}.shape[0]]  {x}.clone()
         T.where({x} > 0, {x}, -{x})  {x}.abs().sqrt()  T.stack([{x}, {x}], dim=0).sum(0)
@@ -35,8 +39,26 @@ EXPRESSIONS = {
         {x}[:, {i} % 2 :].sum() + {x}  F.softmax({x}, dim=-1)  {x}.max(dim=0).values + {x}""",
     "l": """[{i}, {i}]  [v * 2 for v in {l}]  {l} + [{i}]  {l}[:3]  {l}[::-1]
         [v for v in {l} if v > 1] + [1]  list(range(1, 4))  sorted({l})  [{i}] * 2
-        list({x}.shape)  [a + b for a, b in zip({l}, {l})]""",
+        list({x}.shape)  [a + b for a, b in zip({l}, {l})]  {l}.copy()  list({d}.values())
+        sorted({l}, reverse={b})  list(reversed({l}))  [len(k) for k in {d}]
+        [a * b for a in range(3) for b in {l}[:2] if a != b]  [len(p) for p in {s}.split('a')]
+        [*{l}[:2], {i}]  list((1, {i}))""",
+    "s": """str({i})  {s}[:4] + {s}[:3]  {s}.upper()  {s}.replace('a', 'bb')[:9]  {s}[::-1]  {s}[:3] * 2
+        ','.join([str(v % 9) for v in {l}])[:9]  f"«{i}»«{s}»"[:9]  {s}.strip('b').rjust(3)
+        {s}.partition('a')[0]  {s} if {b} else {s}  list({d})[0]  '%03d' % ({i} % 99)""",
+    "d": """{d}  {d}.copy()  «'a': {i}, 'b': 2»  «k: v + 1 for k, v in {d}.items()»
+        «str(v % 5): v for v in {l} if v != 1»  {d} if {b} else {d}  dict({d})
+        «k + 'a': {i} for k in {d}»""",
     "t": """({i}, {f})  ({i} + 1, {f} * 2.0)  {t}  swapped({t})""",
+}  # fmt: skip
+# Statements that change a list, a dict and a string
+CHANGES = {
+    "l": """{it}.append({i})  {it}.extend({l}[:2])  {it}.insert({i}, 3)  {it}.sort()  {it}.reverse()
+        {it}.sort(reverse={b})  {it}.remove({i})  {it}.pop()  {it}.pop(0)  {it}[0] = {i}  {it}[1:2] = {l}[:2]
+        {it} += {l}[:2]  {it}[-1] += {i}  {it}.clear()  del {it}[0]  {it} = {it}[:5]""",
+    "d": """{it}['a'] = {i}  {it}[{s}] = {i}  {it}.update({d})  {it}.setdefault('c', {i})  {it}.pop('b', 0)
+        {it}['b'] += {i}  del {it}['b']""",
+    "s": """{it} += {s}[:2]  {it} = {it}[:6]  {it} = {it}.replace('b', {s}[:2])""",
 }  # fmt: skip
 HELPERS = """
 import math
@@ -157,15 +179,16 @@ class _Writer:
     def __init__(self, d: Draw) -> None:
         self.d, self.module = d, d.maybe(0.4)
         self.known = {"i": ["i", "2"], "f": ["f", "0.25"], "b": ["True"], "x": ["x"],
-                      "l": ["[1, 2, 3]"], "t": ["(2, 0.5)"]}  # fmt: skip
+                      "l": ["[1, 2, 3]"], "t": ["(2, 0.5)"], "s": ["'ab'"],
+                      "d": ["«'b': 3»"]}  # fmt: skip
         self.lines: list[str] = []
         self.count = 0
 
     def body(self) -> tuple[tuple[str, ...], bool]:
         self.block(self.d.int(3, 8), 0, False)
         found = ", ".join(names[-1] for names in self.known.values())
-        lines = [line.replace("«", "{").replace("»", "}") for line in self.lines]
-        return (*lines, f"return {found}"), self.module
+        lines = [*self.lines, f"return {found}"]
+        return tuple([line.replace("«", "{").replace("»", "}") for line in lines]), self.module
 
     def expression(self, kind: str, deep: int = 0) -> str:
         d = self.d
@@ -204,11 +227,13 @@ class _Writer:
                     self.known[kind].append(name)
             elif how == 4 and kind in "ifx" and names:
                 sign = d.pick("+", "-", "*")
-                self.lines.append(f"{pad}{d.pick(*names)} {sign}= {self.expression(kind, 1)}")
-            elif how == 5 and self.known["l"][1:]:
-                self.lines.append(
-                    f"{pad}{d.pick(*self.known['l'][1:])}.append({self.expression('i')})"
-                )
+                name = d.pick(*names)
+                self.lines.append(f"{pad}{name} {sign}= {self.expression(kind, 1)}")
+                if kind == "i" and sign == "*":
+                    self.lines.append(f"{pad}{name} %= 9973")
+            elif how == 5 and kind in CHANGES and self.known[kind][1:]:
+                line = d.one(CHANGES[kind]).replace("{it}", d.pick(*self.known[kind][1:]))
+                self.lines.append(pad + self.filled(line, 1))
             elif how == 6 and self.known["t"][1:]:
                 a, b = self.fresh("i"), self.fresh("f")
                 self.lines.append(f"{pad}{a}, {b} = {d.pick(*self.known['t'])}")

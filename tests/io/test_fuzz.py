@@ -104,10 +104,10 @@ def test_damaged_idx(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     check()
 
 
-# Tries of each family of scripts/fuzz/files.py and language_files.py
+# Tries of each family of files.py, language_files.py and graph_files.py in scripts/fuzz
 TRIES = {"pickles": 90, "zips": 60, "tars": 50, "packed": 20, "images": 40, "headers": 60,
          "exports": 60, "gguf": 40, "gguf-headers": 60, "model-folders": 60, "tokenizers": 60,
-         "templates": 40}  # fmt: skip
+         "templates": 40, "calls": 30, "graphs": 12}  # fmt: skip
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="memory is Linux's to tell")

@@ -443,6 +443,48 @@ def test_errors_of_the_code() -> None:
         scripted(pf.ones(1))
 
 
+LINES = """l.sort(); return l
+l.sort(reverse=True); return l
+l.remove(i); return l
+l.reverse(); l.insert(1, i); l.extend((i, 5)); l.extend(range(i)); return l, l.pop(), l.pop(0), l
+l.clear(); return l
+return l.index(2), l.count(3), l.copy(), [1, 2].index(2), [3, i].copy(), (1, i).count(2)
+l[0:2] = [i]; l[-1] += 1; del l[0]; l += [i]; return l
+l.remove(99); return l
+return l.index(99)
+return l.pop(7)
+return ",".join([str(v) for v in l]), "a,b".split(","), "abc".upper(), "x".zfill(3)
+return "a-b".replace("-", str(i)), str(i).rjust(5), "ab".partition("b"), "abab".rfind("b")
+return "ab".removeprefix("a"), "%d-%s" % (i, "x")
+d = {"a": i}; return d.get("a"), d.get("b", 3), d.setdefault("c", 4), d.pop("a"), d, list(d.items())
+d = dict(); d["a"] = i; d.update({"b": 2}); d["b"] += 1; del d["a"]; return d, dict(d), "b" in d
+return [a * b for a in range(3) for b in range(a) if a], [v for r in [l, l] for v in r]
+return {str(v): v * i for v in l if v > 1}, {k: v for k, v in zip("ab", [1, i])}
+return sorted(l), sorted(l, reverse=True), list(reversed(l)), sorted([3, 1], reverse=True)
+return pow(i, 2), sum(l), sum(l, 10), max(l), min(1, i), list(enumerate(l, 1))""".split("\n")
+
+
+def test_methods_of_lists_dicts_and_strings(tmp_path: Path) -> None:
+    path = tmp_path / "lines_of_user.py"
+    bodies = ["; ".join(["l = [3, 1, 2]", line]).replace("; ", "\n    ") for line in LINES]
+    path.write_text("\n".join(f"def f{k}(i: int):\n    {b}" for k, b in enumerate(bodies)))
+    spec = importlib.util.spec_from_file_location("lines_of_user", path)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+
+    def outcome(fn: Any) -> str:
+        try:
+            return repr(fn(2))
+        except (ValueError, IndexError) as error:
+            return type(error).__name__
+
+    for k, line in enumerate(LINES):
+        plain = getattr(module, f"f{k}")
+        scripted = pf.jit.script(plain)
+        for fn in (scripted, saved(scripted)):
+            assert outcome(fn) == outcome(plain), line
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -457,6 +499,10 @@ def test_errors_of_the_code() -> None:
         ("import os", "Import statements are not in the subset"),
         ("return x.sum(**x)", r"\*\* in a call"),
         ("raise SystemExit", "expected one of ValueError"),
+        ("return sorted(y, key=len)", "key of sorted is not in the subset"),
+        ("return max(y, default=0)", "default of max is not in the subset"),
+        ("return print(y, file=x)", "file of print is not in the subset"),
+        ("return '{0.__class__}'.format(y)", "the method format of a value is not in the subset"),
     ],
 )
 def test_what_is_not_in_the_subset(tmp_path: Path, line: str, why: str) -> None:
