@@ -184,6 +184,12 @@ def _references(holder: Any, name: str) -> int:
 _ONE = _references(slice(object()), "stop")
 
 
+def may_change(x: Any, n: Node) -> bool:
+    """Whether others than tensors may write to what `n` holds, the node of a tensor `x` or itself
+    one: it must not be read late."""
+    return type(n) is Node is not type(x) and x._storage.exposed and is_exposed(x._storage)
+
+
 def toposort(roots: Sequence[Node]) -> list[Node]:
     """The nodes that must be computed for `roots`, each after its inputs. Views that kernels know
     as other ops become these."""

@@ -7,16 +7,29 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyframe.core.devices import cpu
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
-from pyframe.core.node import Node, Pending, Storage, recorded_in, set_recorded_in
+from pyframe.core.node import (
+    Node,
+    Pending,
+    Storage,
+    may_change,
+    pending,
+    recorded_in,
+    set_recorded_in,
+)  # fmt: skip
 from pyframe.core.op import CONST
+
+if TYPE_CHECKING:
+    from pyframe.core.devices import device as Device
+    from pyframe.core.dtypes import dtype as DType
+    from pyframe.core.op import Op
 
 MOST = 5000  # nodes of a trace
 NEAR = 4  # up to this step of elements they are read where they lie
@@ -96,13 +109,22 @@ class Trace:
             what.append(n.data.strides)
         return self.add(n, tuple(what))
 
-    def record(self, n: Node) -> None:
-        """Note a new node, the result of an op."""
-        op, known = n.op, self.index
-        what: list[Any] = [op, n.attrs, n.shape, n.dtype]
-        for i in n.inputs:
+    def record(
+        self, op: Op, inputs: Sequence[Any], nodes: tuple[Node, ...], attrs: tuple[Any, ...],
+        shape: tuple[int, ...], dtype: DType, device: Device,
+    ) -> Node:  # fmt: skip
+        """Note the result of an op on `inputs` (tensors, or nodes of numbers), whose nodes these
+        are: a new node. All that is recorded comes by here, and what others than tensors may write
+        to meanwhile is copied."""
+        known = self.index
+        what: list[Any] = [op, attrs, shape, dtype]
+        for k, i in enumerate(nodes):
+            if type(i) is Node and may_change(inputs[k], i):
+                i = Node(None, (), (), i.shape, i.dtype, i.device, i.data.copy())
+                nodes = (*nodes[:k], i, *nodes[k + 1 :])
             at = known.get(id(i))
             what.append(self.operand(i) if at is None else at)
+        n = pending(op, nodes, attrs, shape, dtype, device)
         number = _numbers.get(tuple(what))  # `add` in line: this is called most
         if number is None:
             at = self.add(n, tuple(what))
@@ -110,10 +132,11 @@ class Trace:
             at = known[id(n)] = len(self.nodes)
             self.nodes.append(n)
             self.key.append(number)
-        if op.alias:  # type: ignore[union-attr]
+        if op.alias:
             self.moved.append(at)
         else:
             set_recorded_in(n, self)
+        return n
 
     def compute(self, work: Callable[[], None]) -> None:
         """Have `work` compute the trace, which nothing is added to any more. Where an op fails,

@@ -151,6 +151,35 @@ def test_whatever_shares_an_array_does_not_read_it_late(share: Any) -> None:
     assert a[0, 0] == 100, "a write is seen at once"
 
 
+def _loaded(y: pf.Tensor, x: pf.Tensor) -> None:
+    net = nn.Module()
+    net.weight = nn.Parameter(y, requires_grad=False)
+    net.load_state_dict({"weight": x})
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pf.Tensor.copy_, lambda y, x: y.detach().copy_(x), lambda y, x: y.copy_(x.view(6, 6)[:]),
+        lambda y, x: y.copy_(x.double() if x.dtype is pf.float64 else x, non_blocking=True),
+        lambda y, x: y.__setitem__(..., x), lambda y, x: y.__setitem__(slice(None), x),
+        lambda y, x: y.fill_(x[0, 0]), lambda y, x: y.data.copy_(x), lambda y, x: y.copy_(x[0]),
+        lambda y, x: y.add_(x).sub_(1), lambda y, x: pf.mul(x, 1, out=y), _loaded,
+        lambda y, x: y.masked_fill_(pf.ones(6, 6, dtype=pf.bool), x[0, 0]),
+        lambda y, x: y.index_copy_(0, pf.arange(6), x), lambda y, x: y[1:].copy_(x[1:]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("share", [pf.from_numpy, lambda a: pf.from_dlpack(a).t()])
+def test_what_is_written_is_not_read_late(write: Any, share: Any) -> None:
+    a = np.ones((6, 6), np.float32)
+    x = share(a)
+    with pf.no_grad():
+        y = pf.ones(6, 6) * 2 - 1
+        write(y, x)
+    a[...] = 7
+    assert y.sum().item() == 36
+
+
 @pytest.mark.parametrize("cut", [lambda a: a, lambda a: a.reshape(-1).reshape(4, 4)])
 @pytest.mark.parametrize("held", [False, True])
 def test_an_array_that_nobody_holds_any_more_is_the_tensors_own(cut: Any, held: bool) -> None:
@@ -167,9 +196,13 @@ def test_an_array_that_nobody_holds_any_more_is_the_tensors_own(cut: Any, held: 
     assert x.sum().item() == (128 if held else 32)
 
 
-def test_memory_whose_address_is_known_is_not_read_late() -> None:
+@pytest.mark.parametrize("ask", [pf.Tensor.data_ptr, lambda x: x.untyped_storage().data_ptr()])
+def test_memory_whose_address_is_known_is_not_read_late(ask: Any) -> None:
     x = pf.from_numpy(np.ones((4, 4), np.float32))
-    assert x.data_ptr()
+    y = x + 1
+    assert ask(x)
+    assert not waits(y)
+    assert x.numpy().sum() == 16
     assert not waits(x + 1)
 
 
