@@ -130,6 +130,11 @@ class GradNode:
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
 
+    def free(self) -> None:
+        """Let go of saved tensors. A step that saved none can be gone through again."""
+        if any(type(e) is tuple or type(e) is Packed for e in self.saved or ()):
+            self.saved = None
+
     def _saved(self, j: int) -> Any:
         """The saved value of input `j`, or for -1 of the result. RuntimeError if it is freed or was
         written to since; a result whose inputs are as they were is computed again instead."""
