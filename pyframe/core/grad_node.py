@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
-from pyframe.core.node import UNCOUNTED, Node
+from pyframe.core.node import UNCOUNTED, Node, Storage
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -131,9 +131,13 @@ class GradNode:
         return f"<{self.name()} object at {id(self):#x}>"
 
     def free(self) -> None:
-        """Let go of saved tensors. A step that saved none can be gone through again."""
-        if any(type(e) is tuple or type(e) is Packed for e in self.saved or ()):
-            self.saved = None
+        """Let go of saved tensors. A step that saved none of the user's can be gone through
+        again."""
+        for e in self.saved or ():
+            x = e[0] if type(e) is tuple else e
+            if type(x) is Packed or type(getattr(x, "_storage", None)) is Storage:
+                self.saved = None
+                return
 
     def _saved(self, j: int) -> Any:
         """The saved value of input `j`, or for -1 of the result. RuntimeError if it is freed or was

@@ -155,6 +155,13 @@ class Storage:
         return self.version == UNCOUNTED
 
 
+class Lasting(Storage):
+    """That of a mask, or of weights, that a formula made for itself: when the backward pass lets go
+    of what was saved, steps keep it."""
+
+    __slots__ = ()
+
+
 UNCOUNTED = -1  # the version of inference tensors
 ADDRESS = "address"  # what is exposed for good
 
