@@ -413,6 +413,48 @@ def test_an_error_or_an_interrupt_while_it_computes_loses_nothing(
     assert [t.sum().item() for t in (b, x, a)] == [18, 24, 9]
 
 
+@pytest.mark.parametrize("seen", [0, 1000])
+def test_what_has_no_memory_says_so_where_it_is_read_and_harms_nothing_else(
+    seen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "SEEN", seen)
+    inner, empty = dispatch.on_numpy, host.host_memory.empty
+
+    def on_numpy(op: Any, arrays: Any, attrs: Any, shape: Any, dtype: Any) -> Any:
+        if shape == (64, 64):
+            raise MemoryError("no room")
+        return inner(op, arrays, attrs, shape, dtype)
+
+    def room(shape: Any, dtype: Any) -> Any:
+        if tuple(shape) == (64, 64):
+            raise MemoryError("no room")
+        return empty(shape, dtype)
+
+    monkeypatch.setattr(host, "on_numpy", on_numpy)
+    monkeypatch.setattr(host.host_memory, "empty", room)
+    x, y, w = pf.ones(64, 1) * 2, pf.ones(1, 64) * 3, pf.ones(64) * 1
+    pf.flush()
+    large = x * y
+    more, small, alone = large + 1, x + 1, (x * y).sum()
+    w.copy_((x * y).sum(0)) if seen else w.add_(1)
+    assert small.sum().item() == 192, "the large one is none of its business"
+    x.zero_()
+    told = r"mul: can't allocate memory for a result of shape \[64, 64\]: no room"
+    for read in (large.sum, more.numpy, large.tolist, lambda: large + 1, lambda: large.copy_(y)):
+        with pytest.raises(RuntimeError, match=told):
+            read()
+    if seen:
+        for read in (w.numpy, alone.item):
+            with pytest.raises(RuntimeError, match=told):
+                read()
+        assert w.sum().item() == 64, "nothing was written"
+    else:  # in one kernel
+        assert alone.item() == 6 * 64 * 64
+        assert w.sum().item() == 128
+    assert (small + x).sum().item() == 192
+    assert not recording.open
+
+
 def test_one_at_once_for_debugging(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu.can_record.cache_clear()
     monkeypatch.setenv("PYFRAME_EAGER", "1")
