@@ -188,7 +188,11 @@ class Trace:
         return found
 
     def writes(self, storage: Storage, old: Node) -> None:
-        """Note that the memory of a storage will be written over, which `old` is."""
+        """Note that the memory of a storage will be written over, which `old` is: first other
+        threads' traces compute what they read of it."""
+        for other in list(recording.open.values()):
+            if other is not self and id(old) in other.index:
+                cpu.executor.flush_trace(other)
         known = self.written.get(id(storage))
         if known is None or known[0]() is not storage:
             self.written[id(storage)] = weakref.ref(storage), old
@@ -213,6 +217,7 @@ class Recording:
     least: float = math.inf if os.environ.get("PYFRAME_EAGER", "") == "1" else 1 << 14
     """Elements of an operand from which an op is worth it."""
 
+    deterministic = False  # see `use_deterministic_algorithms`
     owner = 0  # the thread that computes now
     open: dict[int, Trace]
 
@@ -232,6 +237,35 @@ class Recording:
 
 
 recording = Recording()
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Let the same work have the same bits however often it was done before in this process, so
+    that a run that was killed and resumed repeats the one that was not.
+
+    With the extra `jit` the CPU compiles what it records without `pf.compile` only when it comes
+    for the third time; before, NumPy computes it, whose last digits differ. From now on work is
+    compiled at first sight, which costs time where it comes once.
+
+    Args:
+        mode: Whether it is so.
+        warn_only: Accepted as PyTorch's, without effect: there is nothing that it could be about.
+
+    >>> pf.use_deterministic_algorithms(True)
+    >>> pf.are_deterministic_algorithms_enabled()
+    True
+    >>> pf.use_deterministic_algorithms(False)
+    """
+    recording.deterministic = bool(mode)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` was asked for.
+
+    >>> pf.are_deterministic_algorithms_enabled()
+    False
+    """
+    return recording.deterministic
 
 
 def trace() -> Trace:

@@ -75,7 +75,7 @@ class HostExecutor(Executor):
                     _settle(node, trace.before)
                 raise RuntimeError(trace.text)
             if trace is not None:
-                self._flush_trace(trace, node)
+                self.flush_trace(trace, node)
                 return
             (base,) = node.inputs
             _settle(node, node.op.numpy(base.data, *node.attrs), node.inputs)  # type: ignore[union-attr, misc]
@@ -86,7 +86,7 @@ class HostExecutor(Executor):
             return
         with self.lock:
             for trace in list(recording.open.values()):
-                self._flush_trace(trace)
+                self.flush_trace(trace)
 
     def forget_programs(self) -> None:
         """Keep none; what is recorded again is compiled again."""
@@ -94,7 +94,7 @@ class HostExecutor(Executor):
             self._kept.clear()
             self._counts.clear()
 
-    def _flush_trace(self, trace: Trace, wanted: Node | None = None) -> None:
+    def flush_trace(self, trace: Trace, wanted: Node | None = None) -> None:
         """Compute what tensors hold of a trace, and the node that is asked for."""
 
         def work() -> None:
@@ -122,7 +122,8 @@ class HostExecutor(Executor):
             if len(self._counts) > KNOWN:
                 self._counts.popitem(last=False)
             order = _needed(graph)
-            if seen <= SEEN and sum([n.shape.numel() for n in order]) < WORTH:
+            once = seen <= SEEN and not recording.deterministic
+            if once and sum([n.shape.numel() for n in order]) < WORTH:
                 _compute(graph, order)
                 return
             found = self._kept[key] = _Compiled(graph, self.backend.limits)

@@ -23,6 +23,7 @@ MODULES = (
     "programs",
     "lengths",
     "places",
+    "moments",
     "scripted",
     "quantized",
     "texts",

@@ -467,6 +467,20 @@ def test_one_at_once_for_debugging(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- threads
 
 
+@pytest.mark.parametrize("read", [lambda x: x * 2, lambda x: x[1:] @ x.T, lambda x: x.T.sum(0)])
+def test_a_write_waits_for_what_other_threads_read(read: Any) -> None:
+    x, made = pf.ones(4, 4) * 1, []
+    pf.flush()
+    want = read(pf.ones(4, 4)).tolist()
+    thread = threading.Thread(target=lambda: made.append(read(x)))
+    thread.start()
+    thread.join()
+    assert waits(made[0])
+    x.mul_(5).add_(1)
+    assert x.sum().item() == 96
+    assert made[0].tolist() == want
+
+
 def test_threads_read_what_others_have_recorded() -> None:
     x = pf.ones(16, 16) * 1
     made: list[pf.Tensor] = []
