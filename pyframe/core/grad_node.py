@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
-from pyframe.core.node import UNCOUNTED, Node, Storage
+from pyframe.core.node import UNCOUNTED, Lasting, Node
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -131,11 +131,13 @@ class GradNode:
         return f"<{self.name()} object at {id(self):#x}>"
 
     def free(self) -> None:
-        """Let go of saved tensors. A step that saved none of the user's can be gone through
-        again."""
+        """Let go of what was saved. A step that saved plain numbers alone, or what a formula made
+        for itself, can be gone through again."""
         for e in self.saved or ():
-            x = e[0] if type(e) is tuple else e
-            if type(x) is Packed or type(getattr(x, "_storage", None)) is Storage:
+            kind = (
+                type(e[0]._storage) if type(e) is tuple and hasattr(e[0], "_storage") else type(e)
+            )
+            if kind not in _KEPT:
                 self.saved = None
                 return
 
@@ -190,6 +192,9 @@ class GradNode:
             real = grad._node.dtype.category == dt.COMPLEX != dtype.category
             grad = (_op.REAL(grad) if real else grad).to(dtype)
         return grad
+
+
+_KEPT = (type(None), int, float, bool, complex, Lasting)
 
 
 def split(vector: Tensor, shapes: tuple[tuple[int, ...], ...]) -> tuple[Tensor, ...]:

@@ -211,10 +211,13 @@ _numbers: dict[tuple[Any, ...], int] = {}
 _count = itertools.count()
 
 
+_USUAL = math.inf if os.environ.get("PYFRAME_EAGER", "") == "1" else 1 << 14
+
+
 class Recording:
     """When the CPU records, and who computes what it has recorded."""
 
-    least: float = math.inf if os.environ.get("PYFRAME_EAGER", "") == "1" else 1 << 14
+    least: float = _USUAL
     """Elements of an operand from which an op is worth it."""
 
     deterministic = False  # see `use_deterministic_algorithms`
@@ -235,21 +238,29 @@ class Recording:
             elif not self._wanted:
                 self.least = self._usual
 
+    def usually(self, least: float) -> None:
+        """Record what has so many elements."""
+        with self._lock:
+            self._usual = least
+            if not self._wanted:
+                self.least = least
+
 
 recording = Recording()
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Let the same work have the same bits however often it was done before in this process, so
-    that a run that was killed and resumed repeats the one that was not.
+    """Let the CPU compute each op when it is called, so that a loop that was killed and resumed has
+    the same bits as one that was not.
 
-    With the extra `jit` the CPU compiles what it records without `pf.compile` only when it comes
-    for the third time; before, NumPy computes it, whose last digits differ. From now on work is
-    compiled at first sight, which costs time where it comes once.
+    What a device computes of the same work is always the same. But with the extra `jit` the CPU
+    records work outside `pf.compile` and compiles what comes again, and the last digits of a sum
+    depend on how often its surroundings came before in this process. `pf.compile` and `Model.fit`
+    are as fast as before.
 
     Args:
         mode: Whether it is so.
-        warn_only: Accepted as PyTorch's, without effect: there is nothing that it could be about.
+        warn_only: Accepted as PyTorch's, without effect: no op is without a deterministic form.
 
     >>> pf.use_deterministic_algorithms(True)
     >>> pf.are_deterministic_algorithms_enabled()
@@ -257,6 +268,8 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     >>> pf.use_deterministic_algorithms(False)
     """
     recording.deterministic = bool(mode)
+    recording.usually(math.inf if mode else _USUAL)
+    settle()
 
 
 def are_deterministic_algorithms_enabled() -> bool:

@@ -122,8 +122,7 @@ class HostExecutor(Executor):
             if len(self._counts) > KNOWN:
                 self._counts.popitem(last=False)
             order = _needed(graph)
-            once = seen <= SEEN and not recording.deterministic
-            if once and sum([n.shape.numel() for n in order]) < WORTH:
+            if seen <= SEEN and sum([n.shape.numel() for n in order]) < WORTH:
                 _compute(graph, order)
                 return
             found = self._kept[key] = _Compiled(graph, self.backend.limits)

@@ -43,7 +43,7 @@ def may_repeat() -> bool:
     """Whether what this thread records now may become a subgraph."""
     return (
         mode.records and mode.noting is None and mode.capture is None
-        and recording.least != math.inf and _dispatch.can_record() and not recording.deterministic
+        and recording.least != math.inf and _dispatch.can_record()
     )  # fmt: skip
 
 

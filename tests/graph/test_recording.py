@@ -7,9 +7,12 @@ import functools
 import gc
 import itertools
 import random
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -1214,3 +1217,45 @@ def test_an_error_in_a_repeated_step_loses_nothing(
             for a, b in zip(grads, want, strict=True):
                 np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
         opt.step()
+
+
+def test_a_loop_that_is_killed_and_resumed_computes_the_same_bits(tmp_path: Path) -> None:
+    code = """
+import os, sys
+import numpy as np
+import pyframe as pf
+from pyframe import nn
+
+pf.use_deterministic_algorithms(True)
+pf.manual_seed(0)
+net = nn.Sequential(nn.Linear(200, 100), nn.BatchNorm1d(100), nn.GELU(), nn.Dropout(0.1),
+                    nn.Linear(100, 10))
+opt = pf.optim.AdamW(net.parameters(), lr=0.01)
+first = 0
+if os.path.exists("state"):
+    state = pf.load("state")
+    net.load_state_dict(state["net"])
+    opt.load_state_dict(state["opt"])
+    pf.set_rng_state(state["rng"])
+    first = state["step"]
+data = np.random.default_rng(0).standard_normal((9, 128, 200)).astype("f4")
+for i in range(first, 9):
+    x = pf.from_numpy(data[i])
+    opt.zero_grad()
+    loss = nn.functional.cross_entropy(net(x), x[:, :10].argmax(1))
+    loss.backward()
+    opt.step()
+    print(i, loss.item().hex())
+    if i == 3:
+        state = {"net": net.state_dict(), "opt": opt.state_dict()}
+        pf.save({**state, "rng": pf.get_rng_state(), "step": 4}, "state")
+print(net[0].weight.sum().item().hex(), net[4].bias.square().sum().item().hex())
+"""
+    told = [
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
+        .stdout.decode()
+        .splitlines()
+        for _ in range(2)
+    ]
+    assert len(told[0]) == 10
+    assert told[1] == told[0][4:]
