@@ -53,6 +53,10 @@ from pyframe.core.modes import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
+from pyframe.core.trace import (
+    are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
+    use_deterministic_algorithms as use_deterministic_algorithms,
+)
 from pyframe.ops.random.draws import (
     Generator as Generator,
     default_generator as default_generator,

@@ -34,7 +34,7 @@ class Pass:
             return None
         if not retain:
             for step in self.steps:
-                step.saved = step.saved and None
+                step.free()
         return [(self.leaves[i], g) for i, g in zip(graph.rest, found, strict=True)]  # type: ignore[union-attr]
 
     @contextlib.contextmanager

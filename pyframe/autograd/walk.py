@@ -279,7 +279,7 @@ def _walk(
                         if useful is None or id(edge) in useful or id(edge) in slots:
                             send(edge, part, False)
                 if not retain:
-                    node.saved = node.saved and None  # a Function that saved nothing can go on
+                    node.free()
                 elif extra is not None and extra.packed:
                     _let_go(node)
         except Exception:

@@ -15,7 +15,7 @@ from pyframe.core import dtypes as dt, host_memory, op as _op
 from pyframe.core.devices import cpu, device as Device, flush
 from pyframe.core.grad_node import GradNode, split
 from pyframe.core.modes import mode, set_inference, unlike
-from pyframe.core.node import Node, Pending, is_array, is_exposed, pending
+from pyframe.core.node import Node, Pending, is_array, may_change, pending
 from pyframe.core.op import MOVEMENT, REGISTRY, ROUTINE, Op, Turned
 from pyframe.core.sizes import numbers
 from pyframe.core.trace import HELD, MOST, recording, settle, trace
@@ -310,14 +310,12 @@ def _later(
     compiler is at hand, it runs with others in one Program, see runtime/host.py."""
     if not mode.records or not can_record():
         return None
-    exposed, some = False, mode.noting is not None
-    for x, n in zip(inputs, nodes, strict=True):
+    some = mode.noting is not None
+    for n in nodes:
         if not n.dtype.on_plans:
             return None
         if type(n) is Pending:
             some = True
-        elif type(x) is not Node and x._storage.exposed and is_exposed(x._storage):
-            exposed = True
     if op.alias:
         if not some or op.view is None:
             return None
@@ -329,18 +327,14 @@ def _later(
         return None
     if op.fuses:
         return None if dtype.itemsize < 4 else by_fallback(op, inputs, attrs)
-    if exposed:  # what others write to it later must not be seen
-        if not some and op.kind != ROUTINE:
-            return None
-        nodes = tuple([_own(x, n) for x, n in zip(inputs, nodes, strict=True)])
-    node = Node(op, nodes, attrs, shape, dtype, device)
-    node.__class__ = Pending
-    out = new(node)
+    if not some and op.kind != ROUTINE and any(map(may_change, inputs, nodes)):
+        return None  # a copy would take as long as the op
     with device.executor.lock:
         here = mode.trace
         if here is None or not here.open:
             here = trace()
-        here.record(node)
+        node = here.record(op, inputs, nodes, attrs, shape, dtype, device)
+        out = new(node)
         if op.alias:
             out._share(inputs[0], op, attrs)
         else:
@@ -350,13 +344,6 @@ def _later(
     if op.differentiable and mode.grad:
         note_history(op, inputs, attrs, out)
     return out
-
-
-def _own(x: Any, n: Node) -> Node:
-    """A copy of an operand, if others may write to its memory."""
-    if type(x) is Node or type(n) is Pending or not is_exposed(x._storage):
-        return n
-    return Node(None, (), (), n.shape, n.dtype, n.device, n.data.copy())
 
 
 def recorded(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
-from pyframe.core.node import UNCOUNTED, Node
+from pyframe.core.node import UNCOUNTED, Lasting, Node
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -130,6 +130,17 @@ class GradNode:
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
 
+    def free(self) -> None:
+        """Let go of what was saved. A step that saved plain numbers alone, or what a formula made
+        for itself, can be gone through again."""
+        for e in self.saved or ():
+            kind = (
+                type(e[0]._storage) if type(e) is tuple and hasattr(e[0], "_storage") else type(e)
+            )
+            if kind not in _KEPT:
+                self.saved = None
+                return
+
     def _saved(self, j: int) -> Any:
         """The saved value of input `j`, or for -1 of the result. RuntimeError if it is freed or was
         written to since; a result whose inputs are as they were is computed again instead."""
@@ -181,6 +192,9 @@ class GradNode:
             real = grad._node.dtype.category == dt.COMPLEX != dtype.category
             grad = (_op.REAL(grad) if real else grad).to(dtype)
         return grad
+
+
+_KEPT = (type(None), int, float, bool, complex, Lasting)
 
 
 def split(vector: Tensor, shapes: tuple[tuple[int, ...], ...]) -> tuple[Tensor, ...]:

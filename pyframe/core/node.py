@@ -155,6 +155,13 @@ class Storage:
         return self.version == UNCOUNTED
 
 
+class Lasting(Storage):
+    """That of a mask, or of weights, that a formula made for itself: when the backward pass lets go
+    of what was saved, steps keep it."""
+
+    __slots__ = ()
+
+
 UNCOUNTED = -1  # the version of inference tensors
 ADDRESS = "address"  # what is exposed for good
 
@@ -182,6 +189,12 @@ def _references(holder: Any, name: str) -> int:
 
 
 _ONE = _references(slice(object()), "stop")
+
+
+def may_change(x: Any, n: Node) -> bool:
+    """Whether others than tensors may write to what `n` holds, the node of a tensor `x` or itself
+    one: it must not be read late."""
+    return type(n) is Node is not type(x) and x._storage.exposed and is_exposed(x._storage)
 
 
 def toposort(roots: Sequence[Node]) -> list[Node]:

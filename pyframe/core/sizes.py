@@ -509,7 +509,8 @@ class SymbolicSize:
             self.constant = 0
         elif len(terms) == 1 and () in terms:
             self.constant = terms[()]
-        self._hash = hash((sizes.serial, self.key))
+        # -1 and -2 have the same hash, and what has the same one is asked whether it is equal
+        self._hash = hash((sizes.serial, *[(atoms, 2 * n + 1) for atoms, n in self.key]))
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

@@ -7,16 +7,29 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyframe.core.devices import cpu
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
-from pyframe.core.node import Node, Pending, Storage, recorded_in, set_recorded_in
+from pyframe.core.node import (
+    Node,
+    Pending,
+    Storage,
+    may_change,
+    pending,
+    recorded_in,
+    set_recorded_in,
+)  # fmt: skip
 from pyframe.core.op import CONST
+
+if TYPE_CHECKING:
+    from pyframe.core.devices import device as Device
+    from pyframe.core.dtypes import dtype as DType
+    from pyframe.core.op import Op
 
 MOST = 5000  # nodes of a trace
 NEAR = 4  # up to this step of elements they are read where they lie
@@ -96,13 +109,22 @@ class Trace:
             what.append(n.data.strides)
         return self.add(n, tuple(what))
 
-    def record(self, n: Node) -> None:
-        """Note a new node, the result of an op."""
-        op, known = n.op, self.index
-        what: list[Any] = [op, n.attrs, n.shape, n.dtype]
-        for i in n.inputs:
+    def record(
+        self, op: Op, inputs: Sequence[Any], nodes: tuple[Node, ...], attrs: tuple[Any, ...],
+        shape: tuple[int, ...], dtype: DType, device: Device,
+    ) -> Node:  # fmt: skip
+        """Note the result of an op on `inputs` (tensors, or nodes of numbers), whose nodes these
+        are: a new node. All that is recorded comes by here, and what others than tensors may write
+        to meanwhile is copied."""
+        known = self.index
+        what: list[Any] = [op, attrs, shape, dtype]
+        for k, i in enumerate(nodes):
+            if type(i) is Node and may_change(inputs[k], i):
+                i = Node(None, (), (), i.shape, i.dtype, i.device, i.data.copy())
+                nodes = (*nodes[:k], i, *nodes[k + 1 :])
             at = known.get(id(i))
             what.append(self.operand(i) if at is None else at)
+        n = pending(op, nodes, attrs, shape, dtype, device)
         number = _numbers.get(tuple(what))  # `add` in line: this is called most
         if number is None:
             at = self.add(n, tuple(what))
@@ -110,10 +132,11 @@ class Trace:
             at = known[id(n)] = len(self.nodes)
             self.nodes.append(n)
             self.key.append(number)
-        if op.alias:  # type: ignore[union-attr]
+        if op.alias:
             self.moved.append(at)
         else:
             set_recorded_in(n, self)
+        return n
 
     def compute(self, work: Callable[[], None]) -> None:
         """Have `work` compute the trace, which nothing is added to any more. Where an op fails,
@@ -165,7 +188,11 @@ class Trace:
         return found
 
     def writes(self, storage: Storage, old: Node) -> None:
-        """Note that the memory of a storage will be written over, which `old` is."""
+        """Note that the memory of a storage will be written over, which `old` is: first other
+        threads' traces compute what they read of it."""
+        for other in list(recording.open.values()):
+            if other is not self and id(old) in other.index:
+                cpu.executor.flush_trace(other)
         known = self.written.get(id(storage))
         if known is None or known[0]() is not storage:
             self.written[id(storage)] = weakref.ref(storage), old
@@ -184,12 +211,16 @@ _numbers: dict[tuple[Any, ...], int] = {}
 _count = itertools.count()
 
 
+_USUAL = math.inf if os.environ.get("PYFRAME_EAGER", "") == "1" else 1 << 14
+
+
 class Recording:
     """When the CPU records, and who computes what it has recorded."""
 
-    least: float = math.inf if os.environ.get("PYFRAME_EAGER", "") == "1" else 1 << 14
+    least: float = _USUAL
     """Elements of an operand from which an op is worth it."""
 
+    deterministic = False  # see `use_deterministic_algorithms`
     owner = 0  # the thread that computes now
     open: dict[int, Trace]
 
@@ -207,8 +238,47 @@ class Recording:
             elif not self._wanted:
                 self.least = self._usual
 
+    def usually(self, least: float) -> None:
+        """Record what has so many elements."""
+        with self._lock:
+            self._usual = least
+            if not self._wanted:
+                self.least = least
+
 
 recording = Recording()
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Let the CPU compute each op when it is called, so that a loop that was killed and resumed has
+    the same bits as one that was not.
+
+    What a device computes of the same work is always the same. But with the extra `jit` the CPU
+    records work outside `pf.compile` and compiles what comes again, and the last digits of a sum
+    depend on how often its surroundings came before in this process. `pf.compile` and `Model.fit`
+    are as fast as before.
+
+    Args:
+        mode: Whether it is so.
+        warn_only: Accepted as PyTorch's, without effect: no op is without a deterministic form.
+
+    >>> pf.use_deterministic_algorithms(True)
+    >>> pf.are_deterministic_algorithms_enabled()
+    True
+    >>> pf.use_deterministic_algorithms(False)
+    """
+    recording.deterministic = bool(mode)
+    recording.usually(math.inf if mode else _USUAL)
+    settle()
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` was asked for.
+
+    >>> pf.are_deterministic_algorithms_enabled()
+    False
+    """
+    return recording.deterministic
 
 
 def trace() -> Trace:

@@ -250,6 +250,19 @@ def reshape(t: IndexMap, shape: Shape) -> IndexMap:
     return (*t, View(shape, row_major_strides(shape)))
 
 
+def joined(t: IndexMap) -> IndexMap:
+    """The same elements by fewer views, now that sizes are numbers: one that shows all that lies
+    behind it in row-major order is the start of the next."""
+    out = t[:1]
+    for v in t[1:]:
+        a = out[-1]
+        if a.mask is None and is_contiguous((a._replace(offset=0),)):
+            out = (*out[:-1], v._replace(offset=v.offset + a.offset))
+        else:
+            out = (*out, v)
+    return out
+
+
 def _is_reshape(v: View, shape: Shape) -> bool:
     """Whether all that lies behind a tensor of `shape` shows in `v`, in row-major order."""
     return (

@@ -21,7 +21,7 @@ from pyframe.codegen.numpy.memory import address
 from pyframe.core import host_memory
 from pyframe.core.dispatch import on_numpy
 from pyframe.core.limits import Limits
-from pyframe.core.node import Node, Pending, recorded_in
+from pyframe.core.node import Node, Pending, recorded_in, set_recorded_in
 from pyframe.core.op import CONST, REGISTRY
 from pyframe.core.trace import Trace, lies_in_rows, recording
 from pyframe.graph.program import OUTPUT
@@ -70,8 +70,12 @@ class HostExecutor(Executor):
             if type(node) is not Pending:  # another thread has computed it
                 return
             trace = recorded_in(node)
+            if type(trace) is _Failed:
+                if trace.before is not None:  # a write did not happen, which is told once
+                    _settle(node, trace.before)
+                raise RuntimeError(trace.text)
             if trace is not None:
-                self._flush_trace(trace, node)
+                self.flush_trace(trace, node)
                 return
             (base,) = node.inputs
             _settle(node, node.op.numpy(base.data, *node.attrs), node.inputs)  # type: ignore[union-attr, misc]
@@ -82,7 +86,7 @@ class HostExecutor(Executor):
             return
         with self.lock:
             for trace in list(recording.open.values()):
-                self._flush_trace(trace)
+                self.flush_trace(trace)
 
     def forget_programs(self) -> None:
         """Keep none; what is recorded again is compiled again."""
@@ -90,13 +94,20 @@ class HostExecutor(Executor):
             self._kept.clear()
             self._counts.clear()
 
-    def _flush_trace(self, trace: Trace, wanted: Node | None = None) -> None:
+    def flush_trace(self, trace: Trace, wanted: Node | None = None) -> None:
         """Compute what tensors hold of a trace, and the node that is asked for."""
 
         def work() -> None:
             roots, homes = trace.roots(wanted)
-            if roots:
-                self._execute_trace(_Graph(trace, list(roots.values()), homes), tuple(roots))
+            if not roots:
+                return
+            graph = _Graph(trace, list(roots.values()), homes)
+            try:
+                self._execute_trace(graph, tuple(roots))
+            except MemoryError:
+                if any(type(n) is not Pending for n in graph.roots):  # some was written over
+                    raise
+                self._execute_apart(graph, tuple(roots))
 
         trace.compute(work)
 
@@ -122,6 +133,33 @@ class HostExecutor(Executor):
         else:
             self._kept.move_to_end(key)
         found.run(graph)
+
+    def _execute_apart(self, graph: _Graph, roots: tuple[int, ...]) -> None:
+        """Compute all but that for which there is no memory; who reads that is told."""
+        values = _values(graph, _needed(graph), MemoryError)
+        found = zip(graph.roots, values, strict=True)
+        done = [(n, x) for n, x in found if type(x) is not _Failed]
+        failed: dict[Node, _Failed] = {}
+        for n, at, x in zip(graph.roots, roots, values, strict=True):
+            if type(x) is not _Failed:
+                continue
+            try:  # a kernel of all that one needs may take less memory
+                self._execute_trace(graph._replace(roots=[n], homes={}), (at,))
+            except MemoryError:
+                old = graph.homes.get(id(n))
+                failed[n] = x._replace(before=None if old is None else old.data)
+        for n, x in failed.items():
+            n.inputs = ()
+            set_recorded_in(n, x)
+        _settled(graph._replace(roots=[n for n, _ in done]), [x for _, x in done])
+
+
+class _Failed(NamedTuple):
+    """In the place of the Trace of a node for which there was no memory: what is told to who asks
+    for it, and what was in the memory that it was to be written to."""
+
+    text: str
+    before: Any = None
 
 
 class _Graph(NamedTuple):
@@ -186,7 +224,13 @@ def _needed(graph: _Graph) -> list[Node]:
 
 
 def _compute(graph: _Graph, order: list[Node]) -> None:
-    """Have NumPy compute it op by op; what is not needed any more is let go."""
+    """Have NumPy compute it op by op."""
+    _settled(graph, _values(graph, order))
+
+
+def _values(graph: _Graph, order: list[Node], passes: Any = ()) -> list[Any]:
+    """The values of the roots, which NumPy computes op by op; what is not needed any more is let
+    go. An error of the kinds in `passes` is the value of its node, and of what needs that."""
     uses = Counter([id(i) for n in order if type(n) is Pending for i in n.inputs])
     uses.update(map(id, graph.roots))
     values: dict[int, Any] = {}
@@ -195,12 +239,18 @@ def _compute(graph: _Graph, order: list[Node]) -> None:
             values[id(n)] = n.data
             continue
         op: Any = n.op
-        values[id(n)] = on_numpy(op, [values[id(i)] for i in n.inputs], n.attrs, n.shape, n.dtype)
+        given = [values[id(i)] for i in n.inputs]
+        found = next((x for x in given if type(x) is _Failed), None) if passes else None
+        try:
+            values[id(n)] = found or on_numpy(op, given, n.attrs, n.shape, n.dtype)
+        except passes as error:
+            what = f"{op.name}: can't allocate memory for a result of shape {list(n.shape)}"
+            values[id(n)] = _Failed(f"{what}: {error}".rstrip(": "))
         for i in n.inputs:
             uses[id(i)] -= 1
             if not uses[id(i)]:
                 del values[id(i)]
-    _settled(graph, [values[id(n)] for n in graph.roots])
+    return [values[id(n)] for n in graph.roots]
 
 
 class _Compiled:

@@ -29,9 +29,11 @@ def host(self: Tensor) -> np.ndarray:
 
 def shown(self: Tensor) -> np.ndarray:
     """`host` for who keeps the array: on the CPU others may write to this memory from now on."""
+    array = host(self)
+    # before what is recorded is computed: another thread must record nothing in between
+    self._storage.exposed = self._storage.exposed or True
     settle()
-    self._storage.exposed = True
-    return host(self)
+    return array
 
 
 async def host_async(self: Tensor) -> np.ndarray:

@@ -121,3 +121,4 @@ def share(tensors: Sequence[Tensor]) -> None:
         if node is storage.node:
             np.copyto(node.data, old)
             storage.exposed = True
+    settle()  # what another thread recorded meanwhile

@@ -55,6 +55,13 @@ class UntypedStorage:
 
     def data_ptr(self) -> int:
         """The address of the first byte; on the GPU a number that only tells storages apart."""
+        if not self.device.always_lazy:
+            self._storage.exposed = ADDRESS
+            settle()
+        return self.place()
+
+    def place(self) -> int:
+        """`data_ptr` for who writes nothing there."""
         array = self._array()
         return id(self._storage) if array is None else bounds(array)[0]
 
@@ -95,8 +102,8 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 def data_ptr(self: Tensor) -> int:
     """The address of the first element; on the GPU a number that only tells places apart."""
     if not self.device.always_lazy:
-        settle()
         self._storage.exposed = ADDRESS
+        settle()
     return address(self)
 
 
@@ -124,6 +131,6 @@ def storage_offset(self: Tensor) -> int:
         mode.capture.placed()
         node = self._value()
     if node.data is not None and not node.device.always_lazy:
-        start = untyped_storage(self).data_ptr()
+        start = untyped_storage(self).place()
         return int(node.data.ctypes.data - start) // node.data.itemsize if node.data.size else 0
     return self._index_map()[-1].offset

@@ -21,7 +21,6 @@ from pyframe.core.node import (
     Storage,
     is_array,
     is_exposed,
-    pending,
     recorded_in,
 )  # fmt: skip
 from pyframe.core.trace import settle, trace
@@ -132,8 +131,7 @@ def _change_later(self: Tensor, value: Tensor, temporary: bool) -> None:
         own = temporary and _is_alone(value)  # a gradient may have saved it
         if not own or type(new) is not Pending or recorded_in(new) is not here:
             copy = _op.REGISTRY["copy"]
-            new = pending(copy, (new,), (), new.shape, new.dtype, new.device)
-            here.record(new)
+            new = here.record(copy, (value,), (new,), (), new.shape, new.dtype, new.device)
         self._node = storage.node = new
         here.waiting.append(weakref.ref(storage))
 

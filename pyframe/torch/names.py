@@ -11,7 +11,7 @@ from pyframe.core.dtypes import FLOAT, dtype
 __version__ = "2.13.0+pyframe"  # of the API
 version = SimpleNamespace(__version__=__version__, cuda=None, hip=None, git_version=pf.__version__)
 
-_settings: dict[str, Any] = {"precision": "highest", "deterministic": False, "threads": 1}
+_settings: dict[str, Any] = {"precision": "highest", "threads": 1}
 
 
 def set_default_tensor_type(t: Any) -> None:
@@ -35,16 +35,6 @@ def set_float32_matmul_precision(precision: str) -> None:
             f"set_float32_matmul_precision: {precision!r} is not one of 'highest', 'high', 'medium'"
         )
     _settings["precision"] = precision
-
-
-def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Accepted: what pyframe computes on one device is always the same."""
-    _settings["deterministic"] = mode
-
-
-def are_deterministic_algorithms_enabled() -> bool:
-    """What was set."""
-    return bool(_settings["deterministic"])
 
 
 def get_num_threads() -> int:

@@ -75,7 +75,7 @@ data_ptr = pf.Tensor.data_ptr
 
 def storage_ptr(tensor: pf.Tensor) -> int:
     """The address of the memory that a tensor shares with its views."""
-    return tensor.untyped_storage().data_ptr()
+    return tensor.untyped_storage().place()
 
 
 def storage_size(tensor: pf.Tensor) -> int:

@@ -24,6 +24,7 @@ MODULES = (
     "programs",
     "lengths",
     "places",
+    "moments",
     "scripted",
     "quantized",
     "texts",

@@ -26,7 +26,7 @@ SAME = """
 y = y.relu() * 0.5 + y  y = y.tanh()  y = y.softmax({d})  y = y - y.mean({d}, keepdim=True)
 y = y * y.shape[-2]  y = y / y.numel()  y = y.cumsum(-1)  y = F.layer_norm(y, (4,))
 y = y + y.amax({d}, keepdim=True)  y = y.flip(-2)  y = y.roll(1, -2)  y = y.clone()
-y = y + T.arange(y.shape[-2]).unsqueeze(1)  y = y * T.ones(y.shape[-2], 1)
+y = y + T.arange(y.shape[-2]).unsqueeze(1) * 0.02  y = y * T.ones(y.shape[-2], 1)
 y = y.masked_fill(T.arange(y.shape[-2]).unsqueeze(1) > 2, 0.5)  y = y @ T.ones(4, 4)
 y = y.transpose(-1, -2).contiguous().transpose(-1, -2)  y = y.reshape(y.shape)
 y = (y @ y.transpose(-1, -2)).softmax(-1) @ y  y = y.tril() + y
@@ -43,10 +43,19 @@ y = F.avg_pool2d(y.reshape(1, -1, y.shape[-2], 4), (2, 1)).squeeze(0)
 y = F.max_pool2d(y.reshape(1, -1, y.shape[-2], 4), (2, 1)).squeeze(0)
 y = F.conv1d(y.reshape(-1, y.shape[-2], 4).transpose(1, 2), T.ones(4, 4, 3) * 0.1, padding=1)
 y = y[..., y.shape[-2] - 2 :, :] * T.ones(y.shape[-2], 1, 4)[:3].sum()
+y = y.unfold(-2, 2, 1).sum(-1)  y = y.unfold(-2, 3, 2).amax(-1)  y = y.unfold(-2, 2, 1).flatten(-2)
+y = F.avg_pool2d(y.reshape(1, -1, y.shape[-2], 4), 2, 1).squeeze(0)
+y = F.avg_pool1d(y.reshape(-1, y.shape[-2], 4).transpose(1, 2), 2, 1, 1).transpose(1, 2)
+y = F.max_pool2d(y.reshape(1, -1, y.shape[-2], 4), 2, 1, return_indices=True)[1].squeeze(0) * 1.0
+y = F.max_pool1d(y.reshape(-1, y.shape[-2], 4).transpose(1, 2), 3, 2, 1).transpose(1, 2)
+y = T.cat([y[..., 1:, :], y[..., :2, :] * 2], -2).cumsum(-2)  y = y.roll(1, -2)[..., 1:, :]
+y = F.pad(y, (0, 0, 2, 0)).unfold(-2, 2, 2).sum(-1)  y = y.diff(dim=-2)  y = y[..., :-2, :].flip(-2)
+y = F.unfold(y.reshape(1, -1, y.shape[-2], 4), (2, 2)).transpose(1, 2)[..., :4]
 """
 LAST = """
 y  y.sum()  y.sum(-2)  y.mean(-2) * 2  y.reshape(-1)  y.amax(-2)  y.flatten(0, -2).T
-y.square().mean()  y[..., -1, :]  y.transpose(-1, -2)  y.shape[-2] * y.mean()
+y.square().mean()  T.cat([y[..., 1:, :], y[..., :-1, :]], -2).sum(-2)
+y[..., -1, :]  y.transpose(-1, -2)  y.shape[-2] * y.mean()
 """
 
 
@@ -54,7 +63,7 @@ y.square().mean()  y[..., -1, :]  y.transpose(-1, -2)  y.shape[-2] * y.mean()
 class Lengths:
     """A function as lines, and the lengths that it is called with."""
 
-    lead: tuple[int, ...]  # the dims of `x` before its length
+    lead: tuple[int, ...]  # the dims of `x` before its length; -1: that changes with it
     two: bool  # whether `z` has a length of its own
     lines: tuple[str, ...]
     lengths: tuple[tuple[int, int], ...]
@@ -91,8 +100,9 @@ class Lengths:
     def outcome(self, f: Any, n: int, m: int) -> Any:
         """What a call gives: arrays, or the error."""
         rng = np.random.default_rng(n * 1000 + m)
+        lead = [m % 5 + 1 if size < 0 else size for size in self.lead]
         args = [
-            pf.tensor(rng.standard_normal((*self.lead, size, 4)).astype(np.float32))
+            pf.tensor(rng.standard_normal((*lead, size, 4)).astype(np.float32))
             for size in (n, m)[: 1 + self.two]
         ]
         try:
@@ -124,7 +134,7 @@ class Lengths:
     def text(self, backend: Backend) -> str:
         lines = ["import pyframe as T, pyframe.nn.functional as F", *self.source()]
         lines += [f"g = T.compile(f, dynamic={self.dynamic})", f"for n, m in {self.lengths}:"]
-        shape = ", ".join(map(str, self.lead)) + ", " * bool(self.lead)
+        shape = "".join("m % 5 + 1, " if size < 0 else f"{size}, " for size in self.lead)
         given = f"T.randn({shape}n, 4)" + f", T.randn({shape}m, 4)" * self.two
         return "\n".join([*lines, f"    args = [{given}]", "    print(f(*args) - g(*args))"])
 
@@ -132,7 +142,7 @@ class Lengths:
 @family("lengths")
 def lengths(d: Draw) -> Lengths:
     """One or two lengths that change, through views, sums, products and masks."""
-    lead = d.pick((), (2,), (2, 3))
+    lead = d.pick((), (2,), (2, 3), (-1,))
     two = d.maybe(0.3)
     lines = []
     for _ in range(d.int(1, 5)):

@@ -72,7 +72,29 @@ def freed_only_if_asked_for(t: Any, d: str) -> Any:
     y.backward()
     z = (x * x).sum()
     z.backward()
-    return x.grad, attempt(z.backward)
+    out, rows = [x.grad, attempt(z.backward)], t.ones(1, 2, 3, device=d, requires_grad=True)
+    F = t.nn.functional
+    for f in (
+        lambda v: v.mean(0),
+        lambda v: 3 - v,
+        lambda v: t.add(v, v, alpha=0.5),
+        lambda v: t.lerp(v, v + 1, 0.3),
+        t.tril,
+        lambda v: v.triu(1),
+        lambda v: v.cumsum(1),
+        lambda v: F.interpolate(v, scale_factor=2, mode="linear"),
+        lambda v: F.affine_grid(v, (1, 1, 3, 4), align_corners=False),
+        t.exp,
+        t.square,
+        lambda v: v @ v[0].T,
+        lambda v: v / v,
+        lambda v: v.var(1),
+        t.relu,
+    ):
+        y = f(rows).sum()
+        y.backward()
+        out += [rows.grad.clone(), attempt(y.backward), rows.grad]
+    return out
 
 
 @program

@@ -19,6 +19,7 @@ from pyframe.core.op import REGISTRY, const
 from pyframe.graph import scalar as s
 from pyframe.graph.interpret import evaluate
 from pyframe.graph.scalar import Scalar
+from pyframe.nn import functional as F
 from pyframe.ops.math.promotion import op
 from tests.graph.plans import plan, value
 
@@ -430,3 +431,52 @@ def test_which_maps_are_of_fours(lazy: Any) -> None:
         assert ("array<vec4<f" in shader.code) == fours, shader.code
         assert math.prod(shader.grid) == -(-math.prod(kernel.space) // (1024 if fours else 256))
         assert "array<vec4<f" not in generate(kernel, Limits(kind="software")).code
+
+
+def _rows(d: Any, *shape: int) -> Any:
+    return value(d, *shape, dtype=pf.int32)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: (F.scaled_dot_product_attention(*[value(d, 1, 2, 70, 8)] * 3),),
+        lambda d: (F.scaled_dot_product_attention(value(d, 1, 2, 2, 80),
+                                                  *[value(d, 1, 2, 9, 80)] * 2),),
+        lambda d: pf.autograd.grad(
+            F.scaled_dot_product_attention(*[(q := value(d, 1, 2, 70, 8).requires_grad_())] * 3,
+                                           is_causal=True).sum(), q),
+        lambda d: (value(d, 5, 40).cumsum(1), value(d, 5, 40, 3).cumprod(1)),
+        lambda d: (value(d, 3, 700).sort().values, value(d, 3, 70).sort().values),
+        lambda d: (pf.searchsorted(value(d, 9), value(d, 4)),),
+        lambda d: (apply(REGISTRY["take_rows"], (value(d, 9, 6), _rows(d, 4))),),
+        lambda d: (apply(REGISTRY["add_few_rows"], (_rows(d, 4), value(d, 4, 6)), (9,)),),
+        lambda d: (apply(REGISTRY["put_few_rows"],
+                         (value(d, 9, 6), _rows(d, 4), value(d, 4, 6))),),
+        lambda d: (apply(REGISTRY["put_few_rows"], (value(d, 9, 6, dtype=pf.uint8), _rows(d, 4),
+                                                    value(d, 4, 6, dtype=pf.uint8))),),
+        lambda d: (apply(REGISTRY["add_segments"], (_rows(d, 10), _rows(d, 4), value(d, 4, 6))),),
+        lambda d: (apply(REGISTRY["put_row"], (value(d, 48), _rows(d, 1), value(d, 2, 6)),
+                         ((2, 4, 6), 0, 4)),),
+    ],
+)  # fmt: skip
+def test_each_constant_of_a_plan_is_in_the_text(lazy: Any, make: Any) -> None:
+    program, *_ = plan(*make(lazy))
+    kernels = [k for k in program.kernels if k.routine and REGISTRY[k.routine.name].kernel]
+    assert kernels
+    for k in kernels:
+        op, call = REGISTRY[k.routine.name], printer._call(k, Limits())
+        found = op.kernel.variants(call) if op.kernel.variants else {"": None}
+        texts: dict[str, set[str]] = {}
+        for name, variant in found.items():
+            others = frozenset((op.name, other) for other in found if other != name)
+            text = generate(k, Limits(refused=others)).code
+            constants = {**op.kernel.plan(call._replace(variant=variant))[0]}
+            if constants.pop("NEIGHBOURS", None) is not None:
+                assert "EACH" not in constants, "the printer says it"
+            held = {c: v for c, v in constants.items() if f"const {c} = " in text}
+            assert held
+            for c, v in held.items():
+                assert f"const {c} = {str(v).lower() if isinstance(v, bool) else v};" in text
+            texts.setdefault(text, set()).add(repr(constants))
+        assert all(len(some) == 1 for some in texts.values())  # other constants, another text

@@ -106,6 +106,13 @@ PATTERNS = _rows({
     "a roll": ("(n, 3),", "x.roll(1, 0)"),
     "squeezed": ("(1, n, 1),", "x.squeeze() * 2"),
     "unfolded": ("(n, 3),", "x.unfold(0, 2, 1).sum(-1)"),
+    "windows of a batch": ("(n, m, 4),", "x.unfold(1, 2, 1).sum(-1)"),
+    "pools of a batch": (
+        "(n, m, 4),", "F.avg_pool2d(x[:, None], 2, 1), F.avg_pool1d(x.transpose(1, 2), 2, 1, 1)"),
+    "places of the largest": (
+        "(n, m, 4),", "F.max_pool2d(x[:, None], 2, 1, return_indices=True)[1]"),
+    "sums of what is joined": ("(n, m, 4),", "pf.cat([x[:, 1:], x[:, :-1] * 2], 1).sum(1)"),
+    "one and two less": ("(n, 4),", "x[1:].unfold(0, 2, 1).sum(-1), x[2:].cumsum(0)"),
     # lengths as numbers
     "a mean over a count": ("(n, 4),", "x.sum() / x.shape[0] + x.numel()"),
     "a scale": ("(n, 4),", "x * x.shape[0] ** -0.5"),

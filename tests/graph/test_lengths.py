@@ -21,7 +21,7 @@ from pyframe.capture.compile import CompiledFunction
 from pyframe.capture.lengths import Symbolic
 from pyframe.codegen.numpy import plan, sized
 from pyframe.codegen.numpy.kernels import Lowering
-from pyframe.core.sizes import is_symbolic
+from pyframe.core.sizes import Sizes, is_symbolic
 from pyframe.runtime import cpu
 
 
@@ -80,7 +80,7 @@ def test_it_is_what_eager_execution_gives(name: str, device: str) -> None:
     assert run(row, device).captured <= row.captures
 
 
-NO_GRADIENTS = {"one hot"}
+NO_GRADIENTS = {"one hot", "places of the largest"}
 
 
 @pytest.mark.sampled(6)
@@ -104,6 +104,20 @@ def test_so_is_what_webassembly_gives(name: str, monkeypatch: pytest.MonkeyPatch
     assert step.captured <= row.captures + 1
     replays = [r for some in step.replays.values() for r in some]
     assert not any(e.plan.unsupported for r in replays for e in r.executables)
+
+
+@pytest.mark.parametrize(
+    "name", [k for k in PATTERNS if "batch" in k or "one" in k or "largest" in k or "sums" in k]
+)
+def test_so_is_what_numpys_calls_give(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "compiler", lambda: None)
+    run(PATTERNS[name], "cpu", lambda f: f if name in NO_GRADIENTS else with_gradients(f))
+
+
+def test_sizes_that_differ_have_different_hashes() -> None:
+    (n,) = Sizes([7]).symbols()
+    assert len({hash(n - k) for k in range(-20, 20)}) == 40
+    assert len({hash(k * n) for k in range(-20, 20) if k}) == 39
 
 
 # --- programs

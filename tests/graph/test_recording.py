@@ -7,9 +7,12 @@ import functools
 import gc
 import itertools
 import random
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,6 +154,35 @@ def test_whatever_shares_an_array_does_not_read_it_late(share: Any) -> None:
     assert a[0, 0] == 100, "a write is seen at once"
 
 
+def _loaded(y: pf.Tensor, x: pf.Tensor) -> None:
+    net = nn.Module()
+    net.weight = nn.Parameter(y, requires_grad=False)
+    net.load_state_dict({"weight": x})
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pf.Tensor.copy_, lambda y, x: y.detach().copy_(x), lambda y, x: y.copy_(x.view(6, 6)[:]),
+        lambda y, x: y.copy_(x.double() if x.dtype is pf.float64 else x, non_blocking=True),
+        lambda y, x: y.__setitem__(..., x), lambda y, x: y.__setitem__(slice(None), x),
+        lambda y, x: y.fill_(x[0, 0]), lambda y, x: y.data.copy_(x), lambda y, x: y.copy_(x[0]),
+        lambda y, x: y.add_(x).sub_(1), lambda y, x: pf.mul(x, 1, out=y), _loaded,
+        lambda y, x: y.masked_fill_(pf.ones(6, 6, dtype=pf.bool), x[0, 0]),
+        lambda y, x: y.index_copy_(0, pf.arange(6), x), lambda y, x: y[1:].copy_(x[1:]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("share", [pf.from_numpy, lambda a: pf.from_dlpack(a).t()])
+def test_what_is_written_is_not_read_late(write: Any, share: Any) -> None:
+    a = np.ones((6, 6), np.float32)
+    x = share(a)
+    with pf.no_grad():
+        y = pf.ones(6, 6) * 2 - 1
+        write(y, x)
+    a[...] = 7
+    assert y.sum().item() == 36
+
+
 @pytest.mark.parametrize("cut", [lambda a: a, lambda a: a.reshape(-1).reshape(4, 4)])
 @pytest.mark.parametrize("held", [False, True])
 def test_an_array_that_nobody_holds_any_more_is_the_tensors_own(cut: Any, held: bool) -> None:
@@ -167,9 +199,13 @@ def test_an_array_that_nobody_holds_any_more_is_the_tensors_own(cut: Any, held: 
     assert x.sum().item() == (128 if held else 32)
 
 
-def test_memory_whose_address_is_known_is_not_read_late() -> None:
+@pytest.mark.parametrize("ask", [pf.Tensor.data_ptr, lambda x: x.untyped_storage().data_ptr()])
+def test_memory_whose_address_is_known_is_not_read_late(ask: Any) -> None:
     x = pf.from_numpy(np.ones((4, 4), np.float32))
-    assert x.data_ptr()
+    y = x + 1
+    assert ask(x)
+    assert not waits(y)
+    assert x.numpy().sum() == 16
     assert not waits(x + 1)
 
 
@@ -380,6 +416,48 @@ def test_an_error_or_an_interrupt_while_it_computes_loses_nothing(
     assert [t.sum().item() for t in (b, x, a)] == [18, 24, 9]
 
 
+@pytest.mark.parametrize("seen", [0, 1000])
+def test_what_has_no_memory_says_so_where_it_is_read_and_harms_nothing_else(
+    seen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "SEEN", seen)
+    inner, empty = dispatch.on_numpy, host.host_memory.empty
+
+    def on_numpy(op: Any, arrays: Any, attrs: Any, shape: Any, dtype: Any) -> Any:
+        if shape == (64, 64):
+            raise MemoryError("no room")
+        return inner(op, arrays, attrs, shape, dtype)
+
+    def room(shape: Any, dtype: Any) -> Any:
+        if tuple(shape) == (64, 64):
+            raise MemoryError("no room")
+        return empty(shape, dtype)
+
+    monkeypatch.setattr(host, "on_numpy", on_numpy)
+    monkeypatch.setattr(host.host_memory, "empty", room)
+    x, y, w = pf.ones(64, 1) * 2, pf.ones(1, 64) * 3, pf.ones(64) * 1
+    pf.flush()
+    large = x * y
+    more, small, alone = large + 1, x + 1, (x * y).sum()
+    w.copy_((x * y).sum(0)) if seen else w.add_(1)
+    assert small.sum().item() == 192, "the large one is none of its business"
+    x.zero_()
+    told = r"mul: can't allocate memory for a result of shape \[64, 64\]: no room"
+    for read in (large.sum, more.numpy, large.tolist, lambda: large + 1, lambda: large.copy_(y)):
+        with pytest.raises(RuntimeError, match=told):
+            read()
+    if seen:
+        for read in (w.numpy, alone.item):
+            with pytest.raises(RuntimeError, match=told):
+                read()
+        assert w.sum().item() == 64, "nothing was written"
+    else:  # in one kernel
+        assert alone.item() == 6 * 64 * 64
+        assert w.sum().item() == 128
+    assert (small + x).sum().item() == 192
+    assert not recording.open
+
+
 def test_one_at_once_for_debugging(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu.can_record.cache_clear()
     monkeypatch.setenv("PYFRAME_EAGER", "1")
@@ -390,6 +468,20 @@ def test_one_at_once_for_debugging(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --- threads
+
+
+@pytest.mark.parametrize("read", [lambda x: x * 2, lambda x: x[1:] @ x.T, lambda x: x.T.sum(0)])
+def test_a_write_waits_for_what_other_threads_read(read: Any) -> None:
+    x, made = pf.ones(4, 4) * 1, []
+    pf.flush()
+    want = read(pf.ones(4, 4)).tolist()
+    thread = threading.Thread(target=lambda: made.append(read(x)))
+    thread.start()
+    thread.join()
+    assert waits(made[0])
+    x.mul_(5).add_(1)
+    assert x.sum().item() == 96
+    assert made[0].tolist() == want
 
 
 def test_threads_read_what_others_have_recorded() -> None:
@@ -1125,3 +1217,45 @@ def test_an_error_in_a_repeated_step_loses_nothing(
             for a, b in zip(grads, want, strict=True):
                 np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
         opt.step()
+
+
+def test_a_loop_that_is_killed_and_resumed_computes_the_same_bits(tmp_path: Path) -> None:
+    code = """
+import os, sys
+import numpy as np
+import pyframe as pf
+from pyframe import nn
+
+pf.use_deterministic_algorithms(True)
+pf.manual_seed(0)
+net = nn.Sequential(nn.Linear(200, 100), nn.BatchNorm1d(100), nn.GELU(), nn.Dropout(0.1),
+                    nn.Linear(100, 10))
+opt = pf.optim.AdamW(net.parameters(), lr=0.01)
+first = 0
+if os.path.exists("state"):
+    state = pf.load("state")
+    net.load_state_dict(state["net"])
+    opt.load_state_dict(state["opt"])
+    pf.set_rng_state(state["rng"])
+    first = state["step"]
+data = np.random.default_rng(0).standard_normal((9, 128, 200)).astype("f4")
+for i in range(first, 9):
+    x = pf.from_numpy(data[i])
+    opt.zero_grad()
+    loss = nn.functional.cross_entropy(net(x), x[:, :10].argmax(1))
+    loss.backward()
+    opt.step()
+    print(i, loss.item().hex())
+    if i == 3:
+        state = {"net": net.state_dict(), "opt": opt.state_dict()}
+        pf.save({**state, "rng": pf.get_rng_state(), "step": 4}, "state")
+print(net[0].weight.sum().item().hex(), net[4].bias.square().sum().item().hex())
+"""
+    told = [
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
+        .stdout.decode()
+        .splitlines()
+        for _ in range(2)
+    ]
+    assert len(told[0]) == 10
+    assert told[1] == told[0][4:]

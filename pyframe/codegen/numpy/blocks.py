@@ -65,7 +65,7 @@ class Blocked:
         for n, i in enumerate(self.code):
             self.shapes.append(self.prepare(n, i))
         self.targets = [
-            Source(builder.flat(s.binding, s.dtype), s.index_map[0]).array for s in self.stores
+            Source(builder.flat(s.binding, s.dtype), *s.index_map).array for s in self.stores
         ]
         self.target_keys = [builder.keys[s.binding] for s in self.stores]
 

@@ -24,9 +24,10 @@ from pyframe.codegen.numpy.kernels import Lowering
 from pyframe.codegen.numpy.memory import Array, Lying, Registers, address
 from pyframe.codegen.numpy.plan import PARAM, Plan
 from pyframe.codegen.numpy.threads import CompiledStage
+from pyframe.core import view as views
 from pyframe.core.host_memory import aligned
 from pyframe.core.sizes import Guards, Sizes, Template, asking, changes, is_symbolic
-from pyframe.graph.program import Kernel, Program
+from pyframe.graph.program import Kernel, Program, index_map_of, with_index_maps
 
 MOST = 16  # layouts: more of them are decided too finely to be kept
 
@@ -146,6 +147,9 @@ class Formulas:
             parts = k.space, k.code, k.stores, k.routine
             make = self.templates[number] = Template(self.sizes, parts)
         space, code, stores, routine = make(now)
+        known = [m for m in map(index_map_of, code) if m is not None]
+        code = tuple(with_index_maps(code, map(views.joined, known)))
+        stores = tuple([s._replace(index_map=views.joined(s.index_map)) for s in stores])
         return Kernel(space, code, stores, k.bindings, k.params, routine)
 
 

@@ -357,7 +357,9 @@ def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid, Collection[int]
     for name, e in zip(op.inputs, operands, strict=True):
         code += operand(f"load_{name}", e)
     code += epilogue(kernel, dtype)
-    text = library.specialise(op.kernel.file, {**constants, "EACH": each}, scalars.count)
+    if sizes is not None:  # else EACH, if the file has it, is the plan's own
+        constants["EACH"] = each
+    text = library.specialise(op.kernel.file, constants, scalars.count)
     size = constants.get("SIZE")
     if "fn element(" in text:
         text += _elements(each, scalars.count(size))

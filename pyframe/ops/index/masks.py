@@ -9,6 +9,7 @@ import numpy as np
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, values_known
+from pyframe.core.node import Lasting
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
 from pyframe.ops.index.order import search_op
@@ -103,7 +104,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 def tril_mask(shape: tuple[int, ...], diagonal: int, device: Any) -> Tensor:
     """Which elements of (..., rows, columns) lie on or below a diagonal."""
     rows, columns = shape[-2:]
-    return el.le(el.iota((columns,), device), el.iota((rows, 1), device) + diagonal)
+    out = el.le(el.iota((columns,), device), el.iota((rows, 1), device) + diagonal)
+    out._storage.__class__ = Lasting
+    return out
 
 
 def _matrices(name: str, x: Tensor) -> Tensor:

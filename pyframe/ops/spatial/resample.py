@@ -11,6 +11,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt, sizes
 from pyframe.core.dispatch import apply
+from pyframe.core.node import Lasting
 from pyframe.ops.api import check
 from pyframe.ops.api.public import public
 from pyframe.ops.index.rows import take_rows
@@ -35,6 +36,7 @@ def along(x: Tensor, matrix: np.ndarray | Tensor, axis: int) -> Tensor:
         return x
     else:
         m = upload(matrix.astype(dtype.numpy), x.device)
+        m._storage.__class__ = Lasting
     shape = x.shape
     rest = math.prod(shape[axis + 1 :])
     wide = x.to(dtype)
@@ -290,6 +292,7 @@ def affine_grid_generator(theta: Tensor, size: Any, align_corners: bool) -> Tens
     mesh = np.meshgrid(*lines, indexing="ij")
     base = np.stack([*reversed(mesh), np.ones(spatial)], -1).reshape(-1, len(spatial) + 1)
     points = upload(base.astype(theta.dtype.numpy), theta.device, theta.dtype)
+    points._storage.__class__ = Lasting
     out = matmul(points, mv.transpose(theta, 1, 2))
     return mv.reshape(out, (sizes[0], *spatial, len(spatial)))
 
