@@ -15,6 +15,7 @@ from .program import Arg, Program
 MODULES = (
     "spatial",
     "layers",
+    "modules",
     "tensors",
     "training",
     "files",
