@@ -72,7 +72,7 @@ OWN = {  # of one module
     "Bilinear in2_features": "C", "EmbeddingBag mode": "'sum' 'mean' 'max'",
     "Upsample mode": "'nearest' 'nearest-exact'",
     "LayerNorm normalized_shape": "C (3,C)", "Fold output_size": "(4,5)", "Fold kernel_size": "2",
-    "MaxUnpool kernel_size": "2", "LPPool kernel_size": "1 2 3", 
+    "MaxUnpool kernel_size": "2", "LPPool kernel_size": "1 2 3",
     "MaxUnpool stride": "2", "MaxUnpool padding": "0",
 }  # fmt: skip
 LEFT = {  # what is drawn by no name, or made of others
