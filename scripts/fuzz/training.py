@@ -105,8 +105,6 @@ def optimizers(d: Draw) -> None:
         d.after.append(f"c[0].step({'float(y[0])' if 'Plateau' in one else ''})")
         d.after.append("y += [float(g['lr']) for g in o[0].param_groups]")
         if d.maybe(0.4):
-            d.before += [
-                "a, b = o[0].state_dict(), c[0].state_dict()",
-                f"if call == {d.int(1, 3)}: o[0] = new(); c[0] = sched(); "
-                "o[0].load_state_dict(a); c[0].load_state_dict(b)",
-            ]
+            d.before.append("a, b = o[0].state_dict(), c[0].state_dict()")
+            again = "o[0] = new(); c[0] = sched(); o[0].load_state_dict(a); c[0].load_state_dict(b)"
+            d.before.append(f"if call == {d.int(1, 3)}: {again}")
