@@ -26,7 +26,7 @@ from pyframe.core.devices import OutOfMemoryError, device as Device
 from pyframe.core.modes import mode
 from pyframe.core.words import columns
 from pyframe.ops.api.layouts import texts as _texts
-from pyframe.ops.random.draws import default_generator, go_on, gpu_streams
+from pyframe.ops.random.draws import default_generator
 from pyframe.runtime.opening import gpu_backend
 from pyframe.tensor import Tensor, upload
 
@@ -573,16 +573,8 @@ def initial_seed() -> int:
 
 def get_rng_state(device: Any = "gpu") -> Tensor:
     """uint8 (16,), on the CPU: the seed of a GPU's random numbers, and how often was drawn."""
-    d = _device(device, "get_rng_state")
-    drawn = 0
-    for g, x in gpu_streams():
-        if g is default_generator and x.device is d:
-            low, high, drawn = (int(n) for n in x.tolist())
-            seed = low | high << 32
-            break
-    else:
-        seed = default_generator.device_seed(d)
-    return upload(np.array([seed, drawn], np.uint64).view(np.uint8), devices.cpu)
+    state = default_generator.device_state(_device(device, "get_rng_state"))
+    return upload(np.array(state, np.uint64).view(np.uint8), devices.cpu)
 
 
 def get_rng_state_all() -> list[Tensor]:
@@ -599,11 +591,8 @@ def set_rng_state(new_state: Tensor, device: Any = "gpu") -> None:
     d = _device(device, "set_rng_state")
     if not isinstance(new_state, Tensor) or tuple(new_state.shape) != (16,):
         raise TypeError("set_rng_state: expected the uint8 tensor (16,) that get_rng_state gave")
-    seed, drawn = (int(n) for n in new_state.numpy().view(np.uint64))
-    default_generator.seed_device(seed, d)
-    if drawn:
-        words = np.array([seed & 0xFFFFFFFF, seed >> 32, drawn], np.uint32)
-        go_on(default_generator, words, d)
+    seed, drawn = (int(n) for n in new_state.cpu().contiguous().numpy().view(np.uint64))
+    default_generator.seed_device(seed, d, drawn)
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import statistics
+import warnings
 from typing import Any
 
 import numpy as np
@@ -124,9 +126,8 @@ def test_streams_go_on(device: str) -> None:
         first = pf.rand(4, device=device).tolist(), pf.randperm(5).tolist()
     rest = pf.rand(4, device=device).tolist(), pf.randperm(5).tolist()
     assert rest != first
-    if device == "cpu":
-        pf.set_rng_state(state)
-        assert (pf.rand(4).tolist(), pf.randperm(5).tolist()) == rest
+    pf.set_rng_state(state)
+    assert (pf.rand(4, device=device).tolist(), pf.randperm(5).tolist()) == rest
     g = pf.Generator()
     g.manual_seed(3)
     pf.rand(2, device=device, generator=g)
@@ -141,3 +142,56 @@ def test_generator_state() -> None:
     g.set_state(state)
     assert random.permutation(9, g).tolist() == first
     assert g.initial_seed() == 5
+
+
+@pytest.mark.parametrize("seed", [5, -1, 2**33 + 7])
+def test_the_state_of_a_generator(device: str, seed: int) -> None:
+    """Also where the stream of a device begins, or has a seed of its own, after it was read."""
+
+    def draw(g: pf.Generator) -> Any:
+        drawn = pf.rand(3, device=device, generator=g).tolist(), pf.randint(9, (5,), generator=g)
+        return *drawn[0], *drawn[1].tolist(), *random.permutation(9, g).tolist()
+
+    g = pf.Generator(device=device).manual_seed(seed)
+    assert g.initial_seed() == seed % 2**64
+    for _ in range(2):
+        state = g.get_state()
+        others = [g.clone_state(), pf.Generator().set_state(state), copy.deepcopy(g)]
+        first = draw(g), draw(g)
+        g.manual_seed(seed + 1)
+        assert draw(g) != first[0]
+        g.set_state(state)
+        assert [(draw(x), draw(x)) for x in (g, *others)] == [first] * 4
+        assert g.initial_seed() == seed % 2**64
+        if device == "gpu":
+            g.seed_device(seed - 3, pf.device(device))
+    for wrong in (state.float(), state[:23], state[:0], 3):
+        with pytest.raises(TypeError, match="set_state"):
+            g.set_state(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("how", ["seeds", "forks", "seeds a fork", "goes back"])
+def test_streams_that_begin_in_a_capture(device: str, how: str) -> None:
+    def forks() -> Any:
+        with pf.random.fork_rng():
+            if "seeds" in how:
+                pf.manual_seed(3)
+            return pf.rand(2, device=device)
+
+    def seeds() -> Any:
+        if how == "seeds":
+            pf.manual_seed(3)
+        state = pf.get_rng_state()
+        x = pf.rand(2, device=device)
+        pf.set_rng_state(state)
+        return x
+
+    drawn = []
+    for f in (function := forks if "fork" in how else seeds, pf.compile(function)):
+        pf.default_generator._states.clear()
+        pf.manual_seed(5)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "(?s).*runs eagerly")
+            numbers = [(f().tolist(), pf.rand(1, device=device).item()) for _ in range(4)]
+        drawn.append((numbers, pf.randperm(5).tolist()))
+    assert drawn[0] == drawn[1]

@@ -594,7 +594,8 @@ def _reduction(name: str, kind: str, axes_since: int) -> None:
 
 for _name, _kind, _since in (
     ("sum", "ReduceSum", 13), ("amax", "ReduceMax", 18), ("amin", "ReduceMin", 18),
-    ("prod", "ReduceProd", 18), ("max_number", "ReduceMax", 18),
+    ("max", "ReduceMax", 18), ("min", "ReduceMin", 18), ("prod", "ReduceProd", 18),
+    ("max_number", "ReduceMax", 18),
 ):  # fmt: skip
     _reduction(_name, _kind, _since)
 

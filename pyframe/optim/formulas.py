@@ -106,7 +106,7 @@ class ASGD(Optimizer):
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, lambd, alpha, t0 = scalar(group["lr"]), group["lambd"], group["alpha"], group["t0"]
         for t, next_eta, next_mu, together in self._steps(params, eta=lr, mu=1):
-            eta, mu = next_eta.clone(), next_mu.clone()
+            eta, mu = next_eta.clone().to(t.dtype), next_mu.clone().to(t.dtype)
             next_eta.copy_(lr / (1 + t * (lambd * lr)) ** alpha)
             next_mu.copy_(1 / (t - t0).clamp(min=1))
             shrink = 1 - eta * lambd
@@ -284,7 +284,7 @@ class Rprop(Optimizer):
         for _, together in self._steps(params):
             for p, g, own in self._each(group, together):
                 agrees = (g * own.zeros("prev")).sign()
-                factor = pf.where(agrees > 0, up, pf.where(agrees < 0, down, 1.0))
+                factor = pf.where(agrees > 0, up, pf.where(agrees < 0, down, 1.0 - agrees))
                 size = own.put("step_size", (own.full("step_size", lr) * factor).clamp(low, high))
                 g = own.put("prev", pf.where(agrees < 0, 0.0, g))
                 p.sub_(g.sign() * size)
@@ -442,7 +442,7 @@ class NAdam(Optimizer):
         log = group["momentum_decay"] * math.log(0.96)
         for t, product, together in self._steps(params, mu_product=1):
             mu, after = b1 - pf.exp(t * log) * half, b1 - pf.exp((t + 1) * log) * half
-            product.mul_(mu)
+            product = product.mul_(mu.to(product.dtype)).to(t.dtype)
             of_g, of_m = (1 - mu) / (1 - product) * lr, after / (1 - product * after) * lr
             correction = one_minus_power(b2, t)
             for p, g, own in self._each(group, together):

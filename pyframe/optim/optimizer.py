@@ -547,10 +547,11 @@ class Optimizer:
             raise AssertionError(
                 f"{type(self).__name__}: differentiable=True goes without foreach=True"
             )
-        decay = group.get("weight_decay", 0) if self._decays else 0
+        own = self.defaults  # a group may name options of other optimizers
+        decay = group["weight_decay"] if self._decays and "weight_decay" in own else 0
         decays = nonzero(decay)
         shrink = None
-        if decays and group.get("decoupled_weight_decay"):
+        if decays and "decoupled_weight_decay" in own and group["decoupled_weight_decay"]:
             shrink = 1 - scalar(group["lr"]) * decay
         states, making, before = self.state, self._making, self._before
         for p in params:
@@ -796,7 +797,9 @@ class Optimizer:
                 f"{type(self).__name__}: loaded state dict: {what} has shape {list(value.shape)}, "
                 f"expected {list(p.shape)}"
             )
-        keeps = name in self._counters or not p.is_floating_point()
+        # one of float64 goes on in float64, as in PyTorch; a narrow one would lose digits
+        keeps = name == "step" or (name in self._counters and p.dtype is not pf.float64)
+        keeps = keeps or not p.is_floating_point()
         return value.detach().to(p.device, value.dtype if keeps else p.dtype).clone()
 
     def _fits(self, value: Tensor, p: Tensor) -> bool:

@@ -64,7 +64,7 @@ class Streams:
     def __init__(self, loader: Any = None) -> None:
         self._ours = rewind()
         self.python, self.numpy = python_random.getstate(), np.random.get_state()
-        self.states = [g.get_state() for g in generators(loader)]
+        self.states = [g.get_host_state() for g in generators(loader)]
 
     def back(self) -> None:
         """Let all of them go on from here again."""

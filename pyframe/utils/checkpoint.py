@@ -14,14 +14,12 @@ from typing import Any
 from pyframe.autograd import backward
 from pyframe.autograd.function import Function
 from pyframe.autograd.graph import Walk, saved_tensors_hooks
-from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import outside
 from pyframe.core.grad_node import Packed
-from pyframe.core.modes import enable_grad, mode, no_grad
+from pyframe.core.modes import enable_grad, mode
 from pyframe.ops.api.autocast import Casting, as_in
 from pyframe.ops.math.elementwise import where
-from pyframe.ops.random.draws import default_generator
-from pyframe.tensor import Tensor, upload
+from pyframe.ops.random.draws import RandomState
+from pyframe.tensor import Tensor
 from pyframe.tensor.tree import leaves, tree_map, unflatten
 
 __all__ = [
@@ -33,40 +31,15 @@ class CheckpointError(RuntimeError):
     """The function did something else when it was computed again."""
 
 
-class RandomState:
-    """Where the default generator stands, on the host and on each device."""
-
-    def __init__(self, devices: list[Device]) -> None:
-        g = default_generator
-        for d in devices:
-            if d not in g._states and mode.capture is not None:
-                with outside():  # a replay must find it as state, not as a constant
-                    g._states[d] = upload(g._start(), d)
-        self.host = g._seed, g._host_draws
-        with no_grad():
-            self.states = {d: s.clone() for d, s in g._states.items()}
-
-    def restore(self) -> None:
-        """Go back there."""
-        g = default_generator
-        g._seed, g._host_draws = self.host
-        with no_grad():
-            for d, state in g._states.items():
-                saved = self.states.get(d)
-                state._overwrite(upload(g._start(), d) if saved is None else saved.clone())
-
-
 @contextlib.contextmanager
-def _again(
-    state: RandomState | None, devices: list[Device], casting: Casting | None
-) -> Iterator[None]:
+def _again(state: RandomState | None, casting: Casting | None) -> Iterator[None]:
     """With autocast as it was, and the random numbers that followed `state`; those drawn meanwhile
     do not count."""
     with as_in(casting):
         if state is None:
             yield
             return
-        now = RandomState(devices)
+        now = RandomState()
         state.restore()
         try:
             yield
@@ -155,8 +128,7 @@ class _Reentrant(Function):
     @staticmethod
     def forward(ctx: Any, function: Any, preserve: bool, *args: Any) -> Any:
         ctx.function, ctx.casting = function, mode.autocast
-        ctx.devices = [a.device for a in args if isinstance(a, Tensor)]
-        ctx.state = RandomState(ctx.devices) if preserve else None
+        ctx.state = RandomState() if preserve else None
         ctx.args = [None if isinstance(a, Tensor) else a for a in args]
         ctx.positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.save_for_backward(*[args[i] for i in ctx.positions])
@@ -175,7 +147,7 @@ class _Reentrant(Function):
             args[i] = _later(x.detach(), after)
             if x.requires_grad:
                 args[i].requires_grad_()
-        with _again(ctx.state, ctx.devices, ctx.casting), enable_grad():
+        with _again(ctx.state, ctx.casting), enable_grad():
             out = ctx.function(*args)
         outs = out if isinstance(out, tuple) else (out,)
         pairs = [
@@ -224,8 +196,7 @@ class _Frame:
     ) -> None:  # fmt: skip
         self.function, self.context, self.check, self.early = function, context, check, early
         tensors = leaves((args, kwargs))
-        self.devices = [x.device for x in tensors]
-        self.state = RandomState(self.devices) if preserve else None
+        self.state = RandomState() if preserve else None
         self.casting: Casting | None = mode.autocast
         # arguments are saved tensors too: of a checkpoint around this one, if there is one
         hooks = mode.saved_hooks[-1] if mode.saved_hooks else None
@@ -281,7 +252,7 @@ class _Frame:
 
         args, kwargs = unflatten([self.argument(*k) for k in self.kept], self.tree)
         with (
-            _again(self.state, self.devices, self.casting), enable_grad(), self.context,
+            _again(self.state, self.casting), enable_grad(), self.context,
             saved_tensors_hooks(pack, lambda x: x), contextlib.suppress(_Stop),
         ):  # fmt: skip
             self.function(*args, **kwargs)

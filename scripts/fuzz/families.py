@@ -15,6 +15,7 @@ from .program import Arg, Program
 MODULES = (
     "spatial",
     "layers",
+    "modules",
     "tensors",
     "training",
     "files",
@@ -67,6 +68,8 @@ class Draw:
         self.args: list[Arg] = []
         self.setup: list[str] = []
         self.body: list[str] = []
+        self.before: list[str] = []
+        self.after: list[str] = []
         self.found = "y"
         self.mode = self.pick("inside", "inside", "outside", "backward")
         self.calls = self.pick(2, 3)
@@ -165,4 +168,5 @@ class Draw:
     def program(self) -> Program:
         """What was drawn."""
         return Program(tuple(self.args), tuple(self.body), self.found, tuple(self.setup),
-                       self.mode, self.calls, self.seed)  # fmt: skip
+                       self.mode, self.calls, self.seed, tuple(self.before),
+                       tuple(self.after))  # fmt: skip

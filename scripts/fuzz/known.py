@@ -24,6 +24,8 @@ ALLOWED = [
     "(at most|or equal to) half of kernel size",  # max_pool1d, and backward: without the dilation
     "Unsupported memory format",  # of a gradient that lies as channels-last does, by chance
     "is not differentiable with respect to argument",  # pyframe has that gradient
+    "must be bool, not int",
+    "written-to tensor refers to a single memory location",  # by its forward gradients themselves
 ]
 
 # What pyframe refuses on purpose
@@ -40,6 +42,8 @@ DOCUMENTED = [
     "matmul: not implemented for bool",  # PyTorch takes them where there are no elements
     r"interpolate: mode '\w+' is not implemented for uint8",
     "complex: Expected float32 or float64, but got float16",  # there is no complex32
+    r"\w+ must be an int or (two|three)",  # one in a tuple
+    "Attempting to unscale FP16 gradients",  # also with fused=True
     "output padding must be smaller",  # PyTorch does not look at it where there are no images
 ]
 
@@ -57,6 +61,10 @@ THEIRS = {
     r"(?s)astype\('(bool|uint8)'\).*atan2\(": "its gradient negates them, modulo 256",
     r"(?s)float64.*celu\(": "its gradient takes 1 / alpha as a float32",
     r"(?s)float64.*(digamma|polygamma)\(": "its trigamma has nine digits; SciPy has ours",
+    r"EmbeddingBag\(.*scale_grad_by_freq=True": "it divides by how often other rows are named",
+    r"(?s)float64.*ASGD\(.*foreach=True": "it computes eta in float32 then",
+    r"(?s)SGD\([^\n]*momentum=[^\n]*fused=True.*GradScaler": "the momentum of a first step that is "
+    "skipped is what lay in memory",
     r"multi_margin_loss|multilabel_margin_loss": "of no rows it gives what lay in memory",
 }
 

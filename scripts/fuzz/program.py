@@ -70,6 +70,8 @@ class Program:
     mode: str = "none"
     calls: int = 3
     seed: int = 0
+    before: tuple[str, ...] = ()  # what is done eagerly around a step, of a number `call`
+    after: tuple[str, ...] = ()  # and of results `y`
 
     def step(self) -> str:
         """The text of `make(T, device, dtype)`, which returns the step."""
@@ -88,8 +90,18 @@ class Program:
                 taken = f"[v.grad for v in [{wanted}]]"
             give = f"[{self.results}, *{taken}]"
         lines.append(f"    return {give}")
+        if self.before or self.after:
+            wrapped = "(steps.__setitem__(0, wrap(step)), drive)[1]"
+            lines += [
+                "steps, calls = [step], []", f"def drive({names}):",
+                "    call = len(calls); calls.append(call)",
+                *[f"    {line}" for line in self.before], f"    y = [*steps[0]({names})]",
+                *[f"    {line}" for line in self.after], "    return y",
+                f"drive.within = lambda wrap: {wrapped}",
+            ]  # fmt: skip
+        given = "drive" if self.before or self.after else "step"
         parts = ["def make(T, device, wide):", "    F = T.nn.functional"]
-        parts += [f"    {line}" for line in (*self.setup, *lines, "return step")]
+        parts += [f"    {line}" for line in (*self.setup, *lines, f"return {given}")]
         return "\n".join(parts)
 
     def arguments(self) -> str:
@@ -113,7 +125,8 @@ class Program:
                           "from fuzz.program import fill"]  # fmt: skip
         lines += [
             "    step = make(T, device, lambda v: v)",
-            "    step = pf.compile(step) if T is pf else step",
+            "    within = getattr(step, 'within', lambda wrap: wrap(step))",
+            "    step = within(pf.compile) if T is pf else step",
             f"    for call in range({self.calls}):",
             f"        r = np.random.default_rng([{self.seed}, call])",
             "        given = arguments(T, r, device, lambda v: v)",
@@ -134,6 +147,10 @@ class Program:
         for k in range(len(self.body)):
             if len(self.body) > 1:
                 yield replace(self, body=self.body[:k] + self.body[k + 1 :])
+        for k in range(len(self.before)):
+            yield replace(self, before=self.before[:k] + self.before[k + 1 :])
+        for k in range(len(self.after)):
+            yield replace(self, after=self.after[:k] + self.after[k + 1 :])
         if self.calls > 1:
             yield replace(self, calls=1)
             yield replace(self, calls=self.calls - 1)
@@ -172,7 +189,7 @@ class Program:
 def from_data(data: dict[str, Any]) -> Program:
     """The program of `as_data`."""
     args = tuple(Arg(**{**a, "shape": tuple(a["shape"])}) for a in data["args"])
-    lines = {name: tuple(data[name]) for name in ("body", "setup")}
+    lines = {name: tuple(data[name]) for name in ("body", "setup", "before", "after")}
     return Program(**{**data, "args": args, **lines})
 
 

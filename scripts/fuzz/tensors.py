@@ -361,3 +361,56 @@ def linalg(d: Draw) -> None:
             T.fft.irfft(T.fft.rfft(x), n=x.shape[-1])  T.fft.fft2(x).real"""
         )
     )
+
+
+SMOOTH = """
+x.prod(0)  x.cumprod(0)  x.logsumexp(-1)  x.softmax(-1)  x.std()  x.var(0)  x.norm(dim=-1)  x.cumsum(0)
+T.linalg.vector_norm(x, {3|1|0.5|inf}, -1)  T.logcumsumexp(x, 0)  x @ x.mT  T.cdist(x, y + 4)
+T.linalg.inv(A)  T.linalg.det(A)  T.linalg.solve(A, x)  T.linalg.cholesky(A)  T.logdet(A)
+T.linalg.eigvalsh(A)  T.linalg.svdvals(x)  T.linalg.slogdet(A)[1]  T.fft.rfft(x).abs()  T.matrix_exp(A)
+F.layer_norm(x, x.shape[-1:])  F.conv1d(x[None], y[:, None, :2].expand(-1, len(x), -1))  F.gelu(x)
+F.silu(x)  F.mish(x)  F.softplus(x)  F.elu(x - 1)  F.selu(x - 1)  F.celu(x - 1, 0.3)  F.logsigmoid(x)
+F.hardswish(x)  F.batch_norm(x, None, None, training=True)  F.group_norm(x[None], 1)  F.normalize(x)
+F.interpolate(x[None], scale_factor=2.0, mode='linear')  F.avg_pool1d(x, 2)  F.max_pool1d(x, 2)
+F.cross_entropy(x, y.softmax(-1))  F.kl_div(x.log_softmax(-1), y.softmax(-1))  F.huber_loss(x, y)
+F.binary_cross_entropy_with_logits(x, y.sigmoid())  F.gaussian_nll_loss(x, y, y.abs() + 1)  x.amax(0)
+F.cosine_similarity(x, y)  F.poisson_nll_loss(x, y)  F.scaled_dot_product_attention(x, y, y)  x.max()
+x.sort(-1)[0]  x.median()  x.topk(1)[0]  x.cummax(0)[0]  x[0] * x  x.flip(0) * x  x.gather(0, x.argsort(0))
+T.where(x > 1, x * y, y.exp())  x.index_add(0, T.arange(1, device=x.device), y[:1] * x[:1])
+T.einsum('ij,kj->ik', x, y)  T.outer(x[0], y[0])  x.tril() @ y.mT  T.trapezoid(x * y)  x.diff() ** 3
+F.grid_sample(x[None, None], (y - 1)[None, None, :, :2] * 0.3, align_corners=False)
+F.prelu(x - 1, y[0, :1])  F.unfold(x[None, None], 2)  F.pad(x, (1, 1), 'reflect') ** 2  T.special.{erfcx|i0e|i1}(x)
+T.{sinc|lgamma|digamma|erf|erfinv|tan|atanh|log1p|rsqrt|expm1|sinh|asinh}(x / 4)  x ** y  T.atan2(x, y)
+T.hypot(x, y)  T.logaddexp(x, y)  x / y  T.xlogy(x, y)  T.lerp(x, y, x)  T.addcdiv(x, y, x)  T.fmod(x, y)
+T.maximum(x, y) ** 2  T.nn.utils.parameters_to_vector([x, y]) ** 2  T.complex(x, y).abs()  x.renorm(2, 0, 1.0)"""
+OUTER = """
+functional.jvp(f, (x, y), (y, x))  functional.vjp(f, (x, y), f(x, y).detach().cos())
+functional.hvp(s, (x, y), (y, x))  functional.vhp(s, (x, y), (y, x))  functional.hessian(s, (x, y))
+functional.jacobian(f, (x, y))  func.jvp(f, (x, y), (y, x))  func.jacrev(f, (0, 1))(x, y)
+func.jacfwd(f)(x, y)  func.hessian(s)(x, y)  func.grad(s, (0, 1))(x, y)  func.vmap(f)(B, B * 2)
+func.grad(lambda x, y: s(func.grad(s)(x, y), y))(x, y)  func.vmap(func.grad(s))(B, B * 0.5 + 1)"""
+
+
+@family("derivatives")
+def derivatives(d: Draw) -> None:
+    """Gradients of gradients, products with them, and their matrices."""
+    d.mode, d.calls = "none", 2
+    d.real = "float64" if d.maybe(0.8) else "float32"
+    shape = d.pick(2, 3), d.pick(2, 3, 4)
+    d.arg("x", shape, "positive"), d.arg("y", shape, "positive")
+    text = d.text(d.one(SMOOTH)).replace("inf", "float('inf')")
+    text = text.replace("A", "(x @ x.mT + 3 * T.eye(len(x), dtype=x.dtype, device=x.device))")
+    d.line(f"f = lambda x, y: {text}")
+    d.line("s = lambda x, y: (lambda v: (v * v * 0.3 + v.sin()).sum())(f(x, y))")
+    if d.maybe(0.4):
+        outer = d.one(OUTER).replace("B", "T.stack([x, y])")
+        outer = outer.replace("func.", "T.func.").replace("functional.", "T.autograd.functional.")
+        d.line(f"y = {outer}")
+        d.results("y")
+        return
+    d.line("rest = (x * y).square().sum() * 0")
+    d.line("g = T.autograd.grad(s(x, y) + rest, [x, y], create_graph=True)")
+    for _ in range(d.pick(1, 1, 2)):
+        d.line("g = T.autograd.grad(sum((v * v.detach().cos()).sum() for v in g) + rest, [x, y], "
+               "create_graph=True)")  # fmt: skip
+    d.results("*[v.detach() for v in g]")

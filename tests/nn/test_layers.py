@@ -260,6 +260,30 @@ def test_layers_without_elements(torch: Any) -> None:
         assert layer(lib.zeros(2, 0)).tolist() == [layer.bias.tolist()] * 2
 
 
+@pytest.mark.parametrize("shape", [(2, 4, 0), (0, 4, 5), (2, 0, 3), (1, 4, 1), (1, 0, 1)])
+@pytest.mark.parametrize("more", [{}, {"affine": False}, {"track_running_stats": False}])
+@pytest.mark.parametrize("name", ["BatchNorm1d", "InstanceNorm1d"])
+def test_norms_without_elements(name: str, more: Any, shape: Any, torch: Any) -> None:
+    """Gradients are zeros, statistics stay, and the batch counts; or PyTorch's error."""
+
+    def trained(lib: Any) -> Any:
+        layer = getattr(lib.nn, name)(shape[1], **more)
+        x = lib.ones(shape).requires_grad_()
+        try:
+            y = layer(x)
+        except ValueError as error:
+            return str(error).split(",")[0].split(": ")[-1]
+        y.sum().backward()
+        grads = [p.grad.tolist() for p in (x, *layer.parameters())]
+        return y.shape, grads, [b.tolist() for b in layer.buffers()]
+
+    try:
+        want = trained(torch)
+    except IndexError:  # PyTorch's, of no channels
+        want = trained(pf)
+    assert trained(pf) == want
+
+
 MINE = """
     activation adaptive batchnorm channelshuffle conv distance dropout flatten fold instancenorm
     linear loss normalization padding pixelshuffle pooling sparse upsampling

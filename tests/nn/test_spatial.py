@@ -95,3 +95,26 @@ def test_random_places_differ_and_compiled_functions_agree(device: str) -> None:
     compiled = pf.compile(step)
     for _ in range(3):
         np.testing.assert_allclose(compiled(x, theta).cpu().numpy(), want, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.1, 2.1, (1.3, 2.2), (0.7, 1.2), 3.1])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic", "antialias"])
+def test_factors_that_keep_or_double_a_size(torch: Any, mode: str, scale: Any) -> None:
+    """PyTorch copies what keeps its size, in the linear modes and the one of nearest pixels."""
+    more = {"mode": mode} if mode != "antialias" else {"mode": "bilinear", "antialias": True}
+    compiled = pf.compile(lambda x: F.interpolate(x, scale_factor=scale, **more))
+    for height, width in ((3, 3), (4, 9), (5, 12), (9, 3), (3, 20)):
+        x = np.random.default_rng(height).standard_normal((1, 2, height, width)).astype(np.float32)
+        want = torch.nn.functional.interpolate(torch.tensor(x), scale_factor=scale, **more).numpy()
+        got = compiled(pf.tensor(x))
+        np.testing.assert_allclose(got.numpy(), want, 1e-4, 1e-5)
+        y = pf.tensor(x, requires_grad=True)
+        out = F.interpolate(y, scale_factor=scale, **more)  # a gradient is that of what is given
+        assert (out.detach() - got).abs().max() < 1e-5
+        out.backward(got)
+        assert (y * y.grad).sum().item() == pytest.approx((out * got).sum().item(), rel=1e-4)
+    for k, what in ((1, "nearest"), (1, "linear"), (3, "nearest"), (3, "trilinear"), (2, "area")):
+        x = np.random.default_rng(k).standard_normal((1, 2, *[5] * k)).astype(np.float32)
+        a, b = (t.nn.functional.interpolate(t.tensor(x), scale_factor=1.1, mode=what).numpy()
+                for t in (torch, pf))  # fmt: skip
+        np.testing.assert_allclose(b, a, 1e-4, 1e-5)

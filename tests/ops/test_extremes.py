@@ -405,12 +405,14 @@ LEAVES = {
     "at the edges": (np.float32([-80, -50, -20, -1, 0, 2, 80, nan]), 1e-5),
     "in float64": (np.linspace(-4, 4, 33), 1e-12),  # with its constants; hardsigmoid has float32's
     "complex": (np.exp(1j * np.arange(6)) * np.arange(1, 7) / 4, 1e-9),
+    "of NaN": (np.float32([1, nan, 2, nan, inf]), 1e-6),
 }
 SLOPES = {
     "at the edges": "elu selu celu relu leaky_relu softplus silu",
     "in float64": "hardsigmoid hardswish gelu softsign selu mish",
     "complex": """exp log sqrt sin cosh tanh asin atanh abs sgn reciprocal square sigmoid
     angle""",
+    "of NaN": "max min median nanmedian amax amin",  # the last two's are NaN everywhere
 }
 
 
@@ -420,7 +422,7 @@ SLOPES = {
 def test_gradients(kind: str, name: str, device: str, torch: Any) -> None:
     data, rtol = LEAVES[kind]
     grads = []
-    for lib, where in ((pf, device if kind == "at the edges" else "cpu"), (torch, "cpu")):
+    for lib, where in ((pf, device if data.dtype == np.float32 else "cpu"), (torch, "cpu")):
         x = lib.from_numpy(data).to(where).detach().requires_grad_()
         y = function(lib, name)(x)
         y = lib.view_as_real(y) if y.is_complex() else y

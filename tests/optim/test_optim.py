@@ -88,6 +88,28 @@ def test_eager_and_compiled(name: str, kw: dict[str, Any], device: str, torch: A
     assert all(p.is_leaf for params, *_ in runs for p in params)
 
 
+@pytest.mark.parametrize("name", [n for n in RICH if n not in ("Muon", "SparseAdam")])
+def test_parameters_of_float64(name: str, torch: Any) -> None:
+    """All of a step is computed in float64: Muon's product of bfloat16 is not."""
+    rng = np.random.default_rng(1)
+    grads = [[rng.standard_normal(a.shape) for a in START] for _ in range(6)]
+
+    def trained(lib: Any, wrap: Any = lambda f: f) -> Any:
+        params = [lib.tensor(a.astype(np.float64) / 3).requires_grad_() for a in START]
+        optimizer = getattr(lib.optim, name)(params, **RICH[name])
+        step = wrap(optimizer.step)
+        for some in grads:
+            for p, g in zip(params, some, strict=True):
+                p.grad = lib.tensor(g)
+            step()
+        return [p.detach() for p in params]
+
+    want = trained(torch)
+    for wrap in (lambda f: f, pf.compile):
+        for a, b in zip(trained(pf, wrap), want, strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-12, 1e-13)
+
+
 def test_parameters_stepped_together_share_one_counter() -> None:
     params = [pf.ones(2).requires_grad_() for _ in range(3)]
     optimizer = optim.Adam(params)

@@ -127,6 +127,11 @@ INDEXING = (
         (normal(3, 4), bools(3, 1), normal(2))),
     Row("index_put:add", lambda t, F, x, s: x.index_put((at(t, x, 3, 3, 0),), s, accumulate=True),
         (normal(4, 2), normal(3, 2))),
+    Row("index_put:one", lambda t, F, x, s: x.index_put((at(t, x, 1).sum(),), s[0])
+        + x.index_put((at(t, x, -2).sum(), at(t, x, 1).sum()), s[0, 0], accumulate=True),
+        (normal(4, 2), normal(3, 2))),
+    Row("index_put:mixed", lambda t, F, x, s: x.index_put((at(t, x, 1).sum(), at(t, x, 1, 0, 1)), s,
+        accumulate=True), (normal(4, 2, 3), normal(3, 3))),
     Row("argwhere", lambda t, F, m: t.argwhere(m), (bools(3, 4),), grad=False),
     Row("nonzero_static", lambda t, F, m: t.nonzero_static(m, size=9, fill_value=-2),
         (bools(3, 4),), grad=False),

@@ -91,6 +91,8 @@ ROWS: tuple[Row, ...] = (
     Row("trapezoid", lambda t, F, y, x: t.trapezoid(y, x), (normal(3, 6), normal(6))),
     Row("cumulative_trapezoid", lambda t, F, y: t.cumulative_trapezoid(y, dx=0.5, dim=0),
         (normal(5, 3),)),
+    Row("trapezoid:int8", lambda t, F, y: t.trapezoid(F.pad(y, (1, 1))),
+        (ints(70, 127, 3, 6, dtype="int8"),), grad=False),
     Row("gradient", lambda t, F, x: t.gradient(x, spacing=0.5, dim=1, edge_order=2)[0],
         (normal(3, 5),)),
     Row("gradient:places", lambda t, F, x: t.gradient(x, spacing=[on(t, x, 0.0, 1.0, 3.0, 4.5)])[0],

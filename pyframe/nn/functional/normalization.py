@@ -159,7 +159,7 @@ def batch_norm(
     [[-1.0], [1.0]]
     """
     shape = input.shape
-    if training and len(shape) > 1 and math.prod(shape) == shape[1]:
+    if training and len(shape) > 1 and shape[0] * math.prod(shape[2:]) == 1:
         raise ValueError(
             f"batch_norm: Expected more than 1 value per channel when training, got input size "
             f"{list(shape)}"
@@ -179,8 +179,6 @@ def native_batch_norm(
     check.floats("batch_norm", input)
     shape = input.shape
     none = input.new_zeros(0)
-    if 0 in shape:
-        return input.clone(), none, none
     if len(shape) < 2:
         raise RuntimeError(f"batch_norm: expected input (N, C, *), got {list(shape)}")
     c = shape[1]
@@ -189,6 +187,8 @@ def native_batch_norm(
         running_var=running_var,
     )  # fmt: skip
     row = (c, *(1,) * (len(shape) - 2))
+    if 0 in shape:
+        return _affine(input.clone(), weight, bias, row, input.dtype), none, none
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError(
@@ -261,11 +261,11 @@ def instance_norm(
         "instance_norm", input, shape[1], weight=weight, bias=bias, running_mean=mean_now,
         running_var=var_now,
     )  # fmt: skip
-    if 0 in shape:
-        return input.clone()
-    out, mean, var, _ = _standard(input, tuple(range(2, len(shape))), eps, True)
-    _move(running_mean, rd.mean(mean, 0).reshape(shape[1]), momentum)
-    _move(running_var, rd.mean(_unbiased(var, n), 0).reshape(shape[1]), momentum)
+    out = input.clone()
+    if 0 not in shape:
+        out, mean, var, _ = _standard(input, tuple(range(2, len(shape))), eps, True)
+        _move(running_mean, rd.mean(mean, 0).reshape(shape[1]), momentum)
+        _move(running_var, rd.mean(_unbiased(var, n), 0).reshape(shape[1]), momentum)
     if weight is not None and mode.grad:  # PyTorch repeats it, so that the user's may be written to
         weight = weight.clone()
     return _affine(out, weight, bias, (shape[1], *(1,) * (len(shape) - 2)), input.dtype)

@@ -85,14 +85,14 @@ def interpolate(
         raise NotImplementedError(
             f"interpolate: Got {input.ndim}D input, but {mode} mode needs {_SMOOTH[mode]}D input"
         )
+    if mode == "area":
+        return _pool.adaptive_avg_pool("interpolate", k, input, sizes)
     spatial = input.shape[2:]
     if 0 in input.shape[1:] or any(n <= 0 for n in sizes):
         raise RuntimeError(
             "interpolate: Input and output sizes should be greater than 0, but got input "
             f"{list(input.shape)} and output size {list(sizes)}"
         )
-    if mode == "area":
-        return _pool.adaptive_avg_pool("interpolate", k, input, sizes)
     kind = np.float64 if input.dtype is dt.float64 else np.float32
     out = input
     if mode not in _SMOOTH and input.dtype is dt.bool_:
@@ -101,9 +101,14 @@ def interpolate(
         raise RuntimeError(
             f"interpolate: mode {mode!r} is not implemented for {input.dtype.name}; use .float()"
         )
+    # Where sizes come out so many times as large, these modes leave the rest of a factor out
+    times = (1, 2) if (mode, k) == ("nearest", 2) else (1,) if mode in _SMOOTH else ()
+    times = () if mode == "bicubic" and not antialias else times
     # The dims that shrink most come first: less is left for the others
     for d in sorted(range(k), key=lambda d: number(sizes[d]) / number(spatial[d])):
         n, o, scale = spatial[d], sizes[d], scales[d]
+        if scale is not None and times and _even(n, o, scale, times):
+            scale = None
         changes = is_symbolic((n, o)) and not antialias
         if changes and mode in _NEAREST and divides(n, o) and scale in (None, o // n):
             out = _resample.repeated(out, d + 2, o // n)
@@ -123,6 +128,11 @@ def interpolate(
                 matrix = _resample.weights(what, n, o, corners, scale, antialias, kind)
             out = _resample.along(out, matrix, d + 2)
     return out.clone() if out is input else out.contiguous()
+
+
+def _even(n: int, o: int, scale: float, times: tuple[int, ...]) -> bool:
+    """Whether o, which is n * scale cut to an int, is n times one of `times`."""
+    return any(t < scale < t + 1 and o == t * n for t in times)
 
 
 def _sizes(

@@ -25,7 +25,14 @@ from pyframe.ops.index.along import add_along, gathered, np_positions, take_alon
 from pyframe.ops.index.order import argsort_numpy, key_numpy, kth_op, order_of, sort_key
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.reduce.extremes import pick
-from pyframe.ops.reduce.reductions import amax, argmax, no_empty, one_dim, sum as sum_
+from pyframe.ops.reduce.reductions import (
+    argmax,
+    extreme,
+    max_op,
+    no_empty,
+    one_dim,
+    sum as sum_,
+)
 from pyframe.ops.reduce.scan import cummax_op, scan_along
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, tensor, upload
@@ -150,7 +157,7 @@ def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
         if not input.requires_grad:
             return value
         # the largest of what is equal: its gradient is shared among them
-        return amax(el.where(hit, input, -math.inf))
+        return extreme(max_op, el.where(hit, input, -math.inf), None, False)
     d = one_dim(name, input, dim)
     no_empty(name, input, (d,) if input.ndim else ())
     rows = _as_rows(input, d)

@@ -42,15 +42,15 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def _parse(
-    x: Tensor, key: Any, moving: dict[int, tuple[Any, bool]] | None = None
+    x: Tensor, key: Any, moving: dict[int, tuple[Any, bool]] | None = None, views: bool = True
 ) -> tuple[Tensor, dict[int, Tensor]]:
     """Apply the basic part of an index as views; return it and the tensors left, by dim. Ints that
     change from call to call go into `moving`, by dim, where it is given, and whether the dim stays:
-    where a slice of one element begins."""
+    where a slice of one element begins. Without `views` 0-d tensors are left, too."""
     cuts: list[tuple[int, int, int]] = []  # start, size and step for each dim of x
     shape: list[int] = []  # of the view
     tensors: dict[int, Tensor] = {}
-    items = _masks_as_indices(x, _items(x, key, moving is not None))
+    items = _masks_as_indices(x, _items(x, key, moving is not None, views))
     ints = [at for at, i in enumerate(items) if type(i) is int]
     # a GPU's Program for a place that is written is that for all places
     by_place = (
@@ -103,14 +103,14 @@ def _moves(s: slice, n: int) -> bool:
 _PARTS = (Tensor, slice, list, tuple, EllipsisType, type(None))
 
 
-def _items(x: Tensor, key: Any, moving: bool = False) -> list[Any]:
+def _items(x: Tensor, key: Any, moving: bool = False, views: bool = True) -> list[Any]:
     """The parts of an index in their normal form, `...` written out as slices."""
     if isinstance(key, list) and len(key) < 32 and any(isinstance(i, _PARTS) for i in key):
         key = tuple(key)  # PyTorch reads x[[[0, 1], [1, 2]]] as x[[0, 1], [1, 2]]
     items = [
         i
         if moving and type(i.start if type(i) is slice else i) is SymbolicScalar
-        else _normalize(i, x)
+        else _normalize(i, x, views)
         for i in (key if isinstance(key, tuple) else (key,))
     ]
     used = 0
@@ -167,7 +167,7 @@ def _slice(s: slice, n: int) -> tuple[int, int, int]:
     return indices(s, n)
 
 
-def _normalize(i: Any, x: Tensor) -> Any:
+def _normalize(i: Any, x: Tensor, views: bool) -> Any:
     if i is None or isinstance(i, (bool, EllipsisType)):
         return i
     if isinstance(i, np.bool_):
@@ -182,7 +182,7 @@ def _normalize(i: Any, x: Tensor) -> Any:
                 "tensors used as indices must be long, int, byte or bool tensors, got "
                 f"{i.dtype.name}"
             )
-        if i.ndim == 0 and i.dtype is not dt.bool_ and values_known(i):
+        if i.ndim == 0 and views and i.dtype is not dt.bool_ and values_known(i):
             return int(i.item())
         return i if i.device is x.device else i.to(x.device)
     if isinstance(i, (list, range, np.ndarray)):
@@ -357,10 +357,11 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
             f"{input.dtype.name} for the destination and {values.dtype.name} for the source."
         )
     key = tuple(slice(None) if i is None else i for i in indices)
-    if not key:
+    part, tensors = _parse(input, key, views=False)
+    if not tensors:
         raise RuntimeError("index_put: at least one index is required")
-    part, tensors = _parse(input, key)
-    return _with_rows(part, tensors, values.to(input.device), accumulate)
+    out = _with_rows(part, tensors, values.to(input.device), accumulate)
+    return out if out.shape == input.shape else mv.reshape(out, input.shape)  # of 0-d masks
 
 
 def _with_view(name: str, input: Tensor, src: Tensor, part: Tensor) -> Tensor:

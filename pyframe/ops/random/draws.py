@@ -10,7 +10,7 @@ import contextlib
 import math
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Unpack
 
 import numpy as np
@@ -42,6 +42,13 @@ def _alone() -> Any:
     return _DRAWING
 
 
+def _eagerly(what: str) -> None:
+    """End a capture, whose replays would not do `what` to the part of a state that the host has."""
+    unlike()
+    if mode.capture is not None and mode.capture.replays:
+        mode.capture.give_up(what)
+
+
 _alive: weakref.WeakSet[Generator] = weakref.WeakSet()
 # of a GPU that is lost the stream starts over
 _device.gone.append(lambda d: [g._states.pop(d, None) for g in list(_alive)])
@@ -64,35 +71,46 @@ class Generator:
     def __init__(self, device: Any = "cpu") -> None:
         self.device = Device(device)
         self._states: dict[Device, Tensor] = {}
-        self._seeds: dict[Device, int] = {}  # of devices that have a seed of their own
+        # (seed, draw) that devices begin with which have not the generator's seed, and 0
+        self._begins: dict[Device, tuple[int, int]] = {}
         _alive.add(self)
         self.manual_seed(int.from_bytes(os.urandom(8), "little"))
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        _alive.add(self)
+
     def manual_seed(self, seed: int) -> Generator:
         """Start over from `seed` (any int, taken modulo 2**64)."""
+        _eagerly("seeds random numbers")
         with _alone():
             self._seed = int(seed) & (2**64 - 1)
             self._host_draws = 0
-            self._seeds.clear()
+            self._begins.clear()
             for device in list(self._states):
                 self._restart(device)
         return self
 
-    def seed_device(self, seed: int, device: Device) -> None:
+    def seed_device(self, seed: int, device: Device, draw: int = 0) -> None:
         """Start the stream of one device over from a seed of its own, until the next manual_seed.
         It is not opened for that.
 
         Args:
             seed: any int, taken modulo 2**64.
+            draw: how often was drawn already.
         """
+        _eagerly("seeds random numbers")
         with _alone():
-            self._seeds[device] = int(seed) & (2**64 - 1)
+            self._begins[device] = int(seed) & (2**64 - 1), draw
             if device in self._states:
                 self._restart(device)
 
     def device_seed(self, device: Device) -> int:
         """The seed that the stream of a device started from."""
-        return self._seeds.get(device, self._seed)
+        return self._begin(device)[0]
+
+    def _begin(self, device: Device) -> tuple[int, int]:
+        return self._begins.get(device, (self._seed, 0))
 
     def _restart(self, device: Device) -> None:
         with contextlib.suppress(_device.DeviceLostError):  # a lost GPU's starts over
@@ -100,8 +118,8 @@ class Generator:
             self._states[device]._overwrite(upload(self._start(device), device))
 
     def _start(self, device: Device = _device.cpu) -> np.ndarray:
-        seed = self.device_seed(device)
-        return np.array([seed & 0xFFFFFFFF, seed >> 32, 0], np.uint32)
+        seed, draw = self._begin(device)
+        return np.array([seed & 0xFFFFFFFF, seed >> 32, draw], np.uint32)
 
     def seed(self) -> int:
         """Start over from a seed of the operating system's; returns it."""
@@ -112,32 +130,50 @@ class Generator:
         return self._seed
 
     def get_state(self) -> Tensor:
-        """The host's and the CPU's state: uint8, as torch.Generator's."""
-        drawn = self._states.get(_device.cpu)
-        draws = 0 if drawn is None else int(drawn._host()[2])
-        raw = np.array([self._seed, self._host_draws, draws], np.uint64)
-        return upload(raw.view(np.uint8), _device.cpu)
+        """Where the streams are: uint8, on the CPU, as torch.Generator's. One on a GPU is read."""
+        return self._state_on(dict.fromkeys([*self._begins, *self._states]))
+
+    def get_host_state(self) -> Tensor:
+        """`get_state` of the host's and the CPU's streams alone; nothing is read from a GPU."""
+        return self._state_on({})
+
+    def _state_on(self, devices: Iterable[Device]) -> Tensor:
+        _eagerly("reads the state of random numbers")
+        with _alone():
+            numbers = [self._seed, self._host_draws, self.device_state(_device.cpu)[1]]
+            for d in devices:
+                if d is not _device.cpu:
+                    numbers += [d.index, *self.device_state(d)]
+        return upload(np.array(numbers, np.uint64).view(np.uint8), _device.cpu)
+
+    def device_state(self, device: Device) -> tuple[int, int]:
+        """The seed of the stream on a device, and how often was drawn from it."""
+        if device not in self._states:
+            return self._begin(device)
+        low, high, draw = self._states[device]._host().tolist()
+        return low | high << 32, draw
 
     def set_state(self, state: Tensor) -> Generator:
-        """Go back to a state of `get_state`; with another seed, the GPU's stream starts over.
+        """Go back to a state of `get_state`, on each device.
 
         Args:
-            state: a uint8 tensor (24,); TypeError for anything else.
+            state: a uint8 tensor of `get_state`; TypeError for anything else.
         """
-        if not isinstance(state, Tensor) or state.dtype is not dt.uint8 or state.numel() != 24:
+        taken = isinstance(state, Tensor) and state.dtype is dt.uint8 and state.ndim == 1
+        if not taken or not state.numel() or state.numel() % 24:
             raise TypeError("set_state: expected the uint8 tensor that get_state gave")
-        seed, host, draws = (int(v) for v in state.numpy().view(np.uint64))
-        if seed != self._seed:
-            self.manual_seed(seed)
-        self._host_draws = host
-        start = self._start()
-        start[2] = draws
+        _eagerly("sets the state of random numbers")
+        rows = state.cpu().contiguous().numpy().view(np.uint64).reshape(-1, 3).tolist()
         with _alone():
-            self._put(start, _device.cpu)
+            self._seed, self._host_draws, draw = rows[0]
+            self._begins = {Device("gpu", i): (seed, n) for i, seed, n in rows[1:]}
+            self._begins[_device.cpu] = self._seed, draw
+            for device in list(self._states):
+                self._restart(device)
         return self
 
     def clone_state(self) -> Generator:
-        """A generator that goes on as this one would (on the CPU)."""
+        """A generator that goes on as this one would."""
         return Generator(self.device).set_state(self.get_state())
 
     def _put(self, words: np.ndarray, device: Device) -> None:
@@ -196,6 +232,10 @@ class Generator:
         if state is None:
             with outside():
                 state = self._states[device] = upload(self._start(device), device)
+            if mode.capture is not None and self is default_generator:
+                for before in list(_kept):  # a replay goes back to where it finds the stream
+                    if before.capture is mode.capture:
+                        before.states[device] = state.clone()
         return state
 
     def host_bits(self, n: int) -> np.ndarray:
@@ -350,6 +390,31 @@ def set_rng_state(new_state: Tensor) -> None:
     default_generator.set_state(new_state)
 
 
+class RandomState:
+    """Where the default generator stands, on the host and on each device."""
+
+    def __init__(self) -> None:
+        g = default_generator
+        self.host = g._seed, g._host_draws, dict(g._begins)
+        self.capture = mode.capture
+        with no_grad():
+            self.states = {d: s.clone() for d, s in g._states.items()}
+        _kept.add(self)
+
+    def restore(self) -> None:
+        """Go back there."""
+        g = default_generator
+        g._seed, g._host_draws, begins = self.host
+        g._begins = dict(begins)
+        with no_grad():
+            for d, state in g._states.items():
+                saved = self.states.get(d)
+                state._overwrite(upload(g._start(d), d) if saved is None else saved.clone())
+
+
+_kept: weakref.WeakSet[RandomState] = weakref.WeakSet()
+
+
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, **kwargs: Any) -> Iterator[None]:
     """Within it random numbers are drawn; after it all streams go on as if they had not been.
@@ -367,17 +432,11 @@ def fork_rng(devices: Any = None, enabled: bool = True, **kwargs: Any) -> Iterat
     if not enabled:
         yield
         return
-    g = default_generator
-    seed, host, seeds = g._seed, g._host_draws, dict(g._seeds)
-    with no_grad():
-        kept = {d: x.clone() for d, x in g._states.items()}
+    before = RandomState()
     try:
         yield
     finally:
-        g._seed, g._host_draws, g._seeds = seed, host, seeds
-        with no_grad():
-            for d, x in g._states.items():
-                x._overwrite(kept[d] if d in kept else upload(g._start(d), d))
+        before.restore()
 
 
 # --- draws in place

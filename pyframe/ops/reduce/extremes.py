@@ -24,16 +24,16 @@ def pick(kind: Any, input: Tensor, dim: int, index: Tensor, keepdim: bool) -> An
 
 
 def _with_index(
-    kind: Any, op: Op, pair: Any, input: Tensor, dim: Any, keepdim: bool, other: Any
+    op: Op, arg_op: Op, pair: Any, input: Tensor, dim: Any, keepdim: bool, other: Any
 ) -> Any:
     other = dim if isinstance(dim, Tensor) else other
     if other is not None:
         return pair(input, other)
     if dim is None:
-        return reduce.extreme(kind, input, None, False)
+        return reduce.extreme(op, input, None, False)
     source = input.to(dt.int32) if input.dtype is dt.bool_ else input
-    index = reduce.arg_extreme(op, source, dim, True)
-    return pick(MaxResult if op is reduce.argmax_op else MinResult, input, dim, index, keepdim)
+    index = reduce.arg_extreme(arg_op, source, dim, True)
+    return pick(MaxResult if op is reduce.max_op else MinResult, input, dim, index, keepdim)
 
 
 @overload
@@ -46,7 +46,7 @@ def max(input: Tensor, dim: Tensor) -> Tensor: ...
 def max(input: Tensor, *, other: Tensor) -> Tensor: ...
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with `dim`, (values, indices); with a tensor, `maximum`."""
-    return _with_index(reduce.amax_op, reduce.argmax_op, el.maximum, input, dim, keepdim, other)
+    return _with_index(reduce.max_op, reduce.argmax_op, el.maximum, input, dim, keepdim, other)
 
 
 @overload
@@ -59,7 +59,7 @@ def min(input: Tensor, dim: Tensor) -> Tensor: ...
 def min(input: Tensor, *, other: Tensor) -> Tensor: ...
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; with `dim`, (values, indices); with a tensor, `minimum`."""
-    return _with_index(reduce.amin_op, reduce.argmin_op, el.minimum, input, dim, keepdim, other)
+    return _with_index(reduce.min_op, reduce.argmin_op, el.minimum, input, dim, keepdim, other)
 
 
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> AminmaxResult:

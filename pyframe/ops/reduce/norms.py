@@ -81,7 +81,7 @@ def vector_norm(
         return root(reduce.sum(absolute_square(widened(x)), axes, keepdim)).to(x.dtype.to_real())
     size = el.abs(x)
     if ord in (math.inf, -math.inf):
-        return apply(reduce.amax_op if ord > 0 else reduce.amin_op, (size,), (axes, keepdim))
+        return apply(reduce.max_op if ord > 0 else reduce.min_op, (size,), (axes, keepdim))
     if ord == 0:  # floor has the gradient 0
         return reduce.sum(el.where(el.eq(size, 0), el.floor(size), 1.0), axes, keepdim)
     if ord == 1:

@@ -124,21 +124,36 @@ prod_op = Op(
 )  # fmt: skip
 
 
-def _extreme_op(name: str, fn: np.ufunc, start: Any, scalar: Any) -> Op:
+def _extreme_op(name: str, fn: np.ufunc, start: Any, scalar: Any, x: Any = None) -> Op:
     return Op(
         name, REDUCTION, "x", "axes keepdim", infer=_infer,
         numpy=lambda x, axes, keepdim: _reduced_by(fn, x, axes, keepdim),
-        combine=Combine(start, scalar, fn), x=_extremum_grad,
+        combine=Combine(start, scalar, fn), x=x,
     )  # fmt: skip
 
 
-def _extremum_grad(g: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    hit = el.eq(x, _kept(y, x, axes)).to(x.dtype)
+def _shared_grad(g: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], nans: bool) -> Tensor:
+    hit = el.eq(x, _kept(y, x, axes))
+    if nans:  # which NaN is not equal to
+        hit = el.logical_or(hit, el.isnan(x))
+    hit = hit.to(x.dtype)
     return _kept(g, x, axes) * hit / sum(hit, axes, True)
 
 
-amax_op = _extreme_op("amax", np.maximum, f.lowest, s.maximum)
-amin_op = _extreme_op("amin", np.minimum, f.highest, s.minimum)
+def _extremum_grad(g: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    return _shared_grad(g, y, x, axes, False)
+
+
+def _whole_grad(g: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    return _shared_grad(g, y, x, axes, True)
+
+
+amax_op = _extreme_op("amax", np.maximum, f.lowest, s.maximum, _extremum_grad)
+amin_op = _extreme_op("amin", np.minimum, f.highest, s.minimum, _extremum_grad)
+# What `max()` and `min()` are: as in PyTorch, where the result is NaN the gradient goes to the NaNs
+# alone, where amax's and amin's is NaN
+max_op = _extreme_op("max", np.maximum, f.lowest, s.maximum, _whole_grad)
+min_op = _extreme_op("min", np.minimum, f.highest, s.minimum, _whole_grad)
 # The largest number, NaN aside: it takes one instruction where amax takes three, and softmax, which
 # subtracts it from all elements, has NaN again.
 max_number_op = _extreme_op("max_number", np.fmax, f.lowest, lambda a, x: s.select(a < x, x, a))

@@ -291,17 +291,18 @@ def diff(
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integral along a dim by trapezoids, at places `x` or `dx` (1) apart."""
-    return sum_(_trapezoids("trapezoid", y, x, dx, dim), dim)
+    out = _integral("trapezoid", sum_, y, x, dx, dim)
+    return out if y.shape[dim] else out.to(y.dtype)
 
 
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1
 ) -> Tensor:
     """The running integral along a dim by trapezoids, at places `x` or `dx` (1) apart."""
-    return cumsum(_trapezoids("cumulative_trapezoid", y, x, dx, dim), dim)
+    return _integral("cumulative_trapezoid", cumsum, y, x, dx, dim)
 
 
-def _trapezoids(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
+def _integral(name: str, add: Any, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
     if y.ndim == 0:
         raise IndexError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
     d = one_dim(name, y, dim)
@@ -312,7 +313,9 @@ def _trapezoids(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Te
                 f"{name}: received a bool input for `{what}`, but bool is not supported"
             )
     width: Any = 1 if dx is None else dx
+    y = y.to(wide(y))  # two small ints may be more than one is
     if x is not None:
+        x = x.to(wide(x))
         if dx is not None:
             raise TypeError(f"{name}: expected x or dx, got both")
         if x.ndim == 1:
@@ -327,10 +330,11 @@ def _trapezoids(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Te
             width = diff(x, 1, x.ndim - y.ndim + d)
     elif isinstance(width, complex):
         raise RuntimeError(f"{name}: Currently, we only support dx as a real number, got {dx}")
-    if not n:
-        return y
-    after, before = mv.narrow(y, d, 1, n - 1), mv.narrow(y, d, 0, n - 1)
-    return (after + before) * width / 2.0
+    after, before = (mv.narrow(y, d, min(i, n), max(n - 1, 0)) for i in (1, 0))
+    areas = (after + before) * width
+    if areas.dtype.category < dt.FLOAT:  # which are added up exactly
+        return add(areas, d) / 2.0
+    return add(areas / 2.0, d)
 
 
 def gradient(
@@ -381,7 +385,7 @@ def _slope(x: Tensor, d: int, spacing: Any, edge_order: int) -> Tensor:
                 f"torch.gradient expected each coordinate vector to have {n} elements, got "
                 f"{list(spacing.shape)}"
             )
-        gaps = diff(spacing).reshape((-1,) + (1,) * (x.ndim - 1 - d))
+        gaps = diff(spacing.to(wide(spacing))).reshape((-1,) + (1,) * (x.ndim - 1 - d))
     else:
         gaps = x.new_ones((n - 1,) + (1,) * (x.ndim - 1 - d)) * spacing
     slopes = (cut(1, n - 1) - cut(0, n - 1)) / gaps
