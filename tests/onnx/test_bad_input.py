@@ -282,7 +282,7 @@ def changed(draw: random.Random) -> Any:
 
 def test_thousands_of_damaged_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is refused or is a model; PYFRAME_ONNX_FUZZ says how many."""
-    monkeypatch.setattr("pyframe.onnx.operators.control.ROUNDS", 100)
+    monkeypatch.setattr("pyframe.onnx.values.ROUNDS", 100)
     draw, data = random.Random(7), good().SerializeToString()
     held = 0
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

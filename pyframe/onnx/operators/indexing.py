@@ -138,6 +138,7 @@ def non_max_suppression(
     if center_point_box:
         a, b = a - b / 2, a + b / 2
     corners = pf.cat([pf.minimum(a, b), pf.maximum(a, b)], -1)
+    values.see_end(math.prod(scores.shape[:2]), "classes of images")
     found = []
     for i in range(scores.shape[0]):
         for j in range(scores.shape[1]):

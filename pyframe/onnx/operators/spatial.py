@@ -387,6 +387,7 @@ def resized(
 ) -> Tensor:  # fmt: skip
     """Each dim by itself: nearest takes rows, the smooth modes multiply by a matrix."""
     kind = x.dtype
+    values.see_room(sizes, x.element_size())
     for i, (n, out, scale) in enumerate(zip(x.shape, sizes, scales, strict=True)):
         start, end = (roi[i], roi[len(sizes) + i]) if roi is not None else (0.0, 1.0)
         if n == out and scale == 1 and (start, end) == (0, 1):
@@ -484,6 +485,7 @@ def roi_align(
 ) -> Tensor:  # fmt: skip
     """Regions of the same number of samples are read at once."""
     half = coordinate_transformation_mode == "half_pixel"
+    values.see_end(rois.shape[0], "regions")
     boxes = rois * spatial_scale - (0.5 if half else 0.0)
     size = boxes[:, 2:] - boxes[:, :2]  # (width, height)
     size = size if half else size.clamp(min=1.0)
@@ -532,6 +534,7 @@ def _greatest(planes: Tensor, y: Tensor, x: Tensor) -> Tensor:
 @op("MaxRoiPool")
 def max_roi_pool(x: Tensor, rois: Host, *, pooled_shape: list[int], spatial_scale: float) -> Tensor:
     ph, pw = pooled_shape
+    values.see_end(len(rois) * ph * pw, "cells")
     found = []
     for batch, *corners in rois.tolist():
         x1, y1, x2, y2 = (math.floor(v * spatial_scale + 0.5) for v in corners)
