@@ -83,9 +83,9 @@ def conv_transpose(
     if auto_pad.startswith("SAME") or output_shape:
         asked = output_shape or [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
         total = [n + m - a for n, m, a in zip(whole, more, asked[-k:], strict=True)]
-        half = [t // 2 if t > 0 else 0 for t in total]
-        rest = [t - h for t, h in zip(total, half, strict=True)]
-        before, after = (rest, half) if auto_pad == "SAME_LOWER" else (half, rest)
+        upper = auto_pad == "SAME_UPPER"
+        before = [max(t // 2 if upper else t - t // 2, 0) for t in total]
+        after = [t - b for t, b in zip(total, before, strict=True)]
     function = _known(_TRANSPOSED, k)
     fits = before == after and min(before, default=0) >= 0
     if fits and all(m < max(s, d) for m, s, d in zip(more, strides, dilations, strict=True)):
