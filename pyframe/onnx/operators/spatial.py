@@ -345,6 +345,10 @@ def _coordinates(
 
 
 def _nearest(x: Any, n: int, mode: str) -> Any:
+    """Which element each is; what rounding left beside the middle of two is the middle."""
+    if "round" in mode:
+        middle = np.floor(x) + x.dtype.type(0.5)
+        x = np.where(np.abs(x - middle) < 1e-6, middle, x)
     found = {
         "round_prefer_floor": lambda: np.ceil(x - 0.5),
         "round_prefer_ceil": lambda: np.floor(x + 0.5),
@@ -396,14 +400,16 @@ def resized(
             whole, few = int(scale), 4  # each row so often, which a few rows tell
             at = _coordinates(place, few, few * whole, scale, start, end, np.float32)
             times = place in ("asymmetric", "half_pixel")
-            if times and (_nearest(at, few, nearest) == np.arange(few * whole) // whole).all():
+            how = "floor" if nearest == "old" else nearest
+            if times and (_nearest(at, few, how) == np.arange(few * whole) // whole).all():
                 x = x.repeat_interleave(whole, i)
                 continue
         n, out = int(n), int(out)
         kind_of = np.float32 if mode == "nearest" else np.float64
         at = _coordinates(place, n, out, scale, start, end, kind_of)
         if mode == "nearest":
-            places = _nearest(at, n, nearest)
+            how = {"old": "ceil" if scale < 1 else "floor"}.get(nearest, nearest)
+            places = _nearest(at, n, how)
             x = x.index_select(i, values.tensor(places, x.device))
         else:
             matrix = _weights(at, n, cubic if mode == "cubic" else None, scale, antialias, exclude)
@@ -419,6 +425,13 @@ def resized(
     return x
 
 
+def _times(n: Any, scale: float) -> Any:
+    """A size that is scaled, in float32 as others do, who find 7 in 3 * (7 / 3)."""
+    if type(n) is int:
+        return math.floor(np.float32(n) * np.float32(scale))
+    return math.floor(n * scale)
+
+
 @op("Resize")
 def resize(
     x: Tensor, roi: Host | None = None, scales: Host | None = None, sizes: Host | None = None, *,
@@ -427,8 +440,8 @@ def resize(
     keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
     nearest_mode: str = "floor", version: int,
 ) -> Tensor:  # fmt: skip
-    if version < 11:
-        scales, roi = roi, None
+    if version < 11:  # it has no mode of its own for what is between: ceil where it gets smaller
+        scales, roi, nearest_mode = roi, None, "old"
     axes = [a % x.ndim for a in axes] if axes else [*range(x.ndim)]
     ratios, wanted = [1.0] * x.ndim, list(x.shape)
     if sizes is not None and sizes.size:
@@ -445,7 +458,7 @@ def resize(
         if scales is None:
             raise ValueError("Resize has neither sizes nor scales")
         for a, r in zip(axes, scales.tolist(), strict=True):
-            ratios[a], wanted[a] = r, math.floor(x.shape[a] * r)
+            ratios[a], wanted[a] = r, _times(x.shape[a], r)
     region = None
     if coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None:
         region = [0.0] * x.ndim + [1.0] * x.ndim
@@ -465,8 +478,9 @@ def resize(
 def upsample(x: Tensor, scales: Host | None = None, *, mode: str, height_scale: float = 1.0,
              width_scale: float = 1.0) -> Tensor:  # fmt: skip
     by = [1.0, 1.0, height_scale, width_scale] if scales is None else np.ravel(scales).tolist()
-    sizes = [math.floor(n * s) for n, s in zip(x.shape, by, strict=True)]
-    return resized(x, by, sizes, mode="nearest" if mode == "nearest" else "linear")
+    sizes = [_times(n, s) for n, s in zip(x.shape, by, strict=True)]
+    mode = "nearest" if mode == "nearest" else "linear"
+    return resized(x, by, sizes, mode=mode, nearest="old")
 
 
 @op("GridSample")
