@@ -52,9 +52,7 @@ class Constants:
 class Build:
     """What all graphs of a model share while steps are made of them."""
 
-    def __init__(
-        self, model: Any, reader: Reader, constants: Constants | None
-    ) -> None:
+    def __init__(self, model: Any, reader: Reader, constants: Constants | None) -> None:
         self.reader = reader
         self.constants = constants  # None: they stay on the host
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
@@ -431,12 +429,19 @@ class Step:
             if a.default_value.type:
                 said.setdefault(name, _attribute(build, a.default_value))
         said.update(version=schema.since_version if schema else 1, outputs=len(node.output))
-        unknown = attributes.keys() - self.row.attributes - IGNORED
+        unknown = attributes.keys() - self.row.attributes - self.row.prepared - IGNORED
         if unknown and (said["version"] >= 7 or unknown - {"axis", "broadcast"}):
             raise NotImplementedError(f"its attribute {min(unknown)!r} is not known here")
         self.aligned = said.get("axis") if unknown and said.get("broadcast") else None
         self.run = "run" in self.row.attributes
         self.keywords = self._keywords(self.row, said)
+        self.kept: dict[str, int] = {}  # the numbers of constants that come as keywords
+        if self.row.prepare is not None:
+            taken = {name: value for name, value in said.items() if name in self.row.prepared}
+            for name, value in self.row.prepare(**taken).items():
+                if build.constants and isinstance(value, np.ndarray) and values.has_dtype(value):
+                    self.kept[name] = build.constants.keep(f"{node.op_type}.{name}", value, False)
+                self.keywords[name] = value
         on_host = table.ON_HOST.get(key)
         if on_host is not None and attributes.keys() <= on_host.attributes:
             self.host = functools.partial(on_host.function, **self._keywords(on_host, said))
@@ -549,6 +554,8 @@ class Step:
                 keywords[name] = functools.partial(inner.run, run, env)
             if self.run:
                 keywords["run"] = run
+        if self.kept:
+            keywords = {**keywords, **{k: run.constants[n] for k, n in self.kept.items()}}
         found = self.row.function(*args, **keywords)
         return found if isinstance(found, tuple) else (found,)
 

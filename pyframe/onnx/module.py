@@ -126,7 +126,9 @@ def _declared(value: Any) -> tuple[Any, int | None, bool] | None:
     try:
         dtype = values.numpy_dtype(tensor.elem_type) if tensor.elem_type else None
     except KeyError:
-        raise ValueError(f"the input {value.name!r} is of the unknown type {tensor.elem_type}")
+        raise ValueError(
+            f"the input {value.name!r} is of the unknown type {tensor.elem_type}"
+        ) from None
     return dtype, ndim, optional
 
 

@@ -118,14 +118,6 @@ def compress(x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor
     return x.index_select(axis, pf.nonzero(condition).reshape(-1))
 
 
-@op("ArrayFeatureExtractor", "ai.onnx.ml")
-def array_feature_extractor(x: Tensor, index: Tensor) -> Tensor:
-    return x.reshape(-1, x.shape[-1]).index_select(-1, index.reshape(-1))
-
-
-op("Binarizer", "ai.onnx.ml")(lambda x, *, threshold: (x > threshold).to(x.dtype))
-
-
 @op("NonMaxSuppression")
 def non_max_suppression(
     boxes: Tensor, scores: Tensor, most: Host | None = None, iou: Host | None = None,
