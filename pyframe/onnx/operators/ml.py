@@ -492,3 +492,106 @@ def tree_ensemble(
 ) -> Tensor:
     how = ["AVERAGE", "SUM", "MIN", "MAX"][aggregate_function]
     return _transformed(_grown(x, how, None, t), _POST[post_transform])
+
+
+# --- support vector machines
+
+
+def _machine(
+    *, kernel_type: str, kernel_params: Any = None, support_vectors: Any = None, coefficients: Any,
+    rho: Any, n_supports: int = 0, one_class: int = 0, vectors_per_class: Any = None,
+    prob_a: Any = None, prob_b: Any = None, classlabels_ints: Any = None,
+    classlabels_strings: Any = None,
+) -> dict[str, Any]:  # fmt: skip
+    count = sum(vectors_per_class) if vectors_per_class else n_supports
+    if vectors_per_class and (not support_vectors or len(vectors_per_class) < 2):
+        raise NotImplementedError("a machine of one class, or without vectors")
+    return {
+        "kernel": (kernel_type, *(kernel_params or (0.0, 0.0, 3.0))), "one_class": one_class,
+        "vectors": _row(support_vectors).reshape(count, -1) if count else None,
+        "weight": _row(coefficients).reshape(-1, count) if count else _row(coefficients),
+        "bias": _row(rho), "of": vectors_per_class,
+        "labels": _labels(classlabels_ints, classlabels_strings),
+        "sure": (prob_a, prob_b) if prob_a else None,
+    }  # fmt: skip
+
+
+def _kernel(x: Tensor, vectors: Tensor, kernel: Any) -> Tensor:
+    """(N, vectors): how near each row is to each vector."""
+    kind, gamma, shift, degree = kernel
+    if kind == "RBF":
+        return pf.exp(-gamma * ((x.unsqueeze(1) - vectors) ** 2).sum(-1))
+    near = x @ vectors.T
+    if kind == "LINEAR":
+        return near
+    near = gamma * near + shift
+    return pf.tanh(near) if kind == "SIGMOID" else near**degree
+
+
+@op("SVMRegressor", ML, _machine)
+def svm_regressor(
+    x: Tensor, *, post_transform: str, kernel: Any, vectors: Any, weight: Tensor, bias: Tensor,
+    one_class: int, of: Any, labels: Any, sure: Any,
+) -> Tensor:  # fmt: skip
+    x = x.float()
+    near = x if vectors is None else _kernel(x, vectors, kernel)
+    found = near @ weight.reshape(-1, 1) + bias[0]
+    return pf.where(found > 0, 1.0, -1.0) if one_class else _transformed(found, post_transform)
+
+
+@op("SVMClassifier", ML, _machine)
+def svm_classifier(
+    x: Tensor, *, post_transform: str, kernel: Any, vectors: Tensor, weight: Tensor, bias: Tensor,
+    one_class: int, of: list[int], labels: Any, sure: Any,
+) -> Any:  # fmt: skip
+    """Each pair of classes has a machine; they vote, or say how sure they are."""
+    near, count = _kernel(x.float(), vectors, kernel), len(of)
+    begin = np.cumsum([0, *of]).tolist()
+    scores, votes, pairs = [], [near[:, 0] * 0] * count, []
+    for i in range(count):
+        for j in range(i + 1, count):
+            first, second = slice(begin[i], begin[i + 1]), slice(begin[j], begin[j + 1])
+            score = near[:, first] @ weight[j - 1, first] + near[:, second] @ weight[i, second]
+            score = score + bias[len(scores)]
+            votes[i], votes[j] = votes[i] + (score > 0), votes[j] + (score <= 0)
+            scores.append(score)
+            pairs.append((i, j))
+    if sure is None:
+        found = pf.stack(scores, 1)
+        if count == 2:
+            found = _two(found, "NONE", post_transform != "NONE")
+        else:
+            found = _transformed(found, post_transform)
+        return _named(pf.stack(votes, 1).argmax(1), labels), found
+    sides = [pf.sigmoid(-(s * a + b)) for s, a, b in zip(scores, *sure, strict=True)]
+    between = np.zeros((x.shape[0], count, count))
+    for (i, j), side in zip(pairs, sides, strict=True):
+        between[:, i, j] = values.array(side).clip(1e-7, 1 - 1e-7)
+        between[:, j, i] = 1 - between[:, i, j]
+    found = values.tensor(_coupled(between).astype(np.float32), x.device)
+    return _named(found.argmax(1), labels), _transformed(found, post_transform)
+
+
+def _coupled(between: np.ndarray) -> np.ndarray:
+    """(N, classes): probabilities that fit those of pairs best, to where libsvm goes on to."""
+    n, k, _ = between.shape
+    q = -between.transpose(0, 2, 1) * between
+    own = np.arange(k)
+    q[:, own, own] = (between**2).sum(1)
+    p = np.full((n, k), 1 / k)
+    going = np.ones(n, bool)
+    for _ in range(max(100, k)):
+        qp = np.einsum("nij,nj->ni", q, p)
+        pqp = (p * qp).sum(1)
+        going &= np.abs(qp - pqp[:, None]).max(1) >= 0.005 / k
+        if not going.any():
+            break
+        new = p.copy()
+        for t in range(k):
+            step = (pqp - qp[:, t]) / q[:, t, t]
+            new[:, t] += step
+            pqp = (pqp + step * (step * q[:, t, t] + 2 * qp[:, t])) / (1 + step) ** 2
+            qp = (qp + step[:, None] * q[:, t]) / (1 + step)[:, None]
+            new /= (1 + step)[:, None]
+        p = np.where(going[:, None], new, p)
+    return p
