@@ -179,6 +179,9 @@ def _named(at: Tensor, labels: Any) -> Any:
 
 
 def _transformed(scores: Tensor, kind: str) -> Tensor:
+    """Scores as they are asked for; one alone stays what it is, as onnxruntime has it."""
+    if scores.shape[-1] == 1 and kind != "PROBIT":
+        return scores
     if kind == "LOGISTIC":
         return pf.sigmoid(scores)
     if kind == "SOFTMAX":
