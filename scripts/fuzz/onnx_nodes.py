@@ -22,9 +22,9 @@ from .families import Draw, family
 
 ROWS: dict[str, Callable[[Any], tuple[list[Any], dict[str, Any]]]] = {}
 OPSETS = 11, 13, 17, 18, 20
-CHAINED = """Abs Neg Relu Sigmoid Tanh Softplus Softsign Erf Identity Sign Floor Ceil Round Elu Selu
-LeakyRelu HardSigmoid ThresholdedRelu Celu Softmax LogSoftmax Hardmax Flatten Transpose Cast Exp Sin
-Cos Mul1 Add1 Gather0 ReduceSum1 Slice1 Unsqueeze1 ArgMax1""".split()
+CHAINED = """Abs Neg Relu Sigmoid Tanh Softplus Softsign Erf Identity Floor Ceil Round Elu Selu
+LeakyRelu HardSigmoid ThresholdedRelu Celu Softmax LogSoftmax Flatten Transpose Cast Exp Sin
+Cos Mul1 Add1 Gather0 ReduceSum1 Slice1 Unsqueeze1""".split()
 OTHERS = "com.microsoft", "ai.onnx.ml"
 
 
@@ -619,8 +619,10 @@ def roi_align(d: Draw) -> Any:
     d.opset = max(d.opset, 16)
     corner = np.abs(floats(d, 2, 2))
     rois = np.concatenate([corner, corner + np.abs(floats(d, 2, 2)) + 0.5], 1)
-    more = some(d, sampling_ratio=d.int(0, 2), spatial_scale=0.7,
-                coordinate_transformation_mode=d.pick("half_pixel", "output_half_pixel"))  # fmt: skip
+    place = d.pick("half_pixel", "output_half_pixel")
+    more = some(
+        d, sampling_ratio=d.int(0, 2), spatial_scale=0.7, coordinate_transformation_mode=place
+    )
     more |= {"output_height": d.int(1, 3), "output_width": d.int(1, 3)}
     return [floats(d, 2, 2, 5, 5), rois, numbers(0, 1)], more
 
@@ -726,9 +728,10 @@ def holed(d: Draw, *shape: int) -> np.ndarray:
 @row("ml.TreeEnsembleRegressor")
 def tree_regressor(d: Draw) -> Any:
     n, k = d.int(1, 3), d.int(1, 3)
-    more = forest(d, n, [*range(k)] if d.maybe(0.8) else [0], "target")
+    every = d.maybe(0.8)
+    more = forest(d, n, [*range(k)] if every else [0], "target")
     how = d.pick("SUM", "AVERAGE", "MIN", "MAX")
-    base = {"base_values": floats(d, k).tolist()} if d.maybe(0.3) else {}
+    base = {"base_values": floats(d, k).tolist()} if every and d.maybe(0.3) else {}
     return [holed(d, 5, n)], {"n_targets": k, "aggregate_function": how, **base, **more,
                               "post_transform": d.pick(*POSTS)}  # fmt: skip
 
@@ -736,7 +739,7 @@ def tree_regressor(d: Draw) -> Any:
 @row("ml.TreeEnsembleClassifier")
 def tree_classifier(d: Draw) -> Any:
     n, k = d.int(1, 3), d.int(2, 4)
-    ids = [*range(k)] if k > 2 or d.maybe() else [0]
+    ids = [*range(k)] if k > 2 else [0]  # of two others onnxruntime calls them 0 and 1
     base = {"base_values": floats(d, len(ids)).tolist()} if d.maybe(0.3) else {}
     d.outputs = 2
     return [holed(d, 5, n)], {

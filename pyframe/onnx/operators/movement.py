@@ -230,7 +230,7 @@ def range_(start: Host, limit: Host, delta: Host, *, run: Run) -> Tensor:
     a, b, step = start.item(), limit.item(), delta.item()
     dtype = values.dtype_of(start)
     n = max(-(-(b - a) // step), 0)
-    if dtype is None or dtype.is_floating_point:
+    if dtype is None or dtype.is_floating_point or not n:
         return (a + pf.arange(int(n), device=run.device) * step).to(dtype or pf.float32)
     return pf.arange(a, b, step, dtype=dtype, device=run.device)
 

@@ -106,6 +106,8 @@ def _over(x: Tensor, axis: int, version: int, function: Callable[[Tensor, int], 
 
 
 def _hardmax(x: Tensor, axis: int) -> Tensor:
+    if 0 in x.shape:
+        return x
     return pf.zeros_like(x).scatter(axis, x.argmax(axis, True), 1)
 
 
