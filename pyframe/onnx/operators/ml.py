@@ -427,7 +427,7 @@ def _classifier(
     found = _named_nodes(nodes, class_treeids, class_nodeids, class_ids, weights, len(labels))
     base = _first_tensor(nodes.get("base_values"), nodes.get("base_values_as_tensor"))
     only = {*class_ids} if len(labels) == 2 else set()
-    positive = bool((np.asarray(weights) >= 0).all())
+    positive = all(bool((np.asarray(w) >= 0).all()) for w in (weights, base) if w is not None)
     return {"base": base, "labels": labels, "one": only.pop() if len(only) == 1 else None,
             "positive": positive, **found}  # fmt: skip
 
