@@ -23,7 +23,8 @@ from .families import Draw, family
 ROWS: dict[str, Callable[[Any], tuple[list[Any], dict[str, Any]]]] = {}
 OPSETS = 11, 13, 17, 18, 20
 CHAINED = """Abs Neg Relu Sigmoid Tanh Softplus Softsign Erf Identity Floor Ceil Round Elu Selu
-LeakyRelu HardSigmoid ThresholdedRelu Celu Softmax LogSoftmax Flatten Transpose Cast Mul1 Add1 Gather0 ReduceSum1 Slice1 Unsqueeze1""".split()
+LeakyRelu HardSigmoid ThresholdedRelu Celu Softmax LogSoftmax Flatten Transpose Cast
+Mul1 Add1 Gather0 ReduceSum1 Slice1 Unsqueeze1""".split()
 OTHERS = "com.microsoft", "ai.onnx.ml"
 
 
@@ -216,7 +217,7 @@ def along(d: Draw) -> Any:
 def reduction(d: Draw) -> Any:
     shape = sizes(d, 1, 4)
     axes = d.rng.sample(range(len(shape)), d.int(1, len(shape)))
-    x = ints(d, 1, 5, *shape) if d.maybe(0.2) else np.abs(floats(d, *shape)) + 0.1
+    x = ints(d, -1, 2, *shape) if d.maybe(0.2) else np.abs(floats(d, *shape)) + 0.1
     more = some(d, keepdims=d.pick(0, 1), noop_with_empty_axes=d.pick(0, 1))
     return [x, numbers(*axes) if d.maybe(0.8) else None], more
 
@@ -796,7 +797,7 @@ def after(d: Draw, name: str, at: str, k: int) -> tuple[Any, dict[str, np.ndarra
         "ReduceSum1": numbers(-1), "Unsqueeze1": numbers(0),
     }  # fmt: skip
     kind = name.rstrip("01")
-    more = {"Cast": {"to": d.pick(1, 7, 11)}, "ReduceSum": {"keepdims": d.pick(0, 1)}}.get(kind, {})
+    more = {"Cast": {"to": d.pick(1, 11)}, "ReduceSum": {"keepdims": d.pick(0, 1)}}.get(kind, {})
     new = {f"k{k}": constants[name]} if name in constants else {}
     if kind == "Slice":
         new = {f"k{k}_{i}": numbers(v) for i, v in enumerate((d.int(-3, 3), d.int(-9, 9), 0,

@@ -203,9 +203,9 @@ def _two(score: Tensor, kind: str, between: bool) -> Tensor:
     other is what is missing to 1, else its negative."""
     if kind == "PROBIT":
         return _transformed(score, kind)
-    if between:
-        return pf.cat([1 - score, score], -1)
-    return _transformed(pf.cat([-score, score], -1), kind if kind == "LOGISTIC" else "NONE")
+    if kind == "LOGISTIC":
+        return pf.sigmoid(pf.cat([-score, score], -1))
+    return pf.cat([1 - score if between else -score, score], -1)
 
 
 def _linear(
@@ -427,7 +427,7 @@ def _classifier(
     found = _named_nodes(nodes, class_treeids, class_nodeids, class_ids, weights, len(labels))
     base = _first_tensor(nodes.get("base_values"), nodes.get("base_values_as_tensor"))
     only = {*class_ids} if len(labels) == 2 else set()
-    positive = all(bool((np.asarray(w) >= 0).all()) for w in (weights, base) if w is not None)
+    positive = bool((np.asarray(weights) >= 0).all())
     return {"base": base, "labels": labels, "one": only.pop() if len(only) == 1 else None,
             "positive": positive, **found}  # fmt: skip
 
