@@ -71,17 +71,18 @@ class Reader:
                 raise ValueError("a negative size")
             if proto.data_location == proto.EXTERNAL:
                 found = self._outside(proto, shape)
+            elif proto.data_type == values.STRING:
+                found = values.strings([s.decode() for s in proto.string_data], shape)
+                self.count(found.nbytes, name)
             else:
                 found = self._onnx.numpy_helper.to_array(proto)
-                if found.dtype == object:
-                    text = [s.decode() if isinstance(s, bytes) else s for s in found.ravel()]
-                    found = values.strings(text, found.shape)
-                    self.count(found.nbytes, name)
             if found.shape != shape:
                 raise ValueError(f"data of the shape {found.shape}")
         except (ValueError, TypeError, KeyError, OSError, OverflowError, AttributeError) as error:
             why = str(error).strip("'\"")
             raise ValueError(f"{name} of the shape {shape} can't be read: {why}") from None
+        except MemoryError as error:
+            raise MemoryError(f"{name}: {error}") from None
         self._left -= found.nbytes
         if self._left < 0:
             raise MemoryError(f"{name} of {found.nbytes} bytes: this machine has less memory")

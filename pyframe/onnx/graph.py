@@ -15,6 +15,7 @@ from pyframe.tensor import Tensor
 
 DEPTH = 64  # graphs within graphs, and functions that call functions
 STEPS = 1_000_000  # nodes of a model whose functions are written out
+WRITTEN = 4_000  # functions with what their nodes say of them
 RUN = 20_000_000  # nodes that one call runs
 SMALL = 4096  # elements of a constant that is kept on the host too
 FOLDED = 1 << 26  # bytes that are read and made where nodes are computed at load
@@ -59,7 +60,6 @@ class Build:
         self.plans: dict[Any, Plan] = {}  # of functions
         self.depth = 0
         self.left = FOLDED
-        self.nodes = 0
 
 
 class Constant:
@@ -198,9 +198,6 @@ class Plan:
     def _add(
         self, build: Build, node: Any, opsets: dict[str, int], outside: Any, deciding: set[str]
     ) -> None:  # fmt: skip
-        build.nodes += 1
-        if build.nodes > STEPS:  # of functions with other attributes each time
-            raise ValueError(f"the model has more than {STEPS} nodes, its functions written out")
         ins = [self._of(name, title(node)) for name in node.input]
         attributes = {}
         for a in node.attribute:
@@ -403,6 +400,8 @@ class Step:
             said = {a.name: a for a in local.attribute_proto} | attributes
             name = (*key, node.overload, *(said[n].SerializeToString() for n in sorted(said)))
             if name not in build.plans:
+                if len(build.plans) >= WRITTEN:
+                    raise ValueError(f"functions are called in more than {WRITTEN} ways")
                 build.plans[name] = Plan(build, local, opsets | opsets_of(local), None, said)
             self.plan = build.plans[name]
             return

@@ -559,20 +559,21 @@ def svm_classifier(
             votes[i], votes[j] = votes[i] + (score > 0), votes[j] + (score <= 0)
             scores.append(score)
             pairs.append((i, j))
+    winner = _named(pf.stack(votes, 1).argmax(1), labels)
     if sure is None:
         found = pf.stack(scores, 1)
         if count == 2:
             found = _two(found, "NONE", post_transform != "NONE")
         else:
             found = _transformed(found, post_transform)
-        return _named(pf.stack(votes, 1).argmax(1), labels), found
+        return winner, found
     sides = [pf.sigmoid(-(s * a + b)) for s, a, b in zip(scores, *sure, strict=True)]
     between = np.zeros((x.shape[0], count, count))
     for (i, j), side in zip(pairs, sides, strict=True):
         between[:, i, j] = values.array(side).clip(1e-7, 1 - 1e-7)
         between[:, j, i] = 1 - between[:, i, j]
     found = values.tensor(_coupled(between).astype(np.float32), x.device)
-    return _named(found.argmax(1), labels), _transformed(found, post_transform)
+    return winner, _transformed(found, post_transform)
 
 
 def _coupled(between: np.ndarray) -> np.ndarray:

@@ -305,6 +305,8 @@ def col2im(
         (n - d * (f - 1) - 1) // s + 1
         for n, d, f, s in zip(full, dilations, kernel, strides, strict=True)
     ]
+    if math.prod(counts) != x.shape[2]:
+        raise ValueError(f"Col2Im: expected {math.prod(counts)} blocks, got {x.shape[2]}")
     at = np.zeros((), np.int64)
     for i in range(k):
         places = np.arange(kernel[i])[:, None] * dilations[i] + np.arange(counts[i]) * strides[i]
@@ -511,6 +513,10 @@ def roi_align(
         grids = {(w, h): [i for i, c in enumerate(counts) if c == [w, h]] for w, h in counts}
     found: list[Any] = [None] * rois.shape[0]
     for (gw, gh), some in grids.items():
+        if gw < 1 or gh < 1:  # a region without extent
+            for i in some or ():
+                found[i] = x.new_zeros((x.shape[1], output_height, output_width))
+            continue
         index = [*range(rois.shape[0])] if some is None else some
         at = pf.tensor(index, device=x.device)
         box, step = boxes[at], bins[at]
