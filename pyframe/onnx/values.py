@@ -242,9 +242,9 @@ def see_end(rounds: Any, what: str) -> None:
         raise ValueError(f"{rounds} {what}: at most {ROUNDS} are done")
 
 
-def strings(parts: list[str], shape: Any) -> np.ndarray:
-    """An array of strings. MemoryError if it were too large."""
-    see_room([len(parts), max(map(len, parts), default=1)], 4, TEXTS)
+def strings(parts: list[str], shape: Any, like: int = 0) -> np.ndarray:
+    """An array of strings. MemoryError if it had more than TEXTS or `like` bytes."""
+    see_room([len(parts), max(map(len, parts), default=1)], 4, max(TEXTS, like))
     return np.array(parts, str).reshape(shape)
 
 

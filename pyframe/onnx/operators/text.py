@@ -56,7 +56,7 @@ def string_normalizer(
     rows = x.reshape(-1, x.shape[-1])
     kept = [[change(str(s)) for s in row if fold(str(s)) not in stopped] for row in rows]
     kept = [row or [""] for row in kept]
-    return strings([s for row in kept for s in row], (*x.shape[:-1], len(kept[0])))
+    return strings([s for row in kept for s in row], (*x.shape[:-1], len(kept[0])), x.nbytes)
 
 
 @op("TfIdfVectorizer")
