@@ -122,10 +122,10 @@ def _label_encoder(
     usual = {"i": default_int64, "U": default_string, "f": default_float}.get(kind.kind)
     if default_tensor is not None:
         usual = default_tensor.item()
-    pairs = zip(np.ravel(keys).tolist() if isinstance(keys, np.ndarray) else keys,
+    named = zip(np.ravel(keys).tolist() if isinstance(keys, np.ndarray) else keys,
                 np.ravel(found).tolist() if isinstance(found, np.ndarray) else found,
                 strict=True)  # fmt: skip
-    return {"table": dict(pairs), "usual": usual, "kind": kind}
+    return {"table": dict(named), "usual": usual, "kind": kind}
 
 
 @op("LabelEncoder", ML, _label_encoder)
@@ -550,7 +550,8 @@ def svm_classifier(
     """Each pair of classes has a machine; they vote, or say how sure they are."""
     near, count = _kernel(x.float(), vectors, kernel), len(of)
     begin = np.cumsum([0, *of]).tolist()
-    scores, votes, pairs = [], [near[:, 0] * 0] * count, []
+    scores: list[Tensor] = []
+    votes, pairs = [near[:, 0] * 0] * count, []
     for i in range(count):
         for j in range(i + 1, count):
             first, second = slice(begin[i], begin[i + 1]), slice(begin[j], begin[j + 1])
