@@ -10,11 +10,15 @@ import numpy as np
 
 from pyframe.capture.packages import PLACES
 from pyframe.onnx import table, values
+from pyframe.onnx.files import Reader
 from pyframe.tensor import Tensor
 
 DEPTH = 64  # graphs within graphs, and functions that call functions
 STEPS = 1_000_000  # nodes of a model whose functions are written out
+WRITTEN = 4_000  # functions with what their nodes say of them
+RUN = 20_000_000  # nodes that one call runs
 SMALL = 4096  # elements of a constant that is kept on the host too
+FOLDED = 1 << 26  # bytes that are read and made where nodes are computed at load
 IGNORED = {"consumed_inputs", "spatial", "seed"}  # of old versions; a seed comes from manual_seed
 
 
@@ -23,6 +27,7 @@ class Run:
 
     def __init__(self, constants: list[Tensor], training: bool, device: Any) -> None:
         self.constants, self.training, self.device = constants, training, device
+        self.left = RUN
 
     def tensor(self, value: Any) -> Any:
         """A value as a tensor on the run's device."""
@@ -48,14 +53,13 @@ class Constants:
 class Build:
     """What all graphs of a model share while steps are made of them."""
 
-    def __init__(
-        self, model: Any, read: Callable[[Any], np.ndarray], constants: Constants | None
-    ) -> None:
-        self.read = read  # an array of a TensorProto
+    def __init__(self, model: Any, reader: Reader, constants: Constants | None) -> None:
+        self.reader = reader
         self.constants = constants  # None: they stay on the host
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self.plans: dict[Any, Plan] = {}  # of functions
         self.depth = 0
+        self.left = FOLDED
 
 
 class Constant:
@@ -138,14 +142,17 @@ class Plan:
         deciding = _deciding(graph, opsets)
         self.deciding = [n for n in self.input_names if n in deciding]  # inputs read on the host
         if is_graph:
-            read: set[str] = set()
+            read = set(graph_outputs(graph))
             for node in graph.node:
                 read.update(node.input)
             for name, proto in given.items():
-                within = outer is not None or name in read or name in graph_outputs(graph)
-                self._constant(build, name, build.read(proto), name not in deciding, within)
+                within = outer is not None or name in read
+                array = build.reader.array(proto)
+                self._constant(build, name, array, name not in deciding, within)
             for sparse in graph.sparse_initializer:
-                self._constant(build, sparse.values.name, _dense(build, sparse), True, True)
+                name = sparse.values.name
+                array = build.reader.dense(sparse, f"the sparse constant {name!r}")
+                self._constant(build, name, array, True, True)
         for node in graph.node:
             self._add(build, node, opsets, attributes, deciding)
         self.output_names = list(graph_outputs(graph))
@@ -205,9 +212,11 @@ class Plan:
                 self._constant(build, name, array, array.size > 1 and name not in deciding, True)
                 return
             step = Step(build, node, attributes, ins, opsets, self.scope)
-        except (ValueError, NotImplementedError) as error:
-            if isinstance(error, PlacedError):
-                raise
+        except PlacedError:
+            raise
+        except MemoryError as error:
+            raise MemoryError(f"{title(node)}: {error}") from None
+        except (NotImplementedError, *FAULTS) as error:
             kind = OperatorError if isinstance(error, NotImplementedError) else ModelError
             raise kind(f"{title(node)}: {error}") from None
         step.outs = [self.scope.new(name) for name in node.output]
@@ -218,8 +227,8 @@ class Plan:
             and node.output
             and all(i == 0 or a is not None for i, a in zip(ins, arrays, strict=True))
         ):
-            found = step.on_host(arrays)
-            if found is not NotImplemented and sum(a.size for a in found) <= SMALL:
+            found = _folded(build, step, arrays)
+            if found is not NotImplemented:
                 for slot, name, array in zip(step.outs, node.output, found, strict=False):
                     if name:
                         self.known.append((slot, array))
@@ -257,10 +266,16 @@ class Plan:
             env[mine] = outer[slot]
         for slot, value in zip(self.inputs, args, strict=False):
             env[slot] = value
+        run.left -= len(self.steps)
+        if run.left < 0:
+            raise RuntimeError(f"the ONNX model is not over after {RUN} nodes")
         for step in self.steps:
             try:
                 results = step.call(run, env)
             except Exception as error:
+                if type(error) in UNFIT:
+                    said = f"{type(error).__name__}: {error}"
+                    raise ModelError(f"{step.title} does not fit its inputs: {said}") from error
                 note = f"in {step.title} of the ONNX model"
                 if note not in getattr(error, "__notes__", ()):
                     error.add_note(note)
@@ -295,6 +310,12 @@ class OperatorError(PlacedError, NotImplementedError):
     pass
 
 
+# What a damaged file makes Python say: where a node is read, and where it runs.
+UNFIT = (TypeError, IndexError, KeyError, AttributeError, AssertionError, ZeroDivisionError,
+         OverflowError)  # fmt: skip
+FAULTS = (ValueError, *UNFIT)
+
+
 def graph_outputs(graph: Any) -> list[str]:
     """The names of what a graph or a function gives."""
     return [v if isinstance(v, str) else v.name for v in graph.output]
@@ -306,26 +327,32 @@ def _value(build: Build, attributes: dict[str, Any]) -> np.ndarray:
         raise ValueError("expected one of the attributes that say a Constant's value")
     ((name, a),) = attributes.items()
     if name == "sparse_value":
-        return _dense(build, a.sparse_tensor)
+        return build.reader.dense(a.sparse_tensor, "its value")
     kinds = {"value_float": np.float32, "value_int": np.int64, "value_string": str, "value": None}
     if name.removesuffix("s") not in kinds:
         raise NotImplementedError(f"its attribute {name!r} is not known here")
-    return np.asarray(_attribute(build, a), kinds[name.removesuffix("s")])
+    value = _attribute(build, a)
+    if name == "value_strings":
+        made = values.strings(value, len(value))
+        build.reader.count(made.nbytes, "its value")
+        return made
+    return np.asarray(value, kinds[name.removesuffix("s")])
 
 
-def _dense(build: Build, sparse: Any) -> np.ndarray:
-    entries, places = build.read(sparse.values), build.read(sparse.indices)
-    shape = tuple(sparse.dims)
-    size = 1
-    for n in shape:
-        size *= n
-    if not 0 <= size <= 1 << 28 or min(shape, default=0) < 0:
-        raise ValueError(f"a sparse constant of the shape {shape}")
-    dense = np.zeros(shape, entries.dtype)
-    if places.ndim == 2:
-        places = np.ravel_multi_index(tuple(places.T), shape)
-    dense.reshape(-1)[places] = entries
-    return dense
+def _folded(build: Build, step: Step, arrays: list[Any]) -> Any:
+    """What a step gives of constants, if that is little; what fails does so when it runs."""
+    build.left -= sum(a.nbytes for a in arrays if a is not None)
+    if build.left < 0:
+        return NotImplemented
+    try:
+        found = step.on_host(arrays)
+    except Exception:
+        return NotImplemented
+    if found is NotImplemented:
+        return found
+    build.left -= 2 * sum(a.nbytes for a in found)  # as tensors too
+    few = sum(a.size for a in found) <= SMALL and build.left >= 0
+    return found if few else NotImplemented
 
 
 def _deciding(graph: Any, opsets: dict[str, int]) -> set[str]:
@@ -373,6 +400,8 @@ class Step:
             said = {a.name: a for a in local.attribute_proto} | attributes
             name = (*key, node.overload, *(said[n].SerializeToString() for n in sorted(said)))
             if name not in build.plans:
+                if len(build.plans) >= WRITTEN:
+                    raise ValueError(f"functions are called in more than {WRITTEN} ways")
                 build.plans[name] = Plan(build, local, opsets | opsets_of(local), None, said)
             self.plan = build.plans[name]
             return
@@ -399,12 +428,19 @@ class Step:
             if a.default_value.type:
                 said.setdefault(name, _attribute(build, a.default_value))
         said.update(version=schema.since_version if schema else 1, outputs=len(node.output))
-        unknown = attributes.keys() - self.row.attributes - IGNORED
+        unknown = attributes.keys() - self.row.attributes - self.row.prepared - IGNORED
         if unknown and (said["version"] >= 7 or unknown - {"axis", "broadcast"}):
             raise NotImplementedError(f"its attribute {min(unknown)!r} is not known here")
         self.aligned = said.get("axis") if unknown and said.get("broadcast") else None
         self.run = "run" in self.row.attributes
         self.keywords = self._keywords(self.row, said)
+        self.kept: dict[str, int] = {}  # the numbers of constants that come as keywords
+        if self.row.prepare is not None:
+            taken = {name: value for name, value in said.items() if name in self.row.prepared}
+            for name, value in self.row.prepare(**taken).items():
+                if build.constants and isinstance(value, np.ndarray) and values.has_dtype(value):
+                    self.kept[name] = build.constants.keep(f"{node.op_type}.{name}", value, False)
+                self.keywords[name] = value
         on_host = table.ON_HOST.get(key)
         if on_host is not None and attributes.keys() <= on_host.attributes:
             self.host = functools.partial(on_host.function, **self._keywords(on_host, said))
@@ -461,7 +497,7 @@ class Step:
                 body = written([_type_proto(a, True) for a in args])
             if not body.node:
                 raise ValueError(f"{schema.name} does not take inputs such as these")
-            own = Build(onnx.ModelProto(), build.read, None)
+            own = Build(onnx.ModelProto(), build.reader, None)
             plans[key] = Plan(own, body, opsets | opsets_of(body), None, attributes)
             return plans[key]
 
@@ -517,6 +553,8 @@ class Step:
                 keywords[name] = functools.partial(inner.run, run, env)
             if self.run:
                 keywords["run"] = run
+        if self.kept:
+            keywords = {**keywords, **{k: run.constants[n] for k, n in self.kept.items()}}
         found = self.row.function(*args, **keywords)
         return found if isinstance(found, tuple) else (found,)
 
@@ -535,7 +573,7 @@ def _attribute(build: Build, a: Any) -> Any:
     from onnx import helper
 
     if a.type == a.TENSOR:
-        return build.read(a.t)
+        return build.reader.array(a.t)
     if a.type in (a.GRAPHS, a.SPARSE_TENSOR, a.SPARSE_TENSORS, a.TYPE_PROTOS, a.TENSORS):
         raise NotImplementedError(
             f"its attribute {a.name!r} is of a kind that no operator here has"

@@ -14,6 +14,7 @@ from pyframe.onnx.graph import Build, Constants, Plan, Run, opsets_of
 from pyframe.tensor import Tensor
 
 KINDS = {"float": "fc", "int": "iu", "bool": "b"}
+PARTS = 32  # of a name, which are modules within each other
 
 
 class _Names(nn.Module):
@@ -36,7 +37,7 @@ class OnnxModule(nn.Module):
         super().__init__()
         reader = Reader(source)
         constants = Constants()
-        build = Build(reader.model, reader.array, constants)
+        build = Build(reader.model, reader, constants)
         model = reader.model
         self.opsets = opsets_of(model)
         self.name = str(model.graph.name)
@@ -48,11 +49,14 @@ class OnnxModule(nn.Module):
         self.eval()
 
     def _keep(self, constants: Constants, lasting: set[str]) -> None:
+        taken: dict[Any, int] = {}  # how often a name was there already
         for name, array, trained in zip(
             constants.names, constants.arrays, constants.trained, strict=True
         ):
             holder: nn.Module = self
-            *parts, last = name.split(".") if all(name.split(".")) else [name.replace(".", "_")]
+            *parts, last = name.split(".")
+            if len(parts) >= PARTS or not all((*parts, last)):
+                parts, last = [], name.replace(".", "_")
             for i, part in enumerate(parts):
                 inner = holder._modules.get(part)
                 if inner is None and hasattr(holder, part):  # another's name begins like this one
@@ -61,6 +65,10 @@ class OnnxModule(nn.Module):
                 if inner is None:
                     holder.add_module(part, inner := _Names())
                 holder = inner
+            if hasattr(holder, last):
+                key, last = (holder, last), last + "_"
+                taken[key] = taken.get(key, 0) + 1
+                last += str(taken[key]) if taken[key] > 1 else ""
             while hasattr(holder, last):
                 last += "_"
             tensor = values.tensor(array)
@@ -115,7 +123,13 @@ def _declared(value: Any) -> tuple[Any, int | None, bool] | None:
         return (None, None, True) if optional else None
     tensor = kind.tensor_type
     ndim = len(tensor.shape.dim) if tensor.HasField("shape") else None
-    return values.numpy_dtype(tensor.elem_type) if tensor.elem_type else None, ndim, optional
+    try:
+        dtype = values.numpy_dtype(tensor.elem_type) if tensor.elem_type else None
+    except KeyError:
+        raise ValueError(
+            f"the input {value.name!r} is of the unknown type {tensor.elem_type}"
+        ) from None
+    return dtype, ndim, optional
 
 
 def _fits(value: Any) -> bool:

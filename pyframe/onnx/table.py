@@ -5,7 +5,7 @@ annotation of a parameter says how it comes: `Host` as a NumPy array, `Any` as i
 Tensor. An input that older versions had as an attribute comes from there. The default of an
 attribute is that of the operator's schema, or the parameter's own. Three more names are not
 attributes: `version` (of the operator), `outputs` (how many the node names), `run` (see
-`graph.Run`).
+`graph.Run`). What is made of attributes alone, a row's `prepare` makes when a model is loaded.
 
 `host` rows compute the same of NumPy arrays where all inputs are known on the host; they return
 NotImplemented where they leave it to the tensors.
@@ -20,7 +20,7 @@ from typing import Any
 Function = Callable[..., Any]
 
 TENSOR, HOST, STATE, ANY = "tensor", "host", "state", "any"
-CONTRIB = "com.microsoft"
+CONTRIB, ML = "com.microsoft", "ai.onnx.ml"
 ROWS: dict[tuple[str, str], Row] = {}
 ON_HOST: dict[tuple[str, str], Row] = {}
 
@@ -55,6 +55,9 @@ def same(name: str) -> tuple[str, dict[str, str]]:
 class Row:
     """A function and how its parameters come."""
 
+    prepare: Function | None = None  # makes, at load, keywords of attributes
+    prepared: set[str] = frozenset()  # type: ignore[assignment]  # which ones
+
     def __init__(self, function: Function, kinds: list[str], rest: str, names: set[str]) -> None:
         self.function, self.kinds, self.rest = function, kinds, rest
         self.attributes = names
@@ -75,7 +78,7 @@ def _row(function: Function) -> Row:
             rest = kind
         elif p.kind is p.KEYWORD_ONLY:
             names.append(p.name)
-        else:
+        elif p.kind is not p.VAR_KEYWORD:
             kinds.append(kind)
             names.append(p.name)
     return Row(function, kinds, rest, set(names))
@@ -91,9 +94,21 @@ def add(name: str, function: Function, parameters: dict[str, str]) -> None:
     ROWS["", name] = Row(row if parameters else function, [], TENSOR, set(parameters))
 
 
-def op(names: str, domain: str = "") -> Callable[[Function], Function]:
-    """Decorate a function that is the row of these operators."""
-    return _added(ROWS, names, domain)
+def op(
+    names: str, domain: str = "", prepare: Function | None = None, more: str = ""
+) -> Callable[[Function], Function]:
+    """Decorate a function that is the row of these operators. Its keywords that are no attributes
+    `prepare` gives, as a dict, of those that it takes: its own keywords, and `more`."""
+
+    def added(function: Function) -> Function:
+        _added(ROWS, names, domain)(function)
+        if prepare is not None:
+            for name in names.split():
+                row = ROWS[domain, name]
+                row.prepare, row.prepared = prepare, _row(prepare).attributes | {*more.split()}
+        return function
+
+    return added
 
 
 def host(names: str, domain: str = "") -> Callable[[Function], Function]:

@@ -9,6 +9,8 @@ where it has Ratios.
 from __future__ import annotations
 
 import functools
+import math
+import os
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -209,6 +211,51 @@ def sizes(shape: Iterable[Any]) -> np.ndarray:
     for i, n in enumerate(shape):  # one by one: NumPy would ask symbols for their numbers
         made[i] = n
     return made
+
+
+TEXTS = 1 << 27  # bytes of an array that only the host has; each string has the longest's
+
+
+@functools.cache
+def memory() -> int:
+    """The bytes of this machine's memory."""
+    try:
+        return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # Windows, a page
+        return 1 << 34
+
+
+def see_room(shape: Iterable[Any], itemsize: int, most: int | None = None) -> None:
+    """MemoryError, before it is made, for an array of more bytes than `most`: this machine's
+    memory if that is None. Sizes that are symbols are left out."""
+    size = math.prod(n for n in shape if isinstance(n, int | np.integer)) * itemsize
+    if size > (memory() if most is None else most):
+        raise MemoryError(f"a result of {size} bytes is too large")
+
+
+ROUNDS = 1_000_000  # of a loop, after which it is taken for endless
+
+
+def see_end(rounds: Any, what: str) -> None:
+    """ValueError for what is done in Python so often, of sizes that a file gives."""
+    if type(rounds) is int and rounds > ROUNDS:
+        raise ValueError(f"{rounds} {what}: at most {ROUNDS} are done")
+
+
+def strings(parts: list[str], shape: Any, like: int = 0) -> np.ndarray:
+    """An array of strings. MemoryError if it had more than TEXTS or `like` bytes."""
+    see_room([len(parts), max(map(len, parts), default=1)], 4, max(TEXTS, like))
+    return np.array(parts, str).reshape(shape)
+
+
+def size_of(value: Any) -> int:
+    """The bytes of a value."""
+    if isinstance(value, list):
+        return sum(map(size_of, value))
+    if isinstance(value, Tensor):
+        known = [n for n in value.shape if type(n) is int]
+        return math.prod(known) * value.element_size()
+    return 0 if value is None else int(value.nbytes)
 
 
 def boxed(value: Any) -> np.ndarray:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyframe.text.regexes import see_that_it_ends
+from pyframe.io.regexes import see_that_it_ends
 
 __all__ = ["Twin"]
 

@@ -29,6 +29,7 @@ MODULES = (
     "scripted",
     "quantized",
     "texts",
+    "onnx_nodes",
 )
 
 FAMILIES: dict[str, Callable[[Draw], Case | None]] = {}

@@ -34,11 +34,15 @@ def tensor(name: str, shape: Any = ("n", 4), kind: int = TensorProto.FLOAT) -> A
     return helper.make_tensor_value_info(name, kind, shape)
 
 
-def model(nodes: list[Any], initializers: Any = (), outputs: Any = ("y",), **more: Any) -> Any:
+def model(
+    nodes: list[Any], initializers: Any = (), outputs: Any = ("y",), sparse: Any = (),
+    opset: int = 18, **more: Any,
+) -> Any:  # fmt: skip
     graph = helper.make_graph(
-        nodes, "g", [tensor("x")], [tensor(n) for n in outputs], list(initializers)
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], **more)
+        nodes, "g", [tensor("x")], [tensor(n) for n in outputs], list(initializers),
+        sparse_initializer=list(sparse),
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], **more)
 
 
 def array(name: str, values: Any) -> Any:
@@ -119,7 +123,77 @@ def outside(where: str, **said: str) -> Any:
     return model([helper.make_node("Add", ["x", "w"], ["y"])], [proto])
 
 
+def text(parts: list[str]) -> Any:
+    return TensorProto(
+        name="s", data_type=TensorProto.STRING, dims=[len(parts)],
+        string_data=[p.encode() for p in parts],
+    )  # fmt: skip
+
+
+def sparse(size: int, place: int) -> Any:
+    """A vector of which one number is given."""
+    return helper.make_sparse_tensor(array("s", [1.0]), array("", [place]), [size])
+
+
+def many_ways(depth: int) -> Any:
+    """Functions that hand on what they are called with: each calls the next with 0 and with 1."""
+    names, sets = [f"a{i}" for i in range(depth)], [("", 18), ("own", 1)]
+    opsets = [helper.make_opsetid(*s) for s in sets]
+    functions = []
+    for i in range(depth):
+        nodes = []
+        for first in (0, 1):
+            called = helper.make_node(f"F{i + 1}", ["p"], [f"q{first}"], domain="own", a0=first)
+            for name, before in zip(names[1:], names, strict=False):
+                called.attribute.add(name=name, ref_attr_name=before, type=2)
+            nodes.append(called)
+        functions.append(helper.make_function("own", f"F{i}", ["p"], ["q1"], nodes, opsets, names))
+    last = [helper.make_node("Neg", ["p"], ["q1"])]
+    functions.append(helper.make_function("own", f"F{depth}", ["p"], ["q1"], last, opsets, names))
+    start = helper.make_node("F0", ["x"], ["y"], domain="own", **dict.fromkeys(names, 0))
+    made = model([start], functions=functions)
+    made.opset_import.append(opsets[1])
+    return made
+
+
+def looped(kept: int) -> Any:
+    """A loop that keeps so many numbers of each of its rounds."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Identity", ["big"], ["o"])],
+        "body", [tensor("i", (), TensorProto.INT64), tensor("c", (), TensorProto.BOOL)],
+        [tensor("d", (), TensorProto.BOOL), tensor("o")],
+    )  # fmt: skip
+    nodes = [
+        helper.make_node("Expand", ["one", "size"], ["big"]),
+        helper.make_node("Loop", ["n", "", *[]], ["y"], body=body),
+    ]
+    given = [array("one", np.float32([1])), array("size", [kept]), array("n", 1 << 40)]
+    return model(nodes, given)
+
+
+def zeros(nodes: list[Any], *shape: int, **given: Any) -> Any:
+    """A model of what is `z`: zeros of this shape, made by a node."""
+    made = helper.make_node("ConstantOfShape", ["shape"], ["z"])
+    return model([made, *nodes], [array("shape", shape), *(array(n, v) for n, v in given.items())])
+
+
+TREE = {
+    "nodes_treeids": [0] * 3, "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0] * 3,
+    "nodes_values": [0.0] * 3, "nodes_modes": ["BRANCH_LEQ", "BRANCH_LEQ", "LEAF"],
+    "nodes_truenodeids": [1, 1, 0], "nodes_falsenodeids": [2, 2, 0], "target_treeids": [0],
+    "target_nodeids": [2], "target_ids": [0], "target_weights": [1.0],
+}  # fmt: skip
+
+
+def tree(**changed: Any) -> Any:
+    made = model([node("TreeEnsembleRegressor", ["x"], ["y"], "wood", domain="ai.onnx.ml",
+                       **{**TREE, "n_targets": 1, **changed})])  # fmt: skip
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    return made
+
+
 node = helper.make_node
+RAGGED = ["a" * 40_000, *[""] * 40_000]  # of 78 KB, of which NumPy makes 6 GB
 BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "unknown operator": (
         lambda: model([node("Magic", ["x"], ["y"], "spell")]), NotImplementedError,
@@ -176,6 +250,108 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "other length": (lambda: outside("data", length="4"), ValueError, "does not have its 8 bytes"),
     "offset of words": (lambda: outside("data", offset="end"), ValueError, "can't be read"),
     "no such file": (lambda: outside("none"), ValueError, "can't be read"),
+    "sparse": (
+        lambda: model([node("Neg", ["s"], ["y"])], sparse=[sparse(1 << 30, 0)]), MemoryError,
+        "the sparse constant 's' asks for 8589934592 bytes",
+    ),
+    "sparse places": (
+        lambda: model([node("Neg", ["s"], ["y"])], sparse=[sparse(3, -1)]), ValueError,
+        "the sparse constant 's' of the shape (3,) has places outside of it",
+    ),
+    "sparse value": (
+        lambda: model([node("Constant", [], ["y"], "big", sparse_value=sparse(1 << 30, 0))]),
+        MemoryError, "node 'big' (Constant): its value asks for 8589934592 bytes",
+    ),
+    "ragged strings": (
+        lambda: model([node("Identity", ["s"], ["y"])], [text(RAGGED)]), MemoryError,
+        "the tensor 's': a result of 6400160000 bytes is too large",
+    ),
+    "ragged constant": (
+        lambda: model([node("Constant", [], ["y"], "big", value_strings=RAGGED)]), MemoryError,
+        "node 'big' (Constant): a result of",
+    ),
+    "strings that are split": (
+        lambda: model([node("StringSplit", ["s"], ["y", "n"], delimiter=",")],
+                      [text([",".join("a" * 9000), *RAGGED[:9000]])], opset=20),
+        MemoryError, "is too large",
+    ),
+    "strings that double": (
+        lambda: model([node("StringConcat", [f"{'s' if i == 0 else i}"] * 2,
+                            [f"{'y' if i == 29 else i + 1}"]) for i in range(30)],
+                      [text(["word"])], opset=20),
+        MemoryError, "is too large",
+    ),
+    "regex without end": (
+        lambda: model([node("RegexFullMatch", ["s"], ["y"], pattern="(a+)+$")],
+                      [text(["a" * 40 + "b"])], opset=20),
+        ValueError, "the regex '(a+)+$' may take for ever",
+    ),
+    "regex of nothing": (
+        lambda: model([node("RegexFullMatch", ["s"], ["y"], pattern="(?:){999999999}")],
+                      [text(["a"])], opset=20),
+        ValueError, "it repeats 999999999 times what may be nothing",
+    ),
+    "functions in many ways": (
+        lambda: many_ways(14), ValueError, "functions are called in more than 4000 ways",
+    ),
+    "loop that keeps": (lambda: looped(1 << 24), MemoryError, "is too large"),
+    "scan of nothing": (
+        lambda: zeros([node("Scan", ["z"], ["y"], num_scan_inputs=1, body=helper.make_graph(
+            [node("Neg", ["a"], ["b"])], "body", [tensor("a")], [tensor("b")]))], 1 << 40, 0),
+        ValueError, "1099511627776 rounds: at most 1000000 are done",
+    ),
+    "steps of nothing": (
+        lambda: zeros([node("RNN", ["z", "w", "w"], ["y"], hidden_size=1, clip=1.0)], 1 << 40, 0, 1,
+                      w=np.ones((1, 1, 1), np.float32)),
+        ValueError, "1099511627776 steps: at most 1000000 are done",
+    ),
+    "regions of many cells": (
+        lambda: zeros([node("MaxRoiPool", ["z", "r"], ["y"], pooled_shape=[1 << 20, 1 << 20])],
+                      1, 1, 4, 4, r=np.zeros((1, 5), np.float32)),
+        ValueError, "1099511627776 cells: at most 1000000 are done",
+    ),
+    "many mels": (
+        lambda: model([node("MelWeightMatrix", ["n", "n", "n", "f", "f"], ["y"])],
+                      [array("n", 1 << 35), array("f", np.float32(1))]),
+        ValueError, "34359738368 bins: at most 1000000 are done",
+    ),
+    "grams of great numbers": (
+        lambda: model([node("TfIdfVectorizer", ["k"], ["y"], "grams", max_gram_length=1 << 40,
+                            min_gram_length=1, max_skip_count=1 << 40, mode="TF",
+                            ngram_counts=[0, 1 << 50], ngram_indexes=[1 << 45], pool_int64s=[1])],
+                      [array("k", np.arange(9))]),
+        MemoryError, "is too large",
+    ),
+    "no output of a constant": (
+        lambda: model([node("Constant", [], [], "none", value_float=1.0)]), ValueError,
+        "node 'none' (Constant): list index out of range",
+    ),
+    "an input of no type": (
+        lambda: helper.make_model(helper.make_graph([node("Neg", ["x"], ["y"])], "g",
+                                                    [tensor("x", (2,), 99)], [tensor("y")])),
+        ValueError, "the input 'x' is of the unknown type 99",
+    ),
+    "a text that is none": (
+        lambda: model([node("Cast", ["x"], ["y"], "bytes", to=b"\xff\xfe")]), ValueError,
+        "node 'bytes' (Cast): 'utf-8' codec can't decode",
+    ),
+    "beyond a sequence": (
+        lambda: model([node("SequenceConstruct", ["x"], ["q"]),
+                       node("SequenceAt", ["q", "k"], ["y"], "far")], [array("k", 7)]),
+        ValueError, "node 'far' (SequenceAt) does not fit its inputs: IndexError",
+    ),
+    "trees in circles": (
+        lambda: tree(nodes_truenodeids=[1, 0, 0]), ValueError,
+        "node 'wood' (TreeEnsembleRegressor): one of its trees has no root",
+    ),
+    "a branch to nowhere": (
+        lambda: tree(nodes_truenodeids=[9, 1, 0]), ValueError,
+        "node 'wood' (TreeEnsembleRegressor): (0, 9)",
+    ),
+    "trees of many targets": (
+        lambda: tree(n_targets=1 << 40), MemoryError,
+        "node 'wood' (TreeEnsembleRegressor): a result of",
+    ),
 }  # fmt: skip
 
 
@@ -282,7 +458,7 @@ def changed(draw: random.Random) -> Any:
 
 def test_thousands_of_damaged_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is refused or is a model; PYFRAME_ONNX_FUZZ says how many."""
-    monkeypatch.setattr("pyframe.onnx.operators.control.ROUNDS", 100)
+    monkeypatch.setattr("pyframe.onnx.values.ROUNDS", 100)
     draw, data = random.Random(7), good().SerializeToString()
     held = 0
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -58,6 +58,10 @@ def test_names_and_repr() -> None:
     [
         (["a", "a.b", "a.b.c"], ["a", "a_b", "a_b_c"]),
         (["a.b", "a"], ["a.b", "a_"]),
+        (
+            ["a." * 20_000 + "b", "b..c", "b_.c", "b__c"],
+            ["a_" * 20_000 + "b", "b__c", "b_.c", "b__c_"],
+        ),
         (["forward", "train.x", ".x", "a..b"], ["forward_", "train_x", "_x", "a__b"]),
     ],
 )

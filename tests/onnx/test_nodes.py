@@ -24,7 +24,6 @@ REASONS = {
     r"adagrad|adam|(nesterov_)?momentum": "optimizers of the preview domain; pf.optim has them",
     r"image_decoder_": "decodes files, which is no operation on tensors",
     r"training_dropout(_default)?(_mask)?": "NumPy's own random numbers are expected",
-    r"ai_onnx_ml_tree_ensemble_.*": "trees of the ai.onnx.ml domain",
     r"attention_.*_(bf16|fp16)(_expanded)?": "rounds each step to the dtype as NumPy does",
 }
 REASONS_ON_GPU = {

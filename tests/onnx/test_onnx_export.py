@@ -13,6 +13,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.jit.graph import GraphError
 from pyframe.nn import functional as F
 from pyframe.tensor.tree import leaves
 from pyframe.vision import models
@@ -323,6 +324,24 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pf.onnx.export(nn.Sequential(net, nn.Linear(32, 64)), x, large, input_names=["in0"])
     assert Path(f"{large}.data").exists()
     assert run(large, (x,))[0].shape == (64,)
+
+
+def test_packed_sequences() -> None:
+    """The example fills its padding, and so does what comes out, whatever the lengths are."""
+    utils, rnn, x = nn.utils.rnn, nn.GRU(1, 2, batch_first=True), pf.randn(2, 3, 1)
+
+    def through(x: Any, lengths: Any) -> Any:
+        found, _ = rnn(utils.pack_padded_sequence(x, lengths, True, False))
+        return utils.pad_packed_sequence(found, True, 0.5, 3)[0]
+
+    with pytest.raises(GraphError, match="the example of an export needs a sequence that fills"):
+        pf.onnx.export(through, (x, pf.tensor([1, 2])))
+    names = {"input_names": ["in0", "in1"]}
+    proto = pf.onnx.export(through, (x, pf.tensor([2, 3])), **names).model_proto
+    for lengths in ([3, 1], [1, 2]):
+        want = through(x, pf.tensor(lengths)).detach().numpy()
+        (found,) = run(proto, (x, pf.tensor(lengths)))
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
 
 
 def test_what_there_is_no_row_for_is_named() -> None:

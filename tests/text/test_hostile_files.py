@@ -238,6 +238,7 @@ def test_regexes_that_browsers_never_end() -> None:
     other = {
         "(?:a|a)" * 30: "too many ways", "a*a*a*a*b": "more than 3 loops in a row take 'a'",
         "(" * 60 + ")" * 60: "groups are too deep", "(?:" + "ab|" * 2000 + "b)+": "too long",
+        "(?:" * 20 + "){8}" * 20: "too long", "(?:a?){99999}": "repeats 99999 times what may be",
     }  # fmt: skip
     for pattern, why in [
         *((p, "repeats what is read in several ways") for p in ways),

@@ -199,7 +199,8 @@ def pack_padded_sequence(
             return stays
         recorder.give_up(
             "packs sequences: a capture has them packed if their lengths are a tensor among the "
-            "arguments, and the longest is as long as the padding"
+            "arguments, and the longest is as long as the padding (cut the padding to it; the "
+            "example of an export needs a sequence that fills it)"
         )
     return _packed(x, given, enforce_sorted)
 

@@ -7,6 +7,7 @@ from pyframe.onnx.operators import (
     host as host,
     indexing as indexing,
     layers as layers,
+    ml as ml,
     movement as movement,
     quantized as quantized,
     recurrent as recurrent,

@@ -13,8 +13,6 @@ from pyframe.onnx.table import host, op
 from pyframe.onnx.values import Host, whole
 from pyframe.tensor import Tensor
 
-ROUNDS = 1_000_000  # of a loop, after which it is taken for endless
-
 
 @op("If")
 def if_(condition: Host, *, then_branch: Any, else_branch: Any) -> Any:
@@ -36,16 +34,18 @@ def loop(
     on = True if condition is None else bool(condition.item())
     state = list(carried)
     scanned: list[list[Any]] = [[] for _ in range(max(outputs - len(state), 0))]
-    i = 0
+    i = kept = 0
     while on and (most is None or i < most):
         go, *found = body([np.array(i, np.int64), np.array(True), *state])
         state = found[: len(state)]
         for made, value in zip(scanned, found[len(state) :], strict=False):
             made.append(value)
+            kept += values.size_of(value)
+        values.see_room([kept], 1)
         on = bool(values.array(go).item()) if go is not None else True
         i += 1
-        if i >= ROUNDS:
-            raise RuntimeError(f"Loop: not over after {ROUNDS} rounds")
+        if i >= values.ROUNDS:
+            raise RuntimeError(f"Loop: not over after {values.ROUNDS} rounds")
     rest = [_stacked(s, run) if s else pf.zeros(0, device=run.device) for s in scanned]
     return (*state, *rest)
 
@@ -60,6 +60,7 @@ def scan(
         if inputs[0] is not None:
             raise NotImplementedError("lengths of sequences")
         how = {"body": body, "num_scan_inputs": num_scan_inputs, "run": run, "version": 9}
+        values.see_end(inputs[1].shape[0], "sequences")
         each = [
             scan(*(x[i] for x in inputs[1:]), scan_input_directions=directions, **how)
             for i in range(inputs[1].shape[0])
@@ -70,7 +71,9 @@ def scan(
     axes = scan_input_axes or [0] * k
     backward = scan_input_directions or [0] * k
     n = walked[0].shape[axes[0]]
+    values.see_end(n, "rounds")
     scanned: list[list[Any]] = []
+    kept = 0
     for i in range(n):
         at = [n - 1 - i if b else i for b in backward]
         parts = [
@@ -81,6 +84,8 @@ def scan(
         scanned = scanned or [[] for _ in rest]
         for made, value in zip(scanned, rest, strict=True):
             made.append(value)
+            kept += values.size_of(value)
+        values.see_room([kept], 1)
     out_axes = scan_output_axes or [0] * len(scanned)
     for i, flipped in enumerate(scan_output_directions or ()):
         if flipped:
@@ -129,9 +134,12 @@ def concat_from_sequence(sequence: Any, *, axis: int, new_axis: int, run: Run) -
 
 @op("SplitToSequence")
 def split_to_sequence(x: Tensor, split: Host | None = None, *, axis: int, keepdims: int) -> Any:
+    values.see_end(x.shape[axis] if split is None else split.size, "parts")
     if split is None:
         return list(x.split(1, axis)) if keepdims else list(x.unbind(axis))
     sizes: Any = split.tolist()
+    if type(sizes) is int:
+        values.see_end(x.shape[axis] // max(sizes, 1), "parts")
     return list(x.split(sizes, axis))
 
 

@@ -26,6 +26,21 @@ from pyframe.onnx.values import Host, ints, whole
 
 MOST = 65536  # elements: what is larger goes to the device
 
+
+def _fits(shape: Any, *xs: Host) -> bool:
+    """Whether a result of this shape is made here. MemoryError for a large one of what only the
+    host has."""
+    if all(x.dtype == object or values.has_dtype(x) for x in xs):
+        return bool(math.prod(shape) <= MOST)
+    values.see_room(shape, max(x.itemsize for x in xs), values.TEXTS)
+    return True
+
+
+def _broadcast(*xs: Host) -> bool:
+    """The same of what all are broadcast to."""
+    return _fits(np.broadcast_shapes(*(x.shape for x in xs)), *xs)
+
+
 _ELEMENTWISE = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Equal": np.equal, "Less": np.less,
     "Greater": np.greater, "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal,
@@ -36,13 +51,15 @@ _COMPARED = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And",
 
 
 def _joined(function: Any, *xs: Host) -> Any:
-    return reduce(function, xs)
+    return reduce(function, xs) if _broadcast(*xs) else NotImplemented
 
 
 def _elementwise(name: str, function: Any) -> None:
     @host(name)
     def computed(*xs: Host) -> Any:
         if any(x.dtype.kind in "UV" for x in xs) and name != "Equal":
+            return NotImplemented
+        if not _broadcast(*xs):
             return NotImplemented
         if name == "Sqrt" and xs[0].dtype == object:
             return NotImplemented
@@ -66,7 +83,7 @@ for _name, _function in {"Max": np.maximum, "Min": np.minimum}.items():
 
 @host("Div")
 def div(a: Host, b: Host) -> Any:
-    if "V" in (a.dtype.kind, b.dtype.kind):
+    if "V" in (a.dtype.kind, b.dtype.kind) or not _broadcast(a, b):
         return NotImplemented
     if a.dtype.kind == "f" or values.type_of(a) in values.Ratio.LARGEST:
         return a / b
@@ -77,12 +94,14 @@ def div(a: Host, b: Host) -> Any:
 
 @host("Mod")
 def mod(a: Host, b: Host, *, fmod: int) -> Any:
-    return a % b if not fmod and (b != 0).all() else NotImplemented
+    fits = not fmod and _broadcast(a, b) and (b != 0).all()
+    return a % b if fits else NotImplemented
 
 
 @host("Where")
 def where(condition: Host, x: Host, y: Host) -> Any:
-    return np.where(condition, x, y)
+    fits = _fits(np.broadcast_shapes(condition.shape, x.shape, y.shape), x, y)
+    return np.where(condition, x, y) if fits else NotImplemented
 
 
 @host("Cast")
@@ -97,7 +116,7 @@ def transpose(x: Host, *, perm: list[int] | None = None) -> Any:
 
 @host("Concat")
 def concat(*xs: Host, axis: int = 1) -> Any:
-    return np.concatenate(xs, axis) if sum(x.size for x in xs) <= MOST else NotImplemented
+    return np.concatenate(xs, axis) if _fits([sum(x.size for x in xs)], *xs) else NotImplemented
 
 
 @host("Split")
@@ -120,7 +139,9 @@ def slice_(x: Host, starts: Any, ends: Any, axes: Any = None, steps: Any = None)
 
 @host("Gather")
 def gather(x: Host, index: Host, *, axis: int) -> Any:
-    return np.take(x, index.astype(np.int64), axis)
+    shape = [*x.shape, index.size]
+    shape[axis] = 1
+    return np.take(x, index.astype(np.int64), axis) if _fits(shape, x) else NotImplemented
 
 
 @host("Expand")
@@ -131,14 +152,14 @@ def expand(x: Host, shape: Host) -> Any:
 
 @host("Tile")
 def tile(x: Host, repeats: Host) -> Any:
-    most = x.size * math.prod(ints(repeats)) if repeats.dtype != object else MOST + 1
-    return np.tile(x, ints(repeats)) if most <= MOST else NotImplemented
+    fits = repeats.dtype != object and _fits([x.size, *ints(repeats)], x)
+    return np.tile(x, ints(repeats)) if fits else NotImplemented
 
 
 @host("ConstantOfShape")
 def constant_of_shape(shape: Host, *, value: Any = None) -> Any:
     filled = np.zeros(1, np.float32) if value is None else value
-    if shape.dtype == object or not 0 <= math.prod(ints(shape)) <= MOST:
+    if shape.dtype == object or min(ints(shape), default=0) < 0 or not _fits(shape, filled):
         return NotImplemented
     return np.full(ints(shape), filled.item(), filled.dtype)
 
@@ -148,7 +169,7 @@ def range_(start: Host, limit: Host, delta: Host) -> Any:
     if object in (start.dtype, limit.dtype, delta.dtype) or start.dtype.kind != "i":
         return NotImplemented
     a, b, step = start.item(), limit.item(), delta.item()
-    few = step and (b - a) // step <= MOST
+    few = step and abs((b - a) // step) <= MOST
     return np.arange(a, b, step, start.dtype) if few else NotImplemented
 
 

@@ -118,14 +118,6 @@ def compress(x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor
     return x.index_select(axis, pf.nonzero(condition).reshape(-1))
 
 
-@op("ArrayFeatureExtractor", "ai.onnx.ml")
-def array_feature_extractor(x: Tensor, index: Tensor) -> Tensor:
-    return x.reshape(-1, x.shape[-1]).index_select(-1, index.reshape(-1))
-
-
-op("Binarizer", "ai.onnx.ml")(lambda x, *, threshold: (x > threshold).to(x.dtype))
-
-
 @op("NonMaxSuppression")
 def non_max_suppression(
     boxes: Tensor, scores: Tensor, most: Host | None = None, iou: Host | None = None,
@@ -138,6 +130,7 @@ def non_max_suppression(
     if center_point_box:
         a, b = a - b / 2, a + b / 2
     corners = pf.cat([pf.minimum(a, b), pf.maximum(a, b)], -1)
+    values.see_end(math.prod(scores.shape[:2]), "classes of images")
     found = []
     for i in range(scores.shape[0]):
         for j in range(scores.shape[1]):

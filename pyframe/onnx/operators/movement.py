@@ -73,6 +73,7 @@ def split(
     outputs: int,
 ) -> Any:  # fmt: skip
     if split is not None:
+        values.see_end(split.size, "parts")
         return tuple(x.split(ints(split), axis))
     n = x.shape[axis]
     return tuple(x.split(max(-(-n // (num_outputs or outputs)), 1), axis))
@@ -93,7 +94,7 @@ def bounds(
         if step > 0:
             a, b = min(max(a, 0), n), min(max(b, 0), n)
         else:
-            a, b = min(max(a, -1), n - 1), min(max(b, -1), n - 1)
+            a, b = min(max(a, 0), n - 1), min(max(b, -1), n - 1)
         found.append((axis, a, b, step))
     return found
 
@@ -211,6 +212,7 @@ def constant_of_shape(shape: Host, *, value: Any = None, run: Run) -> Any:
     filled = np.zeros(1, np.float32) if value is None else value
     dtype = values.dtype_of(filled)
     if dtype is None:
+        values.see_room(ints(shape), filled.itemsize, values.TEXTS)
         return np.full(ints(shape), filled.item(), filled.dtype)
     return pf.full(tuple(ints(shape)), filled.item(), dtype=dtype, device=run.device)
 
@@ -228,7 +230,7 @@ def range_(start: Host, limit: Host, delta: Host, *, run: Run) -> Tensor:
     a, b, step = start.item(), limit.item(), delta.item()
     dtype = values.dtype_of(start)
     n = max(-(-(b - a) // step), 0)
-    if dtype is None or dtype.is_floating_point:
+    if dtype is None or dtype.is_floating_point or not n:
         return (a + pf.arange(int(n), device=run.device) * step).to(dtype or pf.float32)
     return pf.arange(a, b, step, dtype=dtype, device=run.device)
 

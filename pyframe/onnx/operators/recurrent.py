@@ -7,6 +7,7 @@ from typing import Any
 
 import pyframe as pf
 from pyframe.nn import functional as F
+from pyframe.onnx import values
 from pyframe.onnx.operators.movement import reverse_sequence
 from pyframe.onnx.table import op
 from pyframe.tensor import Tensor
@@ -26,7 +27,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor, float, float], Tensor]] = {
 }
 _ALPHA = {"LeakyRelu": 0.01, "ThresholdedRelu": 1.0, "HardSigmoid": 0.2, "Elu": 1.0, "Affine": 1.0,
           "ScaledTanh": 1.0}  # fmt: skip
-_BETA = {"HardSigmoid": 0.5, "ScaledTanh": 1.0}
+_BETA = {"HardSigmoid": 0.5, "ScaledTanh": 1.0, "Affine": 0.0}
 
 State = tuple[Tensor, ...]
 Step = Callable[[Tensor, State], State]
@@ -52,6 +53,7 @@ def _walk(x: Tensor, lens: Tensor | None, reverse: bool, state: State, step: Ste
     """(T, B, ...) along time: all outputs and the last state."""
     if reverse:
         x = x.flip(0) if lens is None else reverse_sequence(x, lens, batch_axis=1, time_axis=0)
+    values.see_end(x.shape[0], "steps")
     outputs = []
     for t in range(x.shape[0]):
         new = step(x[t], state)
@@ -109,14 +111,14 @@ def _lstm(linear: Any, fns: Any, cut: Any, more: Any, p: Tensor | None) -> Step:
     peeps = (None, None, None) if p is None else p.chunk(3)
 
     def seen(x: Tensor, c: Tensor, at: int) -> Tensor:
-        return f(x if peeps[at] is None else x + peeps[at] * c)
+        return f(cut(x if peeps[at] is None else x + peeps[at] * c))
 
     def step(x: Tensor, state: State) -> State:
         h, c = state
-        i, o, forget, new = (cut(v) for v in (x + linear(h, 0, 4)).chunk(4, -1))
+        i, o, forget, new = (x + linear(h, 0, 4)).chunk(4, -1)
         i = seen(i, c, 0)
         forget = 1 - i if more["input_forget"] else seen(forget, c, 2)
-        c = forget * c + i * g(new)
+        c = forget * c + i * g(cut(new))
         return seen(o, c, 1) * k(c), c
 
     return step

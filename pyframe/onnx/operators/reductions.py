@@ -58,15 +58,19 @@ def _prod(x: Tensor, dims: list[int], keepdim: bool) -> Tensor:
     return x
 
 
+def _wide(x: Tensor) -> Tensor:
+    """Ints as the widest floats that the device has."""
+    return x.double() if x.device.type == "cpu" else x.float()
+
+
 def _mean(x: Tensor, dims: list[int], keepdim: bool) -> Tensor:
     if x.dtype.is_floating_point:
         return x.mean(dims, keepdim=keepdim)
-    wide = x.double() if x.device.type == "cpu" else x.float()
-    return wide.mean(dims, keepdim=keepdim).to(x.dtype)
+    return _wide(x).mean(dims, keepdim=keepdim).to(x.dtype)
 
 
 def _log_sum_exp(x: Tensor, dims: list[int], keepdim: bool) -> Tensor:
-    floats = x if x.dtype.is_floating_point else x.float()
+    floats = x if x.dtype.is_floating_point else _wide(x)
     return pf.logsumexp(floats, dims, keepdim).to(x.dtype)
 
 
@@ -106,6 +110,8 @@ def _over(x: Tensor, axis: int, version: int, function: Callable[[Tensor, int], 
 
 
 def _hardmax(x: Tensor, axis: int) -> Tensor:
+    if 0 in x.shape:
+        return x
     return pf.zeros_like(x).scatter(axis, x.argmax(axis, True), 1)
 
 

@@ -53,6 +53,8 @@ def mel_weight_matrix(
     bins: Host, length: Host, rate: Host, low: Host, high: Host, *, output_datatype: int
 ) -> Any:
     count, n = whole(bins), whole(length) // 2 + 1
+    values.see_end(count, "bins")
+    values.see_room([count, n], 8)
     mels = 2595 * np.log10(1 + np.array([low.item(), high.item()]) / 700)
     step = (mels[1] - mels[0]) / (count + 2)
     hertz = 700 * (10 ** ((np.arange(count + 2) * step + mels[0]) / 2595) - 1)

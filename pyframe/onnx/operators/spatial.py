@@ -83,9 +83,9 @@ def conv_transpose(
     if auto_pad.startswith("SAME") or output_shape:
         asked = output_shape or [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
         total = [n + m - a for n, m, a in zip(whole, more, asked[-k:], strict=True)]
-        half = [t // 2 if t > 0 else 0 for t in total]
-        rest = [t - h for t, h in zip(total, half, strict=True)]
-        before, after = (rest, half) if auto_pad == "SAME_LOWER" else (half, rest)
+        upper = auto_pad == "SAME_UPPER"
+        before = [max(t // 2 if upper else t - t // 2, 0) for t in total]
+        after = [t - b for t, b in zip(total, before, strict=True)]
     function = _known(_TRANSPOSED, k)
     fits = before == after and min(before, default=0) >= 0
     if fits and all(m < max(s, d) for m, s, d in zip(more, strides, dilations, strict=True)):
@@ -305,6 +305,8 @@ def col2im(
         (n - d * (f - 1) - 1) // s + 1
         for n, d, f, s in zip(full, dilations, kernel, strides, strict=True)
     ]
+    if math.prod(counts) != x.shape[2]:
+        raise ValueError(f"Col2Im: expected {math.prod(counts)} blocks, got {x.shape[2]}")
     at = np.zeros((), np.int64)
     for i in range(k):
         places = np.arange(kernel[i])[:, None] * dilations[i] + np.arange(counts[i]) * strides[i]
@@ -345,6 +347,10 @@ def _coordinates(
 
 
 def _nearest(x: Any, n: int, mode: str) -> Any:
+    """Which element each is; what rounding left beside the middle of two is the middle."""
+    if "round" in mode:
+        middle = np.floor(x) + x.dtype.type(0.5)
+        x = np.where(np.abs(x - middle) < 1e-6, middle, x)
     found = {
         "round_prefer_floor": lambda: np.ceil(x - 0.5),
         "round_prefer_ceil": lambda: np.floor(x + 0.5),
@@ -387,6 +393,7 @@ def resized(
 ) -> Tensor:  # fmt: skip
     """Each dim by itself: nearest takes rows, the smooth modes multiply by a matrix."""
     kind = x.dtype
+    values.see_room(sizes, x.element_size())
     for i, (n, out, scale) in enumerate(zip(x.shape, sizes, scales, strict=True)):
         start, end = (roi[i], roi[len(sizes) + i]) if roi is not None else (0.0, 1.0)
         if n == out and scale == 1 and (start, end) == (0, 1):
@@ -395,14 +402,16 @@ def resized(
             whole, few = int(scale), 4  # each row so often, which a few rows tell
             at = _coordinates(place, few, few * whole, scale, start, end, np.float32)
             times = place in ("asymmetric", "half_pixel")
-            if times and (_nearest(at, few, nearest) == np.arange(few * whole) // whole).all():
+            how = "floor" if nearest == "old" else nearest
+            if times and (_nearest(at, few, how) == np.arange(few * whole) // whole).all():
                 x = x.repeat_interleave(whole, i)
                 continue
         n, out = int(n), int(out)
         kind_of = np.float32 if mode == "nearest" else np.float64
         at = _coordinates(place, n, out, scale, start, end, kind_of)
         if mode == "nearest":
-            places = _nearest(at, n, nearest)
+            how = {"old": "ceil" if scale < 1 else "floor"}.get(nearest, nearest)
+            places = _nearest(at, n, how)
             x = x.index_select(i, values.tensor(places, x.device))
         else:
             matrix = _weights(at, n, cubic if mode == "cubic" else None, scale, antialias, exclude)
@@ -418,6 +427,13 @@ def resized(
     return x
 
 
+def _times(n: Any, scale: float) -> Any:
+    """A size that is scaled, in float32 as others do, who find 7 in 3 * (7 / 3)."""
+    if type(n) is int:
+        return math.floor(np.float32(n) * np.float32(scale))
+    return math.floor(n * scale)
+
+
 @op("Resize")
 def resize(
     x: Tensor, roi: Host | None = None, scales: Host | None = None, sizes: Host | None = None, *,
@@ -426,8 +442,8 @@ def resize(
     keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
     nearest_mode: str = "floor", version: int,
 ) -> Tensor:  # fmt: skip
-    if version < 11:
-        scales, roi = roi, None
+    if version < 11:  # it has no mode of its own for what is between: ceil where it gets smaller
+        scales, roi, nearest_mode = roi, None, "old"
     axes = [a % x.ndim for a in axes] if axes else [*range(x.ndim)]
     ratios, wanted = [1.0] * x.ndim, list(x.shape)
     if sizes is not None and sizes.size:
@@ -444,7 +460,7 @@ def resize(
         if scales is None:
             raise ValueError("Resize has neither sizes nor scales")
         for a, r in zip(axes, scales.tolist(), strict=True):
-            ratios[a], wanted[a] = r, math.floor(x.shape[a] * r)
+            ratios[a], wanted[a] = r, _times(x.shape[a], r)
     region = None
     if coordinate_transformation_mode == "tf_crop_and_resize" and roi is not None:
         region = [0.0] * x.ndim + [1.0] * x.ndim
@@ -464,8 +480,9 @@ def resize(
 def upsample(x: Tensor, scales: Host | None = None, *, mode: str, height_scale: float = 1.0,
              width_scale: float = 1.0) -> Tensor:  # fmt: skip
     by = [1.0, 1.0, height_scale, width_scale] if scales is None else np.ravel(scales).tolist()
-    sizes = [math.floor(n * s) for n, s in zip(x.shape, by, strict=True)]
-    return resized(x, by, sizes, mode="nearest" if mode == "nearest" else "linear")
+    sizes = [_times(n, s) for n, s in zip(x.shape, by, strict=True)]
+    mode = "nearest" if mode == "nearest" else "linear"
+    return resized(x, by, sizes, mode=mode, nearest="old")
 
 
 @op("GridSample")
@@ -484,6 +501,7 @@ def roi_align(
 ) -> Tensor:  # fmt: skip
     """Regions of the same number of samples are read at once."""
     half = coordinate_transformation_mode == "half_pixel"
+    values.see_end(rois.shape[0], "regions")
     boxes = rois * spatial_scale - (0.5 if half else 0.0)
     size = boxes[:, 2:] - boxes[:, :2]  # (width, height)
     size = size if half else size.clamp(min=1.0)
@@ -495,6 +513,10 @@ def roi_align(
         grids = {(w, h): [i for i, c in enumerate(counts) if c == [w, h]] for w, h in counts}
     found: list[Any] = [None] * rois.shape[0]
     for (gw, gh), some in grids.items():
+        if gw < 1 or gh < 1:  # a region without extent
+            for i in some or ():
+                found[i] = x.new_zeros((x.shape[1], output_height, output_width))
+            continue
         index = [*range(rois.shape[0])] if some is None else some
         at = pf.tensor(index, device=x.device)
         box, step = boxes[at], bins[at]
@@ -532,6 +554,7 @@ def _greatest(planes: Tensor, y: Tensor, x: Tensor) -> Tensor:
 @op("MaxRoiPool")
 def max_roi_pool(x: Tensor, rois: Host, *, pooled_shape: list[int], spatial_scale: float) -> Tensor:
     ph, pw = pooled_shape
+    values.see_end(len(rois) * ph * pw, "cells")
     found = []
     for batch, *corners in rois.tolist():
         x1, y1, x2, y2 = (math.floor(v * spatial_scale + 0.5) for v in corners)

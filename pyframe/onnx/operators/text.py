@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
 import numpy as np
 
-from pyframe.onnx.graph import Run
+from pyframe.io.regexes import see_that_it_ends
 from pyframe.onnx.table import op
-from pyframe.onnx.values import Host
-
-
-def _each(function: Any, x: Host, dtype: Any = str) -> Host:
-    return np.array([function(str(s)) for s in x.ravel()], dtype).reshape(x.shape)
+from pyframe.onnx.values import TEXTS, Host, see_room, strings
 
 
 @op("StringConcat")
 def string_concat(x: Host, y: Host) -> Any:
+    see_room(np.broadcast_shapes(x.shape, y.shape), x.itemsize + y.itemsize, TEXTS)
     return np.char.add(x, y)
+
+
+@functools.lru_cache(64)
+def _regex(pattern: str) -> re.Pattern[str]:
+    see_that_it_ends(pattern)
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError) as error:
+        raise ValueError(f"the regex {pattern!r:.80} can't be read: {error}") from None
 
 
 @op("RegexFullMatch")
 def regex_full_match(x: Host, *, pattern: str) -> Any:
-    return _each(lambda s: re.fullmatch(pattern, s) is not None, x, bool)
+    found = [_regex(pattern).fullmatch(str(s)) is not None for s in x.ravel()]
+    return np.array(found, bool).reshape(x.shape)
 
 
 @op("StringSplit")
 def string_split(x: Host, *, delimiter: str = "", maxsplit: int = -1) -> Any:
     parts = [str(s).split(delimiter or None, maxsplit) for s in x.ravel()]
     most = max(map(len, parts), default=0)
-    made = np.array([p + [""] * (most - len(p)) for p in parts], str).reshape(*x.shape, most)
+    longest = max((len(s) for p in parts for s in p), default=1)
+    see_room([*x.shape, most], 4 * longest, TEXTS)
+    made = strings([s for p in parts for s in (*p, *[""] * (most - len(p)))], (*x.shape, most))
     return made, np.array([len(p) for p in parts], np.int64).reshape(x.shape)
 
 
@@ -46,7 +56,7 @@ def string_normalizer(
     rows = x.reshape(-1, x.shape[-1])
     kept = [[change(str(s)) for s in row if fold(str(s)) not in stopped] for row in rows]
     kept = [row or [""] for row in kept]
-    return np.array(kept, str).reshape(*x.shape[:-1], len(kept[0]))
+    return strings([s for row in kept for s in row], (*x.shape[:-1], len(kept[0])), x.nbytes)
 
 
 @op("TfIdfVectorizer")
@@ -59,14 +69,16 @@ def tf_idf(
     grams: dict[tuple[Any, ...], int] = {}
     for n, start in enumerate(ngram_counts, 1):
         end = ngram_counts[n] if n < len(ngram_counts) else len(pool)
-        for i in range(start, end, n):
+        for i in range(start, min(end, len(pool)), n):
             grams[tuple(pool[i : i + n])] = len(grams)
     width = max(ngram_indexes, default=-1) + 1
     rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
+    see_room([len(rows), width], 4)
     made = np.zeros((len(rows), width), np.float32)
     for row, found in zip(rows.tolist(), made, strict=True):
-        for n in range(min_gram_length, max_gram_length + 1):
-            for skip in range(1, 2 if n == 1 else max_skip_count + 2):
+        for n in range(max(min_gram_length, 1), min(max_gram_length, len(row)) + 1):
+            most = 1 if n == 1 else min(max_skip_count + 1, (len(row) - 1) // (n - 1))
+            for skip in range(1, most + 1):
                 for i in range(len(row) - (n - 1) * skip):
                     at = grams.get(tuple(row[i : i + n * skip : skip]))
                     if at is not None:
@@ -79,27 +91,3 @@ def tf_idf(
     if mode != "TF":
         made *= scale
     return made.reshape(*x.shape[:-1], width) if x.ndim > 1 else made[0]
-
-
-@op("LabelEncoder", "ai.onnx.ml")
-def label_encoder(
-    x: Host, *, run: Run, keys_tensor: Any = None, values_tensor: Any = None,
-    default_tensor: Any = None, keys_int64s: Any = None, keys_strings: Any = None,
-    keys_floats: Any = None, values_int64s: Any = None, values_strings: Any = None,
-    values_floats: Any = None, default_int64: int = -1, default_string: str = "_Unused",
-    default_float: float = -0.0,
-) -> Any:  # fmt: skip
-    def first(*options: Any) -> Any:
-        return next((o for o in options if o is not None), None)
-
-    keys = first(keys_tensor, keys_int64s, keys_strings, keys_floats)
-    found = first(values_tensor, values_int64s, values_strings, values_floats)
-    kind = np.asarray(found).dtype if values_floats is None else np.dtype(np.float32)
-    usual = {"i": default_int64, "U": default_string, "f": default_float}[kind.kind]
-    if default_tensor is not None:
-        usual = default_tensor.item()
-    keys, found = np.asarray(keys).tolist(), np.asarray(found).tolist()
-    table = dict(zip(keys, found, strict=True))
-    nan = next((v for k, v in zip(keys, found, strict=True) if k != k), usual)
-    made = [nan if v != v else table.get(v, usual) for v in x.ravel().tolist()]
-    return np.array(made, kind).reshape(x.shape)

@@ -158,6 +158,7 @@ class _Automaton:
 
     def made(self, node: Any) -> _Part:
         kind, inner = node[:2]
+        self.step()
         if kind == "set":
             self.sets.append(inner)
             self.after.append([])
@@ -195,6 +196,8 @@ class _Automaton:
         for i in loop.last:
             self.after[i] += loop.first
         self.see_loop(begin)
+        if least > _COPIES and loop.empty:
+            raise ValueError(f"it repeats {least} times what may be nothing")
         if most is None or most > _COPIES:
             return loop._replace(empty=loop.empty or not least, ways=1)
         copies = [self.made(inner) for _ in range(most)]
@@ -205,11 +208,15 @@ class _Automaton:
 
     # --- ways
 
-    def both(self, i: int, j: int) -> bool:
-        """Whether a letter may be either sign; takes a step, of which there are so many."""
+    def step(self) -> None:
+        """Take one of the steps, of which there are so many."""
         self.steps += 1
         if self.steps > _STEPS:
             raise ValueError("it is too long")
+
+    def both(self, i: int, j: int) -> bool:
+        """Whether a letter may be either sign."""
+        self.step()
         return not self.sets[i][0].isdisjoint(self.sets[j][0])
 
     def see_loop(self, begin: int) -> None:
