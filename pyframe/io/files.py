@@ -64,6 +64,33 @@ def beginning(path: str | os.PathLike[str]) -> str:
     return "zip" if start == b"PK" else "pickle" if start in _PICKLES else ""
 
 
+def mistaken(start: bytes) -> str:
+    """What a file is that begins so and was put in the place of another: a Git LFS pointer, or a
+    page that a server sent. "" where it may be what it should be."""
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:100].lower()
+    if text.startswith(b"version https://git-lfs"):
+        return (
+            "a Git LFS pointer, which stands for the file: run git lfs pull in its repository, or "
+            "download the file itself"
+        )
+    if text.startswith((b"<!doctype html", b"<html", b"<head", b"<?xml", b"<error")):
+        return (
+            "an HTML page (or XML), as servers send to a browser or with an error: download the "
+            "file itself"
+        )
+    return ""
+
+
+def is_plain_name(name: object) -> bool:
+    """Whether a name that others gave is that of a file within its folder, on every system."""
+    return (
+        isinstance(name, str)
+        and re.fullmatch(r'[^\0-\x1f/\\:*?"<>|]{1,255}', name) is not None
+        and not name.endswith((".", " "))
+        and re.match(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", name, re.IGNORECASE) is None
+    )
+
+
 class Bounded:
     """A file of which no more is read than it has: what is asked for would be allocated at once."""
 
