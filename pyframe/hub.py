@@ -186,10 +186,10 @@ def _snapshot(name: str, files: Sequence[str], revision: str, progress: bool) ->
             f"hub: {site} can't be reached, and {name} is not in {cache}: {error}"
         ) from None
 
-    commit, listed = said.get("sha"), _listed(said, f"hub: {site} names {name}'s files")
+    commit, listed = str(said.get("sha")), _listed(said, f"hub: {site} names {name}'s files")
     if not _is_digest(commit, 40):
-        raise ValueError(f"hub: {site} names no commit of {name}, but {commit!r:.80}")
-    there = folder / "snapshots" / str(commit)
+        raise ValueError(f"hub: {site} names no commit of {name}, but {said.get('sha')!r:.80}")
+    there = folder / "snapshots" / commit
     for path, (digest, size) in listed.items():
         if not any(fnmatch.fnmatchcase(path, pattern) for pattern in files):
             continue
@@ -212,7 +212,7 @@ def _snapshot(name: str, files: Sequence[str], revision: str, progress: bool) ->
         except OSError:  # Windows, for users without the right to
             os.replace(blob, place)
     ref.parent.mkdir(parents=True, exist_ok=True)
-    ref.write_text(str(commit), "utf-8")
+    ref.write_text(commit, "utf-8")
     return there
 
 
