@@ -16,7 +16,7 @@ import numpy as np
 
 from pyframe.core import dtypes
 from pyframe.core.extras import install
-from pyframe.io.files import Bounded, opened, replacing
+from pyframe.io.files import Bounded, mistaken, opened, replacing
 from pyframe.tensor import Tensor, from_numpy
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -79,7 +79,9 @@ def decode(file: BinaryIO, name: str, mode: str | None) -> np.ndarray:
             "PIL.Image.MAX_IMAGE_PIXELS"
         ) from None
     except (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error) as error:
-        raise ValueError(f"{name}: not an image that Pillow can read ({error})") from None
+        file.seek(0)
+        why = mistaken(file.read(100)) or f"not an image that Pillow can read ({error})"
+        raise ValueError(f"{name}: {why}") from None
     return pixels if pixels.ndim == 3 else pixels[..., None]
 
 
