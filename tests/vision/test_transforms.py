@@ -201,6 +201,15 @@ def test_conversions(torch: Any, tv: Any) -> None:
         for fn in ("to_tensor", "pil_to_tensor") if mode != "I;16" else ("to_tensor",):
             same(getattr(F, fn)(pic), getattr(tv.functional, fn)(pic))
     assert image.MODES  # Pillow's own names
+    deep = np.array([[1, 300], [40000, 65535]], np.uint16)
+    for mode in ("I;16", "I;16B", "I;16L", "I;16N"):  # of most torchvision makes 8 bits, or nothing
+        pic = image.fromarray(deep.astype(">u2")) if mode == "I;16B" else image.frombytes(
+            mode, (2, 2), deep.tobytes())  # fmt: skip
+        assert (
+            F.pil_to_tensor(pic).tolist() == v2.functional.to_image(pic).tolist() == [deep.tolist()]
+        )
+        assert F.to_tensor(pic).tolist() == [deep.astype(np.int16).tolist()]
+    assert np.array_equal(F.to_pil_image(pf.tensor(deep[None])), deep)
     cases: list[tuple[Any, str | None]] = [
         (_picture(1), None), (_picture(1)[0], "L"), (_picture(2), None), (_picture(4), None),
         (_picture(4), "CMYK"), (_picture(3), "HSV"), (_picture(3), "YCbCr"),

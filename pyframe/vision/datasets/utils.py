@@ -239,8 +239,8 @@ def _damage(path: Path) -> Iterator[None]:
     try:
         yield
     except tuple(kinds) as error:
-        why = mistaken(head(path)) or f"damaged or of an unknown kind ({error!s:.200})"
-        raise ValueError(f"{path}: the archive is {why}") from None
+        why = mistaken(head(path)) or f"{error!s:.200}"
+        raise ValueError(f"{path}: the archive is damaged or of an unknown kind ({why})") from None
     except ValueError as error:
         if str(error).startswith(f"{path}: refused"):
             raise
@@ -248,8 +248,8 @@ def _damage(path: Path) -> Iterator[None]:
     except OSError as error:
         if not is_damage(error):  # of the system: no room, no permission
             raise
-        why = mistaken(head(path)) or f"damaged ({error!s:.200})"
-        raise ValueError(f"{path}: the compressed data is {why}") from None
+        why = mistaken(head(path)) or f"{error!s:.200}"
+        raise ValueError(f"{path}: the compressed data is damaged ({why})") from None
 
 
 @contextlib.contextmanager
