@@ -26,6 +26,7 @@ MODULES = (
     "scripted",
     "quantized",
     "texts",
+    "pictures",
 )
 
 FAMILIES: dict[str, Callable[[Draw], Case | None]] = {}
