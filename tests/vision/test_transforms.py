@@ -136,6 +136,23 @@ MORE: list[tuple[tuple[str, ...], int, str]] = [
     (("uint8", "batch"), 0, "pad(X, 2, [9, 8, 7]) | to_dtype(X, float32, scale=True)"),
     (("uint8", "float"), 0, "to_dtype(X, int16, scale=True)"),
     (("uint8",), 0, "to_dtype(X, float32)"),
+    (
+        TENSORS,
+        0,
+        """
+        rotate(X, 90, expand=True) | rotate(X, -90, expand=True, fill=3) | rotate(X, 180)
+        rotate(X, 450, LINEAR, True) | rotate(X, 360) | rotate(X, 90)
+        rotate(X, 90.0, center=[4, 5]) | rotate(X[..., :9, :9], 270) | rotate(X[..., :1, :2], 90, expand=True)
+        rotate(X[..., :5, :1], -90, LINEAR, True, fill=7) | invert(cat([X, X], -3))
+        posterize(cat([X, X], -3), 3) | solarize(cat([X, X], -3), 0.5) | equalize(cat([X, X], -3))
+        adjust_gamma(cat([X, X], -3), 0.7)
+    """,
+    ),
+    (
+        ("uint8",),
+        0,
+        "posterize(X.to(int16), 3) | equalize(X.to(int16)) | posterize(X.to(int16), 8)",
+    ),
     (("float",), 0, "posterize(X, 2) | equalize(X) | to_dtype(X, uint8, scale=True)"),
     (("batch",), 0, "uniform_temporal_subsample(X, 2)"),
 ]
@@ -149,7 +166,7 @@ def calls(text: str) -> list[str]:
 def called(call: str, lib: Any, module: Any, **names: Any) -> Any:
     """What a call gives, with the modes and dtypes of a library."""
     names |= {name: module.InterpolationMode(mode) for name, mode in MODES.items()}
-    names |= {name: getattr(lib, name) for name in ("uint8", "int16", "float32")}
+    names |= {name: getattr(lib, name) for name in ("uint8", "int16", "float32", "cat")}
     return eval(call, names | {"START": START, "END": END})
 
 
@@ -185,6 +202,10 @@ def test_functions(
         else:
             exact = kind.startswith("pil") and not call.startswith("gaussian_blur")
             same(got, want, 0 if exact else levels)
+
+
+def test_an_image_of_no_pixels_has_no_neighbours() -> None:
+    assert v2.functional.gaussian_blur(pf.zeros(0, 3, 1, 1), 5).shape == (0, 3, 1, 1)
 
 
 def test_conversions(torch: Any, tv: Any) -> None:

@@ -727,11 +727,20 @@ def invert(img: Any) -> Any:
     return _of(img).invert(img)
 
 
+def _check_levels(name: str, img: Any) -> None:
+    if isinstance(img, Tensor) and img.dtype is not pf.uint8 and not img.is_floating_point():
+        raise TypeError(
+            f"Only uint8 and float image tensors are supported by {name}, but found {img.dtype}; "
+            f"v2.functional.{name} takes others"
+        )
+
+
 def posterize(img: Any, bits: int) -> Any:
     """Each channel in its upper `bits`, from 0 to 8; others are 0."""
     kind = _of(img)
     if not 0 <= bits <= 8:
         raise ValueError(f"The number of bits should be between 0 and 8. Got {bits}")
+    _check_levels("posterize", img)
     return kind.posterize(img, bits)
 
 
@@ -751,4 +760,5 @@ def autocontrast(img: Any) -> Any:
 
 def equalize(img: Any) -> Any:
     """Each channel's levels spread so that all are about as frequent."""
+    _check_levels("equalize", img)
     return _of(img).equalize(img)

@@ -29,9 +29,9 @@ from pyframe.vision.transforms.v2 import functional as F
 
 __all__ = [
     "JPEG", "RGB", "CutMix", "GaussianNoise", "Identity", "Lambda", "MixUp",
-    "RandomChannelPermutation", "RandomPhotometricDistort", "RandomResize", "RandomRotation",
-    "RandomShortestSize", "RandomZoomOut", "ScaleJitter", "ToDtype", "ToImage", "ToPureTensor",
-    "UniformTemporalSubsample",
+    "RandomChannelPermutation", "RandomEqualize", "RandomPhotometricDistort", "RandomPosterize",
+    "RandomResize", "RandomRotation", "RandomShortestSize", "RandomZoomOut", "ScaleJitter",
+    "ToDtype", "ToImage", "ToPureTensor", "UniformTemporalSubsample",
 ]  # fmt: skip
 
 
@@ -111,6 +111,18 @@ class RandomRotation(transforms.RandomRotation):
     """As the first version's, by `v2.functional.rotate`."""
 
     _function = F.rotate
+
+
+class RandomPosterize(transforms.RandomPosterize):
+    """As the first version's, of ints of any size."""
+
+    _function = F.posterize
+
+
+class RandomEqualize(transforms.RandomEqualize):
+    """As the first version's, of ints of any size."""
+
+    _function = F.equalize
 
 
 class RandomChannelPermutation(Transform):
