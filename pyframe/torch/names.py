@@ -11,7 +11,7 @@ from pyframe.core.dtypes import FLOAT, dtype
 __version__ = "2.13.0+pyframe"  # of the API
 version = SimpleNamespace(__version__=__version__, cuda=None, hip=None, git_version=pf.__version__)
 
-_settings: dict[str, Any] = {"precision": "highest", "deterministic": False, "threads": 1}
+_settings: dict[str, Any] = {"precision": "highest", "deterministic": False}
 
 
 def set_default_tensor_type(t: Any) -> None:
@@ -45,16 +45,6 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 def are_deterministic_algorithms_enabled() -> bool:
     """What was set."""
     return bool(_settings["deterministic"])
-
-
-def get_num_threads() -> int:
-    """What was set; pyframe takes all cores."""
-    return int(_settings["threads"])
-
-
-def set_num_threads(threads: int) -> None:
-    """Accepted, without effect; OMP_NUM_THREADS in the environment bounds NumPy's."""
-    _settings["threads"] = threads
 
 
 def set_flush_denormal(mode: bool) -> bool:
