@@ -122,6 +122,7 @@ _ELSEWHERE = {
         "func": "vmap",
         "nn.quantized": "quantize_",
         "capture.compile": "compile",
+        "codegen.numpy.threads": "get_num_threads set_num_threads",
         "capture.lengths": "mark_dynamic",
     }.items()
     for name in names.split()

@@ -6,6 +6,7 @@ what either fetched is there for both.
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from collections.abc import Sequence
@@ -13,11 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pyframe.io import load as _load
-from pyframe.io.download import (
-    answer_to as _answer_to,
-    download as _download,
-    resumed as _resumed,
-)
+from pyframe.io.download import download as _download, resumed as _resumed, told as _told
+from pyframe.io.files import is_plain_name as _is_plain_name
 
 __all__ = ["download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]
 
@@ -28,6 +26,7 @@ _PARTS = (
     "sentence_bert_config.json",
 )  # fmt: skip
 _WEIGHTS = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+_LARGEST_INDEX = 100_000_000  # bytes
 _DIGEST = re.compile(r"-([0-9a-f]{8,64})\.")  # of a file's name: how its SHA-256 begins
 _chosen: list[str] = []
 
@@ -88,12 +87,28 @@ def digest_in(name: str) -> str | None:
     return found[1] if found else None
 
 
+def split_digest(url: str) -> tuple[str, str | None]:
+    """A URL without what follows a #, and the digits of a SHA-256 that #sha256= tells. ValueError
+    for anything else behind a #, which no server would see."""
+    plain, sign, mark = url.partition("#")
+    if not sign:
+        return plain, None
+    digest = mark.removeprefix("sha256=").lower()
+    if digest == mark.lower() or not re.fullmatch(r"[0-9a-f]{8,64}", digest):
+        raise ValueError(
+            f"hub: {url}: expected #sha256= and 8 to 64 digits of the file's SHA-256 behind #"
+        )
+    return plain, digest
+
+
 def fetch(
     url: str, folder: str | os.PathLike[str] | None = None, progress: bool = True,
     check_hash: bool = False, file_name: str | None = None, sha256: str | None = None,
 ) -> Path:  # fmt: skip
     """The file of `url` in a folder, fetched if it is not there; `sha256` is checked of both."""
-    name = file_name or url.partition("?")[0].rpartition("/")[2]
+    name = file_name or re.split("[?#]", url, maxsplit=1)[0].rpartition("/")[2]
+    if not file_name and not _is_plain_name(name):
+        raise ValueError(f"hub: {url} ends in no name of a file: give file_name=, or its whole URL")
     path = Path(folder or Path(get_dir()) / "checkpoints") / name
     if path.is_file():
         if sha256 is None:
@@ -138,12 +153,12 @@ def _not_there(name: str, revision: str) -> FileNotFoundError:
 
 
 def _snapshot(name: str, files: Sequence[str], revision: str, progress: bool) -> Path:
-    import fnmatch
-    import json
     from urllib.error import HTTPError
     from urllib.parse import quote
     from urllib.request import Request
 
+    if not all(map(_is_plain_name, revision.split("/"))):
+        raise ValueError(f"hub: {revision!r} is no branch, tag or commit")
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
     cache = os.environ.get("HF_HUB_CACHE", os.path.join(home, "hub"))
     folder = Path(os.path.expanduser(cache)) / f"models--{name.replace('/', '--')}"
@@ -158,36 +173,32 @@ def _snapshot(name: str, files: Sequence[str], revision: str, progress: bool) ->
         return request
 
     try:
-        url = f"{site}/api/models/{name}/revision/{mark}?blobs=true"
-        with _answer_to(asked(url)) as answer:
-            said = json.load(answer)
-    except HTTPError as error:
-        if error.code in (401, 403, 404):
-            raise _not_there(name, revision) from None
-        raise
+        said = _told(asked(f"{site}/api/models/{name}/revision/{mark}?blobs=true"))
+    except ValueError as error:
+        raise ValueError(f"hub: {site} says nothing of {name}: {error}") from None
     except OSError as error:
+        if isinstance(error, HTTPError) and error.code in (401, 403, 404):
+            raise _not_there(name, revision) from None
         commit = ref.read_text("utf-8").strip() if ref.is_file() else revision
-        if (folder / "snapshots" / commit).is_dir():
+        if _is_plain_name(commit) and (folder / "snapshots" / commit).is_dir():
             return folder / "snapshots" / commit
         raise OSError(
             f"hub: {site} can't be reached, and {name} is not in {cache}: {error}"
         ) from None
 
-    commit = said["sha"]
+    commit, listed = str(said.get("sha")), _listed(said, f"hub: {site} names {name}'s files")
+    if not _is_digest(commit, 40):
+        raise ValueError(f"hub: {site} names no commit of {name}, but {said.get('sha')!r:.80}")
     there = folder / "snapshots" / commit
-    for entry in said["siblings"]:
-        path = entry["rfilename"]
+    for path, (digest, size) in listed.items():
         if not any(fnmatch.fnmatchcase(path, pattern) for pattern in files):
             continue
-        large = entry.get("lfs")
-        digest, size = (large["sha256"], large["size"]) if large else (
-            entry["blobId"], entry["size"])  # fmt: skip
-        if not re.fullmatch(r"[0-9a-f]{40}", commit) or not re.fullmatch(
-            r"[0-9a-f]{40,64}", digest
-        ):
-            raise ValueError(f"hub: {site} names {name}'s files by no digests")
-        if not re.fullmatch(r"[\w.-]+(/[\w.-]+)*", path) or ".." in path.split("/"):
-            raise ValueError(f"hub: {name} has a file {path!r}, which lies in no folder of its own")
+        if not _is_digest(digest, 40, 64) or type(size) is not int or size < 0:
+            raise ValueError(f"hub: {site} names {name}'s files by no digests: {path!r:.80}")
+        if not re.fullmatch(r"[\w./-]+", path) or not all(map(_is_plain_name, path.split("/"))):
+            raise ValueError(
+                f"hub: {name} has a file {path!r:.80}, which lies in no folder of its own"
+            )
         place, blob = there / path, folder / "blobs" / digest
         if place.exists():
             continue
@@ -205,6 +216,25 @@ def _snapshot(name: str, files: Sequence[str], revision: str, progress: bool) ->
     return there
 
 
+def _is_digest(text: Any, *lengths: int) -> bool:
+    return isinstance(text, str) and bool(re.fullmatch("[0-9a-f]+", text)) and len(text) in lengths
+
+
+def _listed(said: dict[str, Any], what: str) -> dict[str, tuple[Any, Any]]:
+    """The digest and the size of each file that a hub lists."""
+    found: dict[str, tuple[Any, Any]] = {}
+    entries = said.get("siblings")
+    for entry in entries if isinstance(entries, list) else [None]:
+        large = entry.get("lfs") if isinstance(entry, dict) else None
+        if not isinstance(entry, dict) or not isinstance(entry.get("rfilename"), str):
+            raise ValueError(f"{what} otherwise than by their names: {entry!r:.80}")
+        if large and not isinstance(large, dict):
+            raise ValueError(f"{what} otherwise than by their digests: {large!r:.80}")
+        digest = large.get("sha256") if large else entry.get("blobId")
+        found[entry["rfilename"]] = digest, (large or entry).get("size")
+    return found
+
+
 def model(source: str | os.PathLike[str], revision: str = "main", progress: bool = True) -> Path:
     """A model's folder or file, of what names it: itself, a name on Hugging Face's hub, or a URL.
 
@@ -220,7 +250,7 @@ def model(source: str | os.PathLike[str], revision: str = "main", progress: bool
     if page:
         text, revision = page[1], page[2] or revision
     elif "://" in text:
-        return _at(text.rstrip("/"), progress)
+        return _at(text, progress)
     named = re.fullmatch(r"(\w[\w.-]*(?:/\w[\w.-]*)?)(?:/([\w./-]+\.gguf))?", text)
     if named is None:
         raise FileNotFoundError(f"hub: {text!r} is no folder, no URL, and no name of the hub's")
@@ -235,16 +265,23 @@ def model(source: str | os.PathLike[str], revision: str = "main", progress: bool
 
 def _at(url: str, progress: bool) -> Path:
     """What lies at a URL: a file with a digest or without, or a folder."""
-    import json
+    import hashlib
 
-    plain, _, told = url.partition("#sha256=")
-    home = Path(get_dir()) / "models" / re.sub(r"[^\w.-]+", "_", plain.partition("://")[2])
-    if plain.partition("?")[0].endswith(".gguf"):
-        return fetch(plain, home, progress, True, sha256=told or None)
+    plain, digest = split_digest(url)
+    base, sign, query = plain.partition("?")
+    base = base.rstrip("/")
+    # what it is called, for people, and what no other URL has
+    mark = hashlib.sha256(plain.encode()).hexdigest()[:16]
+    called = re.sub(r"[^\w.-]+", "_", base.partition("://")[2])[:80]
+    home = Path(get_dir()) / "models" / f"{called}-{mark}"
+    if base.endswith(".gguf"):
+        return fetch(plain, home, progress, True, sha256=digest)
+    if digest:
+        raise ValueError(f"hub: {url}: #sha256= is of one file, such as a .gguf, not of a folder")
 
     def got(name: str) -> bool:
         try:
-            fetch(f"{plain}/{name}", (home / name).parent, progress)
+            fetch(f"{base}/{name}{sign}{query}", (home / name).parent, progress)
             return True
         except RuntimeError as error:
             if re.search("HTTP Error 40[34]", str(error)):
@@ -254,13 +291,33 @@ def _at(url: str, progress: bool) -> Path:
     if not got(_PARTS[0]):
         raise FileNotFoundError(f"hub: {plain} is no folder of a model: it has no {_PARTS[0]}")
     if not got(_WEIGHTS[0]) and got(_WEIGHTS[1]):
-        index = json.loads((home / _WEIGHTS[1]).read_text("utf-8"))
-        for name in sorted(set(index["weight_map"].values())):
-            if not re.fullmatch(r"\w[\w.-]*", name):
-                raise ValueError(f"hub: {plain} has weights in {name!r}, not beside their index")
-            fetch(f"{plain}/{name}", home, progress)
+        for name in _weights_in(home / _WEIGHTS[1], plain):
+            if not got(name):
+                raise FileNotFoundError(f"hub: {plain} has no {name}, which its index names")
     elif not any((home / n).is_file() for n in _WEIGHTS):
         got(_WEIGHTS[2])
     for name in _PARTS[1:]:
         got(name)
     return home
+
+
+def _weights_in(index: Path, url: str) -> list[str]:
+    """The files that an index names, which is not kept where it is none: ValueError."""
+    import json
+
+    try:
+        if index.stat().st_size > _LARGEST_INDEX:
+            raise ValueError(f"it has more than {_LARGEST_INDEX} bytes")
+        found = json.loads(index.read_bytes())
+        where = found.get("weight_map") if isinstance(found, dict) else None
+        if not isinstance(where, dict) or not where:
+            raise ValueError(
+                f"expected weight_map, the files of tensors by name, got {found!r:.40}"
+            )
+        odd = next((n for n in where.values() if not _is_plain_name(n)), None)
+        if odd is not None:
+            raise ValueError(f"it has weights in {odd!r:.80}, not beside it")
+    except (ValueError, RecursionError) as error:
+        index.unlink()
+        raise ValueError(f"hub: {url}: {index.name} is no index of weights: {error}") from None
+    return sorted(set(where.values()))

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import pyframe as pf
 from pyframe import hub, nn
 from pyframe.io import safetensors
-from pyframe.io.files import replacing
+from pyframe.io.files import head, mistaken, replacing
 from pyframe.nn import functional as F
 from pyframe.nn.quantized import QuantizedLinear
 from pyframe.tensor import Tensor
@@ -403,7 +403,9 @@ def _config(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"lora.load: {path} is no JSON: {error}") from None
+        raise ValueError(
+            f"lora.load: {path} is {mistaken(head(path)) or f'no JSON: {error}'}"
+        ) from None
     if not isinstance(found, dict):
         raise ValueError(f"lora.load: {path} holds a {type(found).__name__}, not fields by name")
     found = {"lora_dropout": 0.0, **found}

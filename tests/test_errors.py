@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from refused import check_refused, literal
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import data, nn, optim
+from pyframe.vision.datasets import cifar
+from pyframe.vision.datasets.utils import extract_archive
 from tests.train import test_fit_refused
 
 
@@ -77,6 +82,80 @@ def test_files_of_other_programs(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"\x08\x07\x12\x07pytorch")
         with pytest.raises(ValueError, match=re.escape(said)):
             pf.load(tmp_path / name)
+
+
+def test_names_of_other_programs_are_not_written_to(tmp_path: Path) -> None:
+    """What would be refused when it is loaded, or taken for another file, is refused at once."""
+    net = nn.Linear(2, 3)
+    state = net.state_dict()
+    for end in ("h5", "hdf5", "keras", "onnx", "gguf", "npy", "pb", "tflite", "H5"):
+        path = tmp_path / f"m.{end}"
+        for save in (
+            pf.Model(net).save, pf.Model(net).save_checkpoint, partial(pf.save, state),
+            partial(pf.io.safetensors.save_file, state),
+        ):  # fmt: skip
+            with pytest.raises(ValueError, match=rf"m\.{end} is a name for .*: call it m\.safeten"):
+                save(path)
+        with pytest.raises(ValueError, match=r"call it m\.safetensors, or \.pt or \.npz"):
+            asyncio.run(pf.Model(net).save_async(path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_are_loaded_by_what_they_hold(tmp_path: Path) -> None:
+    net, other = nn.Linear(2, 3), nn.Linear(2, 3)
+    for end in ("pt", "npz", "safetensors"):
+        pf.save(net.state_dict(), tmp_path / f"m.{end}")
+        for name in ("m.h5", "m.onnx", "m.npy", "m.bin", "m", "m.pth", "m.npz"):
+            path = tmp_path / name
+            if end == "npz" or name != "m.npz":
+                path.write_bytes((tmp_path / f"m.{end}").read_bytes())
+                nn.init.zeros_(other.weight)
+                pf.Model(other).load(path)
+                assert pf.equal(other.weight, net.weight)
+    for start, said in {
+        b"GGUF\3": "is GGUF, of llama.cpp", b"\x89HDF\r\n\x1a\n": "is HDF5, of Keras",
+        b"\x93NUMPY\1": "is one array of NumPy's", b"\x1c\0\0\0TFL3": "is TensorFlow Lite's",
+    }.items():  # fmt: skip
+        (tmp_path / "net.pt").write_bytes(start + bytes(100))
+        with pytest.raises(ValueError, match=said):
+            pf.load(tmp_path / "net.pt")
+
+
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:46\nsize 132\n"
+PAGES = [
+    b"<!DOCTYPE html><html>404</html>",
+    b"\xef\xbb\xbf\n<HTML>",
+    b"<?xml version='1.0'?><Error>",
+]
+
+
+READERS = {  # of what is not read by pf.load
+    "m.gguf": lambda p: pf.text.CausalLM.from_pretrained(p), "m.onnx": lambda p: pf.onnx.load(p),
+    "config.json": lambda p: pf.text.AutoModel.from_pretrained(p.parent),
+    "tokenizer.json": lambda p: pf.text.Tokenizer.from_pretrained(p.parent),
+    "adapter_config.json": lambda p: pf.lora.load(nn.Linear(2, 2), p.parent),
+    "x-idx3-ubyte": pf.io.read_idx, "x.gz": pf.io.read_idx, "batch": cifar._unpickled,
+    "x.png": lambda p: pf.vision.io.read_image(p), "x.zip": extract_archive,
+    "x.tar": extract_archive, "x.tar.gz": extract_archive, "x.xz": extract_archive,
+    "open": lambda p: pf.load(io.BytesIO(p.read_bytes())),
+    "m.npz": pf.io.npz.load, "m.pt": pf.io.pt.load,
+}  # fmt: skip
+NEEDS = {"m.onnx": "onnx", "tokenizer.json": "tokenizers", "x.png": "PIL"}
+NEEDS_BESIDE = {"adapter_config.json": "adapter_model.safetensors"}
+LOADED = ["m.safetensors", "m.pth", "m.bin", "m.", "m.h5", "m.safetensors.index.json"]
+
+
+@pytest.mark.parametrize("name", [*READERS, *LOADED])
+def test_pointers_and_pages_in_place_of_files(name: str, tmp_path: Path) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    (tmp_path / NEEDS_BESIDE.get(name, name)).touch()
+    for text in (LFS, *PAGES):
+        (tmp_path / name).write_bytes(text)
+        said = "a Git LFS pointer" if text is LFS else "an HTML page"
+        for read in {READERS.get(name, pf.load), pf.load if name[:2] == "m." else READERS[name]}:
+            with pytest.raises((ValueError, RuntimeError), match=said):
+                read(tmp_path / name)
 
 
 def test_a_parameter_is_no_array() -> None:

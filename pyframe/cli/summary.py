@@ -124,9 +124,8 @@ def contents(path: str) -> Contents:
 
 def kind(path: str) -> str:
     """The format of a file: "safetensors", "npz" or "pt", as `pf.load` sees it."""
-    if path.endswith(".npz"):
-        return "npz"
-    return "pt" if beginning(path) in ("zip", "pickle") else "safetensors"
+    holds = beginning(path)
+    return "pt" if holds in ("zip", "pickle", "tar") else holds or "safetensors"
 
 
 def dtype_name(stored: str) -> str:

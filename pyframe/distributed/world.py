@@ -9,6 +9,7 @@ raises, ends or is killed ends the job with its rank and the reason.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import importlib
@@ -16,10 +17,11 @@ import itertools
 import os
 import pickle
 import socket
+import struct
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -54,9 +56,8 @@ def launched() -> dict[str, int] | None:
     return None
 
 
-def _copy(comm: Any, timeout: float) -> Any:
-    """A communicator of the same processes."""
-    out, request = comm.Idup()
+def _joined(comm: Any, request: Any, timeout: float) -> None:
+    """Wait for what all processes of a communicator do when they join."""
     end = time.monotonic() + timeout
     while not request.Test():
         time.sleep(0.0002)
@@ -64,6 +65,12 @@ def _copy(comm: Any, timeout: float) -> Any:
             raise RuntimeError(
                 f"distributed: rank {comm.rank} waited {timeout} s for others to join it"
             )
+
+
+def _copy(comm: Any, timeout: float) -> Any:
+    """A communicator of the same processes."""
+    out, request = comm.Idup()
+    _joined(comm, request, timeout)
     return out
 
 
@@ -311,11 +318,9 @@ def start(timeout: timedelta | float | None) -> None:
             "mpiexec of its MPI, or make it for this one: pip install --force-reinstall "
             "--no-binary mpi4py mpi4py"
         )
-    if mpi is not None and not watches:
-        watches.append(_Watch())
     world = _World(mpi, seconds(timeout))
-    if world.size() > 1 and not hasattr(watches[0], "end"):
-        watches[0].begin(world.rank)
+    if world.size() > 1 and not watches:
+        watches.append(Watch(world))
         sys.excepthook = functools.partial(_raised, sys.excepthook)
         atexit.register(_leave)
 
@@ -327,7 +332,7 @@ def stop() -> None:
     world = None
 
 
-watches: list[_Watch] = []
+watches: list[Watch] = []
 _leaving: list[Any] = []  # what must live until MPI ends
 
 
@@ -363,77 +368,111 @@ def _raised(before: Callable[..., Any], kind: Any, error: Any, trace: Any) -> No
 
 # A small process on each machine outlives those of the job. The first of these that goes without a
 # word was killed, before the launcher kills the others: epoll keeps the order in which they went.
+# Any user of the machine can find its socket: what comes from another user's process is closed, and
+# nobody is waited for.
 _WATCH = """
-import os, select, socket, sys
+import os, select, socket, struct, sys
 os.closerange(0, 2), os.closerange(4, 1 << 16)  # the launcher looks whether these are closed
 door, events, known, over = socket.socket(fileno=3), select.epoll(), {}, False
+door.setblocking(False)
 events.register(door, select.EPOLLIN)
 events.register(launcher := os.pidfd_open(int(sys.argv[1])), select.EPOLLIN)
-while True:
-    for fd, _ in events.poll(-1 if known else 10):
+def quiet(call, *args):
+    try: return call(*args)
+    except OSError: return None
+def let_in(end):
+    if struct.unpack("3i", end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1] \
+            != os.geteuid(): return end.close()
+    end.setblocking(False)
+    known[end.fileno()] = [end, None]
+    events.register(end, select.EPOLLIN)
+while ready := events.poll(-1 if known else 10):
+    before = len(known)
+    for fd, _ in ready:
         if fd == launcher: sys.exit()
         if fd == door.fileno():
-            end, _ = door.accept()
-            known[end.fileno()] = end, end.recv(16).decode()
-            events.register(end, select.EPOLLIN)
-            end.send(b"seen")
+            if found := quiet(door.accept): let_in(found[0])
             continue
         end, rank = known[fd]
-        said = end.recv(16)
-        if said == b"raised": end.send(b"late" if over else b"first")
+        said = quiet(end.recv, 16)
+        if rank is None and said and said.isdigit():
+            known[fd][1] = int(said)
+            quiet(end.send, b"seen")
+            continue
+        if rank is not None and said == b"raised": quiet(end.send, b"late" if over else b"first")
         else:
-            if not said and not over:
+            if rank is not None and not said and not over:
                 print(f"pyframe.distributed: rank {rank} ended the job: it was killed (by a signal,"
                       " or for want of memory)", file=sys.stderr, flush=True)
-            events.unregister(fd)
             del known[fd]
-        over = over or said != b"ok"
-    if not known: sys.exit()
+            end.close()
+        over = over or (rank is not None and said != b"ok")
+    if before and not known: sys.exit()
 """
+_SEEN = 10.0  # seconds until a process goes on without being watched
+_ANSWER = 16  # bytes that are read of one
 
 
-class _Watch:
-    """What tells if this process was killed."""
+def start_watch(name: str) -> None:
+    """Start a watcher that is found at `name`."""
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(name)
+        door.listen(4096)
+        os.posix_spawn(
+            sys.executable, [sys.executable, "-ISc", _WATCH, str(os.getppid())], os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, door.fileno(), 3)], setsid=True,
+        )  # fmt: skip
 
-    def __init__(self) -> None:
-        self.name = ""
-        if not hasattr(os, "pidfd_open"):
-            return
-        self.name = f"\0pyframe-{os.getuid()}-{os.getppid()}"
+
+class Watch:
+    """What tells if this process was killed; without a word of its own where it can't be had."""
+
+    def __init__(self, all_: _World) -> None:
+        """Be watched: all processes of the job do this at once."""
+        self.end: socket.socket | None = None
+        # a name that nobody could have taken before
+        secret = np.frombuffer(os.urandom(16), np.uint8).copy()
+        _joined(all_.comm, all_.comm.Ibcast(secret, 0), all_.timeout)
+        name = f"\0pyframe-{secret.tobytes().hex()}-{os.getppid()}"
         found = launched()
-        if found is not None and found["WORLD_SIZE"] > 1 and not found["LOCAL_RANK"]:
-            self._start()
-
-    def _start(self) -> None:
-        with socket.socket(socket.AF_UNIX) as door:
-            door.bind(self.name)
-            door.listen(4096)
-            os.posix_spawn(
-                sys.executable, [sys.executable, "-ISc", _WATCH, str(os.getppid())], os.environ,
-                file_actions=[(os.POSIX_SPAWN_DUP2, door.fileno(), 3)], setsid=True,
-            )  # fmt: skip
-
-    def begin(self, rank: int) -> None:
-        """Be watched, once all processes of the machine are there."""
-        self.end: Any = None
-        if self.name:
+        watched = hasattr(os, "pidfd_open")  # on Linux, which has such names
+        if watched and found is not None and not found["LOCAL_RANK"]:
+            with contextlib.suppress(OSError):
+                start_watch(name)
+        _joined(all_.comm, all_.comm.Ibarrier(), all_.timeout)
+        if watched:
             self.end = socket.socket(socket.AF_UNIX)
-            try:
-                self.end.connect(self.name)
-                self.end.send(str(rank).encode())
-                self.end.recv(16)  # only now an end of this process is seen in its turn
-            except OSError:
-                self.end = None
+            self.end.settimeout(_SEEN)
+            with self._or_alone():
+                self.end.connect(name)
+                told = self.end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+                if struct.unpack("3i", told)[1] != os.geteuid():
+                    raise PermissionError("another user's process")
+                self.end.send(str(all_.rank).encode())
+                if self.end.recv(_ANSWER) != b"seen":  # from now on its end is seen in its turn
+                    raise ConnectionError("no watcher")
+
+    @contextlib.contextmanager
+    def _or_alone(self) -> Iterator[None]:
+        """The job goes on without a watcher that is gone, silent or not its own."""
+        try:
+            yield
+        except OSError:
+            assert self.end is not None
+            self.end.close()
+            self.end = None
 
     def say(self, word: bytes) -> bool:
         """Say how this process ends; whether it is the first to raise."""
-        if self.end is None:
-            return True
-        self.end.send(word)
-        if word != b"ok":
-            return bool(self.end.recv(16) == b"first")
-        self.end.close()
-        return True
+        first = True
+        if self.end is not None:
+            with self._or_alone():
+                self.end.send(word)
+                if word == b"ok":
+                    self.end.close()
+                else:
+                    first = self.end.recv(_ANSWER) != b"late"
+        return first
 
 
 # --- what all do together

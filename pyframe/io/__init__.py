@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pyframe.io import safetensors
 from pyframe.io.download import download as download
-from pyframe.io.files import beginning
+from pyframe.io.files import beginning, head, not_ours
 from pyframe.io.idx import read_idx as read_idx
 from pyframe.io.safetensors import (
     SafetensorError as SafetensorError,
@@ -35,7 +35,7 @@ def save(
 ) -> None:  # fmt: skip
     """Write an object with the tensors in it, as `torch.save`; tensors by name as safetensors or
     NumPy's arrays where the path ends in .safetensors or .npz. The file holds all of it or what it
-    held before.
+    held before. ValueError for names of other programs' files, such as .h5 and .onnx.
 
     `max_shard_size` (bytes, or "2GB") makes several .safetensors files and their index of what is
     larger: see `safetensors.save_file`.
@@ -72,9 +72,9 @@ def load(
     f: str | os.PathLike[str] | IO[bytes], map_location: Any = None, pickle_module: Any = None, *,
     weights_only: bool | None = None, mmap: bool | None = None, encoding: str = "utf-8",
 ) -> Any:  # fmt: skip
-    """Read what `save` or `torch.save` wrote: a .pt, .safetensors or .npz file, a set of
-    safetensors files by its index or its folder. See `pt.load`; with `mmap` tensors are the pages
-    of a file on the disk.
+    """Read what `save` or `torch.save` wrote: a .pt, .safetensors or .npz file, whatever it is
+    called, and a set of safetensors files by its index or its folder. See `pt.load`; with `mmap`
+    tensors are the pages of a file on the disk.
 
     Args:
         f: A path, or a file that is open.
@@ -90,12 +90,17 @@ def load(
     """
     if isinstance(f, (str, os.PathLike)):
         device = "cpu" if map_location is None else map_location
-        _check_kind(os.fspath(f))
-        if os.fspath(f).endswith(".npz"):
+        if kind := not_ours(os.fspath(f), start) if (start := head(f)) else "":
+            raise ValueError(
+                f"load: {os.fspath(f)} is {kind}. pf.load reads PyTorch's .pt, .safetensors and "
+                ".npz"
+            )
+        holds = beginning(f)
+        if holds == "npz":
             from pyframe.io import npz
 
             return npz.load(f, device)
-        if not beginning(f):
+        if not holds:
             return safetensors.load_file(f, device, mmap=bool(mmap))
     from pyframe.io import pt
 
@@ -110,24 +115,3 @@ else:
         if name in _LATER:
             return importlib.import_module(f"pyframe.io.{name}")
         raise AttributeError(f"module 'pyframe.io' has no attribute {name!r}")
-
-
-_OTHERS = {
-    ".onnx": "ONNX, a whole network; pf.onnx.load makes a Module of it",
-    ".h5": "HDF5, of Keras; give the arrays of model.get_weights(), as pf.tensor(array), to "
-    "load_state_dict",
-    ".gguf": "GGUF, of llama.cpp; load the model's .safetensors files",
-    ".tflite": "TensorFlow Lite's",
-    ".pb": "TensorFlow's",
-    ".npy": "one array of NumPy's: pf.from_numpy(np.load(path))",
-}
-_OTHERS |= dict.fromkeys((".hdf5", ".keras"), _OTHERS[".h5"])
-
-
-def _check_kind(path: str) -> None:
-    """ValueError for a file whose name says that it is another program's."""
-    kind = _OTHERS.get(os.path.splitext(path)[1].lower())
-    if kind is not None and os.path.isfile(path):
-        raise ValueError(
-            f"load: {path} is {kind}. pf.load reads PyTorch's .pt, .safetensors and .npz"
-        )

@@ -11,7 +11,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, cast
 
 try:
     import fcntl
@@ -51,17 +51,103 @@ def opened(path: str | os.PathLike[str]) -> BinaryIO:
     return open(path, "rb", opener=opener)
 
 
-def beginning(path: str | os.PathLike[str]) -> str:
-    """What a file of PyTorch's begins as, whatever it is called: "zip", "pickle" (before 1.6); ""
-    for others, folders and what is not there."""
-    if os.fspath(path).endswith(".safetensors") or os.path.isdir(path):
-        return ""
+def head(path: str | os.PathLike[str]) -> bytes:
+    """How a file begins; b"" for a folder, and for what is not there."""
+    if os.path.isdir(path):
+        return b""
     try:
         with opened(path) as file:
-            start = file.read(2)
+            return file.read(512)
     except FileNotFoundError:  # of a set there may be the index alone
-        return ""
-    return "zip" if start == b"PK" else "pickle" if start in _PICKLES else ""
+        return b""
+
+
+def beginning(path: str | os.PathLike[str]) -> str:
+    """What a file holds, whatever it is called: "zip", "pickle" (before 1.6) or "tar" (before 0.2)
+    of PyTorch's, "npz" of NumPy's; "" for others, folders and what is not there. What is called
+    .safetensors is never read as a pickle."""
+    name = os.fspath(path)
+    start = b"" if name.endswith(".safetensors") else head(path)
+    if start[:2] == b"PK":
+        return "npz" if name.endswith(".npz") or _has_arrays(path) else "zip"
+    if start[:2] in _PICKLES:
+        return "pickle"
+    if start[257:262] == b"ustar" and start.startswith((b"sys_info\0", b"pickle\0", b"storages\0")):
+        return "tar"
+    return "npz" if name.endswith(".npz") and os.path.isfile(path) else ""
+
+
+def _has_arrays(path: str | os.PathLike[str]) -> bool:
+    """Whether a zip has arrays of NumPy's, and nothing else."""
+    import zipfile
+
+    try:
+        with opened(path) as file, zipfile.ZipFile(cast(IO[bytes], Bounded(file))) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
+    return bool(names) and all(name.endswith(".npy") for name in names)
+
+
+NOT_OURS = {  # the names of other programs' files, and what to do with such
+    ".onnx": "ONNX, a whole network; pf.onnx.load makes a Module of it",
+    ".h5": "HDF5, of Keras; give the arrays of model.get_weights(), as pf.tensor(array), to "
+    "load_state_dict",
+    ".gguf": "GGUF, of llama.cpp; load the model's .safetensors files",
+    ".tflite": "TensorFlow Lite's",
+    ".pb": "TensorFlow's",
+    ".npy": "one array of NumPy's: pf.from_numpy(np.load(path))",
+}
+NOT_OURS |= dict.fromkeys((".hdf5", ".keras"), NOT_OURS[".h5"])
+_STARTS = {b"GGUF": ".gguf", b"\x89HDF\r\n\x1a\n": ".h5", b"\x93NUMPY": ".npy"}
+
+
+def not_ours(name: str, start: bytes) -> str:
+    """What a file of another program's is, by how it begins, else by its name; "" for others."""
+    found = next((end for magic, end in _STARTS.items() if start.startswith(magic)), "")
+    if start[4:8] == b"TFL3":
+        found = ".tflite"
+    known = start[8:9] == b"{" or start[:2] in (b"PK", *_PICKLES)  # safetensors, or as `beginning`
+    if not found and not known and not mistaken(start):
+        found = os.path.splitext(name)[1].lower()
+    return NOT_OURS.get(found, "")
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """ValueError for the name of another program's file, by which people would take it for one."""
+    stem, end = os.path.splitext(os.fspath(path))
+    if kind := NOT_OURS.get(end.lower()):
+        raise ValueError(
+            f"save: {os.fspath(path)} is a name for {re.split('[;:]', kind)[0]}, which is not what "
+            f"is written: call it {os.path.basename(stem)}.safetensors, or .pt or .npz"
+        )
+
+
+def mistaken(start: bytes) -> str:
+    """What a file is that begins so and was put in the place of another: a Git LFS pointer, or a
+    page that a server sent. "" where it may be what it should be."""
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:100].lower()
+    if text.startswith(b"version https://git-lfs"):
+        return (
+            "a Git LFS pointer, which stands for the file: run git lfs pull in its repository, or "
+            "download the file itself"
+        )
+    if text.startswith((b"<!doctype html", b"<html", b"<head", b"<?xml", b"<error")):
+        return (
+            "an HTML page (or XML), as servers send to a browser or with an error: download the "
+            "file itself"
+        )
+    return ""
+
+
+def is_plain_name(name: object) -> bool:
+    """Whether a name that others gave is that of a file within its folder, on every system."""
+    return (
+        isinstance(name, str)
+        and re.fullmatch(r'[^\0-\x1f/\\:*?"<>|]{1,255}', name) is not None
+        and not name.endswith((".", " "))
+        and re.match(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", name, re.IGNORECASE) is None
+    )
 
 
 class Bounded:

@@ -16,13 +16,22 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.io import raw
-from pyframe.io.files import Bounded, is_damage, most_of, opened, replacing
+from pyframe.io.files import (
+    Bounded,
+    check_name,
+    is_damage,
+    mistaken,
+    most_of,
+    opened,
+    replacing,
+)
 from pyframe.tensor import Tensor, from_host, from_numpy
 
 
 def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
     """Write tensors (and NumPy arrays) by name to an .npz file, which holds all of them or what it
     held before. TypeError for what is neither, and for bfloat16, which NumPy lacks."""
+    check_name(path)
     if not isinstance(tensors, Mapping):
         raise TypeError(f"save: expected a dict of tensors by name, got {type(tensors).__name__}")
     values = {name: _tensor(name, value) for name, value in tensors.items()}
@@ -68,6 +77,8 @@ def outline(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 def _arrays(path: str | os.PathLike[str], values: bool) -> Iterator[tuple[str, Tensor]]:
     with opened(path) as file:
+        if wrong := mistaken(file.read(512)):
+            raise ValueError(f"load: {os.fspath(path)} is {wrong}")
         try:
             with zipfile.ZipFile(cast(IO[bytes], Bounded(file))) as archive:
                 total = sum(info.file_size for info in archive.infolist())

@@ -24,7 +24,7 @@ import sys
 import warnings
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
@@ -32,7 +32,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, is_available
 from pyframe.io import raw
-from pyframe.io.files import Bounded, is_damage, opened, replacing
+from pyframe.io.files import Bounded, check_name, is_damage, mistaken, opened, replacing
 from pyframe.io.unpickler import Unpickler, check_attribute, refusal, shown
 from pyframe.tensor import Size, Tensor, from_host, gather
 from pyframe.tensor.memory_format import strided
@@ -44,6 +44,10 @@ _STORAGES = {
 }  # fmt: skip
 _KINDS = {dtype: f"{kind}Storage" for kind, dtype in _STORAGES.items()}
 _LATE = (dt.uint16, dt.uint32, dt.uint64)  # dtypes without a storage type: theirs is untyped
+_FOREIGN = (  # dtypes of PyTorch's that pyframe lacks
+    "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "float4_e2m1fn_x2", "complex32",
+)  # fmt: skip
 _VERSION = 10  # the newest that PyTorch's own reader takes; it writes 3
 _ALIGN = 64  # of a storage in a file, as PyTorch's: its pages can be used as they are
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # of the files before 1.6
@@ -59,6 +63,12 @@ _YES = ("1", "y", "yes", "true")  # in the environment, as PyTorch reads it
 _ALLOW = (
     "weights_only=False reads it, and runs whatever it says: only for files that you trust; "
     "pf.io.pt.add_safe_globals (torch.serialization's) lets single classes through"
+)
+
+
+_WHOLE = (
+    "Of a whole module, as torch.save(net) writes it, save the weights where it can be loaded: "
+    "torch.save(net.state_dict(), path)"
 )
 
 
@@ -199,6 +209,7 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], pickle_protocol: int =
     Tensors that share memory share it after loading. Classes are written by their names.
     """
     if isinstance(f, (str, os.PathLike)):
+        check_name(f)
         with replacing(f) as file:
             _write(obj, file, pickle_protocol)
     elif hasattr(f, "write"):
@@ -230,6 +241,13 @@ def _write(obj: Any, file: IO[bytes], protocol: int) -> None:
 # --- reading
 
 
+class _Foreign:
+    """What stands for a tensor of a dtype that pyframe lacks, until its name is known."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 class _Asked(NamedTuple):
     """What a call asks for."""
 
@@ -258,6 +276,7 @@ class _Reading:
         self.stored: dict[int, Tensor] = {}  # by ids: of these tensors are made, of no others
         self.changed: dict[tuple[int, bool, bool], Tensor] = {}  # conjugated and negated ones
         self.spend: Callable[[int], None] = lambda n: None
+        self.foreign: _Foreign | None = None  # one that was asked for
         rebuild = {
             "_rebuild_tensor": self.tensor, "_rebuild_tensor_v2": self.tensor,
             "_rebuild_tensor_v3": self.late, "_rebuild_parameter": self.parameter,
@@ -278,8 +297,9 @@ class _Reading:
         dtypes: dict[tuple[str, str], Any] = {
             ("torch", d.name): d for d in (*_STORAGES.values(), *_LATE)
         }
+        foreign: dict[tuple[str, str], Any] = {("torch", n): _Foreign(n) for n in _FOREIGN}
         self.names = {
-            **kinds, **dtypes, **functions, ("torch", "Tensor"): Tensor,
+            **kinds, **dtypes, **foreign, **functions, ("torch", "Tensor"): Tensor,
             ("torch.nn.parameter", "Parameter"): _parameter(), ("torch", "UntypedStorage"): None,
             ("torch.storage", "UntypedStorage"): None,
         }  # fmt: skip
@@ -344,8 +364,11 @@ class _Reading:
     def late(
         self, memory: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any,
         dtype: Any, metadata: Any = None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Any:  # fmt: skip
         """A tensor of a dtype that has no storage type of its own: of the bytes of an untyped."""
+        if type(dtype) is _Foreign:
+            self.foreign = dtype
+            return dtype
         if type(dtype) is not dt.dtype or id(memory) not in self.untyped or dtype.narrow:
             raise refusal("a tensor of no untyped storage and a dtype")
         memory, location, made = self.untyped[id(memory)]
@@ -357,8 +380,10 @@ class _Reading:
             self.stored[id(x)] = x
         return self.tensor(made[dtype.name], offset, size, stride, requires_grad, hooks, metadata)
 
-    def parameter(self, data: Any, requires_grad: Any = True, hooks: Any = None) -> Tensor:
+    def parameter(self, data: Any, requires_grad: Any = True, hooks: Any = None) -> Any:
         self.spend(_TENSOR)
+        if type(data) is _Foreign:
+            return data
         if not isinstance(data, Tensor):
             raise refusal("a parameter of no tensor")
         made: Tensor = _parameter()(data, requires_grad is True)
@@ -408,13 +433,36 @@ class _Reading:
 
     def unpickle(self, file: Any, room: int, asked: _Asked) -> Any:
         if not asked.weights_only:
-            return _Anything(file, self, asked.encoding).load()
+            return self._known(_Anything(file, self, asked.encoding).load())
         unpickler = Unpickler(
             file, names=self.names, calls=self.calls, trusted=_allowed(), storage=self.storage,
             room=room, encoding=asked.encoding, refused=_ALLOW,
         )  # fmt: skip
         self.spend = unpickler.spend
-        return unpickler.load()
+        return self._known(unpickler.load())
+
+    def _known(self, found: Any) -> Any:
+        """`found`, unless a tensor in it has a dtype that pyframe lacks."""
+        if self.foreign is None:
+            return found
+        rest: list[tuple[str, Any]] = [("", found)]
+        name, seen = "", set()
+        while rest and not name:
+            path, x = rest.pop()
+            name = path if type(x) is _Foreign else ""
+            if id(x) in seen:
+                continue
+            seen.add(id(x))
+            if isinstance(x, Mapping):
+                rest += [(f"{path}.{key!s:.80}".lstrip("."), value) for key, value in x.items()]
+            elif type(x) in (list, tuple):
+                rest += [(f"{path}[{i}]", value) for i, value in enumerate(x)]
+        d = self.foreign.name
+        how = "x.to(torch.complex64)" if d == "complex32" else "x.bfloat16(), and mind its scale"
+        raise refusal(
+            f"{name or 'a tensor'} has dtype {d}, which pyframe lacks; convert it where PyTorch "
+            f"is: {how}"
+        )
 
 
 def _parameter() -> Any:
@@ -447,7 +495,15 @@ class _Anything(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         found = _allowed() | self.reading.names
-        return found[module, name] if (module, name) in found else super().find_class(module, name)
+        if (module, name) in found:
+            return found[module, name]
+        try:
+            return super().find_class(module, name)
+        except (ImportError, AttributeError) as error:
+            raise type(error)(
+                f"load: the file needs {module:.100}.{name:.100}, which is not there ({error}). "
+                + _WHOLE
+            ) from None
 
     def persistent_load(self, saved: Any) -> Any:
         if type(saved) is tuple and saved[:1] == ("module",):  # of before 1.6: a class, its source
@@ -533,6 +589,10 @@ def _read(file: IO[bytes], asked: _Asked) -> Any:
             return _read_old(file, length, asked)
         with zipfile.ZipFile(cast(IO[bytes], Bounded(file))) as archive:
             return _read_zip(archive, raw.pages(file) if asked.mmap else None, length, asked)
+    except pickle.UnpicklingError as error:
+        if "no part of weights" in str(error) and _is_module(file, begin):
+            raise pickle.UnpicklingError(f"{error}. {_WHOLE}") from None
+        raise
     except (*_ERRORS, OSError) as error:
         if isinstance(error, OSError) and not is_damage(error):
             raise
@@ -541,10 +601,25 @@ def _read(file: IO[bytes], asked: _Asked) -> Any:
         if start[:2] == b"PK" or start[:1] == b"\x80":
             said = str(error) or type(error).__name__
             raise asked.error(f"is damaged: {said:.200}") from error
+        file.seek(begin)
+        more = file.read(512)
+        if more[257:262] == b"ustar":
+            raise asked.error(
+                "is a tar, as PyTorch wrote before 0.2: if you trust it, load and save it once "
+                "more with PyTorch: torch.save(torch.load(old, weights_only=False), new)"
+            ) from None
+        if wrong := mistaken(more):
+            raise asked.error(f"is {wrong}") from None
         raise asked.error(
-            "is no file of torch.save's (or a tar of before PyTorch 0.2: load and save it once "
-            "more with PyTorch); weights as .safetensors are read by pf.load"
+            "is no file of torch.save's; weights as .safetensors are read by pf.load"
         ) from None
+
+
+def _is_module(file: IO[bytes], begin: int) -> bool:
+    """Whether the pickle at the start of a file is a module's: it has what all of them have."""
+    file.seek(begin)
+    text = file.read(1 << 20)
+    return b"_parameters" in text and b"_buffers" in text
 
 
 def _read_zip(

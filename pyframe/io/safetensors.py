@@ -27,7 +27,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.io import raw
-from pyframe.io.files import opened, replacing
+from pyframe.io.files import check_name, mistaken, not_ours, opened, replacing
 from pyframe.tensor import Tensor, from_host, gather_async
 
 _FORMATS = {  # what a file calls our dtypes, in the order of the tensors in a file
@@ -381,6 +381,7 @@ def _write_set(
     path: str | os.PathLike[str], tensors: Mapping[str, Tensor], values: _Values,
     metadata: Mapping[str, str] | None, max_shard_size: int | str | None,
 ) -> None:  # fmt: skip
+    check_name(path)
     if max_shard_size is None:
         with replacing(path) as file:
             file.writelines(_chunks(tensors, values, metadata))
@@ -563,11 +564,10 @@ def _read_header(file: IO[bytes], name: str) -> _File:
     if len(start) < 8:
         got = f"truncated: {len(start)} bytes" if start else "the file is empty"
         raise SafetensorError(f"{name}: {got}, expected the 8 bytes of the header's length")
-    if start.startswith(b"\x93NUMPY"):
-        raise SafetensorError(
-            f"{name}: an array of NumPy's, expected safetensors; read it with "
-            "pf.from_numpy(numpy.load(path))"
-        )
+    more = start + file.read(504)
+    if wrong := mistaken(more) or not_ours("", more):
+        raise SafetensorError(f"{name}: expected safetensors, this is {wrong}")
+    file.seek(8)
     if start.startswith(b"PK\x03\x04"):
         raise SafetensorError(
             f"{name}: a zip file, as torch.save writes, expected safetensors; pf.io.pt.load(path) "
@@ -617,7 +617,10 @@ def _parse(text: bytes, name: str, what: str) -> dict[str, Any]:
 
     try:
         if not text.startswith(b"{"):
-            raise ValueError(f"it starts with {text[:8]!r}, expected {{")
+            wrong = mistaken(text[:100])
+            raise ValueError(
+                f"it {f'is {wrong}' if wrong else f'starts with {text[:8]!r}'}, expected {{"
+            )
         # Python under Pyodide dies of JSON that is nested deeply; ours is {name: {shape: [size]}}.
         depths = itertools.accumulate(1 if b in b"[{" else -1 for b in _NO_BRACKETS.sub(b"", text))
         if any(depth > 3 for depth in depths):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core.extras import install
-from pyframe.io.files import opened
+from pyframe.io.files import mistaken, opened
 from pyframe.onnx import values
 
 
@@ -48,7 +48,8 @@ class Reader:
             try:
                 self.model.ParseFromString(bytes(data))
             except DecodeError as error:
-                raise ValueError(f"no ONNX model: damaged, or nested too deep ({error})") from None
+                why = mistaken(bytes(data[:100])) or f"damaged, or nested too deep ({error})"
+                raise ValueError(f"no ONNX model: {why}") from None
         self._free = FREE + TIMES * self.model.ByteSize()
         if not self.model.HasField("graph") or not self.model.ir_version:
             raise ValueError("no ONNX model: it has no graph or no version")

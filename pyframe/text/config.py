@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pyframe.io.files import head, mistaken
+
 __all__ = ["Config"]
 
 _GPT2 = {
@@ -367,7 +369,9 @@ def _read(path: Path) -> dict[str, Any]:
             f"Config: {path} is not there; a model's folder holds config.json beside its weights"
         ) from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"Config: {path} is no JSON: {error}") from None
+        raise ValueError(
+            f"Config: {path} is {mistaken(head(path)) or f'no JSON: {error}'}"
+        ) from None
     if path.name == "modules.json":  # a list
         return {"modules": data}
     if not isinstance(data, dict):

@@ -21,7 +21,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.io import raw
-from pyframe.io.files import opened
+from pyframe.io.files import mistaken, opened
 from pyframe.tensor import Tensor, from_host
 from pyframe.text.config import FAMILIES, Config
 
@@ -112,7 +112,7 @@ class GGUF:
             empty = file.seek(0, os.SEEK_END) == 0
             self._data = np.empty(0, np.uint8) if empty else raw.pages(file)
         if self._take(4).tobytes() != b"GGUF":
-            raise self._bad("it begins with other bytes")
+            raise self._bad(mistaken(self._data[:100].tobytes()) or "it begins with other bytes")
         version = self._number("<u4")
         if version not in (2, 3):
             raise self._bad(f"versions 2 and 3 are known, this is {version}")

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import pyframe as pf
 from pyframe import hub, nn
 from pyframe.io import safetensors
-from pyframe.io.files import replacing
+from pyframe.io.files import head, mistaken, replacing
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config
@@ -303,7 +303,8 @@ def _parts(index: Path) -> list[Path]:
     try:
         names = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"from_pretrained: {index} is no index of weights: {error}") from None
+        why = mistaken(head(index)) or f"no index of weights: {error}"
+        raise ValueError(f"from_pretrained: {index} is {why}") from None
     if not all(isinstance(n, str) and n and Path(n).name == n for n in names):
         raise ValueError(f"from_pretrained: {index} names files that don't lie beside it")
     return [index.with_name(n) for n in sorted(names)]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyframe as pf
 from pyframe import hub
-from pyframe.io.files import replacing
+from pyframe.io.files import head, mistaken, replacing
 from pyframe.tensor import Tensor
 from pyframe.text import gguf
 
@@ -62,6 +62,8 @@ class Tokenizer:
             raise FileNotFoundError(f"Tokenizer: {path} is not there")
         with _of_the_file(f"{path} is no tokenizer's file"):
             text = path.read_text("utf-8")
+            if other := mistaken(text[:100].encode()):
+                raise ValueError(f"it is {other}")
             _see_that_it_is_bounded(json.loads(text))
             made = _backend(text)
         said: dict[str, Any] = {}
@@ -376,5 +378,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text("utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"Tokenizer: {path} is no JSON: {error}") from None
+        raise ValueError(
+            f"Tokenizer: {path} is {mistaken(head(path)) or f'no JSON: {error}'}"
+        ) from None
     return found if isinstance(found, dict) else {}

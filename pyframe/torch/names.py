@@ -11,7 +11,7 @@ from pyframe.core.dtypes import FLOAT, dtype
 __version__ = "2.13.0+pyframe"  # of the API
 version = SimpleNamespace(__version__=__version__, cuda=None, hip=None, git_version=pf.__version__)
 
-_settings: dict[str, Any] = {"precision": "highest", "threads": 1}
+_settings: dict[str, Any] = {"precision": "highest"}
 
 
 def set_default_tensor_type(t: Any) -> None:
@@ -35,16 +35,6 @@ def set_float32_matmul_precision(precision: str) -> None:
             f"set_float32_matmul_precision: {precision!r} is not one of 'highest', 'high', 'medium'"
         )
     _settings["precision"] = precision
-
-
-def get_num_threads() -> int:
-    """What was set; pyframe takes all cores."""
-    return int(_settings["threads"])
-
-
-def set_num_threads(threads: int) -> None:
-    """Accepted, without effect; OMP_NUM_THREADS in the environment bounds NumPy's."""
-    _settings["threads"] = threads
 
 
 def set_flush_denormal(mode: bool) -> bool:

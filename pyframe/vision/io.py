@@ -16,11 +16,14 @@ import numpy as np
 
 from pyframe.core import dtypes
 from pyframe.core.extras import install
-from pyframe.io.files import Bounded, opened, replacing
+from pyframe.io.files import Bounded, mistaken, opened, replacing
 from pyframe.tensor import Tensor, from_numpy
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # that Pillow may read
+# of an interlaced PNG: where its parts begin, and their steps, in x and y
+_ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2),
+          (0, 1, 1, 2))  # fmt: skip
 _PNG_COLORS = {1: 0, 2: 4, 3: 2, 4: 6}  # channels: PNG's color type
 
 
@@ -59,28 +62,126 @@ def opened_image(file: BinaryIO, what: str) -> Any:
 
 
 def decode(file: BinaryIO, name: str, mode: str | None) -> np.ndarray:
-    """The pixels (H, W, C) of the image in `file`, in Pillow's `mode` or the file's own.
+    """The pixels (H, W, C) of the image in `file`, in Pillow's `mode` or the file's own: uint8;
+    uint16 where a PNG, PGM or gray TIFF has 16 bits; int32 or float32 of gray TIFFs of these.
+    (Of TIFFs in color Pillow knows 8 bits alone.)
 
     ValueError, which says `name`, unless it is an image that is whole and not far too large.
     """
-    image = pillow("reading images")
+    image, begin = pillow("reading images"), file.tell()
     try:
         with opened_image(file, "reading images") as opened:
-            if mode is None:  # bits, palettes and colors for print become what a net can take
-                transparent = "transparency" in opened.info
-                palette = "RGBA" if transparent else "RGB"
-                mode = {"1": "L", "P": palette, "PA": "RGBA", "CMYK": "RGB", "YCbCr": "RGB"}.get(
-                    opened.mode, opened.mode
-                )
-            pixels = np.array(opened if opened.mode == mode else opened.convert(mode))
+            at = file.tell()
+            file.seek(begin)
+            start = file.read(26)
+            file.seek(begin if (deep := start.startswith(_PNG) and start[24:25] == b"\x10") else at)
+            if deep and opened.mode != "I;16":
+                pixels = _as_mode(_png_of_16_bits(file), mode)
+            elif opened.mode[0] in "IF":  # which Pillow would clip at 255
+                kind = np.uint16 if opened.mode != "I" or opened.format == "PPM" else np.int32
+                kind = np.float32 if opened.mode == "F" else kind
+                pixels = _as_mode(np.array(opened).astype(kind)[..., None], mode)
+            else:
+                if mode is None:  # bits, palettes and colors for print become what a net can take
+                    transparent = "transparency" in opened.info
+                    palette = "RGBA" if transparent else "RGB"
+                    mode = {
+                        "1": "L", "P": palette, "PA": "RGBA", "CMYK": "RGB", "YCbCr": "RGB"
+                    }.get(opened.mode, opened.mode)  # fmt: skip
+                pixels = np.array(opened if opened.mode == mode else opened.convert(mode))
     except image.DecompressionBombError as error:
         raise ValueError(
             f"{name}: far too large an image: {error} Where it is meant, raise "
             "PIL.Image.MAX_IMAGE_PIXELS"
         ) from None
-    except (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error) as error:
-        raise ValueError(f"{name}: not an image that Pillow can read ({error})") from None
+    except (
+        OSError,
+        SyntaxError,
+        ValueError,
+        KeyError,
+        EOFError,
+        struct.error,
+        zlib.error,
+    ) as error:
+        file.seek(begin)
+        why = mistaken(file.read(100)) or error
+        raise ValueError(f"{name}: not an image that Pillow can read ({why})") from None
     return pixels if pixels.ndim == 3 else pixels[..., None]
+
+
+def white(dtype: np.dtype[Any]) -> int:
+    """What white is in a dtype of pixels: 1 in floats."""
+    return int(np.iinfo(dtype).max) if dtype.kind in "iu" else 1
+
+
+def _as_mode(pixels: np.ndarray, mode: str | None) -> np.ndarray:
+    """Pixels of any dtype, with the channels of a mode; gray is Pillow's."""
+    if mode is None:
+        return pixels
+    alpha = pixels.shape[2] % 2 == 0
+    color, opacity = (pixels[..., :-1], pixels[..., -1:]) if alpha else (pixels, None)
+    if mode[0] == "L" and color.shape[2] == 3:
+        mixed = color @ np.array([19595, 38470, 7471], np.uint64)[:, None]
+        color = ((mixed + 0x8000) >> 16).astype(pixels.dtype)
+    elif mode[0] == "R" and color.shape[2] == 1:
+        color = np.repeat(color, 3, 2)
+    if mode[-1] != "A":
+        return color
+    full = np.full_like(color[..., :1], white(pixels.dtype))
+    return np.concatenate([color, full if opacity is None else opacity], 2)
+
+
+def _png_of_16_bits(file: BinaryIO) -> np.ndarray:
+    """The pixels of a PNG, which Pillow would cut to 8 bits: uint16 (H, W, C)."""
+    bounded, packed, kind = Bounded(file), [], b""
+    bounded.read(len(_PNG))
+    while kind != b"IEND":
+        size, kind = struct.unpack(">I4s", bounded.read(8))
+        data = bounded.read(size)
+        if bounded.read(4) != struct.pack(">I", zlib.crc32(kind + data)):
+            raise ValueError(f"its part {kind!r} is damaged")
+        if kind == b"IHDR":
+            width, height, _, color, _, _, interlaced = struct.unpack(">IIBBBBB", data)
+        elif kind == b"IDAT":
+            packed.append(data)
+    channels = {color: n for n, color in _PNG_COLORS.items()}[color]
+    parts = [
+        (x, y, dx, dy, -(-(height - y) // dy), -(-(width - x) // dx))
+        for x, y, dx, dy in (_ADAM7 if interlaced else ((0, 0, 1, 1),))
+        if x < width and y < height
+    ]
+    total = sum(h * (1 + w * 2 * channels) for *_, h, w in parts)
+    lines = np.frombuffer(zlib.decompressobj().decompress(b"".join(packed), total), np.uint8)
+    if lines.size < total:
+        raise EOFError(f"it has {lines.size} of {total} bytes")
+    out = np.empty((height, width, channels), np.uint16)
+    for x, y, dx, dy, h, w in parts:
+        part, lines = np.split(lines, [h * (1 + w * 2 * channels)])
+        part = part.reshape(h, -1)
+        found = _unfiltered(part[:, 0], part[:, 1:].reshape(h, w, -1))
+        out[y::dy, x::dx] = found.view(">u2")
+    return out
+
+
+def _unfiltered(kinds: np.ndarray, lines: np.ndarray) -> np.ndarray:
+    """The bytes (H, W, n) of a PNG, of what its filters made of them: each depends on those to the
+    left and above, so that all of a diagonal are computed at once."""
+    height, width, n = lines.shape
+    padded = np.zeros((height + 1, width + 1, n), np.int16)
+    padded[1:, 1:] = lines
+    flat = padded.reshape(-1, n)
+    for d in range(height + width - 1):
+        first, last = max(0, d - width + 1), min(height, d + 1)
+        at = (first + 1) * (width + 1) + d - first + 1
+        here, left, above, corner = (
+            flat[at - back : at - back + (last - first - 1) * width + 1 : width]
+            for back in (0, 1, width + 1, width + 2)
+        )
+        a, b, c = abs(above - corner), abs(left - corner), abs(left + above - 2 * corner)
+        nearest = np.where((a <= b) & (a <= c), left, np.where(b <= c, above, corner))  # Paeth's
+        filters = np.zeros_like(left), left, above, (left + above) >> 1, nearest
+        here[:] = (here + np.choose(kinds[first:last, None], filters)) & 255
+    return padded[1:, 1:].astype(np.uint8)
 
 
 def _mode(mode: ImageReadMode | str) -> str | None:
@@ -100,7 +201,8 @@ def _channels_first(pixels: np.ndarray) -> Tensor:
 def read_image(
     path: str | os.PathLike[str], mode: ImageReadMode | str = ImageReadMode.UNCHANGED
 ) -> Tensor:
-    """The image in a file: uint8 (C, H, W). ValueError if there is none."""
+    """The image in a file: uint8 (C, H, W); uint16 of a PNG, a PGM or a gray TIFF of 16 bits, and
+    int32 or float32 of a gray TIFF of these, whatever the mode. ValueError if there is none."""
     with opened(path) as file:
         return _channels_first(decode(file, os.fspath(path), _mode(mode)))
 
@@ -108,7 +210,7 @@ def read_image(
 def decode_image(
     input: Tensor | str | os.PathLike[str], mode: ImageReadMode | str = ImageReadMode.UNCHANGED
 ) -> Tensor:
-    """The image in the bytes of a file (uint8 (N,)) or in a file: uint8 (C, H, W)."""
+    """The image in the bytes of a file (uint8 (N,)) or in a file, as `read_image` gives it."""
     if not isinstance(input, Tensor):
         return read_image(input, mode)
     if input.dtype != dtypes.uint8 or input.ndim != 1:

@@ -30,6 +30,7 @@ MODULES = (
     "quantized",
     "texts",
     "onnx_nodes",
+    "pictures",
 )
 
 FAMILIES: dict[str, Callable[[Draw], Case | None]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import os
 import time
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import python
 from together import together
 
 import pyframe as pf
+from pyframe.codegen.numpy import threads as bounds
 from pyframe.codegen.numpy.threads import default_threads
 from pyframe.core import processors
 from pyframe.runtime import cpu as chosen
@@ -63,6 +66,30 @@ def test_threads_keep_to_the_quota_of_a_container(
     assert default_threads() == threads
     monkeypatch.setenv("PYFRAME_THREADS", "5")
     assert default_threads() == 5
+
+
+def test_threads_bound_numpys_own_products() -> None:
+    """Of products that run as they are called NumPy's BLAS has the threads."""
+    library = importlib.import_module("threadpoolctl").ThreadpoolController()
+    if (own := bounds.blas()) is None:
+        pytest.skip("this NumPy's BLAS can't be told")
+    before = own.threads
+    try:
+        for n in (1, 2):
+            pf.set_num_threads(n)
+            assert pf.get_num_threads() == default_threads() == own.threads == n
+            found = [c.num_threads for c in library.lib_controllers if c.dynlib is own.library]
+            assert found in ([n], [])
+        for wrong in (0, -2, True, "2"):
+            error = TypeError if wrong == "2" else RuntimeError
+            with pytest.raises(error, match="set_num_threads: expected an int of at least 1"):
+                pf.set_num_threads(wrong)  # type: ignore[arg-type]
+    finally:
+        bounds._chosen.clear()
+        own.take(before)
+    show = "import pyframe.codegen.numpy.threads as t; print(t.blas().threads)"
+    assert python("-c", show, PYFRAME_THREADS="1")[0] == "1\n"
+    assert "expected a number" in python("-c", show, status=1, PYFRAME_THREADS="one")[1]
 
 
 @pytest.fixture(params=[1, 2, 5])

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 import pyframe as pf
 from pyframe import distributed as dist
+from pyframe.distributed.world import Watch, start_watch
 from tests.distributed.jobs import done, job, mpiexec
 
 
@@ -74,6 +77,59 @@ def test_a_process_that_fails_ends_the_job(what: str) -> None:
     assert re.search(said, ran.stderr), ran.stderr
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert then not in left
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux alone has the watcher's socket")
+def test_the_watcher_hears_its_own_user_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    def come(word: bytes) -> socket.socket:
+        end = socket.socket(socket.AF_UNIX)
+        end.settimeout(60)
+        end.connect(name)
+        end.send(word)
+        return end
+
+    name = f"\0pyframe-test-{os.urandom(8).hex()}"
+    start_watch(name)
+    with (
+        come(b"0") as good,
+        come(b"1") as bad,
+        come(b"x") as noise,
+        socket.socket(socket.AF_UNIX) as silent,
+    ):
+        silent.connect(name)
+        assert good.recv(16) == bad.recv(16) == b"seen"
+        assert noise.recv(16) == b""
+        if not os.getuid():  # another user is let in by nobody, and holds up none
+            says = f"import socket\nend = socket.socket(1)\nend.connect({name!r})\nend.recv(9)"
+            subprocess.run(["/usr/bin/env", "python3", "-c", says], user="nobody", check=False,
+                           capture_output=True, timeout=60)  # fmt: skip
+        bad.close()
+        good.send(b"raised")
+        assert good.recv(16) == b"late"
+    assert capfd.readouterr().err == (
+        "pyframe.distributed: rank 1 ended the job: it was killed (by a signal, or for want of "
+        "memory)\n"
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux alone has the watcher's socket")
+@pytest.mark.parametrize("what", ["silent", "another user's", "not there"])
+def test_a_job_goes_on_without_a_watcher(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyframe.distributed.world._SEEN", 0.01)
+    if what == "another user's":
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    joined = SimpleNamespace(Test=lambda: True)
+    comm = SimpleNamespace(
+        rank=0, Ibarrier=lambda: joined, Ibcast=lambda secret, _: secret.fill(0) or joined
+    )
+    alone = SimpleNamespace(comm=comm, rank=0, timeout=1)
+    with socket.socket(socket.AF_UNIX) as door:
+        if what != "not there":
+            door.bind(f"\0pyframe-{'00' * 16}-{os.getppid()}")
+            door.listen()
+        watch = Watch(alone)  # type: ignore[arg-type]
+        assert watch.end is None
+        assert watch.say(b"raised")
 
 
 def test_what_was_started_alone_is_a_world_of_one() -> None:

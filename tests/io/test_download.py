@@ -7,6 +7,7 @@ import http.server
 import importlib
 import socket
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,24 @@ def test_too_long(
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(module, "_LARGEST", len(CONTENT))
     download([f"{server}/{name}"], tmp_path / "file", MD5)
+
+
+def test_a_server_that_drips(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute in which less than a kilobyte comes, or in which no answer begins, is the last."""
+    module = importlib.import_module("pyframe.io.download")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_SLOWEST", (1 << 30, -1))
+        with pytest.raises(RuntimeError, match=r"it sent \d+ bytes in 0 s, expected at least"):
+            download([f"{server}/good"], tmp_path / "file", MD5)
+        request = urllib.request.Request(f"{server}/good")
+        with pytest.raises(RuntimeError, match="of 256000 bytes came, which are kept: it sent"):
+            module.resumed(request, tmp_path / "file", len(CONTENT), "0" * 64, False)
+    monkeypatch.setattr(module, "_HEADERS", 0.01)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        with pytest.raises(RuntimeError, match=r"no whole answer began in 0\.01 s"):
+            download([f"http://127.0.0.1:{silent.getsockname()[1]}/"], tmp_path / "file", MD5)
 
 
 def test_next_address_is_tried(server: str, unreachable: str, tmp_path: Path) -> None:

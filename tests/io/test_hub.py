@@ -26,11 +26,17 @@ FILES = {
 }  # fmt: skip
 
 
+INDEXES = [b"[]", b'{"weight_map": 5}', b'{"weight_map": {"a": 5}}', b"{", b"{}", b"[" * 100_000,
+           b'{"weight_map": {"a": "../x.safetensors"}}', b'{"weight_map": {"a": "nul"}}',
+           b'{"weight_map": {"a": "C:x.safetensors"}}']  # fmt: skip
+
+
 class Hub(http.server.ThreadingHTTPServer):
     """Files are sent from another host, at most `most` bytes at a time."""
 
     most = 1 << 30
     damage: bytes | None = None
+    said: bytes | None = None  # in place of what the hub says
     siblings: list[dict[str, Any]]
 
     def __init__(self) -> None:
@@ -55,6 +61,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.server.seen.append((host + self.path, asked, self.headers.get("Authorization")))
         if self.path == "/api/models/org/net/revision/main?blobs=true":
             said = json.dumps({"sha": COMMIT, "siblings": self.server.siblings}).encode()
+            said = said if self.server.said is None else self.server.said
             return self.send(200, said, len(said))
         at = re.fullmatch(rf"/org/net/resolve/{COMMIT}/(.+)", self.path)
         if at:
@@ -62,7 +69,10 @@ class Answer(http.server.BaseHTTPRequestHandler):
             port = self.server.server_address[1]
             self.send_header("Location", f"http://localhost:{port}/files/{at[1]}")
             return self.end_headers()
-        name = self.path.removeprefix("/files/")
+        odd = re.match(r"/index-(\d+)/", self.path)
+        if odd and self.path.endswith(".index.json"):
+            return self.send(200, INDEXES[int(odd[1])], len(INDEXES[int(odd[1])]))
+        name = re.sub(r"^/(files|index-\d+|x_y|x/y)/", "", self.path.partition("?")[0])
         if name not in FILES:
             return self.send(404, b"", 0)
         data = self.server.damage if name.endswith("safetensors") and self.server.damage else None
@@ -173,12 +183,45 @@ def test_what_never_comes_is_not_there(site: Hub, tmp_path: Path) -> None:
     [
         ("model/../../out.safetensors", {}, "lies in no folder of its own"),
         ("config.json", {"blobId": "../out", "size": 3}, "by no digests"),
+        ("config.json", {"blobId": "a" * 40, "size": "3"}, "by no digests"),
+        ("config.json", {"lfs": [3]}, "otherwise than by their digests"),
+        ("model\\..\\out.safetensors", {}, "lies in no folder of its own"),
+        ("model/nul.safetensors", {}, "lies in no folder of its own"),
+        ("config.json", {"blobId": "a" * 40, "size": 1 << 60}, "are announced, and .* has room"),
     ],
 )
 def test_a_hub_that_lies(site: Hub, name: str, how: dict[str, Any], message: str) -> None:
     site.siblings = [{"rfilename": name, **digest(name, b""), **how}]
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, RuntimeError), match=message):
         hub.model("org/net", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (b"[]", "answers with b'\\[\\]', expected fields by name"),
+        (b"<html>", "answers with an HTML page"),
+        (b"{}", "files otherwise than by their names: None"),
+        (b"[" * 100_000, "answers with no JSON"),
+        (b" " * 100_001, "answers with more than 100000 bytes"),
+        (b'{"sha": "/elsewhere", "siblings": []}', "names no commit of org/net, but '/elsewhere'"),
+        (b'{"siblings": []}', "names no commit of org/net, but None"),
+        (b'{"sha": "", "siblings": [{"rfilename": 5}]}', "otherwise than by their names"),
+    ],
+)
+def test_a_hub_that_says_nonsense(
+    site: Hub, said: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["pyframe.io.download"], "_TOLD", 100_000)
+    site.said = said
+    with pytest.raises(ValueError, match=f"hub: http://127.*{message}"):
+        hub.model("org/net", progress=False)
+
+
+def test_a_revision_stays_in_its_folder(site: Hub) -> None:
+    for revision in ("../main", "/etc", "a/../../b", ""):
+        with pytest.raises(ValueError, match="is no branch, tag or commit"):
+            hub.model("org/net", revision)
 
 
 def test_urls(site: Hub, tmp_path: Path) -> None:
@@ -189,6 +232,37 @@ def test_urls(site: Hub, tmp_path: Path) -> None:
                      "model.safetensors.index.json", "1_Pooling/config.json"}  # fmt: skip
     assert hub.model(base + "/small.gguf", progress=False).read_bytes() == b"GGUF"
     assert hub.model(tmp_path) == tmp_path
+    assert hub.model(base + "?key=1", progress=False) != folder
+    assert site.seen[-1][0].endswith("?key=1")
+
+
+def test_a_url_has_a_folder_of_its_own(site: Hub) -> None:
+    base = f"http://127.0.0.1:{site.server_address[1]}"
+    folders = {hub.model(base + end, progress=False) for end in ("/x_y", "/x/y", "/files")}
+    assert len(folders) == 3
+
+
+def test_a_digest_in_a_url_is_checked_or_refused(site: Hub) -> None:
+    base = f"http://127.0.0.1:{site.server_address[1]}/files"
+    good = hashlib.sha256(FILES["small.gguf"]).hexdigest().upper()
+    assert hub.model(f"{base}/small.gguf#sha256={good}", progress=False).is_file()
+    for url, message in {
+        "/small.gguf#sha256=00000000": "checksum mismatch", "#sha256=00000000": "is of one file",
+        "/small.gguf#sha256=": "expected #sha256=", "/small.gguf#md5=00000000": "expected #sha256=",
+        "#main": "expected #sha256=", "/small.gguf#sha256=nothexadecimal": "8 to 64 digits",
+    }.items():  # fmt: skip
+        with pytest.raises((ValueError, RuntimeError), match=message):
+            hub.model(base + url, progress=False)
+    for url in ("", "/..", "/a:b", "/nul.gguf"):
+        with pytest.raises(ValueError, match="ends in no name of a file"):
+            hub.load_state_dict_from_url(f"{base}{url or '/'}")
+
+
+@pytest.mark.parametrize("i", range(len(INDEXES)))
+def test_an_index_that_is_none(site: Hub, i: int, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"hub: http://127\..*is no index of weights"):
+        hub.model(f"http://127.0.0.1:{site.server_address[1]}/index-{i}", progress=False)
+    assert not list(tmp_path.rglob("*.index.json")), "the next try asks again"
 
 
 def test_what_is_not_there(site: Hub) -> None:

@@ -8,6 +8,7 @@ import os
 import pickle
 import re
 import sys
+import tarfile
 import zipfile
 from collections import Counter, OrderedDict
 from pathlib import Path
@@ -193,6 +194,41 @@ def test_no_file_of_torchs(tmp_path: Path) -> None:
     (tmp_path / "old.pt").write_bytes(pickle.dumps({}, 2))
     with pytest.raises(RuntimeError, match=r"is a pickle, and no file of torch\.save"):
         pf.load(tmp_path / "old.pt")
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_what_pytorch_has_and_pyframe_lacks(torch: Any, new: bool) -> None:
+    def refused(found: Any) -> str:
+        file = io.BytesIO()
+        torch.save(found, file, _use_new_zipfile_serialization=new)
+        with pytest.raises(pickle.UnpicklingError) as caught:
+            pf.load(io.BytesIO(file.getvalue()))
+        return str(caught.value)
+
+    x = torch.ones(3).to(torch.float8_e4m3fn)
+    for found, named in (
+        ({"a": torch.ones(2), "net": {"w": x}}, r"net\.w"), ([torch.ones(2), x], r"\[1\]"),
+        ({"w": torch.nn.Parameter(x, False)}, "w"), (x, "a tensor"),
+    ):  # fmt: skip
+        assert re.match(f"load: {named} has dtype float8_e4m3fn, which pyframe lacks; convert it "
+                        r"where PyTorch is: x\.bfloat16\(\)", refused(found))  # fmt: skip
+    said = refused(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+    assert "nothing was run" in said
+    assert said.endswith("torch.save(net.state_dict(), path)")
+
+
+def test_a_class_that_is_not_there() -> None:
+    text = b"\x80\x02cnowhere.at_all\nNet\nq\x00."
+    with pytest.raises(ModuleNotFoundError, match=r"needs nowhere\.at_all\.Net.*net\.state_dict"):
+        pf.load(archive(text), weights_only=False)
+
+
+def test_a_tar_of_2016(tmp_path: Path) -> None:
+    for name in ("old.pth", "old.bin"):
+        with tarfile.open(tmp_path / name, "w") as file:
+            file.addfile(tarfile.TarInfo("sys_info"))
+        with pytest.raises(RuntimeError, match=r"is a tar.*torch\.save\(torch\.load\(old"):
+            pf.load(tmp_path / name)
 
 
 @pytest.mark.parametrize("new", [True, False])
@@ -649,4 +685,5 @@ def test_files_that_are_not_honest(tmp_path: Path) -> None:
     np.savez(tmp_path / "arrays", x=np.zeros(1))
     (tmp_path / "arrays.npz").rename(tmp_path / "arrays.pt")
     with pytest.raises(RuntimeError, match=r"but NumPy's: name it \.npz"):
-        pf.load(tmp_path / "arrays.pt")
+        pf.io.pt.load(tmp_path / "arrays.pt")
+    assert pf.load(tmp_path / "arrays.pt")["x"].tolist() == [0], "by what it holds"

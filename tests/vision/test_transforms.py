@@ -136,6 +136,23 @@ MORE: list[tuple[tuple[str, ...], int, str]] = [
     (("uint8", "batch"), 0, "pad(X, 2, [9, 8, 7]) | to_dtype(X, float32, scale=True)"),
     (("uint8", "float"), 0, "to_dtype(X, int16, scale=True)"),
     (("uint8",), 0, "to_dtype(X, float32)"),
+    (
+        TENSORS,
+        0,
+        """
+        rotate(X, 90, expand=True) | rotate(X, -90, expand=True, fill=3) | rotate(X, 180)
+        rotate(X, 450, LINEAR, True) | rotate(X, 360) | rotate(X, 90)
+        rotate(X, 90.0, center=[4, 5]) | rotate(X[..., :9, :9], 270) | rotate(X[..., :1, :2], 90, expand=True)
+        rotate(X[..., :5, :1], -90, LINEAR, True, fill=7) | invert(cat([X, X], -3))
+        posterize(cat([X, X], -3), 3) | solarize(cat([X, X], -3), 0.5) | equalize(cat([X, X], -3))
+        adjust_gamma(cat([X, X], -3), 0.7)
+    """,
+    ),
+    (
+        ("uint8",),
+        0,
+        "posterize(X.to(int16), 3) | equalize(X.to(int16)) | posterize(X.to(int16), 8)",
+    ),
     (("float",), 0, "posterize(X, 2) | equalize(X) | to_dtype(X, uint8, scale=True)"),
     (("batch",), 0, "uniform_temporal_subsample(X, 2)"),
 ]
@@ -149,7 +166,7 @@ def calls(text: str) -> list[str]:
 def called(call: str, lib: Any, module: Any, **names: Any) -> Any:
     """What a call gives, with the modes and dtypes of a library."""
     names |= {name: module.InterpolationMode(mode) for name, mode in MODES.items()}
-    names |= {name: getattr(lib, name) for name in ("uint8", "int16", "float32")}
+    names |= {name: getattr(lib, name) for name in ("uint8", "int16", "float32", "cat")}
     return eval(call, names | {"START": START, "END": END})
 
 
@@ -187,6 +204,10 @@ def test_functions(
             same(got, want, 0 if exact else levels)
 
 
+def test_an_image_of_no_pixels_has_no_neighbours() -> None:
+    assert v2.functional.gaussian_blur(pf.zeros(0, 3, 1, 1), 5).shape == (0, 3, 1, 1)
+
+
 def test_conversions(torch: Any, tv: Any) -> None:
     """Arrays, the modes of PIL images and the dtypes of tensors."""
     image = pytest.importorskip("PIL.Image")
@@ -201,6 +222,15 @@ def test_conversions(torch: Any, tv: Any) -> None:
         for fn in ("to_tensor", "pil_to_tensor") if mode != "I;16" else ("to_tensor",):
             same(getattr(F, fn)(pic), getattr(tv.functional, fn)(pic))
     assert image.MODES  # Pillow's own names
+    deep = np.array([[1, 300], [40000, 65535]], np.uint16)
+    for mode in ("I;16", "I;16B", "I;16L", "I;16N"):  # of most torchvision makes 8 bits, or nothing
+        pic = image.fromarray(deep.astype(">u2")) if mode == "I;16B" else image.frombytes(
+            mode, (2, 2), deep.tobytes())  # fmt: skip
+        assert (
+            F.pil_to_tensor(pic).tolist() == v2.functional.to_image(pic).tolist() == [deep.tolist()]
+        )
+        assert F.to_tensor(pic).tolist() == [deep.astype(np.int16).tolist()]
+    assert np.array_equal(F.to_pil_image(pf.tensor(deep[None])), deep)
     cases: list[tuple[Any, str | None]] = [
         (_picture(1), None), (_picture(1)[0], "L"), (_picture(2), None), (_picture(4), None),
         (_picture(4), "CMYK"), (_picture(3), "HSV"), (_picture(3), "YCbCr"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import struct
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,104 @@ def test_make_grid_of_a_list_on_the_gpu(gpu: str) -> None:
     assert grid.device.type == images[0].device.type
     expected = utils.make_grid(pf.from_numpy(FLOATS), nrow=2)
     np.testing.assert_array_equal(grid.cpu().numpy(), expected.numpy())
+
+
+def filtered(pixels: np.ndarray, kinds: list[int]) -> bytes:
+    """The lines of a PNG, each by one of the five filters, byte by byte."""
+    n, out, above = 2 * pixels.shape[2], bytearray(), [0] * pixels[0].nbytes
+    for kind, row in zip(kinds, pixels, strict=False):
+        line = list(row.astype(">u2").tobytes())
+        out.append(kind)
+        for i, x in enumerate(line):
+            a, b, c = (line[i - n], above[i], above[i - n]) if i >= n else (0, above[i], 0)
+            p = a + b - c
+            nearest = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
+            out.append((x - (0, a, b, (a + b) // 2, nearest)[kind]) % 256)
+        above = line
+    return bytes(out)
+
+
+def png_of_16_bits(pixels: np.ndarray, interlaced: bool, kinds: list[int]) -> bytes:
+    h, w, channels = pixels.shape
+    parts = [pixels[y::dy, x::dx] for x, y, dx, dy in (
+        vio._ADAM7 if interlaced else [(0, 0, 1, 1)])]  # fmt: skip
+    packed = zlib.compress(b"".join(filtered(part, kinds) for part in parts if part.size))
+    head = struct.pack(">IIBBBBB", w, h, 16, vio._PNG_COLORS[channels], 0, 0, interlaced)
+    cut = len(packed) // 2
+    chunks = (b"IHDR", head), (b"IDAT", packed[:cut]), (b"IDAT", packed[cut:]), (b"IEND", b"")
+    return vio._PNG + b"".join(vio._chunk(*chunk) for chunk in chunks)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_png_of_16_bits(channels: int, tmp_path: Path) -> None:
+    """All bits come, as uint16, in any mode: torchvision's decode_image."""
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(channels)
+    for h, w in ((1, 1), (1, 9), (9, 1), (7, 11)):
+        pixels = rng.integers(0, 65536, (h, w, channels)).astype(np.uint16)
+        for interlaced in (False, True):
+            file = png_of_16_bits(pixels, interlaced, rng.integers(0, 5, h).tolist())
+            with image.open(io.BytesIO(file)) as other:  # it sees the same picture, in 8 bits
+                seen = np.array(other).reshape(h, w, -1)
+            eight = pixels if channels == 1 else pixels >> 8
+            np.testing.assert_array_equal(seen[..., [0, -1]], eight[..., [0, -1]])
+            read = vio.decode_image(pf.tensor(np.frombuffer(file, np.uint8).copy()))
+            assert read.dtype is pf.uint16
+            np.testing.assert_array_equal(read.numpy(), np.moveaxis(pixels, -1, 0))
+    (tmp_path / "x.png").write_bytes(file)
+    color, opacity = (pixels[..., :-1], pixels[..., -1]) if channels in (2, 4) else (pixels, None)
+    gray = color[..., 0] if channels < 3 else color @ np.array([0.299, 0.587, 0.114])
+    full = np.full((h, w), 65535) if opacity is None else opacity
+    for mode in vio.ImageReadMode:
+        x = vio.read_image(tmp_path / "x.png", mode).numpy()
+        assert x.dtype == np.uint16
+        assert len(x) == len(mode.value or "RGBA"[:channels])
+        if mode.value in ("L", "LA"):
+            assert np.abs(x[0] - gray).max() <= 1
+        if mode.value in ("RGB", "RGBA"):
+            np.testing.assert_array_equal(
+                x[:3], np.broadcast_to(np.moveaxis(color, -1, 0), (3, h, w))
+            )
+        if mode.value in ("LA", "RGBA"):
+            np.testing.assert_array_equal(x[-1], full)
+    from pyframe.vision.datasets.folder import default_loader, pil_loader
+
+    rgb = vio.read_image(tmp_path / "x.png", "RGB").numpy()
+    np.testing.assert_allclose(default_loader(tmp_path / "x.png").numpy(), rgb / 65535, atol=1e-6)
+    np.testing.assert_array_equal(
+        np.array(pil_loader(tmp_path / "x.png")), np.moveaxis(rgb >> 8, 0, -1)
+    )
+    for damaged in (file[:-30], file[:60] + b"?" + file[61:]):
+        with pytest.raises(ValueError, match="not an image that Pillow can read"):
+            vio.decode_image(pf.tensor(np.frombuffer(damaged, np.uint8).copy()))
+
+
+def test_wide_images_of_other_formats(tmp_path: Path) -> None:
+    """Nothing is clipped at 255: what has no white of its own keeps its numbers."""
+    image = pytest.importorskip("PIL.Image")
+    from pyframe.vision.datasets.folder import default_loader
+
+    sixteen = (np.arange(12).reshape(3, 4) * 5000).astype(np.uint16)
+    for name, array in (
+        ("a.tif", sixteen), ("b.tif", sixteen.astype(">u2")), ("a.pgm", sixteen),
+        ("int.tif", sixteen.astype(np.int32) - 9), ("float.tif", sixteen.astype(np.float32) / 9),
+    ):  # fmt: skip
+        path = tmp_path / name
+        if name == "a.pgm":
+            path.write_bytes(b"P5 4 3 65535\n" + array.astype(">u2").tobytes())
+        else:
+            image.fromarray(array).save(path)
+        expected = array.astype(array.dtype.newbyteorder("="))
+        for mode, channels in ((None, 1), ("RGB", 3), ("GRAY", 1)):
+            x = vio.read_image(path, *([] if mode is None else [mode])).numpy()
+            assert x.dtype == expected.dtype
+            np.testing.assert_array_equal(x, np.broadcast_to(expected, (channels, 3, 4)))
+        if name == "int.tif":
+            with pytest.raises(ValueError, match="32 bits, of which no number is white"):
+                default_loader(path)
+        else:
+            most = 65535 if array.itemsize == 2 else 1
+            np.testing.assert_allclose(default_loader(path).numpy()[1], expected / most, rtol=1e-6)
 
 
 def test_what_is_no_image() -> None:

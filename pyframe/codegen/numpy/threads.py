@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,10 +38,17 @@ class CompiledStage(NamedTuple):
     check: tuple[Callable[..., Any], Sequence[Any]] | None = None
 
 
+_chosen: list[int] = []  # by the program
+
+
 def default_threads() -> int:
-    """As many as the process has processors, or PYFRAME_THREADS."""
+    """As many as the process has processors, or PYFRAME_THREADS, or what the program has set."""
+    if _chosen:
+        return _chosen[0]
     given = os.environ.get("PYFRAME_THREADS")
     if given:
+        if not given.strip().isdecimal():
+            raise ValueError(f"PYFRAME_THREADS={given!r}: expected a number of threads")
         return max(int(given), 1)
     if sys.platform == "emscripten":  # Pyodide can't start any
         return 1
@@ -55,12 +63,18 @@ def cores(n: int | None = None) -> str:
     return f"{n} core{'s' * (n > 1)}"
 
 
-class Blas(NamedTuple):
+@dataclass
+class Blas:
     """NumPy's BLAS: what sets the number of its threads, how many it has, and the library."""
 
     set: Callable[[int], Any]
     threads: int
     library: Any
+
+    def take(self, threads: int) -> None:
+        """Let it have so many from now on."""
+        self.set(threads)
+        self.threads = threads
 
 
 @functools.cache
@@ -78,6 +92,33 @@ def blas() -> Blas | None:
     if len(found) != 1:
         return None
     return Blas(found[0].set_num_threads, found[0].num_threads, found[0].dynlib)
+
+
+def get_num_threads() -> int:
+    """How many threads compute on the CPU.
+
+    >>> pf.set_num_threads(2)
+    >>> pf.get_num_threads()
+    2
+    """
+    return default_threads()
+
+
+def set_num_threads(threads: int) -> None:
+    """Let so many threads compute on the CPU: in NumPy's products at once, and in compiled work if
+    none has run before. PYFRAME_THREADS in the environment does the same from the start.
+
+    Args:
+        threads: At least 1; RuntimeError otherwise.
+
+    >>> pf.set_num_threads(1)
+    """
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        kind = RuntimeError if isinstance(threads, int) else TypeError
+        raise kind(f"set_num_threads: expected an int of at least 1, got {threads!r}")
+    _chosen[:] = [threads]
+    if (found := blas()) is not None:
+        found.take(threads)
 
 
 class ThreadPool:
@@ -136,3 +177,9 @@ def share_out(threads: int, work: list[list[Call]]) -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=pool.cache_clear)
+
+if os.environ.get("PYFRAME_THREADS") and sys.platform != "emscripten":
+    # NumPy's own products, which nothing here plans, keep to it, too
+    _own = blas()
+    if _own is not None and _own.threads > default_threads():
+        _own.take(default_threads())

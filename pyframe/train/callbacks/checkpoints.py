@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from pyframe.io.files import NOT_OURS
 from pyframe.train import check
 from pyframe.train.callbacks.base import Callback, Logs, Model
 from pyframe.train.callbacks.stopping import Monitor
@@ -56,7 +57,7 @@ class ModelCheckpoint(Callback):
         what = "ModelCheckpoint"
         self.path = Path(check.path(what, path))
         self.one = self.path.suffix in (".pt", ".pth", ".ckpt", ".safetensors")
-        if self.path.suffix in (".h5", ".hdf5", ".keras", ".npz", ".onnx") or "{" in str(path):
+        if self.path.suffix.lower() in (".npz", *NOT_OURS) or "{" in str(path):
             raise ValueError(
                 f"{what}: expected a folder, whose files get names such as "
                 "'epoch-003-val_loss-0.1234.pt', or one .pt or .safetensors file, got "

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.io.files import opened
+from pyframe.io.files import head, mistaken, opened
 from pyframe.tensor import Tensor
 from pyframe.vision.datasets.utils import check_integrity, download_and_extract_archive
 from pyframe.vision.datasets.vision import ImagesInMemory
@@ -173,7 +173,7 @@ def _unpickled(path: Path) -> dict[str, Any]:
     except OSError:
         raise
     except Exception as error:  # what a damaged pickle raises may be anything
-        raise ValueError(f"{path}: not a CIFAR batch: {error}") from None
+        raise ValueError(f"{path}: not a CIFAR batch: {mistaken(head(path)) or error}") from None
     if not isinstance(found, dict):
         raise ValueError(f"{path}: not a CIFAR batch: {type(found).__name__}, expected a dict")
     return {k: v.value if isinstance(v, _Array) else v for k, v in found.items()}

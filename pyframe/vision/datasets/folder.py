@@ -11,7 +11,7 @@ import numpy as np
 from pyframe.io.files import opened
 from pyframe.tensor import Tensor
 from pyframe.vision.datasets.vision import VisionDataset, scaled
-from pyframe.vision.io import decode, opened_image
+from pyframe.vision.io import decode, opened_image, pillow
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
@@ -135,18 +135,27 @@ class DatasetFolder(VisionDataset):
 
 
 def pil_loader(path: str | os.PathLike[str]) -> Any:
-    """The PIL image in a file, in RGB: the `loader` for transforms that want one."""
+    """The PIL image in a file, in RGB: the `loader` for transforms that want one. It has 8 bits, of
+    16 the upper ones."""
     with opened(path) as file, opened_image(file, "pil_loader") as image:
+        if image.mode.startswith("I;16"):  # which Pillow would clip at 255
+            image = pillow("pil_loader").fromarray((np.array(image) >> 8).astype(np.uint8))
         return image.convert("RGB")
 
 
 def default_loader(path: str | os.PathLike[str]) -> Tensor:
-    """The image in a file: float32 (3, H, W) from 0 to 1, read with Pillow.
+    """The image in a file: float32 (3, H, W) from 0 to 1, read with Pillow; floats as they are.
 
-    ValueError, which names the file, if there is none in it.
+    ValueError, which names the file, if there is none in it, or one of 32-bit ints.
     """
     with opened(path) as file:
-        return scaled(np.moveaxis(decode(file, os.fspath(path), "RGB"), -1, 0))
+        pixels = np.moveaxis(decode(file, os.fspath(path), "RGB"), -1, 0)
+    if pixels.dtype == np.int32:
+        raise ValueError(
+            f"{os.fspath(path)}: its ints have 32 bits, of which no number is white: give a "
+            "loader= that scales what vision.io.read_image gives"
+        )
+    return scaled(pixels)
 
 
 class ImageFolder(DatasetFolder):

@@ -20,7 +20,16 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any, NamedTuple, cast
 
 from pyframe.io.download import download
-from pyframe.io.files import Bounded, is_damage, most_of, opened, replacing
+from pyframe.io.files import (
+    Bounded,
+    head,
+    is_damage,
+    is_plain_name,
+    mistaken,
+    most_of,
+    opened,
+    replacing,
+)
 
 _CHUNK = 1 << 20
 _BLOCK = 4096  # bytes of a disk that a file or folder takes, be it empty
@@ -163,7 +172,7 @@ def _inside(path: Path, member: _Member) -> tuple[str, ...]:
         raise _refused(path, name, "its path is absolute")
     if ".." in posix.parts or ".." in windows.parts:
         raise _refused(path, name, "its path leaves the folder with '..'")
-    if "\0" in name or (_WINDOWS and (":" in name or windows.is_reserved())):
+    if "\0" in name or (_WINDOWS and not all(map(is_plain_name, posix.parts))):
         raise _refused(path, name, "its path has a name that no file can have")
     if len(posix.parts) > _DEEP or any(len(os.fsencode(part)) > _NAME for part in posix.parts):
         raise _refused(path, name, f"its path has names over {_NAME} bytes or over {_DEEP} folders")
@@ -230,9 +239,8 @@ def _damage(path: Path) -> Iterator[None]:
     try:
         yield
     except tuple(kinds) as error:
-        raise ValueError(
-            f"{path}: the archive is damaged or of an unknown kind ({error!s:.200})"
-        ) from None
+        why = mistaken(head(path)) or f"{error!s:.200}"
+        raise ValueError(f"{path}: the archive is damaged or of an unknown kind ({why})") from None
     except ValueError as error:
         if str(error).startswith(f"{path}: refused"):
             raise
@@ -240,7 +248,8 @@ def _damage(path: Path) -> Iterator[None]:
     except OSError as error:
         if not is_damage(error):  # of the system: no room, no permission
             raise
-        raise ValueError(f"{path}: the compressed data is damaged ({error!s:.200})") from None
+        why = mistaken(head(path)) or f"{error!s:.200}"
+        raise ValueError(f"{path}: the compressed data is damaged ({why})") from None
 
 
 @contextlib.contextmanager

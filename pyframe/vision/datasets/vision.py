@@ -11,6 +11,7 @@ import numpy as np
 
 from pyframe.data import Dataset
 from pyframe.tensor import Tensor, from_numpy
+from pyframe.vision.io import white
 
 
 class VisionDataset(Dataset[Any]):
@@ -131,5 +132,6 @@ class ImagesInMemory(VisionDataset):
 
 
 def scaled(pixels: np.ndarray) -> Tensor:
-    """uint8 as float32 from 0 to 1, in a new tensor."""
-    return from_numpy(np.divide(np.ascontiguousarray(pixels), 255, dtype=np.float32))
+    """Pixels as float32 from 0 to 1, in a new tensor."""
+    most = white(pixels.dtype)
+    return from_numpy(np.divide(np.ascontiguousarray(pixels), most, dtype=np.float32))

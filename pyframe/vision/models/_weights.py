@@ -267,11 +267,11 @@ def state_of(source: WeightsEnum | str | Path, progress: bool) -> tuple[Any, str
     """The state_dict behind what `find` gave, and what to call it in an error."""
     if isinstance(source, Path):
         return load(source), str(source)
-    url, _, told = (source.url if isinstance(source, WeightsEnum) else source).partition("#sha256=")
+    url, told = hub.split_digest(source.url if isinstance(source, WeightsEnum) else source)
     name = url.partition("?")[0].rpartition("/")[2]
     if not (told or hub.digest_in(name)):
         raise ValueError(
             f"weights={url!r} has no digest: a file is called NAME-0123abcd.pth, by how its "
             "SHA-256 begins, or the address ends in #sha256=0123abcd…"
         )
-    return load(hub.fetch(url, None, progress, True, sha256=told or None)), url
+    return load(hub.fetch(url, None, progress, True, sha256=told)), url

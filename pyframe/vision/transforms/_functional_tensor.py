@@ -31,11 +31,15 @@ def get_dimensions(img: Tensor) -> list[int]:
     return [shape[-3] if len(shape) > 2 else 1, shape[-2], shape[-1]]
 
 
-def _check_color(img: Tensor) -> None:
+def _check_channels(img: Tensor) -> None:
     if img.ndim < 3:
         raise TypeError(
             f"Input image tensor should have at least 3 dimensions, but found {img.ndim}"
         )
+
+
+def _check_color(img: Tensor) -> None:
+    _check_channels(img)
     if img.shape[-3] not in (1, 3):
         raise TypeError(
             f"Input image tensor permitted channel values are 1 or 3, but found {img.shape[-3]}"
@@ -256,6 +260,9 @@ def _gaussian(size: int, sigma: float, x: Tensor) -> Tensor:
 
 
 def gaussian_blur(img: Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> Tensor:
+    if not img.numel():
+        return img
+
     def blurred(x: Tensor) -> Tensor:
         kw, kh = kernel_size
         x = F.pad(x, (kw // 2, kw // 2, kh // 2, kh // 2), mode="reflect")
@@ -339,7 +346,7 @@ def adjust_saturation(img: Tensor, factor: float) -> Tensor:
 def adjust_hue(img: Tensor, factor: float) -> Tensor:
     """By way of hue, saturation and value: https://en.wikipedia.org/wiki/HSL_and_HSV."""
     _check_color(img)
-    if img.shape[-3] == 1:
+    if img.shape[-3] == 1 or not img.numel():
         return img
     x = convert_image_dtype(img, pf.float32)
     r, g, b = x.unbind(-3)
@@ -360,30 +367,27 @@ def adjust_hue(img: Tensor, factor: float) -> Tensor:
 
 
 def adjust_gamma(img: Tensor, gamma: float, gain: float) -> Tensor:
-    _check_color(img)
+    _check_channels(img)
     x = img if img.is_floating_point() else convert_image_dtype(img, pf.float32)
     return convert_image_dtype((gain * x**gamma).clamp(0, 1), img.dtype)
 
 
 def invert(img: Tensor) -> Tensor:
-    _check_color(img)
+    _check_channels(img)
     return bound(img) - img
 
 
 def posterize(img: Tensor, bits: int) -> Tensor:
-    _check_color(img)
+    _check_channels(img)
     if img.is_floating_point():
         levels = 1 << bits
         return (img * levels).floor().clamp(0, levels - 1) / levels
-    if img.dtype is not pf.uint8:
-        raise TypeError(
-            f"Only uint8 and float image tensors are supported by posterize, but found {img.dtype}"
-        )
-    return img & (0xFF << (8 - bits) & 0xFF)
+    n = bound(img).bit_length()
+    return img if bits >= n else img & ((1 << bits) - 1 << (n - bits))
 
 
 def solarize(img: Tensor, threshold: float) -> Tensor:
-    _check_color(img)
+    _check_channels(img)
     if threshold > bound(img):
         raise TypeError(
             f"Threshold should be less than bound of img: got {threshold}, and {bound(img)} is "
@@ -404,13 +408,9 @@ def autocontrast(img: Tensor) -> Tensor:
 
 
 def equalize(img: Tensor) -> Tensor:
-    _check_color(img)
-    if img.is_floating_point():
-        return convert_image_dtype(equalize(convert_image_dtype(img, pf.uint8)), img.dtype)
+    _check_channels(img)
     if img.dtype is not pf.uint8:
-        raise TypeError(
-            f"Only uint8 and float image tensors are supported by equalize, but found {img.dtype}"
-        )
+        return convert_image_dtype(equalize(convert_image_dtype(img, pf.uint8)), img.dtype)
     x = img.reshape(-1, img.shape[-2] * img.shape[-1]).to(pf.int64)  # a row for each channel
     rows = pf.arange(x.shape[0], device=x.device)[:, None]
     counts = pf.bincount((x + rows * 256).reshape(-1), minlength=256 * x.shape[0]).view(-1, 256)

@@ -122,10 +122,13 @@ def get_image_num_channels(img: Any) -> int:
 
 # --- from one kind to another
 
-_MODES = {"I": np.int32, "F": np.float32, "I;16": np.int16, "I;16B": np.int16}
+_MODES = {"I": np.int32, "F": np.float32} | dict.fromkeys(
+    ("I;16", "I;16B", "I;16L", "I;16N"), np.int16
+)
 _OF_ONE_CHANNEL = {
     np.dtype(np.uint8): "L",
     np.dtype(np.int16): "I;16" if sys.byteorder == "little" else "I;16B",
+    np.dtype(np.uint16): "I;16" if sys.byteorder == "little" else "I;16B",
     np.dtype(np.int32): "I",
     np.dtype(np.float32): "F",
 }
@@ -134,7 +137,8 @@ _OF_CHANNELS = {2: ("LA",), 3: ("RGB", "YCbCr", "HSV"), 4: ("RGBA", "CMYK", "RGB
 
 def to_tensor(pic: Any) -> Tensor:
     """A PIL image or an array (H, W, C) or (H, W) as a Tensor (C, H, W) on the CPU: uint8 from 0
-    to 1 in the default dtype, other dtypes as they are.
+    to 1 in the default dtype, other dtypes as they are; 16 bits of a PIL image as int16, in which
+    what is above 32767 is below 0 (`pil_to_tensor` gives uint16).
 
     Args:
         pic: TypeError for what is neither.
@@ -168,6 +172,7 @@ def pil_to_tensor(pic: Any) -> Tensor:
     if not is_pil(pic):
         raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
     array = np.array(pic)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     return pf.from_numpy(array).permute(2, 0, 1) if array.ndim == 3 else pf.from_numpy(array[None])
 
 
@@ -722,11 +727,20 @@ def invert(img: Any) -> Any:
     return _of(img).invert(img)
 
 
+def _check_levels(name: str, img: Any) -> None:
+    if isinstance(img, Tensor) and img.dtype is not pf.uint8 and not img.is_floating_point():
+        raise TypeError(
+            f"Only uint8 and float image tensors are supported by {name}, but found {img.dtype}; "
+            f"v2.functional.{name} takes others"
+        )
+
+
 def posterize(img: Any, bits: int) -> Any:
     """Each channel in its upper `bits`, from 0 to 8; others are 0."""
     kind = _of(img)
     if not 0 <= bits <= 8:
         raise ValueError(f"The number of bits should be between 0 and 8. Got {bits}")
+    _check_levels("posterize", img)
     return kind.posterize(img, bits)
 
 
@@ -746,4 +760,5 @@ def autocontrast(img: Any) -> Any:
 
 def equalize(img: Any) -> Any:
     """Each channel's levels spread so that all are about as frequent."""
+    _check_levels("equalize", img)
     return _of(img).equalize(img)

@@ -13,7 +13,7 @@ import pyframe.nn.functional as nnF
 from pyframe.core.dtypes import dtype as DType
 from pyframe.tensor import Tensor
 from pyframe.tensor.tree import map_parts
-from pyframe.vision.transforms import _draw
+from pyframe.vision.transforms import _draw, transforms
 from pyframe.vision.transforms._functional_pil import is_pil
 from pyframe.vision.transforms._transform import (
     PLAIN,
@@ -29,9 +29,9 @@ from pyframe.vision.transforms.v2 import functional as F
 
 __all__ = [
     "JPEG", "RGB", "CutMix", "GaussianNoise", "Identity", "Lambda", "MixUp",
-    "RandomChannelPermutation", "RandomPhotometricDistort", "RandomResize", "RandomShortestSize",
-    "RandomZoomOut", "ScaleJitter", "ToDtype", "ToImage", "ToPureTensor",
-    "UniformTemporalSubsample",
+    "RandomChannelPermutation", "RandomEqualize", "RandomPhotometricDistort", "RandomPosterize",
+    "RandomResize", "RandomRotation", "RandomShortestSize", "RandomZoomOut", "ScaleJitter",
+    "ToDtype", "ToImage", "ToPureTensor", "UniformTemporalSubsample",
 ]  # fmt: skip
 
 
@@ -105,6 +105,24 @@ class RGB(Transform):
     """A gray image in three channels."""
 
     _function = F.grayscale_to_rgb
+
+
+class RandomRotation(transforms.RandomRotation):
+    """As the first version's, by `v2.functional.rotate`."""
+
+    _function = F.rotate
+
+
+class RandomPosterize(transforms.RandomPosterize):
+    """As the first version's, of ints of any size."""
+
+    _function = F.posterize
+
+
+class RandomEqualize(transforms.RandomEqualize):
+    """As the first version's, of ints of any size."""
+
+    _function = F.equalize
 
 
 class RandomChannelPermutation(Transform):

@@ -10,7 +10,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe.tensor import Tensor
-from pyframe.vision.transforms import functional as _first
+from pyframe.vision.transforms import _functional_tensor as _tensor, functional as _first
 from pyframe.vision.transforms._functional_pil import is_pil, pillow
 from pyframe.vision.transforms.functional import *  # noqa: F403
 
@@ -51,6 +51,40 @@ def to_dtype(inpt: Any, dtype: Any = pf.float32, scale: bool = False) -> Tensor:
         inpt: A Tensor.
     """
     return _first.convert_image_dtype(inpt, dtype) if scale else inpt.to(dtype)
+
+
+def rotate(  # type: ignore[no-redef]
+    inpt: Any, angle: float, interpolation: Any = _first.InterpolationMode.NEAREST,
+    expand: bool = False, center: Any = None, fill: Any = None,
+) -> Any:  # fmt: skip
+    """As the first version's, but quarter turns of a Tensor only move pixels: there the expanded
+    image can be a pixel too large.
+
+    Args:
+        angle, interpolation, expand, center, fill: As the first version takes them.
+    """
+    turns, rest = divmod(angle % 360, 90) if isinstance(angle, (int, float)) else (0, 1)
+    if isinstance(inpt, Tensor) and center is None and not rest:
+        h, w = get_size(inpt)
+        if turns % 2 == 0 or expand or h == w:
+            return inpt.rot90(int(turns), (-2, -1))
+    return _first.rotate(inpt, angle, interpolation, expand, center, fill)
+
+
+def posterize(inpt: Any, bits: int) -> Any:  # type: ignore[no-redef]
+    """As the first version's, of ints of any size.
+
+    Args:
+        bits: How many upper bits are kept, from 0 to 8.
+    """
+    if isinstance(inpt, Tensor) and 0 <= bits <= 8:
+        return _tensor.posterize(inpt, bits)
+    return _first.posterize(inpt, bits)
+
+
+def equalize(inpt: Any) -> Any:  # type: ignore[no-redef]
+    """As the first version's, of ints of any size, in 256 levels."""
+    return _tensor.equalize(inpt) if isinstance(inpt, Tensor) else _first.equalize(inpt)
 
 
 def grayscale_to_rgb(inpt: Any) -> Any:
