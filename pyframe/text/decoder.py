@@ -393,7 +393,7 @@ class CausalLM(Pretrained):
                 del kept[next(iter(kept))]
 
     def stream(
-        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20, **how: Any
+        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int | None = None, **how: Any
     ) -> Stream:
         """`generate`, token by token: `for` and `async for` give a list of one for each text. From
         the second token on the model is taken to stay as it is, but for the values of tensors.
@@ -404,39 +404,36 @@ class CausalLM(Pretrained):
         return stream(self, input_ids, max_new_tokens, **how)
 
     def generate(
-        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20, **how: Any
+        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int | None = None, **how: Any
     ) -> Tensor:
         """(texts, tokens) with up to `max_new_tokens` more, chosen one after the other.
 
         Args:
             input_ids: (texts, tokens), or the tokens of one text.
+            max_new_tokens: new ones of each text (as `generation_config.json` says, or 20).
+            max_length: the same, with the prompt's tokens.
             attention_mask: the same shape, 0 for what fills up shorter texts on their left.
             eos_token_id: a token that ends a text, or several (those of the model).
+            pad_token_id: what fills up texts that end before others (that of the model, or the
+                first of `eos_token_id`).
             seed: of what is drawn (goes on with the default generator).
             num_return_sequences: how often each text is written.
             writer: a `Writer(model, 1, slots)` that goes on with the text that it has read.
             scores: a list that takes, for each new token, the (texts, vocab_size) scores of which
                 it was chosen, after penalties, temperature and what is not to be drawn.
-            do_sample, temperature, top_k, top_p, min_p, repetition_penalty: see `Sampling`; unless
-                given they are as `generation_config.json` says.
+            do_sample, temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size,
+                bad_words_ids, suppress_tokens, begin_suppress_tokens, min_new_tokens, min_length:
+                see `Sampling`; unless given they are as `generation_config.json` says.
             how: these by name.
 
-        Texts that end before others are filled up with `pad_token_id`.
+        ValueError or TypeError for what are no tokens of the model, and for other arguments.
         """
-        rows = list(self.stream(input_ids, max_new_tokens, **how))
-        return _joined(input_ids, rows, how.get("num_return_sequences", 1))
+        stream = self.stream(input_ids, max_new_tokens, **how)
+        return stream.whole(list(stream))
 
     async def generate_async(
-        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20, **how: Any
+        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int | None = None, **how: Any
     ) -> Tensor:
         """`generate` that gives the thread back while it waits for the GPU."""
-        rows = [row async for row in self.stream(input_ids, max_new_tokens, **how)]
-        return _joined(input_ids, rows, how.get("num_return_sequences", 1))
-
-
-def _joined(input_ids: Tensor | Sequence[Any], rows: list[list[int]], times: int) -> Tensor:
-    ids = input_ids if isinstance(input_ids, Tensor) else pf.tensor(input_ids)
-    ids = (ids.unsqueeze(0) if ids.ndim == 1 else ids).repeat_interleave(times, 0)
-    if not rows:
-        return ids
-    return pf.cat([ids, pf.tensor(rows, device=ids.device, dtype=ids.dtype).t()], 1)
+        stream = self.stream(input_ids, max_new_tokens, **how)
+        return stream.whole([row async for row in stream])

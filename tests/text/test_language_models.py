@@ -117,7 +117,7 @@ def test_a_token_takes_few_dispatches(mode: str | None, portable: bool) -> None:
     with offline_device(Limits(portable=portable)) as device, pf.no_grad():
         model.to(device)
         writer = Writer(model, 1, 256)
-        how = (False, 1.0, None, None, None, None, None, False)
+        how = (False, 1.0, None, None, None, None, None, False, False)
         writer.write(pf.zeros(1, dtype=pf.int64, device=device), writer.span(1), False, how)
         (program,) = writer.write.programs
     each, rest = 8 + 2 * portable, 6 + (mode is not None)
@@ -264,8 +264,9 @@ def test_what_may_be_drawn(how: dict[str, Any], kept: set[int]) -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"temperature": 0}, "temperature is more than 0"), ({"top_k": 0}, "top_k is 1 or more"),
-        ({"top_p": 1.5}, "top_p is more than 0, and 1 at most, got 1.5"),
+        ({"temperature": -1}, "temperature is 0, which takes .* or more, got -1"),
+        ({"top_k": -2}, "top_k is 0, which is all tokens, or more, got -2"),
+        ({"top_p": 1.5}, "top_p is from 0 to 1, got 1.5"),
         ({"max_new_tokens": 60}, "5 tokens and 60 new ones are more than the 64"),
         ({"attention_mask": pf.tensor([[1, 1, 1, 1, 0]])}, "on their left"),
     ],
