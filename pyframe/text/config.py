@@ -93,7 +93,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),),
     "list[int]": (list,), "list[str]": (list,), "list[list[int]]": (list,),
 }  # fmt: skip
-_SAID = {"int": "a number of things", "float": "a number", "bool": "true or false", "str": "a text"}
+_SAID = {
+    "float": "a number", "bool": "true or false", "str": "a text", "list[int]": "a list of ints",
+    "list[list[int]]": "a list of lists of ints",
+}  # fmt: skip
 
 
 def _check(name: str, kinds: str, value: Any, least: int = 0, who: str = "Config") -> None:
@@ -113,7 +116,10 @@ def _check(name: str, kinds: str, value: Any, least: int = 0, who: str = "Config
         for x in value:
             _check(name, inner, x, who=who)
     if not fits:
-        what = _SAID.get(types[0], "a list")
+        if types[0] == "int":
+            what = f"an int from {least} to {MOST_TOKENS - 1}"
+        else:
+            what = _SAID.get(types[0], "a list")
         raise ValueError(f"{who}: {name} is {what}, got {value!r:.80}")
 
 
@@ -231,22 +237,36 @@ def _see(name: str, value: Any, who: str, drawn: bool = True) -> bool:
     return False
 
 
+def _no_token(name: str, value: Any) -> bool:
+    """Whether it is -1, which some files have for a token that there is not."""
+    return name.endswith("_token_id") and type(value) is int and value == -1
+
+
+def changes_nothing(name: str, value: Any) -> bool:
+    """Whether a text is the same without what transformers calls so.
+
+    Args:
+        name: of an argument that isn't one here.
+        value: of it.
+    """
+    plain = None if name in _OF_BEAMS else _SILENT.get(name, ())
+    return plain is None or (isinstance(value, (int, float)) and value in plain)
+
+
 def _how(said: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What a `generation_config.json` says that is done here, and the names of what is not.
 
     ValueError for what is of another type, or out of the range of what is drawn.
     """
-    how = {n: v for n, v in said.items() if v is not None}
+    how = {n: v for n, v in said.items() if v is not None and not _no_token(n, v)}
     beams = how.get("num_beams", 1) in (0, 1)
     left = []
     for name, value in how.items():
         if name in _HOW:
             if not _see(name, value, "Config", bool(how.get("do_sample"))):
                 left.append(name)
-        elif not (beams and name in _OF_BEAMS):
-            plain = _SILENT.get(name, ())
-            if plain is not None and not (isinstance(value, (int, float)) and value in plain):
-                left.append(name)
+        elif not changes_nothing(name, value) or (name in _OF_BEAMS and not beams):
+            left.append(name)
     return {n: v for n, v in how.items() if n not in left or n not in _HOW}, left
 
 
@@ -423,7 +443,8 @@ class Config:
             )
         names, values = FAMILIES[kind]
         fields = {f.name for f in dataclasses.fields(cls)} - {"extra", "generation", "rotary"}
-        known = {n: data[names.get(n, n)] for n in fields if data.get(names.get(n, n)) is not None}
+        told = {n: data[names.get(n, n)] for n in fields if data.get(names.get(n, n)) is not None}
+        known = {n: v for n, v in told.items() if not _no_token(n, v)}
         missing = [
             names.get(f.name, f.name)
             for f in dataclasses.fields(cls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from pyframe import nn
 from pyframe.core.sizes import number
 from pyframe.nn import functional as F
 from pyframe.nn.quantized import QuantizedLinear
+from pyframe.ops.index.rows import checked_classes
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config
 from pyframe.text.generate import Cache, Stream, Writer, stream
@@ -219,6 +221,11 @@ class Decoder(nn.Module):
             hidden_states: a list that takes the input of each layer, and the result.
             segments: (B, T) numbers of the texts that lie side by side, which don't see each other.
         """
+        if input_ids.ndim != 2:
+            raise ValueError(
+                f"{type(self).__name__}: input_ids are ints (texts, tokens), got "
+                f"{list(input_ids.shape)}{'; unsqueeze(0) makes a row' * (input_ids.ndim == 1)}"
+            )
         c, (_, t) = self.config, input_ids.shape
         if cache is not None and slots is None:
             slots = pf.arange(t, device=input_ids.device)
@@ -312,19 +319,39 @@ class CausalLM(Pretrained):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, cache: Cache | None = None,
         slots: Tensor | None = None, segments: Tensor | None = None,
-        labels: Tensor | None = None,
+        labels: Tensor | None = None, reduction: str = "mean",
     ) -> Tensor:  # fmt: skip
         """(B, T) tokens -> (B, T, vocab_size); see `Decoder.forward`.
 
-        With `labels` (B, T) it is (B, T - 1): how unlikely each next token is, 0 where its label is
-        -100. Where the head doesn't learn, no more than a part of the scores is there at a time.
+        With `labels` (B, T) it is (), the loss: how unlikely each next token is, on the mean of
+        those whose label is not -100; nan if there is none. Where the head doesn't learn, no more
+        than a part of the scores is there at a time.
 
         Args:
             input_ids: ints (B, T).
             attention_mask, cache, slots, segments: as there.
+            labels: the tokens, of which -100 counts not: input_ids themselves, or some of them.
+            reduction: of the loss: "mean", or "none" for (B, T - 1), each token's own, 0 at -100.
+
+        >>> model(ids, labels=ids)
+        tensor(4.6052)
         """
         x = self.model(input_ids, attention_mask, cache, slots, None, segments)
-        return self.scores(x) if labels is None else self.losses(x, labels)
+        if labels is None:
+            return self.scores(x)
+        if reduction not in ("mean", "none"):
+            raise ValueError(f"CausalLM: reduction is 'mean' or 'none', got {reduction!r:.80}")
+        if labels.shape != input_ids.shape:
+            raise ValueError(
+                f"CausalLM: labels are of input_ids' shape {list(input_ids.shape)}, got "
+                f"{list(labels.shape)}"
+            )
+        each = self.losses(x, labels)
+        if reduction == "none":
+            return each
+        count = (labels[:, 1:] != IGNORED).sum()
+        mean = each.sum() / count.where(count != 0, 1)  # of none the gradient is 0
+        return mean.where(count != 0, math.nan)
 
     def losses(self, x: Tensor, labels: Tensor) -> Tensor:
         """(B, T, width) features, (B, T) tokens -> (B, T - 1); see `forward`.
@@ -334,6 +361,7 @@ class CausalLM(Pretrained):
             labels: the tokens, of which -100 counts not.
         """
         x, ids, head = x[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), self.lm_head
+        ids = checked_classes("CausalLM: labels", ids, head.out_features, IGNORED)
         fixed = isinstance(head, QuantizedLinear) or not head.weight.requires_grad
         whole = type(head) not in (nn.Linear, QuantizedLinear) or not fixed
         some = 1 if whole else min(number(len(x)) * head.out_features // SCORES + 1, PARTS)

@@ -29,7 +29,7 @@ import numpy as np
 import pyframe as pf
 from pyframe.capture.packages import HOOKS_ON_ALL
 from pyframe.tensor import Tensor
-from pyframe.text.config import MOST_TOKENS, Config, Sampling
+from pyframe.text.config import MOST_TOKENS, Config, Sampling, changes_nothing
 
 if TYPE_CHECKING:
     from pyframe.capture.compile import CompiledFunction
@@ -259,9 +259,8 @@ class Bans:
         self.always = _known([*(s.suppress_tokens or ()), *alone], vocabulary)
         self.first = _known(s.begin_suppress_tokens or (), vocabulary)
         self.ends = _known(ends, vocabulary)
-        self.least = s.min_new_tokens
-        if self.least is None:
-            self.least = (s.min_length or 0) - len(texts[0])
+        least = s.min_new_tokens
+        self.least = (s.min_length or 0) - len(texts[0]) if least is None else least
         self.after: dict[tuple[int, ...], list[int]] = {}  # the last tokens of words, by the others
         for word in words:
             if len(word) > 1:
@@ -366,16 +365,21 @@ _ELSEWHERE = {
     "generation_config": "its values, by their names",
     "logits_processor": "of its rules those of pf.text.Sampling, by their names",
     "output_scores": "scores=[], a list that takes them", "generator": "seed=",
-    "max_tokens": "max_new_tokens=", "use_cache": "it always has a cache; leave it out",
+    "max_tokens": "max_new_tokens=",
     "token_type_ids": "decoders have none; leave it out", "cache": "writer=",
     "past_key_values": "writer=", "tokenizer": "tokenizer.stream(model.stream(input_ids))",
     "return_dict_in_generate": "scores=[], a list that takes them",
 }  # fmt: skip
 
 
+_ASKS = "return_dict_in_generate", "output_scores", "output_logits"  # for what isn't given
+
+
 def _sampling(config: Config, how: dict[str, Any]) -> Sampling:
     """As a model's file says, unless the call says otherwise: None is as if neither did."""
-    known = {f.name for f in dataclasses.fields(Sampling)}
+    known = {f.name: None for f in dataclasses.fields(Sampling)}
+    plain = [n for n, v in how.items() if n not in _ASKS and (v is None or changes_nothing(n, v))]
+    how = {n: v for n, v in how.items() if n in known or n not in plain}
     for name in how:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -403,7 +407,7 @@ def _tokens(input_ids: Any, vocabulary: int) -> tuple[Tensor, list[list[int]]]:
         raise TypeError('generate: input_ids are tokens, got a dict; give its "input_ids"')
     try:
         ids = input_ids if isinstance(input_ids, Tensor) else pf.tensor(input_ids)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise ValueError(
             "generate: input_ids are ints (texts, tokens); fill up shorter texts on their left, "
             f"and say so by attention_mask: {error}"
@@ -478,6 +482,7 @@ def stream(
     pad = config.generation.get("pad_token_id", config.pad_token_id)
     pad = pad if pad_token_id is None else _count("pad_token_id", pad_token_id, -MOST_TOKENS)
     pad = next(iter(ends), 0) if pad is None else pad
+    seed = None if seed is None else _count("seed", seed, -(1 << 64))
     times = _count("num_return_sequences", num_return_sequences, 1)
     ids = ids.repeat_interleave(times, 0)
     texts = [row for row in texts for _ in range(times)]

@@ -254,6 +254,10 @@ class TextStream:
         self._tokens = tokens
         self._text = functools.partial(tokenizer.decode, skip_special_tokens=skip)
         self._stop = [stop] if isinstance(stop, str) else list(stop)
+        if wrong := [x for x in self._stop if not isinstance(x, str) or not x]:
+            raise ValueError(
+                f"stop is a text, or several, of a character at least, got {wrong[0]!r}"
+            )
         self._ids: list[int] = []
         self._begin = self._told = 0  # ids from `_begin` on are decoded, those up to `_told` known
         self._held = ""  # what may be the beginning of a stop
