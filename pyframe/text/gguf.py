@@ -306,11 +306,11 @@ class GGUF:
                 wrong.append(name)
         bites = [n for n in wrong if n in _PLAIN or n.startswith(("rope.", "attention.", "expert"))]
         if bites:
-            told = ", ".join(f"{n} {said[n]!r:.40}" for n in bites[:10])
+            told = ", ".join(f"{n:.60} {said[n]!r:.40}" for n in bites[:10])
             raise ValueError(f"{self.path}: a {kind} file that says {told} is not known here")
         if wrong:
             warnings.warn(
-                f"{self.path} says {', '.join(wrong[:10])}, which is not known here: the model may "
+                f"{self.path} says {', '.join(f'{n!r:.60}' for n in wrong[:10])}, which is not known here: the model may "
                 "compute something else",
                 stacklevel=3,
             )

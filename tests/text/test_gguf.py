@@ -223,7 +223,7 @@ def test_layers_that_slide_and_turns_that_end(
     assert config.rotary["sliding_attention"]["rope_theta"] == 500
     assert config.ends == [3, 5]
     converted(path, theirs, "gemma3", "F32", **{"ARCH.odd": 7})
-    with pytest.warns(UserWarning, match=r"model\.gguf says odd, which is not known here"):
+    with pytest.warns(UserWarning, match=r"model\.gguf says 'odd', which is not known here"):
         GGUF(path).config()
     data = bytearray(path.read_bytes())
     data[4:8] = data[7:3:-1]
@@ -351,6 +351,7 @@ def test_tokens(tmp_path: Path) -> None:
             Tokenizer.from_pretrained(path)
 
 
+@pytest.mark.filterwarnings("ignore:.* which is not known here")
 def test_files_that_are_damaged(transformers: Any, torch: Any, tmp_path: Path) -> None:
     """Cut off anywhere, or with other bytes in the header: a ValueError, or a model."""
     path = tmp_path / "model.gguf"
