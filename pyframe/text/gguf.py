@@ -309,9 +309,10 @@ class GGUF:
             told = ", ".join(f"{n:.60} {said[n]!r:.40}" for n in bites[:10])
             raise ValueError(f"{self.path}: a {kind} file that says {told} is not known here")
         if wrong:
+            told = ", ".join(f"{n!r:.60}" for n in wrong[:10])
             warnings.warn(
-                f"{self.path} says {', '.join(f'{n!r:.60}' for n in wrong[:10])}, which is not known here: the model may "
-                "compute something else",
+                f"{self.path} says {told}, which is not known here: the model may compute "
+                "something else",
                 stacklevel=3,
             )
 
