@@ -106,7 +106,7 @@ def filtered(
             top_p, 1e-30
         )  # what comes before them is enough
         scores = scores.masked_fill(pf.zeros_like(beyond).scatter(1, order, beyond), low)
-    if min_p is not None:
+    if min_p:
         least = scores.amax(-1, keepdim=True) + math.log(max(min_p, 1e-30))
         scores = scores.masked_fill(scores < least, low)
     return scores

@@ -117,7 +117,7 @@ WRITTEN = [  # what is no text, and what a template may do with it
     "{{ '%s' % 'x'.upper }}", "{{ '%r' % ['x'.upper] }}", "{{ '%(a)s' % {'a': range} }}",
     "{{ '{}'.format('x'.upper) }}", "{{ '{0.upper}'.format('x') }}",
     "{{ '{a[b].upper}'.format_map({'a': {'b': 'x'}}) }}", "{{ ('{0.upper}' | e).format('x') }}",
-    "{{ '%s' | format(range) }}", "{{ ['x'.upper] | join(',') }}", "{{ 'x'.upper | string | upper }}",
+    "{{ '%s' | format(range) }}", "{{ ['x'.upper] | join }}", "{{ 'x'.upper | string | upper }}",
     "{{ 'x'.upper | urlencode }}", "{{ 'x' | replace('x', 'x'.upper) }}", "{{ range | pprint }}",
     "{{ ['a'] | map('attr', 'upper') | join }}", "{{ ['a'] | map('attr', 'upper') | list }}",
     "{% filter upper %}{{ 'x'.upper }}{% endfilter %}", "{{ raise_exception('x'.upper) }}",
