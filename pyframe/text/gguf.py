@@ -457,7 +457,7 @@ def _head(said: Mapping[str, Any]) -> int | None:
 def _halves(x: Tensor, head_dim: int) -> Tensor:
     """Rows of queries or keys: here the first half of a head is turned with the second, there each
     row with the next."""
-    if not math.prod(x.shape) or x.shape[0] % head_dim or head_dim % 2:
+    if not x.ndim or not math.prod(x.shape) or x.shape[0] % head_dim or head_dim % 2:
         return x  # of another shape than a model's
     heads = x.shape[0] // head_dim
     return x.reshape(heads, head_dim // 2, 2, -1).transpose(1, 2).reshape(x.shape)

@@ -91,7 +91,7 @@ def _folder(path: Path, room: Path) -> None:
     model = text.AutoModel.from_pretrained(place)
     if isinstance(model, text.CausalLM):
         lora.load(model, place)
-        next(iter(model.stream([1, 2])))
+        model.stream([1, 2])
     if (place / "tokenizer_config.json").is_file():
         made = text.Tokenizer.from_pretrained(place)
         made(["ab", "b"], max_length=5)
