@@ -375,8 +375,8 @@ _ELSEWHERE = {
 _ASKS = "return_dict_in_generate", "output_scores", "output_logits"  # for what isn't given
 
 
-def _sampling(config: Config, how: dict[str, Any]) -> Sampling:
-    """As a model's file says, unless the call says otherwise: None is as if neither did."""
+def sampling_of(config: Config, how: dict[str, Any]) -> Sampling:
+    """As a model's file says, unless a call says otherwise: None is as if neither did."""
     known = {f.name: None for f in dataclasses.fields(Sampling)}
     plain = [n for n, v in how.items() if n not in _ASKS and (v is None or changes_nothing(n, v))]
     how = {n: v for n, v in how.items() if n in known or n not in plain}
@@ -471,7 +471,7 @@ def stream(
 ) -> Stream:  # fmt: skip
     """See `CausalLM.generate`; `scores` is a list that takes those of each token."""
     config, device = model.config, model.model.norm.weight.device
-    sampling = _sampling(config, how)
+    sampling = sampling_of(config, how)
     ids, texts = _tokens(input_ids, config.vocab_size)
     given = config.ends if eos_token_id is None else eos_token_id
     ends = [
