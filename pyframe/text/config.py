@@ -365,10 +365,12 @@ class Config:
         for f in dataclasses.fields(self):
             least = int(f.default is dataclasses.MISSING and f.name != "intermediate_size")
             _check(f.name, str(f.type), getattr(self, f.name), least)
-        if (self.query_pre_attn_scalar or 1) < 0:
-            raise ValueError(
-                f"Config: query_pre_attn_scalar is above 0, got {self.query_pre_attn_scalar}"
-            )
+        for name in ("query_pre_attn_scalar", "scores_cap", "logits_cap"):
+            if (value := getattr(self, name)) is not None and value <= 0:
+                raise ValueError(f"Config: {name} is above 0, got {value}")
+        for name in ("norm_eps", "attention_dropout", "hidden_dropout", "embedding_dropout"):
+            if not 0 <= (value := getattr(self, name)) <= 1:
+                raise ValueError(f"Config: {name} is from 0 to 1, got {value}")
         self.num_key_value_heads = self.num_key_value_heads or self.num_attention_heads
         self.head_dim = self.head_dim or max(self.hidden_size // self.num_attention_heads, 1)
         self.intermediate_size = self.intermediate_size or 4 * self.hidden_size
@@ -408,7 +410,7 @@ class Config:
             layer: its number, from 0.
         """
         sliding = self.layer_types[layer] == "sliding_attention"
-        return self.sliding_window if sliding else None
+        return (self.sliding_window or None) if sliding else None  # 0 is none in files
 
     @property
     def least_parameters(self) -> int:
@@ -458,7 +460,14 @@ class Config:
                 if data.get(names.get(n, n), 0) is None}  # fmt: skip
         if kind == "qwen2" and not data.get("use_sliding_window", False):
             none["sliding_window"] = None
-        config = cls(**{"intermediate_size": 0, **values, **known, **none})
+        try:
+            config = cls(**{"intermediate_size": 0, **values, **known, **none})
+        except ValueError as error:  # of a field, which the file calls so
+            name, _, rest = str(error).removeprefix("Config: ").partition(" ")
+            raise ValueError(f"Config: {names.get(name, name)} {rest}") from None
+        _check("initializer_range", "float | None", std := data.get("initializer_range"))
+        if (std or 0) < 0:
+            raise ValueError(f"Config: initializer_range is 0 or more, got {std}")
         config.rotary = _rotary(config, data)
         config.extra = {k: v for k, v in data.items() if k not in fields}
         return config
@@ -515,7 +524,8 @@ class Config:
                 self.pooling = name
         self.normalized = "Normalize" in json.dumps(modules)
         self.longest_text = limit.get("max_seq_length")
-        _check("max_seq_length", "int | None", self.longest_text)
+        with told_by(folder / "sentence_bert_config.json"):
+            _check("max_seq_length", "int | None", self.longest_text)
 
 
 @contextlib.contextmanager

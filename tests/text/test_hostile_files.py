@@ -324,7 +324,16 @@ def test_files_beside_a_tokenizer_that_are_wrong(tmp_path: Path) -> None:
         {"chat_template": [{"name": "x"}]},
     ):  # fmt: skip
         path.write_text(json.dumps(wrong))
-        with pytest.raises(ValueError, match=r"tokenizer_config\.json in .* has .* was expected"):
+        why = rf"tokenizer_config\.json in .* has .* was expected: {next(iter(wrong))}"
+        with pytest.raises(ValueError, match=why):
             Tokenizer.from_pretrained(tmp_path)
+    path.write_text("[]")
+    with pytest.raises(ValueError, match=r"tokenizer_config\.json holds a list, where fields by"):
+        Tokenizer.from_pretrained(tmp_path)
+    (tmp_path / "chat_template.jinja").write_bytes(b"\xff")
+    path.write_text("{}")
+    with pytest.raises(ValueError, match=r"chat_template\.jinja is no text"):
+        Tokenizer.from_pretrained(tmp_path)
+    (tmp_path / "chat_template.jinja").unlink()
     path.write_text(json.dumps({"pad_token": "no such token", "eos_token": "b"}))
     assert Tokenizer.from_pretrained(tmp_path).pad_id == 1

@@ -547,7 +547,7 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
         ({"num_hidden_layers": 2**30}, "num_hidden_layers is 16384 at most, got 1073741824"),
         ({"num_hidden_layers": 16000}, "in 16,000 layers, its files have"),
         ({"hidden_size": True}, "hidden_size is an int from 1 to .*, got True"),
-        ({"rms_norm_eps": "small"}, "norm_eps is a number, got 'small'"),
+        ({"rms_norm_eps": "small"}, "rms_norm_eps is a number, got 'small'"),
         ({"rope_theta": 1e400}, "rope_theta is a number, got inf"),
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings is true or false, got 'no'"),
         ({"layer_types": ["full_attention"] * 2 + ["linear_attention"]}, "got 'linear_attention'"),
@@ -561,14 +561,21 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
         ({"head_dim": 7}, "pairs of numbers are turned, and 7 are none"),
         ({"eos_token_id": ["</s>"]}, "eos_token_id is an int from 0 to .*, got '</s>'"),
         ({"query_pre_attn_scalar": -4}, "query_pre_attn_scalar is above 0"),
+        ({"scores_cap": 0}, "scores_cap is above 0, got 0"),
+        ({"rms_norm_eps": -1e-5}, "rms_norm_eps is from 0 to 1, got -1e-05"),
+        ({"attention_dropout": 2}, "attention_dropout is from 0 to 1, got 2"),
+        ({"initializer_range": [1]}, r"initializer_range is a number, got \[1\]"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0,
+          "high_freq_factor": 4.0}}, "'llama3' can't be of these numbers: divide by zero"),
     ],
 )  # fmt: skip
 def test_configurations_that_lie(tmp_path: Path, said: dict[str, Any], message: str) -> None:
     """Nothing of the sizes that they tell of is made."""
     safetensors.save_file(small().state_dict(), tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps({**LLAMA, **said}))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as found:
         AutoModel.from_pretrained(tmp_path)
+    assert str(tmp_path) in str(found.value)
 
 
 def test_ten_names_are_told(tmp_path: Path) -> None:
