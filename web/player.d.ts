@@ -135,11 +135,22 @@ export interface Writing {
   /** Whether tokens are drawn; true where one of the next options is given, but for a temperature of 0. */
   doSample?: boolean;
   temperature?: number;
+  /** 0 is all. */
   topK?: number;
   topP?: number;
   minP?: number;
   seed?: number | bigint;
   repetitionPenalty?: number;
+  /** No so many tokens in a row are there twice. */
+  noRepeatNgramSize?: number;
+  /** Tokens that don't come one after the other. */
+  badWordsIds?: number[][];
+  suppressTokens?: number[];
+  /** Tokens that don't come first. */
+  beginSuppressTokens?: number[];
+  /** So many tokens come before one that ends the text; or so many with the prompt's. */
+  minNewTokens?: number;
+  minLength?: number;
   /** Texts that end it, and are not part of it. */
   stop?: string | string[];
 }

@@ -111,7 +111,9 @@ def _pack(name: str, weight: Tensor, bits: int, group: int, symmetric: bool) -> 
         rows = flat[at : at + some].float().numpy()
         if not np.isfinite(rows).all():
             raise ValueError(f"quantize_: the weight of {name or 'the model'} is not finite")
-        rows = np.pad(rows, ((0, 0), (0, groups * group - width)))
+        # what fills a row up has no part in the range that an offset stands for
+        how = "constant" if symmetric or not width else "edge"
+        rows = np.pad(rows, ((0, 0), (0, groups * group - width)), how)
         parts.append(_pack_rows(rows.reshape(len(rows), groups, group), bits, symmetric))
     packed, *floats = (np.concatenate(p) for p in zip(*parts, strict=True))
     made = [pf.tensor(a).to(weight.device, weight.dtype) for a in floats]

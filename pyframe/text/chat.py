@@ -66,12 +66,13 @@ class Chat:
                 f"Chat: the conversation has {len(ids)} tokens, and room for {len(ids) + room}; "
                 "take something out of chat.messages, or make one of another length"
             )
-        self.messages = [dict(m) for m in asked]
         how = {**self.how, **how}
         most = how.pop("max_new_tokens", None) if max_new_tokens is None else max_new_tokens
         how["max_new_tokens"] = room if most is None else min(most, room)
         tokens = self.model.stream(ids, writer=self.writer, **how)
-        return Answer(self.tokenizer.stream(tokens, stop=stop), self.messages)
+        pieces = self.tokenizer.stream(tokens, stop=stop)
+        self.messages = [dict(m) for m in asked]
+        return Answer(pieces, self.messages)
 
     def clear(self) -> None:
         """Begin another conversation, of which nothing but the system's message is said."""

@@ -6,17 +6,20 @@ files leave out. A new one that is made of the same parts is a new row.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import json
 import math
-from collections.abc import Mapping
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pyframe.io.files import head, mistaken
 
-__all__ = ["Config"]
+__all__ = ["Config", "Sampling"]
 
 _GPT2 = {
     "hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head",
@@ -86,20 +89,19 @@ CLASSES = {
 }  # fmt: skip
 LAYERS = "full_attention", "sliding_attention"
 MOST_LAYERS = 1 << 14
-# what a file says of how texts are written: (what is taken, the types)
-_HOW = {
-    "do_sample": "bool", "temperature": "float", "top_k": "int | None", "top_p": "float | None",
-    "min_p": "float | None", "repetition_penalty": "float", "pad_token_id": "int | None",
-    "eos_token_id": "int | list[int] | None",
-}  # fmt: skip
+MOST_TOKENS = 1 << 31
+MOST_NAMES = 10  # that a warning has
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),),
-    "list[int]": (list,), "list[str]": (list,),
+    "list[int]": (list,), "list[str]": (list,), "list[list[int]]": (list,),
 }  # fmt: skip
-_SAID = {"int": "a number of things", "float": "a number", "bool": "true or false", "str": "a text"}
+_SAID = {
+    "float": "a number", "bool": "true or false", "str": "a text", "list[int]": "a list of ints",
+    "list[list[int]]": "a list of lists of ints",
+}  # fmt: skip
 
 
-def _check(name: str, kinds: str, value: Any, least: int = 0) -> None:
+def _check(name: str, kinds: str, value: Any, least: int = 0, who: str = "Config") -> None:
     """See that a field's value is of one of some types. ValueError."""
     types = kinds.split(" | ")
     if types[0] not in _TYPES:  # what is made here
@@ -108,16 +110,166 @@ def _check(name: str, kinds: str, value: Any, least: int = 0) -> None:
     if isinstance(value, bool) and "bool" not in types:
         fits = False
     elif isinstance(value, int) and "int" in types:
-        fits = fits and least <= value < 1 << 31
+        fits = fits and least <= value < MOST_TOKENS
     elif isinstance(value, (int, float)) and fits and not isinstance(value, bool):
         fits = abs(value) < 1e30 and math.isfinite(value)
     elif isinstance(value, list) and fits:
         inner = next((k[5:-1] for k in types if k.startswith("list")), "")
         for x in value:
-            _check(name, inner, x)
+            _check(name, inner, x, who=who)
     if not fits:
-        what = _SAID.get(types[0], "a list")
-        raise ValueError(f"Config: {name} is {what}, got {value!r:.80}")
+        if types[0] == "int":
+            what = f"an int from {least} to {MOST_TOKENS - 1}"
+        else:
+            what = _SAID.get(types[0], "a list")
+        raise ValueError(f"{who}: {name} is {what}, got {value!r:.80}")
+
+
+@dataclasses.dataclass
+class Sampling:
+    """How the next token is chosen. What is said of tokens means what it does in transformers.
+
+    Args:
+        do_sample: draw it; else it is the likeliest one.
+        temperature: divides the scores; lower is more certain, and 0 is the likeliest token.
+        top_k: of so many likeliest tokens alone; 0 is of all.
+        top_p: of the likeliest ones that have this probability together.
+        min_p: of those that have this part of the likeliest one's probability.
+        repetition_penalty: divides positive scores of tokens that came before, and multiplies
+            negative ones (arXiv 1909.05858).
+        no_repeat_ngram_size: no so many tokens in a row are there twice; 0 for no such rule.
+        bad_words_ids: lists of tokens that don't come one after the other.
+        suppress_tokens: tokens that don't come.
+        begin_suppress_tokens: those that don't come first.
+        min_new_tokens: so many tokens come before one that ends the text.
+        min_length: the same, with the prompt's tokens; `min_new_tokens` goes before it.
+
+    ValueError for values of other types, or outside their ranges.
+
+    >>> pf.text.Sampling(do_sample=True, top_p=0.9, suppress_tokens=[7]).bans
+    True
+    """
+
+    do_sample: bool = False
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int | None = None
+    bad_words_ids: list[list[int]] | None = None
+    suppress_tokens: list[int] | None = None
+    begin_suppress_tokens: list[int] | None = None
+    min_new_tokens: int | None = None
+    min_length: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in _HOW.keys() & self.__dict__.keys():
+            value = getattr(self, name)
+            if isinstance(value, (tuple, set, frozenset)):
+                value = [list(x) if isinstance(x, tuple) else x for x in value]
+                setattr(self, name, value)
+            _see(name, value, "generate")
+        if self.temperature == 0:
+            self.do_sample, self.temperature = False, 1.0
+        self.top_k = self.top_k or None
+
+    @property
+    def penalizes(self) -> bool:
+        """Whether it minds which tokens came before."""
+        return self.repetition_penalty != 1
+
+    @property
+    def bans(self) -> bool:
+        """Whether there are tokens that may not come, at some place at least."""
+        names = (
+            "no_repeat_ngram_size", "bad_words_ids", "suppress_tokens", "begin_suppress_tokens",
+            "min_new_tokens", "min_length",
+        )  # fmt: skip
+        return any(getattr(self, name) for name in names)
+
+
+# what generation_config.json may say, and the types; the fields of Sampling among it
+_HOW = {f.name: str(f.type) for f in dataclasses.fields(Sampling)} | {
+    "pad_token_id": "int | None", "eos_token_id": "int | list[int] | None",
+    "max_new_tokens": "int | None", "max_length": "int | None",
+}  # fmt: skip
+_DRAWS = "temperature", "top_k", "top_p", "min_p"  # what counts where a token is drawn
+_RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "top_k": (lambda x: x >= 0, "0, which is all tokens, or more"),
+    "temperature": (lambda x: x >= 0, "0, which takes the likeliest token, or more"),
+    "top_p": (lambda x: 0 <= x <= 1, "from 0 to 1"),
+    "min_p": (lambda x: 0 <= x <= 1, "from 0 to 1"),
+    "repetition_penalty": (lambda x: x > 0, "more than 0"),
+    "bad_words_ids": (all, "a list of lists that have a token each"),
+}
+# what it may say beside, and that changes no text: (values for which that is so), None for any
+_SILENT: dict[str, tuple[Any, ...] | None] = {
+    **dict.fromkeys((
+        "transformers_version", "_from_model_config", "_commit_hash", "bos_token_id",
+        "decoder_start_token_id", "use_cache", "cache_implementation", "cache_config",
+        "max_cache_len", "output_attentions", "output_hidden_states", "output_scores",
+        "output_logits", "return_dict_in_generate", "disable_compile", "compile_config",
+        "renormalize_logits", "low_memory", "prefill_chunk_size", "use_mtp", "is_assistant",
+        "num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold",
+        "prompt_lookup_num_tokens", "max_matching_ngram_size", "assistant_early_exit",
+        "assistant_lookbehind", "target_lookbehind", "speculation_type",
+        "continuous_batching_config", "encoder_repetition_penalty",
+        "encoder_no_repeat_ngram_size",
+    )),
+    **dict.fromkeys(("num_beams", "num_beam_groups", "num_return_sequences"), (0, 1)),
+    **dict.fromkeys(("typical_p", "guidance_scale", "top_h"), (1,)),
+    **dict.fromkeys((
+        "epsilon_cutoff", "eta_cutoff", "diversity_penalty", "penalty_alpha", "token_healing",
+        "remove_invalid_values", "assistant_ensemble_weight",
+    ), (0,)),
+}  # fmt: skip
+_OF_BEAMS = "length_penalty", "early_stopping"
+
+
+def _see(name: str, value: Any, who: str, drawn: bool = True) -> bool:
+    """See that a value of `_HOW` is of its type, and in its range. ValueError; but for what counts
+    only where a token is drawn, and none is, whether it is in its range."""
+    _check(name, _HOW[name], value, -MOST_TOKENS if name == "top_k" else 0, who)
+    fits, want = _RANGES.get(name, (lambda x: True, ""))
+    if value is None or fits(value):
+        return True
+    if drawn or name not in _DRAWS:
+        raise ValueError(f"{who}: {name} is {want}, got {value!r:.80}")
+    return False
+
+
+def _no_token(name: str, value: Any) -> bool:
+    """Whether it is -1, which some files have for a token that there is not."""
+    return name.endswith("_token_id") and type(value) is int and value == -1
+
+
+def changes_nothing(name: str, value: Any) -> bool:
+    """Whether a text is the same without what transformers calls so.
+
+    Args:
+        name: of an argument that isn't one here.
+        value: of it.
+    """
+    plain = None if name in _OF_BEAMS else _SILENT.get(name, ())
+    return plain is None or (isinstance(value, (int, float)) and value in plain)
+
+
+def _how(said: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What a `generation_config.json` says that is done here, and the names of what is not.
+
+    ValueError for what is of another type, or out of the range of what is drawn.
+    """
+    how = {n: v for n, v in said.items() if v is not None and not _no_token(n, v)}
+    beams = how.get("num_beams", 1) in (0, 1)
+    left = []
+    for name, value in how.items():
+        if name in _HOW:
+            if not _see(name, value, "Config", bool(how.get("do_sample"))):
+                left.append(name)
+        elif not changes_nothing(name, value) or (name in _OF_BEAMS and not beams):
+            left.append(name)
+    return {n: v for n, v in how.items() if n not in left or n not in _HOW}, left
 
 
 @dataclasses.dataclass
@@ -215,10 +367,12 @@ class Config:
         for f in dataclasses.fields(self):
             least = int(f.default is dataclasses.MISSING and f.name != "intermediate_size")
             _check(f.name, str(f.type), getattr(self, f.name), least)
-        if (self.query_pre_attn_scalar or 1) < 0:
-            raise ValueError(
-                f"Config: query_pre_attn_scalar is above 0, got {self.query_pre_attn_scalar}"
-            )
+        for name in ("query_pre_attn_scalar", "scores_cap", "logits_cap"):
+            if (value := getattr(self, name)) is not None and value <= 0:
+                raise ValueError(f"Config: {name} is above 0, got {value}")
+        for name in ("norm_eps", "attention_dropout", "hidden_dropout", "embedding_dropout"):
+            if not 0 <= (value := getattr(self, name)) <= 1:
+                raise ValueError(f"Config: {name} is from 0 to 1, got {value}")
         self.num_key_value_heads = self.num_key_value_heads or self.num_attention_heads
         self.head_dim = self.head_dim or max(self.hidden_size // self.num_attention_heads, 1)
         self.intermediate_size = self.intermediate_size or 4 * self.hidden_size
@@ -258,7 +412,7 @@ class Config:
             layer: its number, from 0.
         """
         sliding = self.layer_types[layer] == "sliding_attention"
-        return self.sliding_window if sliding else None
+        return (self.sliding_window or None) if sliding else None  # 0 is none in files
 
     @property
     def least_parameters(self) -> int:
@@ -293,7 +447,8 @@ class Config:
             )
         names, values = FAMILIES[kind]
         fields = {f.name for f in dataclasses.fields(cls)} - {"extra", "generation", "rotary"}
-        known = {n: data[names.get(n, n)] for n in fields if data.get(names.get(n, n)) is not None}
+        told = {n: data[names.get(n, n)] for n in fields if data.get(names.get(n, n)) is not None}
+        known = {n: v for n, v in told.items() if not _no_token(n, v)}
         missing = [
             names.get(f.name, f.name)
             for f in dataclasses.fields(cls)
@@ -307,7 +462,14 @@ class Config:
                 if data.get(names.get(n, n), 0) is None}  # fmt: skip
         if kind == "qwen2" and not data.get("use_sliding_window", False):
             none["sliding_window"] = None
-        config = cls(**{"intermediate_size": 0, **values, **known, **none})
+        try:
+            config = cls(**{"intermediate_size": 0, **values, **known, **none})
+        except ValueError as error:  # of a field, which the file calls so
+            name, _, rest = str(error).removeprefix("Config: ").partition(" ")
+            raise ValueError(f"Config: {names.get(name, name)} {rest}") from None
+        _check("initializer_range", "float | None", std := data.get("initializer_range"))
+        if (std or 0) < 0:
+            raise ValueError(f"Config: initializer_range is 0 or more, got {std}")
         config.rotary = _rotary(config, data)
         config.extra = {k: v for k, v in data.items() if k not in fields}
         return config
@@ -336,12 +498,19 @@ class Config:
         """
         path = Path(path)
         folder = path if path.is_dir() else None
-        config = cls.from_dict(_read(path / "config.json" if folder else path))
-        if folder and (folder / "generation_config.json").is_file():
-            said = _read(folder / "generation_config.json")
-            config.generation = {n: v for n, v in said.items() if v is not None}
-            for name in _HOW.keys() & config.generation.keys():
-                _check(name, _HOW[name], config.generation[name])
+        file = path / "config.json" if folder else path
+        with told_by(file):
+            config = cls.from_dict(_read(file))
+        if folder and (file := folder / "generation_config.json").is_file():
+            with told_by(file):
+                config.generation, left = _how(_read(file))
+            if left:
+                warnings.warn(
+                    f"{file} says {', '.join(left[:MOST_NAMES])}"
+                    f"{' …' * (len(left) > MOST_NAMES)}, which generate() doesn't do: its texts "
+                    "may differ from those of transformers",
+                    stacklevel=2,
+                )
         if folder and config.encoder:
             config._read_sentences(folder)
         return config
@@ -357,7 +526,19 @@ class Config:
                 self.pooling = name
         self.normalized = "Normalize" in json.dumps(modules)
         self.longest_text = limit.get("max_seq_length")
-        _check("max_seq_length", "int | None", self.longest_text)
+        with told_by(folder / "sentence_bert_config.json"):
+            _check("max_seq_length", "int | None", self.longest_text)
+
+
+@contextlib.contextmanager
+def told_by(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors name the file that said so."""
+    try:
+        yield
+    except ValueError as error:
+        if os.fspath(path) in str(error):
+            raise
+        raise ValueError(f"{error} ({os.fspath(path)})") from None
 
 
 def _read(path: Path) -> dict[str, Any]:

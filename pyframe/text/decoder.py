@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from pyframe import nn
 from pyframe.core.sizes import number
 from pyframe.nn import functional as F
 from pyframe.nn.quantized import QuantizedLinear
+from pyframe.ops.index.rows import checked_classes
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config
 from pyframe.text.generate import Cache, Stream, Writer, stream
@@ -219,6 +221,11 @@ class Decoder(nn.Module):
             hidden_states: a list that takes the input of each layer, and the result.
             segments: (B, T) numbers of the texts that lie side by side, which don't see each other.
         """
+        if input_ids.ndim != 2:
+            raise ValueError(
+                f"{type(self).__name__}: input_ids are ints (texts, tokens), got "
+                f"{list(input_ids.shape)}{'; unsqueeze(0) makes a row' * (input_ids.ndim == 1)}"
+            )
         c, (_, t) = self.config, input_ids.shape
         if cache is not None and slots is None:
             slots = pf.arange(t, device=input_ids.device)
@@ -312,19 +319,39 @@ class CausalLM(Pretrained):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, cache: Cache | None = None,
         slots: Tensor | None = None, segments: Tensor | None = None,
-        labels: Tensor | None = None,
+        labels: Tensor | None = None, reduction: str = "mean",
     ) -> Tensor:  # fmt: skip
         """(B, T) tokens -> (B, T, vocab_size); see `Decoder.forward`.
 
-        With `labels` (B, T) it is (B, T - 1): how unlikely each next token is, 0 where its label is
-        -100. Where the head doesn't learn, no more than a part of the scores is there at a time.
+        With `labels` (B, T) it is (), the loss: how unlikely each next token is, on the mean of
+        those whose label is not -100; nan if there is none. Where the head doesn't learn, no more
+        than a part of the scores is there at a time.
 
         Args:
             input_ids: ints (B, T).
             attention_mask, cache, slots, segments: as there.
+            labels: the tokens, of which -100 counts not: input_ids themselves, or some of them.
+            reduction: of the loss: "mean", or "none" for (B, T - 1), each token's own, 0 at -100.
+
+        >>> model(ids, labels=ids)
+        tensor(4.6052)
         """
         x = self.model(input_ids, attention_mask, cache, slots, None, segments)
-        return self.scores(x) if labels is None else self.losses(x, labels)
+        if labels is None:
+            return self.scores(x)
+        if reduction not in ("mean", "none"):
+            raise ValueError(f"CausalLM: reduction is 'mean' or 'none', got {reduction!r:.80}")
+        if labels.shape != input_ids.shape:
+            raise ValueError(
+                f"CausalLM: labels are of input_ids' shape {list(input_ids.shape)}, got "
+                f"{list(labels.shape)}"
+            )
+        each = self.losses(x, labels)
+        if reduction == "none":
+            return each
+        count = (labels[:, 1:] != IGNORED).sum()
+        mean = each.sum() / count.where(count != 0, 1)  # of none the gradient is 0
+        return mean.where(count != 0, math.nan)
 
     def losses(self, x: Tensor, labels: Tensor) -> Tensor:
         """(B, T, width) features, (B, T) tokens -> (B, T - 1); see `forward`.
@@ -334,6 +361,7 @@ class CausalLM(Pretrained):
             labels: the tokens, of which -100 counts not.
         """
         x, ids, head = x[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), self.lm_head
+        ids = checked_classes("CausalLM: labels", ids, head.out_features, IGNORED)
         fixed = isinstance(head, QuantizedLinear) or not head.weight.requires_grad
         whole = type(head) not in (nn.Linear, QuantizedLinear) or not fixed
         some = 1 if whole else min(number(len(x)) * head.out_features // SCORES + 1, PARTS)
@@ -393,7 +421,7 @@ class CausalLM(Pretrained):
                 del kept[next(iter(kept))]
 
     def stream(
-        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20, **how: Any
+        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int | None = None, **how: Any
     ) -> Stream:
         """`generate`, token by token: `for` and `async for` give a list of one for each text. From
         the second token on the model is taken to stay as it is, but for the values of tensors.
@@ -404,39 +432,36 @@ class CausalLM(Pretrained):
         return stream(self, input_ids, max_new_tokens, **how)
 
     def generate(
-        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20, **how: Any
+        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int | None = None, **how: Any
     ) -> Tensor:
         """(texts, tokens) with up to `max_new_tokens` more, chosen one after the other.
 
         Args:
             input_ids: (texts, tokens), or the tokens of one text.
+            max_new_tokens: new ones of each text (as `generation_config.json` says, or 20).
+            max_length: the same, with the prompt's tokens.
             attention_mask: the same shape, 0 for what fills up shorter texts on their left.
             eos_token_id: a token that ends a text, or several (those of the model).
+            pad_token_id: what fills up texts that end before others (that of the model, or the
+                first of `eos_token_id`).
             seed: of what is drawn (goes on with the default generator).
             num_return_sequences: how often each text is written.
             writer: a `Writer(model, 1, slots)` that goes on with the text that it has read.
             scores: a list that takes, for each new token, the (texts, vocab_size) scores of which
                 it was chosen, after penalties, temperature and what is not to be drawn.
-            do_sample, temperature, top_k, top_p, min_p, repetition_penalty: see `Sampling`; unless
-                given they are as `generation_config.json` says.
+            do_sample, temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size,
+                bad_words_ids, suppress_tokens, begin_suppress_tokens, min_new_tokens, min_length:
+                see `Sampling`; unless given they are as `generation_config.json` says.
             how: these by name.
 
-        Texts that end before others are filled up with `pad_token_id`.
+        ValueError or TypeError for what are no tokens of the model, and for other arguments.
         """
-        rows = list(self.stream(input_ids, max_new_tokens, **how))
-        return _joined(input_ids, rows, how.get("num_return_sequences", 1))
+        stream = self.stream(input_ids, max_new_tokens, **how)
+        return stream.whole(list(stream))
 
     async def generate_async(
-        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20, **how: Any
+        self, input_ids: Tensor | Sequence[Any], max_new_tokens: int | None = None, **how: Any
     ) -> Tensor:
         """`generate` that gives the thread back while it waits for the GPU."""
-        rows = [row async for row in self.stream(input_ids, max_new_tokens, **how)]
-        return _joined(input_ids, rows, how.get("num_return_sequences", 1))
-
-
-def _joined(input_ids: Tensor | Sequence[Any], rows: list[list[int]], times: int) -> Tensor:
-    ids = input_ids if isinstance(input_ids, Tensor) else pf.tensor(input_ids)
-    ids = (ids.unsqueeze(0) if ids.ndim == 1 else ids).repeat_interleave(times, 0)
-    if not rows:
-        return ids
-    return pf.cat([ids, pf.tensor(rows, device=ids.device, dtype=ids.dtype).t()], 1)
+        stream = self.stream(input_ids, max_new_tokens, **how)
+        return stream.whole([row async for row in stream])

@@ -10,14 +10,26 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import difflib
 import math
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+import operator
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)  # fmt: skip
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import pyframe as pf
 from pyframe.capture.packages import HOOKS_ON_ALL
 from pyframe.tensor import Tensor
-from pyframe.text.config import Config
+from pyframe.text.config import MOST_TOKENS, Config, Sampling, changes_nothing
 
 if TYPE_CHECKING:
     from pyframe.capture.compile import CompiledFunction
@@ -25,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cache", "Sampling", "Stream", "Writer"]
 
+NEW = 20  # tokens, unless more are asked for
 LEAST = 16  # tokens that a prompt is filled up to, and so on by powers of two
 BLOCK = 64  # slots of which a cache has a multiple
 SPAN = 128  # and of which attention looks at a multiple on the CPU: of a quarter, beyond four
@@ -74,61 +87,26 @@ class Cache:
         return keys, values
 
 
-@dataclasses.dataclass
-class Sampling:
-    """How the next token is chosen.
-
-    Args:
-        do_sample: draw it; else it is the likeliest one.
-        temperature: divides the scores; lower is more certain.
-        top_k: of so many likeliest tokens alone.
-        top_p: of the likeliest ones that have this probability together.
-        min_p: of those that have this part of the likeliest one's probability.
-        repetition_penalty: divides positive scores of tokens that came before, and multiplies
-            negative ones (arXiv 1909.05858).
-
-    ValueError for values outside their ranges.
-    """
-
-    do_sample: bool = False
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
-    min_p: float | None = None
-    repetition_penalty: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name, fits, want in (
-            ("temperature", self.temperature > 0, "more than 0; do_sample=False is its limit at 0"),
-            ("top_k", self.top_k is None or self.top_k > 0, "1 or more"),
-            ("top_p", self.top_p is None or 0 < self.top_p <= 1, "more than 0, and 1 at most"),
-            ("min_p", self.min_p is None or 0 <= self.min_p <= 1, "from 0 to 1"),
-            ("repetition_penalty", self.repetition_penalty > 0, "more than 0"),
-        ):
-            if not fits:
-                raise ValueError(f"generate: {name} is {want}, got {getattr(self, name)}")
-
-    @property
-    def penalizes(self) -> bool:
-        """Whether it minds which tokens came before."""
-        return self.repetition_penalty != 1
-
-
 def filtered(
-    scores: Tensor, temperature: float, top_k: int | None, top_p: float | None, min_p: float | None
-) -> Tensor:
+    scores: Tensor, temperature: float, top_k: int | None, top_p: float | None,
+    min_p: float | None, banned: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """(B, vocabulary) scores, those that are not to be drawn as low as can be."""
     scores = scores / temperature
     low = pf.finfo(scores.dtype).min
+    if banned is not None:
+        scores = scores.masked_fill(banned, low)
     if top_k is not None and top_k < scores.shape[-1]:
         least = scores.topk(top_k, -1).values[:, -1:]
         scores = scores.masked_fill(scores < least, low)
     if top_p is not None and top_p < 1:
         ordered, order = scores.sort(-1, descending=True)
         chances = ordered.softmax(-1)
-        beyond = chances.cumsum(-1) - chances >= top_p  # what comes before them is enough
+        beyond = chances.cumsum(-1) - chances >= max(
+            top_p, 1e-30
+        )  # what comes before them is enough
         scores = scores.masked_fill(pf.zeros_like(beyond).scatter(1, order, beyond), low)
-    if min_p is not None:
+    if min_p:
         least = scores.amax(-1, keepdim=True) + math.log(max(min_p, 1e-30))
         scores = scores.masked_fill(scores < least, low)
     return scores
@@ -146,6 +124,7 @@ class Writer:
         slot: (1,) the place of the next one.
         valid: (B, length) of 1, and 0 for what fills up prompts that are shorter than others.
         seen: (B, vocabulary) whether a token came before, for penalties.
+        banned: (B, vocabulary) whether a token may not come next.
         ids: the tokens in the cache, of a single text: a stream that is given this writer reads
             what follows those that it has in common with them, and no more. Another stream of
             this writer, which was not done, ends.
@@ -157,7 +136,10 @@ class Writer:
         self.cache = Cache(model.config, batch, length, self.device, weight.dtype)
         self.slot = pf.zeros(1, dtype=pf.int64, device=self.device)
         self.valid = pf.ones(batch, length, dtype=pf.int64, device=self.device)
-        self.seen = pf.zeros(batch, model.config.vocab_size, dtype=pf.bool, device=self.device)
+        self.seen, self.banned = (
+            pf.zeros(batch, model.config.vocab_size, dtype=pf.bool, device=self.device)
+            for _ in range(2)
+        )
         self.ids: list[int] = []
         self.reads: dict[int, CompiledFunction[..., tuple[Tensor, Tensor | None]]] = {}
         self.write = self._compiled(self._write)
@@ -196,7 +178,8 @@ class Writer:
             ids, start, count: as said.
             span: what `span` gives for so many slots.
             padded: whether `valid` has zeros.
-            how: of `Sampling`, in order, then the generator and whether scores are wanted.
+            how: of `Sampling`, in order, then the generator, whether scores are wanted, and whether
+                tokens are banned.
         """
         if ids.shape[1] not in self.reads:  # a size that stays in each of them
             self.reads[ids.shape[1]] = self._compiled(self._read)
@@ -225,13 +208,16 @@ class Writer:
 
     def _chosen(self, x: Tensor, how: tuple[Any, ...]) -> tuple[Tensor, Tensor | None]:
         """(B,) tokens for features (B, 1, width), and if asked for (B, vocabulary) scores."""
-        do_sample, temperature, top_k, top_p, min_p, penalty, generator, scored = how
+        do_sample, temperature, top_k, top_p, min_p, penalty, generator, scored, bans = how
+        banned = self.banned if bans else None
         scores = self.model.scores(x[:, 0]).float()
         if penalty is not None:
             less = pf.where(scores > 0, scores / penalty, scores * penalty)
             scores = pf.where(self.seen, less, scores)
         if do_sample:
-            scores = filtered(scores, temperature, top_k, top_p, min_p)
+            scores = filtered(scores, temperature, top_k, top_p, min_p, banned)
+        elif banned is not None:
+            scores = scores.masked_fill(banned, pf.finfo(scores.dtype).min)
         told = scores if scored else None
         if do_sample:
             chance = pf.rand(scores.shape, generator=generator, device=scores.device)
@@ -249,16 +235,101 @@ def common(a: Sequence[int], b: Sequence[int]) -> int:
     )
 
 
+class Bans:
+    """Which tokens may not come next in each of some texts.
+
+    Args:
+        sampling: what says so.
+        texts: the tokens of each so far, with those that fill it up.
+        ends: the tokens that end a text.
+        vocabulary: how many tokens there are.
+    """
+
+    def __init__(
+        self, sampling: Sampling, texts: list[list[int]], ends: Sequence[int], vocabulary: int
+    ) -> None:
+        s, self.shape = sampling, (len(texts), vocabulary)
+        self.texts = [[*text] for text in texts]
+        words = s.bad_words_ids or []
+        if strange := [t for w in words for t in w if t >= vocabulary]:
+            raise ValueError(
+                f"generate: bad_words_ids are tokens from 0 to {vocabulary - 1}, got {strange[0]}"
+            )
+        alone = [w[0] for w in words if len(w) == 1 and w[0] not in ends]
+        self.always = _known([*(s.suppress_tokens or ()), *alone], vocabulary)
+        self.first = _known(s.begin_suppress_tokens or (), vocabulary)
+        self.ends = _known(ends, vocabulary)
+        least = s.min_new_tokens
+        self.least = (s.min_length or 0) - len(texts[0]) if least is None else least
+        self.after: dict[tuple[int, ...], list[int]] = {}  # the last tokens of words, by the others
+        for word in words:
+            if len(word) > 1:
+                self.after.setdefault(tuple(word[:-1]), []).append(word[-1])
+        self.lengths = {*map(len, self.after)}
+        self.size = s.no_repeat_ngram_size or 0
+        self.followed = [dict[tuple[int, ...], list[int]]() for _ in texts]
+        for n, text in enumerate(texts if self.size else []):
+            for end in range(self.size, len(text) + 1):
+                self._note(n, end)
+
+    def _note(self, n: int, end: int) -> None:
+        """Note which token came after those before it."""
+        *before, token = self.texts[n][end - self.size : end]
+        self.followed[n].setdefault(tuple(before), []).append(token)
+
+    def add(self, tokens: Sequence[int]) -> None:
+        """One to each text."""
+        for n, (text, token) in enumerate(zip(self.texts, tokens, strict=True)):
+            text.append(token)
+            if 0 < self.size <= len(text):
+                self._note(n, len(text))
+
+    def next(self, count: int, done: Sequence[bool]) -> np.ndarray[Any, Any]:
+        """(texts, vocabulary) of bools, after `count` new tokens. ValueError where a text that is
+        not `done` has none left."""
+        found = np.zeros(self.shape, bool)
+        some = [*self.always, *(self.first if count == 0 else ())]
+        found[:, [*some, *(self.ends if count < self.least else ())]] = True
+        for row, text, followed in zip(found, self.texts, self.followed, strict=True):
+            for length in self.lengths:
+                row[self.after.get(tuple(text[-length:]), [])] = True
+            if 0 < self.size <= len(text) + 1:
+                row[followed.get(tuple(text[len(text) + 1 - self.size :]), [])] = True
+        if (found.all(1) & ~np.asarray(done)).any():
+            raise ValueError(
+                f"generate: after {count} new tokens suppress_tokens, bad_words_ids and "
+                f"no_repeat_ngram_size leave none of {self.shape[1]} tokens to come next"
+            )
+        return found
+
+
+def _known(tokens: Iterable[int], vocabulary: int) -> list[int]:
+    return [t for t in tokens if 0 <= t < vocabulary]
+
+
 class Stream:
     """The tokens of texts, as they are written: `for` and `async for` give a list of one for each
     text, those of texts that have ended as `pad`.
 
     Args:
         steps: makes the generator that gives them.
+        prompt: (texts, tokens) what they come after.
     """
 
-    def __init__(self, steps: Callable[[], Generator[Tensor, list[int], None]]) -> None:
-        self._steps = steps
+    def __init__(
+        self, steps: Callable[[], Generator[Tensor, list[int], None]], prompt: Tensor
+    ) -> None:
+        self._steps, self._prompt = steps, prompt
+
+    def whole(self, rows: list[list[int]]) -> Tensor:
+        """(texts, tokens) of the prompt and what came after it.
+
+        Args:
+            rows: what this gave.
+        """
+        ids = self._prompt
+        new = pf.tensor(rows, device=ids.device, dtype=ids.dtype).t() if rows else ids[:, :0]
+        return pf.cat([ids, new], 1)
 
     def __iter__(self) -> Iterator[list[int]]:
         steps = self._steps()
@@ -283,86 +354,201 @@ class Stream:
             return
 
 
-def stream(
-    model: CausalLM, input_ids: Tensor | Sequence[Any], max_new_tokens: int = 20,
-    attention_mask: Tensor | None = None, eos_token_id: int | Sequence[int] | None = None,
-    seed: int | None = None, num_return_sequences: int = 1, writer: Writer | None = None,
-    scores: list[Tensor] | None = None, **how: Any,
-) -> Stream:  # fmt: skip
-    """See `CausalLM.generate`; `scores` is a list that takes those of each token."""
-    config, device = model.config, model.model.norm.weight.device
-    names = {f.name for f in dataclasses.fields(Sampling)}
-    said = {n: v for n, v in config.generation.items() if n in names}
-    sampling = Sampling(**{**said, **how})
-    ids = input_ids if isinstance(input_ids, Tensor) else pf.tensor(input_ids)
+# what is called otherwise elsewhere, or is not there
+_ELSEWHERE = {
+    "num_beams": "beam search is not here; do_sample=True draws tokens, seed= makes them the same",
+    "inputs": "input_ids", "streamer": "model.stream(input_ids) gives tokens as they come",
+    "stop_strings": "tokenizer.stream(model.stream(input_ids), stop=...)",
+    "stop": "tokenizer.stream(model.stream(input_ids), stop=...)",
+    "stopping_criteria": "leave the loop `for tokens in model.stream(input_ids)`",
+    "max_time": "leave the loop `for tokens in model.stream(input_ids)`",
+    "generation_config": "its values, by their names",
+    "logits_processor": "of its rules those of pf.text.Sampling, by their names",
+    "output_scores": "scores=[], a list that takes them", "generator": "seed=",
+    "max_tokens": "max_new_tokens=",
+    "token_type_ids": "decoders have none; leave it out", "cache": "writer=",
+    "past_key_values": "writer=", "tokenizer": "tokenizer.stream(model.stream(input_ids))",
+    "return_dict_in_generate": "scores=[], a list that takes them",
+}  # fmt: skip
+
+
+_ASKS = "return_dict_in_generate", "output_scores", "output_logits"  # for what isn't given
+
+
+def sampling_of(config: Config, how: dict[str, Any]) -> Sampling:
+    """As a model's file says, unless a call says otherwise: None is as if neither did."""
+    known = {f.name: None for f in dataclasses.fields(Sampling)}
+    plain = [n for n, v in how.items() if n not in _ASKS and (v is None or changes_nothing(n, v))]
+    how = {n: v for n, v in how.items() if n in known or n not in plain}
+    for name in how:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            there = _ELSEWHERE.get(name) or (f"do you mean {near[0]}?" if near else None)
+            raise TypeError(
+                f"generate: there is no argument {name!r}"
+                + (f": {there}" if there else f"; of how it chooses it takes {', '.join(known)}")
+            )
+    said = {n: v for n, v in config.generation.items() if n in known}
+    if said.get("temperature") == 0:  # the likeliest token, unless it is to be drawn
+        said |= {"temperature": 1.0, "do_sample": False}
+    if how.get("min_length") is not None:  # which the file's min_new_tokens went before
+        said.pop("min_new_tokens", None)
+    return Sampling(**{n: v for n, v in {**said, **how}.items() if v is not None})
+
+
+def _tokens(input_ids: Any, vocabulary: int) -> tuple[Tensor, list[list[int]]]:
+    """(texts, tokens), and the same as lists. Errors for what are no tokens of a model."""
+    if isinstance(input_ids, (str, bytes)):
+        raise TypeError(
+            f"generate: input_ids are tokens, got a {type(input_ids).__name__}; "
+            "tokenizer.encode(text) makes them"
+        )
+    if isinstance(input_ids, Mapping):
+        raise TypeError('generate: input_ids are tokens, got a dict; give its "input_ids"')
+    try:
+        ids = input_ids if isinstance(input_ids, Tensor) else pf.tensor(input_ids)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise ValueError(
+            "generate: input_ids are ints (texts, tokens); fill up shorter texts on their left, "
+            f"and say so by attention_mask: {error}"
+        ) from None
     ids = ids.unsqueeze(0) if ids.ndim == 1 else ids
-    if ids.ndim != 2 or not ids.shape[1]:
+    if ids.ndim != 2 or not ids.shape[0] or not ids.shape[1]:
         raise ValueError(
             f"generate: input_ids are (texts, tokens) with a token at least, got {list(ids.shape)}"
         )
-    given = config.ends if eos_token_id is None else eos_token_id
-    ends = {given} if isinstance(given, int) else set(given)
-    pad = config.generation.get("pad_token_id", config.pad_token_id)
-    pad = next(iter(ends), 0) if pad is None else pad
-    ids = ids.repeat_interleave(num_return_sequences, 0)
-    batch, count = ids.shape
-    if count + max_new_tokens > config.max_position_embeddings:
-        raise ValueError(
-            f"generate: {count} tokens and {max_new_tokens} new ones are more than the "
-            f"{config.max_position_embeddings} that this model was made for; shorten the prompt"
+    if ids.dtype.is_floating_point or ids.dtype.is_complex or ids.dtype is pf.bool:
+        raise TypeError(f"generate: input_ids are ints, got {ids.dtype.name}")
+    if ids.dtype not in (pf.int32, pf.int64):
+        ids = ids.to(pf.int64)
+    rows = ids.tolist()
+    for row in rows:
+        for token in row:
+            if not 0 <= token < vocabulary:
+                raise ValueError(
+                    f"generate: the model's tokens are from 0 to {vocabulary - 1}, got {token}"
+                )
+    return ids, rows
+
+
+def _count(name: str, x: Any, least: int = 0) -> int:
+    if isinstance(x, bool) or not hasattr(x, "__index__"):
+        raise TypeError(f"generate: {name} is an int, got {x!r:.80}")
+    if (found := operator.index(x)) < least:
+        raise ValueError(f"generate: {name} is {least} or more, got {found}")
+    return found
+
+
+def _most(
+    config: Config, count: int, slots: int, max_new_tokens: Any, max_length: Any
+) -> int:  # fmt: skip
+    """How many new tokens: as is asked for, else as the model's file says and there is room for."""
+    if max_new_tokens is not None and max_length is not None:
+        raise TypeError(
+            "generate: max_length is max_new_tokens with the prompt's tokens; give one of them"
         )
-    length = min(
-        -(-(count + max_new_tokens) // BLOCK) * BLOCK, max(config.max_position_embeddings, count)
-    )
+    if max_new_tokens is not None:
+        return _count("max_new_tokens", max_new_tokens)
+    if max_length is not None:
+        most = _count("max_length", max_length)
+        if most <= count:
+            raise ValueError(
+                f"generate: the prompt has {count} tokens, max_length={most} leaves none"
+            )
+        return most - count
+    said = config.generation
+    most = said.get("max_new_tokens") or max((said.get("max_length") or 0) - count, 0)
+    return min(most, max(slots - count, 1)) if most else NEW
+
+
+def stream(
+    model: CausalLM, input_ids: Tensor | Sequence[Any], max_new_tokens: int | None = None,
+    attention_mask: Tensor | Sequence[Any] | None = None,
+    eos_token_id: int | Sequence[int] | None = None, seed: int | None = None,
+    num_return_sequences: int = 1, writer: Writer | None = None,
+    scores: list[Tensor] | None = None, max_length: int | None = None,
+    pad_token_id: int | None = None, **how: Any,
+) -> Stream:  # fmt: skip
+    """See `CausalLM.generate`; `scores` is a list that takes those of each token."""
+    config, device = model.config, model.model.norm.weight.device
+    sampling = sampling_of(config, how)
+    ids, texts = _tokens(input_ids, config.vocab_size)
+    given = config.ends if eos_token_id is None else eos_token_id
+    ends = [
+        _count("eos_token_id", e, -MOST_TOKENS)
+        for e in (given.reshape(-1).tolist() if isinstance(given, Tensor)
+                  else given if isinstance(given, Iterable) else [given])
+    ]  # fmt: skip
+    pad = config.generation.get("pad_token_id", config.pad_token_id)
+    pad = pad if pad_token_id is None else _count("pad_token_id", pad_token_id, -MOST_TOKENS)
+    pad = next(iter(ends), 0) if pad is None else pad
+    seed = None if seed is None else _count("seed", seed, -(1 << 64))
+    times = _count("num_return_sequences", num_return_sequences, 1)
+    ids = ids.repeat_interleave(times, 0)
+    texts = [row for row in texts for _ in range(times)]
+    batch, count = ids.shape
+    longest = config.max_position_embeddings
+    slots = longest if writer is None else min(writer.cache.length, longest)
+    max_new = _most(config, count, slots, max_new_tokens, max_length)
+    if count + max_new > longest:
+        raise ValueError(
+            f"generate: {count} tokens and {max_new} new ones are more than the "
+            f"{longest} that this model was made for; shorten the prompt"
+        )
+    length = min(-(-(count + max_new) // BLOCK) * BLOCK, max(longest, count))
     if writer is not None:
         length = writer.cache.length
         if batch != 1 or len(writer.valid) != 1:
             raise ValueError(f"generate: a writer goes on with one text, got {batch}")
-        if count + max_new_tokens > length:
+        if count + max_new > length:
             raise ValueError(
-                f"generate: {count} tokens and {max_new_tokens} new ones are more than the "
+                f"generate: {count} tokens and {max_new} new ones are more than the "
                 f"writer's {length} slots; make one of more, or shorten the prompt"
             )
-    mask = None
-    if attention_mask is not None and not bool(attention_mask.bool().all()):
-        mask = attention_mask.repeat_interleave(num_return_sequences, 0).to(device, pf.int64)
-        if not bool(mask[:, -1].bool().all()):
-            raise ValueError("generate: fill up shorter prompts on their left")
+    there = _there(attention_mask, batch // times, count).repeat(times, 0)
+    mask = None if there.all() else pf.tensor(there.astype(np.int64), device=device)
+    bans = Bans(sampling, texts, ends, config.vocab_size) if sampling.bans else None
 
     def steps() -> Generator[Tensor, list[int], None]:
         generator = None if seed is None else pf.Generator(device).manual_seed(seed)
         settings = (
             sampling.do_sample, sampling.temperature, sampling.top_k, sampling.top_p,
             sampling.min_p, sampling.repetition_penalty if sampling.penalizes else None, generator,
-            scores is not None,
+            scores is not None, bans is not None,
         )  # fmt: skip
         own = model.writer(batch, length) if writer is None else contextlib.nullcontext(writer)
         with own as w:
             yield from written(w, settings)
 
     def written(w: Writer, settings: tuple[Any, ...]) -> Generator[Tensor, list[int], None]:
-        tokens = ids[0].tolist() if batch == 1 else []
+        tokens = texts[0][:] if batch == 1 else []
         start = 0 if writer is None else common(w.ids[: count - 1], tokens)
         filled = min(max(LEAST, 1 << (count - start - 1).bit_length()), length)
         start = min(start, length - filled)
         w.ids = tokens[:start]
+        done = [False] * batch
+        rules = copy.deepcopy(bans)  # of this text: a stream may be walked through again
+        banned = None
         with pf.no_grad():
-            prompt = pf.full((batch, filled), pad, dtype=pf.int64)
+            prompt = pf.zeros(batch, filled, dtype=pf.int64)
             prompt[:, : count - start] = ids[:, start:].cpu()
             prompt = prompt.to(device)
             if mask is not None:
                 w.valid.fill_(1)
                 w.valid[:, :count] = mask
             if sampling.penalizes:
-                w.seen.fill_(False)
-                there = ids.to(device) if mask is None else ids.to(device) * mask + pad * (1 - mask)
-                w.seen.scatter_(1, there, True)
+                seen = np.zeros((batch, config.vocab_size), bool)
+                for row, text, known in zip(seen, texts, there, strict=True):
+                    row[np.asarray(text)[known]] = True
+                w.seen.copy_(pf.tensor(seen))
+            if rules is not None:
+                banned = rules.next(0, done)
+                w.banned.copy_(pf.tensor(banned))
             first, many = (pf.tensor([n], device=device) for n in (start, count - start))
             span = w.span(start + filled)
             token, told = w.read(prompt, span, first, many, mask is not None, settings)
         w.ids = tokens
-        done = [False] * batch
-        for n in range(max_new_tokens):
+        for n in range(max_new):
             if scores is not None:
                 scores.append(told)  # type: ignore[arg-type]
             found = yield token
@@ -372,11 +558,32 @@ def stream(
                 if done[i]:
                     found[i] = pad
                 done[i] |= t in ends
-            if all(done) or n + 1 == max_new_tokens:
+            if all(done) or n + 1 == max_new:
                 return
             with pf.no_grad():
+                if rules is not None:
+                    rules.add(found)
+                    if not np.array_equal(more := rules.next(n + 1, done), banned):
+                        w.banned.copy_(pf.tensor(banned := more))
                 span, write = w.span(count + n + 1), w.write.again if n else w.write
                 token, told = write(token, span, mask is not None, settings)
             w.ids += found[:1]
 
-    return Stream(steps)
+    return Stream(steps, ids)
+
+
+def _there(attention_mask: Any, batch: int, count: int) -> np.ndarray[Any, Any]:
+    """(batch, count) of bools: what of prompts are tokens."""
+    if attention_mask is None:
+        return np.ones((batch, count), bool)
+    mask = pf.tensor(attention_mask) if not isinstance(attention_mask, Tensor) else attention_mask
+    found = np.asarray(mask.tolist()) != 0
+    found = found[None] if found.ndim == 1 else found
+    if found.shape != (batch, count):
+        raise ValueError(
+            f"generate: attention_mask is of input_ids' shape {[batch, count]}, got "
+            f"{list(found.shape)}"
+        )
+    if not found[:, -1].all():
+        raise ValueError("generate: fill up shorter prompts on their left")
+    return found

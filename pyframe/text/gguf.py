@@ -14,6 +14,7 @@ import math
 import os
 import re
 import struct
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from pyframe.core import dtypes as dt
 from pyframe.io import raw
 from pyframe.io.files import mistaken, opened
 from pyframe.tensor import Tensor, from_host
-from pyframe.text.config import FAMILIES, Config
+from pyframe.text.config import FAMILIES, LAYERS, Config, told_by
 
 __all__ = ["GGUF"]
 
@@ -57,6 +58,23 @@ _FIELDS = {
     "attention.layer_norm_rms_epsilon": "norm_eps", "attention.layer_norm_epsilon": "norm_eps",
     "attention.sliding_window": "sliding_window", "rope.freq_base": "rope_theta",
     "attn_logit_softcapping": "scores_cap", "final_logit_softcapping": "logits_cap",
+}  # fmt: skip
+# those that say what isn't done here, but for values with which it is nothing
+_PLAIN: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("expert_count", "expert_used_count", "attention.max_alibi_bias",
+                     "attention.clamp_kqv", "use_parallel_residual", "nextn_predict_layers",
+                     "swin_norm", "attention.shared_kv_layers"), (0,)),
+    **dict.fromkeys(("logit_scale", "embedding_scale", "residual_scale", "attention.causal",
+                     "rope.scaling.yarn_ext_factor", "attention.output_scale",
+                     "rope.scaling.yarn_attn_factor", "rope.scaling.alpha"), (1,)),
+}  # fmt: skip
+# those that are looked at one by one, and those that say nothing of what is computed
+_KNOWN = {
+    *_FIELDS, "attention.value_length", "attention.scale", "attention.sliding_window_pattern",
+    "rope.dimension_count", "rope.scale_linear", "rope.freq_base_swa", "rope.scaling.type",
+    "rope.scaling.factor", "rope.scaling.original_context_length", "rope.scaling.attn_factor",
+    "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "rope.scaling.finetuned",
+    "vocab_size", "tensor_data_layout", "embedding_length_out", "pooling_type",
 }  # fmt: skip
 _NAMES = {
     "token_embd": "model.embed_tokens", "position_embd": "model.embed_positions",
@@ -114,6 +132,11 @@ class GGUF:
         if self._take(4).tobytes() != b"GGUF":
             raise self._bad(mistaken(self._data[:100].tobytes()) or "it begins with other bytes")
         version = self._number("<u4")
+        if version in (2 << 24, 3 << 24):
+            raise ValueError(
+                f"{self.path}: this GGUF file is big-endian; turn a copy by `gguf-convert-endian "
+                "FILE little`, which comes with the package gguf"
+            )
         if version not in (2, 3):
             raise self._bad(f"versions 2 and 3 are known, this is {version}")
         tensors, fields = self._number("<u8"), self._number("<u8")
@@ -202,16 +225,20 @@ class GGUF:
         )
 
     def config(self) -> Config:
-        """What the model is made of. ValueError for an architecture that is unknown."""
+        """What the model is made of. ValueError for an architecture that is unknown, and for what
+        its file says and is not done here, by name."""
         kind = self.metadata.get("general.architecture")
-        kind = {"gemma3": "gemma3_text"}.get(str(kind), kind)
         said = {
-            field: value
-            for key, field in _FIELDS.items()
-            if (value := self.metadata.get(f"{str(kind).removesuffix('_text')}.{key}")) is not None
+            key.removeprefix(f"{kind}."): self._one(key, value)
+            for key, value in self.metadata.items()
+            if key.startswith(f"{kind}.")
         }
+        kind = {"gemma3": "gemma3_text"}.get(str(kind), kind)
         names = FAMILIES.get(str(kind), ({}, {}))[0]
-        data = {"model_type": kind, **{names.get(f, f): v for f, v in said.items()}}
+        data: dict[str, Any] = {"model_type": kind}
+        data |= {names.get(field, field): said[key] for key, field in _FIELDS.items()
+                 if key in said}  # fmt: skip
+        self._see_the_rest(str(kind), said)
         embedded = self.tensors.get("token_embd.weight")
         if embedded is not None and embedded.shape:
             data["vocab_size"] = embedded.shape[0]
@@ -222,17 +249,21 @@ class GGUF:
             data["mlp_bias"] = "blk.0.ffn_up.bias" in self.tensors
         for name, key in (("bos", "bos"), ("eos", "eos"), ("pad", "padding")):
             data[f"{name}_token_id"] = self.metadata.get(f"tokenizer.ggml.{key}_token_id")
-        scaling = {
-            name: self.metadata.get(f"{str(kind).removesuffix('_text')}.rope.scaling.{key}")
-            for name, key in (("rope_type", "type"), ("factor", "factor"),
-                              ("original_max_position_embeddings", "original_context_length"))
-        }  # fmt: skip
-        if scaling["rope_type"] not in (None, "none") and "rope_freqs.weight" not in self.tensors:
-            data["rope_scaling"] = {n: v for n, v in scaling.items() if v is not None}
-        if data.get("num_hidden_layers", 0) == _WIDE.get(str(kind)):  # as llama.cpp tells it
+        turns = [
+            e for n in ("eot", "eom")
+            if isinstance(e := self.metadata.get(f"tokenizer.ggml.{n}_token_id"), int)
+            and 0 <= e < data.get("vocab_size", 0)
+        ]  # fmt: skip
+        if turns and data["eos_token_id"] is not None:  # of a chat's turns
+            data["eos_token_id"] = [*dict.fromkeys([data["eos_token_id"], *turns])]
+        with told_by(self.path):
+            self._places(str(kind), said, data)
+        wide = data.get("num_hidden_layers", 0) == _WIDE.get(str(kind))
+        if wide and "query_pre_attn_scalar" not in data:  # as llama.cpp tells it
             with contextlib.suppress(LookupError, TypeError, ArithmeticError):  # told of below
                 data["query_pre_attn_scalar"] = data["hidden_size"] / data["num_attention_heads"]
-        config = Config.from_dict(data)
+        with told_by(self.path):
+            config = Config.from_dict(data)
         c, width = config, config.num_attention_heads * config.head_dim
         for name, shape in {  # before anything of these sizes is made
             "token_embd": (c.vocab_size, c.hidden_size),
@@ -248,6 +279,92 @@ class GGUF:
                 seen = "is missing" if found is None else f"is {list(found.shape)}"
                 raise self._bad(f"{name}.weight {seen}; by its sizes it is {list(shape)}")
         return config
+
+    def _one(self, key: str, value: Any) -> Any:
+        """A field's value; of a list with one for each layer, the one that they all have."""
+        each = key.endswith(("head_count", "head_count_kv", "feed_forward_length"))
+        same = isinstance(value, list) and value and all(v == value[0] for v in value)
+        return value[0] if each and same else value
+
+    def _see_the_rest(self, kind: str, said: Mapping[str, Any]) -> None:
+        """See that what a file says, and is not done here, is nothing. ValueError."""
+        if self.metadata.get("split.count", 1) not in (0, 1):
+            raise ValueError(
+                f"{self.path}: this is one of {self.metadata['split.count']} parts of a model; "
+                "join them by `llama-gguf-split --merge`"
+            )
+        dim = _head(said)
+        same = {"attention.value_length": dim}
+        if kind in _PAIRED:  # where a part of a head has the pairs in another order
+            same["rope.dimension_count"] = dim
+        if not kind.startswith("gemma3"):
+            same["rope.freq_base_swa"] = said.get("rope.freq_base", 1e4)
+        wrong = [n for n, x in same.items() if x is not None and said.get(n, x) != x]
+        for name in sorted(said.keys() - _KNOWN):
+            plain = _PLAIN.get(name, ())
+            if not (isinstance(said[name], (int, float)) and said[name] in plain):
+                wrong.append(name)
+        bites = [n for n in wrong if n in _PLAIN or n.startswith(("rope.", "attention.", "expert"))]
+        if bites:
+            told = ", ".join(f"{n:.60} {said[n]!r:.40}" for n in bites[:10])
+            raise ValueError(f"{self.path}: a {kind} file that says {told} is not known here")
+        if wrong:
+            told = ", ".join(f"{n!r:.60}" for n in wrong[:10])
+            warnings.warn(
+                f"{self.path} says {told}, which is not known here: the model may compute "
+                "something else",
+                stacklevel=3,
+            )
+
+    def _places(self, kind: str, said: Mapping[str, Any], data: dict[str, Any]) -> None:
+        """Of what layers see, and of rotary positions and how these are stretched."""
+        pattern = said.get("attention.sliding_window_pattern")
+        if isinstance(pattern, list):
+            data["layer_types"] = [LAYERS[bool(p)] for p in pattern]
+        elif pattern is not None:
+            data["full_every"] = pattern
+        if (scale := said.get("attention.scale")) is not None:
+            if not isinstance(scale, float) or not 1e-9 < scale < 1e9:
+                raise ValueError(f"GGUF: attention.scale is a number above 0, got {scale!r:.80}")
+            data["query_pre_attn_scalar"] = scale**-2
+        if kind.startswith("gemma3") and "rope.freq_base_swa" in said:
+            data["rope_local_base_freq"] = said["rope.freq_base_swa"]
+        turned, dim = said.get("rope.dimension_count"), _head(said)
+        if isinstance(turned, int) and dim and 0 < turned < dim:
+            part = turned / dim
+            data["partial_rotary_factor"] = (
+                part if part * dim >= turned else math.nextafter(part, 1)
+            )
+        # as llama.cpp has it: without a type it is linear, by a factor that older files call so
+        factor = said.get("rope.scaling.factor", said.get("rope.scale_linear"))
+        how, attention = (
+            said.get("rope.scaling.type", "linear"),
+            said.get("rope.scaling.attn_factor"),
+        )
+        first = said.get("rope.scaling.original_context_length")
+        scaling = {"rope_type": how, "factor": factor, "original_max_position_embeddings": first}
+        if "rope_factors_short.weight" in self.tensors:
+            short, long = (
+                self.tensor(f"rope_factors_{n}.weight").tolist()
+                if f"rope_factors_{n}.weight" in self.tensors
+                else None
+                for n in ("short", "long")
+            )
+            scaling |= {"rope_type": "longrope", "short_factor": short, "long_factor": long,
+                        "attention_factor": 1.0 if attention is None else attention}  # fmt: skip
+        elif how == "none" or (how == "linear" and factor in (None, 0)):
+            return
+        elif how == "yarn":
+            scaling |= {
+                f"beta_{n}": said.get(f"rope.scaling.yarn_beta_{n}") for n in ("fast", "slow")
+            }
+            if attention not in (None, 1):
+                raise ValueError(
+                    f"GGUF: yarn with an attn_factor of {attention!r:.40} is not known"
+                )
+        elif attention not in (None, 1):
+            raise ValueError(f"GGUF: {how!r:.40} with an attn_factor of {attention!r:.40}")
+        data["rope_scaling"] = {n: v for n, v in scaling.items() if v is not None}
 
     def weights(
         self, config: Config, packed: bool = False
@@ -327,10 +444,20 @@ class GGUF:
         return [self._value(inner, depth + 1) for _ in range(self._fits(count, 8))]
 
 
+def _head(said: Mapping[str, Any]) -> int | None:
+    """How many numbers a head has, by a file's fields; None where they don't say it."""
+    dim = said.get("attention.key_length")
+    if dim is None:
+        width, heads = said.get("embedding_length"), said.get("attention.head_count")
+        if isinstance(width, int) and isinstance(heads, int) and heads:
+            return width // heads
+    return dim if isinstance(dim, int) else None
+
+
 def _halves(x: Tensor, head_dim: int) -> Tensor:
     """Rows of queries or keys: here the first half of a head is turned with the second, there each
     row with the next."""
-    if not math.prod(x.shape) or x.shape[0] % head_dim or head_dim % 2:
+    if not x.ndim or not math.prod(x.shape) or x.shape[0] % head_dim or head_dim % 2:
         return x  # of another shape than a model's
     heads = x.shape[0] // head_dim
     return x.reshape(heads, head_dim // 2, 2, -1).transpose(1, 2).reshape(x.shape)

@@ -17,7 +17,7 @@ from pyframe.io import safetensors
 from pyframe.io.files import head, mistaken, replacing
 from pyframe.nn import init
 from pyframe.tensor import Tensor
-from pyframe.text.config import Config
+from pyframe.text.config import Config, told_by
 from pyframe.text.gguf import GGUF, Packed
 from pyframe.text.tokenizer import Tokenizer
 
@@ -230,7 +230,9 @@ def from_pretrained(
     before, init.values.skipped = init.values.skipped, True
     try:
         of_file = first[2].dtype if first and first[2].dtype.is_floating_point else None
-        model: Any = make(config).to(device=device, dtype=dtype or of_file)
+        with told_by(place):
+            made = make(config)
+        model: Any = made.to(device=device, dtype=dtype or of_file)
     finally:
         init.values.skipped = before
     _fill(model, itertools.chain([] if first is None else [first], tensors))

@@ -8,6 +8,7 @@ one number a token.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +17,9 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.tensor import Tensor
 from pyframe.text.chat import MOST
+from pyframe.text.config import Sampling
 from pyframe.text.decoder import CausalLM
-from pyframe.text.generate import Sampling
+from pyframe.text.generate import sampling_of
 from pyframe.text.tokenizer import Tokenizer
 
 __all__ = ["Texts", "texts"]
@@ -47,6 +49,7 @@ class _State(nn.Module):
         token: (1,) the one that was chosen last.
         scores: (1, vocabulary) of the next one.
         seen: (1, vocabulary) whether a token came before, for penalties.
+        banned: (1, vocabulary) whether a token may not come next.
         how: temperature, top_k, top_p, the logarithm of min_p, and the penalty.
     """
 
@@ -67,6 +70,7 @@ class _State(nn.Module):
             "token": pf.zeros(1, dtype=pf.int64),
             "scores": pf.zeros(1, c.vocab_size),
             "seen": pf.zeros(1, c.vocab_size, dtype=pf.bool),
+            "banned": pf.zeros(1, c.vocab_size, dtype=pf.bool),
             "how": pf.zeros(5),
         }
         for name, x in made.items():
@@ -131,10 +135,11 @@ def _choices(state: _State) -> dict[str, Callable[[], None]]:
         scores = state.scores
         less = pf.where(scores > 0, scores / penalty, scores * penalty)
         scores = pf.where(state.seen, less, scores) / temperature
+        low = pf.finfo(scores.dtype).min
+        scores = scores.masked_fill(state.banned, low)
         chance = pf.rand(scores.shape, device=scores.device)
         # in their order, in which all that a filter leaves comes first
         scores, order = scores.sort(-1, descending=True)
-        low = pf.finfo(scores.dtype).min
         scores = scores.masked_fill(scores < scores.index_select(1, top_k.long() - 1), low)
         chances = scores.softmax(-1)
         beyond = chances.cumsum(-1) - chances >= top_p
@@ -183,12 +188,14 @@ def texts(model: CausalLM, tokenizer: Any = None, length: int | None = None) -> 
                 ids = pf.zeros(1, n, dtype=pf.int64)
                 samples[name] = {"ids": ids, "start": pf.tensor([0]), "count": pf.tensor([1])}
     choices = _choices(state)
-    names = {f: "".join(w.title() for w in f.split("_")) for f in Sampling.__dataclass_fields__}
-    said = c.generation
+    plain, said = dataclasses.asdict(Sampling()), dataclasses.asdict(sampling_of(c, {}))
+    how = {n: v for n, v in said.items() if v != plain[n]}
+    how |= {n: v for n in ("max_new_tokens", "max_length") if (v := c.generation.get(n))}
+    words = {n: "".join(w.title() for w in n.split("_")) for n in how}
     plan = {
         "length": length, "spans": spans, "parts": parts, "vocabulary": c.vocab_size,
         "ends": list(c.ends), "tokens": None,
-        "how": {n[0].lower() + n[1:]: said[f] for f, n in names.items() if said.get(f) is not None},
+        "how": {n[0].lower() + n[1:]: how[f] for f, n in words.items()},
     }  # fmt: skip
     files, beside = _tokens(tokenizer, plan)
     return Texts(

@@ -109,7 +109,8 @@ class Rotary(nn.Module):
         steps = np.arange(0, dim, 2) / dim
         inv = 1 / float(parameters["rope_theta"]) ** steps
         try:
-            found, self.scale = KINDS[self.kind](parameters, inv, dim, longest)
+            with np.errstate(divide="raise", invalid="raise"):
+                found, self.scale = KINDS[self.kind](parameters, inv, dim, longest)
             longer = (
                 inv / np.asarray(parameters["long_factor"]) if self.kind == "longrope" else None
             )

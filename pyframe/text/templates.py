@@ -22,7 +22,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.filters import FILTERS
 from jinja2.runtime import Context, Namespace
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
 from jinja2.visitor import NodeTransformer
 
 __all__ = ["render"]
@@ -35,6 +35,12 @@ SECONDS = 10.0
 _END = contextvars.ContextVar("end", default=float("inf"))
 # of web pages: slow, or larger than what they are given, in ways of their own
 _LEFT_OUT = "striptags", "urlize", "wordwrap", "xmlattr"
+# filters that make a text of what they are given
+_TEXTS = {
+    "capitalize", "center", "e", "escape", "forceescape", "format", "indent", "join", "lower",
+    "pprint", "replace", "safe", "string", "title", "trim", "truncate", "upper", "urlencode",
+    "wordcount",
+}  # fmt: skip
 
 
 class _TooMuchError(Exception):
@@ -51,8 +57,9 @@ def _room(size: float) -> None:
         raise _TooMuchError(f"it makes more than {LARGEST:,} characters of a value")
 
 
-def _size(value: Any) -> int:
-    """The characters of a value as a text, about; what it holds twice counts twice."""
+def _size(value: Any, written: bool = False) -> int:
+    """The characters of a value as a text, about; what it holds twice counts twice. SecurityError
+    for what is `written` and is no value: Python's text of it is a place in memory."""
     todo, size = [value], 0
     while todo:
         x, inner = todo.pop(), ()
@@ -66,10 +73,27 @@ def _size(value: Any) -> int:
             inner = tuple(object.__getattribute__(x, "_Namespace__attrs").values())
         elif isinstance(x, (list, tuple, set, MappingView)):
             inner = tuple(x)  # type: ignore[arg-type]  # of views, too
+        elif written and not isinstance(x, (float, range, jinja2.Undefined, type(None))):
+            if callable(x) and not isinstance(x, type):
+                raise SecurityError(f"it writes down {_name(x)}, which is to be called")
+            if isinstance(x, (_Steps, Iterator)):
+                raise SecurityError("it writes down what isn't a list yet; add | list")
+            raise SecurityError(f"it writes down {_name(x)}, which is no text")
         size += ITEM * len(inner)
         _room(size)
         todo.extend(inner)
     return size
+
+
+def _name(x: Any) -> str:
+    return str(getattr(x, "__name__", None) or getattr(x, "name", None) or type(x).__name__)
+
+
+def _written(value: Any) -> Any:
+    """A value that becomes text."""
+    _tick()
+    _size(value, True)
+    return value
 
 
 def _bounded(value: Any) -> Any:
@@ -106,7 +130,7 @@ def _joined(values: Iterable[Any], between: str = "") -> str:
     found, size = [], 0
     for value in values:
         _tick()
-        size += _size(value) + len(between)
+        size += _size(value, True) + len(between)
         _room(size)
         found.append(str(value))
     return between.join(found)
@@ -160,11 +184,12 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         value, *more = args[first:]
         given = [*more, *names.values()]
         for x in (value, *given):
-            _ = isinstance(x, Iterator) or _size(x)
+            _ = isinstance(x, (_Steps, Iterator)) or _size(x, name in _TEXTS)
         if name not in ("default", "d"):
             _numbers(given)
         if isinstance(value, (_Steps, Iterator)):
             value = [*_Steps(value)]
+            _size(value, name in _TEXTS)
         if name == "join":
             between = more[0] if more else names.get("d", "")
             _room(_size(value) + len(value) * _size(between))
@@ -226,6 +251,16 @@ class _Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
+class _Fields(SandboxedFormatter):
+    """Looks at the values that "{a.b}".format(…) writes down."""
+
+    def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
+        """What a field stands for."""
+        found = super().get_field(field_name, args, kwargs)
+        _written(found[0])
+        return found
+
+
 class _Sandbox(ImmutableSandboxedEnvironment):
     """What templates run in."""
 
@@ -233,7 +268,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     concat = staticmethod(_joined)
 
     def __init__(self) -> None:
-        how: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "finalize": _bounded}
+        how: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "finalize": _written}
         super().__init__(extensions=[_Generation, loopcontrols], **how)
         known = {name: _guarded(name, fn) for name, fn in FILTERS.items() if name not in _LEFT_OUT}
         own: dict[str, Any] = {
@@ -243,6 +278,20 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         self.filters: dict[str, Any] = {**known, **own}
         self.globals |= {"raise_exception": _refuse, "strftime_now": _now}
         del self.globals["lipsum"]
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """What stands for a text's `format` or `format_map`."""
+        made = super().wrap_str_format(value)
+        if made is None:
+            return None
+
+        def run(*args: Any, **names: Any) -> str:
+            text = made(*args, **names)
+            given = ((), args[0]) if value.__name__ == "format_map" else (args, names)
+            _Fields(self).vformat(str(value.__self__), *given)
+            return text
+
+        return functools.update_wrapper(run, value)
 
     def unsafe_undefined(self, obj: Any, attribute: str) -> Any:
         """What is refused raises at once: as in Jinja it would be printed as nothing."""
@@ -277,6 +326,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         elif operator == "**" and isinstance(left, int) and isinstance(right, int):
             _room(left.bit_length() * abs(right) * ITEM)
         elif operator == "%" and isinstance(left, (str, bytes)):
+            _written(right)
             given = right if isinstance(right, tuple) else [right]
             _formatted(left, "%", [*right.values()] if isinstance(right, dict) else given)
         return _bounded(super().call_binop(context, operator, left, right))
@@ -296,6 +346,7 @@ def _tojson(
 
 
 def _refuse(message: str) -> None:
+    _written(message)
     raise jinja2.TemplateError(message)
 
 
@@ -316,7 +367,7 @@ def _compiled(template: str) -> jinja2.Template:
 
 def _short(error: Exception) -> str:
     """What an error says, without much of a hostile text."""
-    text = str(error) or type(error).__name__
+    text = re.sub(r" at 0x\w+", "", str(error) or type(error).__name__)
     return text if len(text) < 500 else f"{text[:500]} …"
 
 

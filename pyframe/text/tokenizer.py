@@ -80,15 +80,18 @@ class Tokenizer:
                      for t in template]  # fmt: skip
         else:
             pairs = [("default", template)] if template else []
-        wrong = [x for x in (*special.values(), *itertools.chain(*pairs)) if not isinstance(x, str)]
-        if wrong:
-            raise ValueError(
-                f"Tokenizer: tokenizer_config.json in {path.parent} has {wrong[0]!r:.80} where the "
-                "text of a special token or of a chat's template was expected"
-            )
+        texts = [*special.items(), *(("chat_template", x) for x in itertools.chain(*pairs))]
+        for name, x in texts:
+            if not isinstance(x, str):
+                raise ValueError(
+                    f"Tokenizer: tokenizer_config.json in {path.parent} has {x!r:.80} where the "
+                    f"text of a special token or of a chat's template was expected: {name}"
+                )
         template = dict(pairs) if isinstance(template, list) else template
         if path.with_name("chat_template.jinja").is_file():
-            template = path.with_name("chat_template.jinja").read_text("utf-8")
+            path = path.with_name("chat_template.jinja")
+            with _of_the_file(f"{path} is no text"):
+                template = path.read_text("utf-8")
         return cls(made, special, template)
 
     def files(self) -> dict[str, bytes]:
@@ -256,6 +259,10 @@ class TextStream:
         self._tokens = tokens
         self._text = functools.partial(tokenizer.decode, skip_special_tokens=skip)
         self._stop = [stop] if isinstance(stop, str) else list(stop)
+        if wrong := [x for x in self._stop if not isinstance(x, str) or not x]:
+            raise ValueError(
+                f"stop is a text, or several, of a character at least, got {wrong[0]!r}"
+            )
         self._ids: list[int] = []
         self._begin = self._told = 0  # ids from `_begin` on are decoded, those up to `_told` known
         self._held = ""  # what may be the beginning of a stop
@@ -381,4 +388,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"Tokenizer: {path} is {mistaken(head(path)) or f'no JSON: {error}'}"
         ) from None
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        raise ValueError(
+            f"Tokenizer: {path} holds a {type(found).__name__}, where fields by name were expected"
+        )
+    return found

@@ -54,12 +54,14 @@ class NextToken(nn.Module):
 
     def forward(self, scores: Tensor, labels: Tensor) -> Tensor:
         """(B, T, vocabulary) scores and (B, T) tokens, of which -100 counts not -> (): the mean.
-        Scores may be what a CausalLM makes of the same `labels` instead, (B, T - 1).
+        Scores may be what a CausalLM makes of the same `labels` instead, () or (B, T - 1).
 
         Args:
             scores: those of each next token.
             labels: the tokens.
         """
+        if scores.ndim == 0:  # that mean
+            return scores
         if scores.ndim == 2:
             return scores.sum() / (labels[:, 1:] != IGNORED).sum()
         return F.cross_entropy(

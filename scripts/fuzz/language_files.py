@@ -240,6 +240,15 @@ def good_tree() -> dict[str, Any]:
     return {"fields": fields, "tensors": tensors, "bytes": at}
 
 
+OTHERS = [
+    "rope.scale_linear", "rope.freq_scale", "rope.dimension_count", "rope.freq_base_swa",
+    "rope.scaling.attn_factor", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_ext_factor",
+    "rope.scaling.original_context_length", "attention.scale", "attention.value_length",
+    "attention.sliding_window", "attention.sliding_window_pattern", "attention.causal",
+    "expert_count", "logit_scale", "vocab_size", "odd", "attention.clamp_kqv", "block_count",
+]  # fmt: skip
+
+
 @family("gguf-headers")
 def gguf_headers(d: Draw) -> File:
     """A GGUF file whose fields or tensors are others, or some of whose bytes are."""
@@ -254,6 +263,10 @@ def gguf_headers(d: Draw) -> File:
             new = name.replace("llama.", f"{kind}.") if name.startswith("llama.") else name
             tree["fields"][new] = tree["fields"].pop(name)
         tree["fields"]["general.architecture"] = kind
+    if d.maybe(0.4):  # what other files say, or older ones
+        tree["fields"][f"{tree['fields']['general.architecture']}.{d.pick(*OTHERS)}"] = d.pick(
+            0, 1, 2, 8, 1.0, 0.5, 4.0, float("nan"), 1 << 70, "yarn", "none", "", True, [1], [2, 2]
+        )
     long = [n for n, v in tree["fields"].items() if isinstance(v, list) and d.maybe(0.8)]
     kept = {n: tree["fields"].pop(n) for n in long}  # of which else almost all changes are
     if d.maybe(0.9):
@@ -308,7 +321,10 @@ MODELS: list[dict[str, Any]] = [
     {"type": "WordLevel", "unk_token": "<unk>", "vocab": {t: i for i, t in enumerate(TOKENS)}},
 ]  # fmt: skip
 SAYS = {"eos_token_id": [2, 3], "pad_token_id": 0, "do_sample": True, "temperature": 0.7,
-        "top_p": 0.9, "top_k": 5, "max_length": 20, "repetition_penalty": 1.1}  # fmt: skip
+        "top_p": 0.9, "top_k": 5, "max_length": 9, "repetition_penalty": 1.1, "min_p": 0.1,
+        "suppress_tokens": [4, 5], "begin_suppress_tokens": [6], "min_new_tokens": 2,
+        "bad_words_ids": [[7], [8, 9]], "no_repeat_ngram_size": 2, "min_length": 4,
+        "max_new_tokens": 3, "num_beams": 1, "typical_p": 1.0, "forced_eos_token_id": None}  # fmt: skip
 TOKENIZER_CONFIG = {
     "bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": False}, "pad_token": "<unk>",
     "chat_template": [{"name": "default", "template": "{{ messages[0].content }}"}],

@@ -6,9 +6,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
+import torch
 
 import pyframe as pf
 from pyframe.text import CausalLM, Config, generate
@@ -108,3 +110,122 @@ def texts(d: Draw) -> Text:
     slots = d.pick(0, 97, 120, MOST) if batch == 1 else 0
     return Text(tuple(config.items()), batch, prompt, d.int(2, 60), filled, slots,
                 d.pick(8, 16, 32, MOST), d.int(0, 1000))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Random scores, and what of them is left to be chosen beside transformers."""
+
+    how: tuple[tuple[str, object], ...]
+    texts: tuple[tuple[int, ...], ...]
+    new: int  # of their tokens
+    ends: tuple[int, ...]
+    many: int
+    seed: int
+
+    def check(self, backend: Backend) -> bool:
+        """Compare what is left, its scores, and which is the likeliest."""
+        s = generate.Sampling(**dict(self.how))  # type: ignore[arg-type]
+        x = np.random.default_rng(self.seed).normal(0, 3, (len(self.texts), self.many))
+        x = x.astype(np.float32)
+        want = self.theirs(s, x)
+        fixed, texts = not np.isfinite(want).any(1).all(), [list(t) for t in self.texts]
+        start = [t[: len(t) - self.new] for t in texts]
+        try:
+            bans = generate.Bans(s, start, self.ends, self.many)
+            for n in range(self.new):
+                bans.add([t[len(t) - self.new + n] for t in texts])
+            banned = bans.next(self.new, [False] * len(texts))
+        except ValueError as error:
+            if fixed and "leave none" in str(error):
+                return False
+            raise
+        if fixed:
+            raise FailureError("values", "all tokens are banned, and no error says so")
+        device = "gpu" if backend.device == "gpu" else "cpu"
+        seen = np.zeros(x.shape, bool)
+        for row, text in zip(seen, texts, strict=True):
+            row[text] = True
+        stub = SimpleNamespace(
+            model=SimpleNamespace(scores=lambda x: x),
+            banned=pf.tensor(banned, device=device), seen=pf.tensor(seen, device=device),
+        )  # fmt: skip
+        how = (s.do_sample, s.temperature, s.top_k, s.top_p, s.min_p,
+               s.repetition_penalty if s.penalizes else None, None, True, True)  # fmt: skip
+        with compiling(backend.generator):
+            token, left = generate.Writer._chosen(stub, pf.tensor(x, device=device)[:, None], how)  # type: ignore[arg-type]
+        found = left.cpu().numpy()  # type: ignore[union-attr]
+        kept = np.isfinite(want)
+        if not np.array_equal(kept, found > -1e30):
+            raise FailureError("values", f"{(kept ^ (found > -1e30)).nonzero()} is left or not")
+        near(np.where(kept, found, 0), np.where(kept, want, 0), 1e-5, "scores")
+        for row, n in zip(kept, token.tolist(), strict=True):
+            if not row[n]:
+                raise FailureError("values", f"{n} was chosen, which may not come")
+        if not s.do_sample and token.tolist() != want.argmax(1).tolist():
+            raise FailureError("values", f"{token.tolist()} is not the likeliest")
+        return True
+
+    def theirs(self, s: generate.Sampling, x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        """What transformers' processors make of the scores, in the order of its `generate`."""
+        from transformers.generation import logits_process as p
+
+        ids, scores = torch.tensor(self.texts), torch.tensor(x)
+        start, ends, some = len(self.texts[0]) - self.new, list(self.ends), []
+        if s.penalizes:
+            some.append(p.RepetitionPenaltyLogitsProcessor(s.repetition_penalty))
+        if s.no_repeat_ngram_size:
+            some.append(p.NoRepeatNGramLogitsProcessor(s.no_repeat_ngram_size))
+        if [w for w in s.bad_words_ids or [] if len(w) > 1 or w[0] not in ends]:
+            some.append(p.NoBadWordsLogitsProcessor(s.bad_words_ids, ends or None))
+        if ends and s.min_length and s.min_new_tokens is None:
+            some.append(p.MinLengthLogitsProcessor(s.min_length, ends))
+        if ends and s.min_new_tokens:
+            some.append(p.MinNewTokensLengthLogitsProcessor(start, s.min_new_tokens, ends))
+        if s.suppress_tokens is not None:
+            some.append(p.SuppressTokensLogitsProcessor(s.suppress_tokens))
+        if s.begin_suppress_tokens is not None:
+            some.append(p.SuppressTokensAtBeginLogitsProcessor(s.begin_suppress_tokens, start))
+        if s.do_sample:
+            some.append(p.TemperatureLogitsWarper(float(s.temperature)))
+            if s.top_k:
+                some.append(p.TopKLogitsWarper(s.top_k))
+            if s.top_p is not None and s.top_p < 1:
+                some.append(p.TopPLogitsWarper(s.top_p))
+            if s.min_p is not None:
+                some.append(p.MinPLogitsWarper(s.min_p))
+        for one in some:
+            scores = one(ids, scores)
+        return scores.numpy()
+
+    def smaller(self) -> Iterator[Rules]:
+        for n in range(len(self.how)):
+            yield replace(self, how=self.how[:n] + self.how[n + 1 :])
+        if len(self.texts) > 1:
+            yield replace(self, texts=self.texts[:1])
+
+    def text(self, backend: Backend) -> str:
+        return f"# {self}"
+
+
+@family("rules")
+def rules(d: Draw) -> Rules:
+    """What may come next in texts of few tokens, so that much is there twice."""
+    many, length = d.pick(3, 6, 12, 40), d.int(1, 14)
+
+    def tokens(least: int = 0, most: int = 3) -> list[int]:
+        return [d.int(0, many - 1) for _ in range(d.int(least, most))]
+
+    texts = tuple(
+        tuple(d.int(0, many - 1) for _ in range(length)) for _ in range(d.pick(1, 1, 2, 3))
+    )
+    drawn: dict[str, object] = {
+        "do_sample": d.maybe(), "temperature": d.pick(0.1, 0.7, 1.0, 3.0),
+        "top_k": d.pick(0, 1, 2, 5, 100), "top_p": d.pick(0.0, 0.3, 0.9, 1.0),
+        "min_p": d.pick(0.0, 0.05, 0.5, 1.0), "repetition_penalty": d.pick(0.5, 1.0, 1.3, 4.0),
+        "no_repeat_ngram_size": d.int(0, 4), "min_new_tokens": d.int(0, 9),
+        "min_length": d.int(0, 16), "suppress_tokens": [*tokens(), *d.pick([], [99])],
+        "begin_suppress_tokens": tokens(), "bad_words_ids": [tokens(1) for _ in range(d.int(0, 4))],
+    }  # fmt: skip
+    how = tuple((n, v) for n, v in drawn.items() if d.maybe(0.4))
+    return Rules(how, texts, d.int(0, length - 1), tuple(tokens(0, 2)), many, d.int(0, 1 << 30))

@@ -75,6 +75,22 @@ def test_each_weight_is_half_a_step_off_at_most(mode: str, group: int, symmetric
     assert layer.offset is None if symmetric else (layer.weight[1] == 0.5).all()
 
 
+def test_what_fills_up_a_row_has_no_part_in_its_range() -> None:
+    """An offset stands for the weights alone: those of one sign get all steps."""
+    for layer in (nn.Conv2d(1, 8, 3), nn.Linear(33, 8), nn.Embedding(8, 40)):
+        with pf.no_grad():
+            layer.weight.copy_(pf.rand(layer.weight.shape) * 0.1 + 2)
+        want = layer.weight.detach().numpy().reshape(8, -1).copy()
+        quantize_(layer, "int4", 32, False)
+        assert np.abs(layer.weight.numpy().reshape(8, -1) - want).max() < 0.51 * 0.1 / 15
+    x, layer = pf.rand(3, 33), nn.Linear(33, 8)
+    with pf.no_grad():
+        layer.weight.abs_()
+    y = quantize_(layer, "int4", 32, False)(x).detach()
+    want = x @ layer.weight.t() + layer.bias.detach()
+    np.testing.assert_allclose(y, want, 1e-5, 1e-5)
+
+
 @pytest.mark.parametrize(
     ("mode", "symmetric", "error"),
     [("int8", True, 0.007), ("int8", False, 0.006), ("int4", True, 0.12), ("int4", False, 0.10)],

@@ -141,6 +141,20 @@ def test_stops(tokenizer: Tokenizer, stop: Any) -> None:
     assert len(left) < len(ids)
 
 
+@pytest.mark.parametrize("stop", ["", ["a", ""], [3], [None]])
+def test_what_is_no_stop(tokenizer: Tokenizer, stop: Any) -> None:
+    """It is told at once, and nothing was said."""
+    with pytest.raises(
+        ValueError, match="stop is a text, or several, of a character at least, got"
+    ):
+        tokenizer.stream([1], stop=stop)
+    chat = Chat(small(), tokenizer)
+    for how, message in (({"stop": stop}, "stop is a text"), ({"num_beams": 2}, "beam search")):
+        with pytest.raises((TypeError, ValueError), match=message):
+            chat.say("it", **how)
+        assert chat.messages == []
+
+
 def test_how_long_an_answer_is(tokenizer: Tokenizer) -> None:
     """The chat says it, or the question, or the room."""
     chat = Chat(small(), tokenizer, length=64, max_new_tokens=5, eos_token_id=())

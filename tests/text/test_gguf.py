@@ -52,7 +52,7 @@ PARTS = {
 }  # fmt: skip
 
 
-def converted(path: Path, theirs: Any, name: str, kind: str) -> None:
+def converted(path: Path, theirs: Any, name: str, kind: str, **more_fields: Any) -> None:
     """Write a model as llama.cpp's convert_hf_to_gguf.py does, weights in `kind` where they fit."""
     architecture, more = ARCHITECTURES[name]
     c, writer = theirs.config, gguf.GGUFWriter(path, architecture)
@@ -109,6 +109,12 @@ def converted(path: Path, theirs: Any, name: str, kind: str) -> None:
         fits = value.ndim == 2 and value.shape[1] % BLOCKS[kind] == 0
         data = gguf.quants.quantize(value, of) if fits else value
         writer.add_tensor(f"{new}.{n.rsplit('.', 1)[1]}", data, raw_dtype=of if fits else None)
+    for field, value in more_fields.items():
+        if isinstance(value, np.ndarray):
+            writer.add_tensor(field, value)
+        else:
+            of = gguf.GGUFValueType.get_type(value)
+            writer.add_key_value(field.replace("ARCH", architecture), value, of)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -146,6 +152,84 @@ def test_a_model_is_what_was_converted(
         model.save_pretrained(tmp_path / "saved")
         again = CausalLM.from_pretrained(tmp_path / "saved")
         assert again(pf.tensor(IDS)).equal(model(pf.tensor(IDS)))
+
+
+YARN = {"ARCH.rope.scaling.type": "yarn", "ARCH.rope.scaling.factor": 4.0,
+        "ARCH.rope.scaling.original_context_length": 16}  # fmt: skip
+LONGROPE = {f"rope_factors_{n}.weight": np.float32(x)
+            for n, x in zip(("short", "long"), families.LONG, strict=True)}  # fmt: skip
+# fields of a file beside those of a family: the family whose scores it then has, or an error
+FIELDS: list[tuple[str, dict[str, Any], str]] = [
+    ("llama", {"ARCH.rope.scale_linear": 4.0}, "linear"),
+    ("llama", {"ARCH.rope.scaling.factor": 4.0}, "linear"),  # whose type is linear untold
+    ("llama", {"ARCH.rope.scaling.type": "linear", "ARCH.rope.scale_linear": 4.0}, "linear"),
+    ("llama", {"ARCH.rope.scaling.type": "none", "ARCH.rope.scaling.factor": 4.0}, "llama"),
+    ("llama", {"ARCH.rope.scaling.factor": 0.0, "ARCH.rope.scaling.attn_factor": 1.0}, "llama"),
+    ("llama", YARN, "yarn"),
+    ("llama", {"ARCH.attention.head_count": [4, 4, 4], "ARCH.attention.scale": 8**-0.5,
+               "ARCH.rope.dimension_count": 8, "ARCH.attention.value_length": 8,
+               "ARCH.expert_count": 0, "ARCH.vocab_size": 97,
+               "ARCH.rope.scaling.finetuned": False}, "llama"),
+    ("phi3", {**LONGROPE, "ARCH.rope.scaling.original_context_length": 8,
+              "ARCH.rope.scaling.attn_factor": (1 + np.log(8) / np.log(8)) ** 0.5}, "longrope"),
+    ("phi3", {"ARCH.rope.dimension_count": 4}, "partial"),
+    ("llama", {"ARCH.rope.dimension_count": 4}, "says rope.dimension_count 4 is not known"),
+    ("llama", {"ARCH.rope.freq_scale": 0.25}, "says rope.freq_scale 0.25 is not known"),
+    ("llama", {"ARCH.attention.value_length": 16}, "says attention.value_length 16"),
+    ("llama", {"ARCH.attention.causal": False}, "says attention.causal False"),
+    ("llama", {"ARCH.attention.clamp_kqv": 8.0}, "says attention.clamp_kqv 8.0"),
+    ("llama", {"ARCH.expert_count": 8}, "says expert_count 8"),
+    ("llama", {"ARCH.logit_scale": 0.5}, "says logit_scale 0.5"),
+    ("llama", {"ARCH.rope.scaling.type": "spiral", "ARCH.rope.scaling.factor": 2.0},
+     "rope_type is one of default"),
+    ("llama", {"ARCH.rope.scale_linear": "x"}, "factor is a number above 0, got 'x'"),
+    ("llama", {**YARN, "ARCH.rope.scaling.attn_factor": 0.5}, "yarn with an attn_factor of 0.5"),
+    ("llama", {"ARCH.attention.scale": 0.0}, "attention.scale is a number above 0, got 0.0"),
+    ("llama", {"split.count": 3}, "one of 3 parts of a model; join them"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "fields", "other"), FIELDS)
+def test_what_a_file_says_is_done_or_told(
+    transformers: Any, torch: Any, tmp_path: Path, name: str, fields: dict[str, Any], other: str
+) -> None:
+    """Older keys and those of other models, as llama.cpp reads them; none is left out silently."""
+    path = tmp_path / "model.gguf"
+    converted(path, families.made(transformers, torch, name), name, "F32", **fields)
+    if other not in families.FAMILIES:
+        with pytest.raises(ValueError, match=re.escape(other)) as found:
+            CausalLM.from_pretrained(path)
+        assert str(path) in str(found.value)
+        return
+    want = families.made(transformers, torch, other)(torch.tensor(IDS)).logits.detach()
+    model = CausalLM.from_pretrained(path)
+    np.testing.assert_allclose(model(pf.tensor(IDS)).detach(), want, 1e-4, 1e-4)
+    model.save_pretrained(tmp_path / "saved")
+    again = CausalLM.from_pretrained(tmp_path / "saved")
+    assert again(pf.tensor(IDS)).equal(model(pf.tensor(IDS)))
+
+
+def test_layers_that_slide_and_turns_that_end(
+    transformers: Any, torch: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.gguf"
+    theirs = families.made(transformers, torch, "gemma3")
+    pattern = [True, False, True, True, True, True, False]
+    more = {"ARCH.attention.sliding_window_pattern": pattern, "ARCH.rope.freq_base_swa": 500.0,
+            "tokenizer.ggml.eos_token_id": 3, "tokenizer.ggml.eot_token_id": 5}  # fmt: skip
+    converted(path, theirs, "gemma3", "F32", **more)
+    config = GGUF(path).config()
+    assert [t.startswith("slid") for t in config.layer_types] == pattern
+    assert config.rotary["sliding_attention"]["rope_theta"] == 500
+    assert config.ends == [3, 5]
+    converted(path, theirs, "gemma3", "F32", **{"ARCH.odd": 7})
+    with pytest.warns(UserWarning, match=r"model\.gguf says 'odd', which is not known here"):
+        GGUF(path).config()
+    data = bytearray(path.read_bytes())
+    data[4:8] = data[7:3:-1]
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="this GGUF file is big-endian; turn a copy by `gguf-conv"):
+        GGUF(path)
 
 
 def test_the_widest_gemma_scales_otherwise(
@@ -267,6 +351,7 @@ def test_tokens(tmp_path: Path) -> None:
             Tokenizer.from_pretrained(path)
 
 
+@pytest.mark.filterwarnings("ignore:.* which is not known here")
 def test_files_that_are_damaged(transformers: Any, torch: Any, tmp_path: Path) -> None:
     """Cut off anywhere, or with other bytes in the header: a ValueError, or a model."""
     path = tmp_path / "model.gguf"

@@ -105,6 +105,63 @@ def test_templates_that_are_wrong(template: str, message: str) -> None:
         templates.render(template, {"messages": SAID})
 
 
+WRITTEN = [  # what is no text, and what a template may do with it
+    "{{ 'a'.upper }}", "{{ range }}", "{{ dict }}", "{{ namespace }}", "{{ cycler('a') }}",
+    "{{ joiner() }}", "{{ strftime_now }}", "{{ cycler('a').next }}", "{{ messages[0].get }}",
+    "{{ (1).to_bytes }}", "{{ messages | map('upper') }}", "{{ messages | map('attr', 'get') }}",
+    "{{ [1] | reverse }}", "{{ messages | items }}", "{{ (messages | batch(2)) ~ '' }}",
+    "{% macro f() %}{% endmacro %}{{ f }}", "{{ self }}", "{% block a %}{% endblock %}{{ self.a }}",
+    "{% for m in messages %}{{ loop }}{% endfor %}", "{{ namespace(a='x'.upper) }}",
+    "{% macro f() %}{{ caller }}{% endmacro %}{% call f() %}{% endcall %}", "{{ ['x'.upper] }}",
+    "{{ {'a': joiner()} }}", "{{ ('x'.upper, 1) }}", "{{ 'x'.upper ~ 'y' }}",
+    "{{ '%s' % 'x'.upper }}", "{{ '%r' % ['x'.upper] }}", "{{ '%(a)s' % {'a': range} }}",
+    "{{ '{}'.format('x'.upper) }}", "{{ '{0.upper}'.format('x') }}",
+    "{{ '{a[b].upper}'.format_map({'a': {'b': 'x'}}) }}", "{{ ('{0.upper}' | e).format('x') }}",
+    "{{ '%s' | format(range) }}", "{{ ['x'.upper] | join }}", "{{ 'x'.upper | string | upper }}",
+    "{{ 'x'.upper | urlencode }}", "{{ 'x' | replace('x', 'x'.upper) }}", "{{ range | pprint }}",
+    "{{ ['a'] | map('attr', 'upper') | join }}", "{{ ['a'] | map('attr', 'upper') | list }}",
+    "{% filter upper %}{{ 'x'.upper }}{% endfilter %}", "{{ raise_exception('x'.upper) }}",
+    "{% set y %}{{ 'x'.upper }}{% endset %}{{ y }}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("template", WRITTEN)
+def test_places_in_memory_are_not_written(template: str) -> None:
+    from pyframe.text import templates
+
+    with pytest.raises(ValueError, match="asks for more than texts: it writes down ") as found:
+        templates.render(template, {"messages": SAID})
+    assert "0x" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{{ no }}{{ [no] }}{{ none }}{{ loop }}", "[Undefined]None"),
+        ("{{ range(2) }} {{ {'a': 1}.keys() }}", "range(0, 2) dict_keys(['a'])"),
+        ("{% macro f(g) %}{{ g() }}{% endmacro %}{% macro g() %}G{% endmacro %}{{ f(g) }}", "G"),
+        ("{% set f = 'x'.upper %}{{ f() }}{% set n = namespace(f=range) %}{{ n.f(2) | list }}",
+         "X[0, 1]"),
+        ("{{ messages | map(attribute='role') | join }}{{ messages | map('string') | first }}",
+         "user{'role': 'user', 'content': 'Hi'}"),
+        ("{{ '{:>{}}|{a[b]}'.format('x', 3, a={'b': 1}) }}", "  x|1"),
+    ],
+)  # fmt: skip
+def test_what_is_written(template: str, text: str) -> None:
+    from pyframe.text import templates
+
+    assert templates.render(template, {"messages": SAID}) == text
+
+
+def test_errors_name_no_places_in_memory() -> None:
+    from pyframe.text import templates
+
+    for template in ("{{ {}['a'.upper].x }}", "{{ messages('a'.upper) }}", "{{ 'a'.upper.x.y }}"):
+        with pytest.raises(ValueError, match="chat: ") as found:
+            templates.render(template, {"messages": SAID})
+        assert "0x" not in str(found.value)
+
+
 SPLIT = {"type": "Split", "behavior": "Isolated", "invert": False}
 SWELL = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 20}
 HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
@@ -268,7 +325,16 @@ def test_files_beside_a_tokenizer_that_are_wrong(tmp_path: Path) -> None:
         {"chat_template": [{"name": "x"}]},
     ):  # fmt: skip
         path.write_text(json.dumps(wrong))
-        with pytest.raises(ValueError, match=r"tokenizer_config\.json in .* has .* was expected"):
+        why = rf"tokenizer_config\.json in .* has .* was expected: {next(iter(wrong))}"
+        with pytest.raises(ValueError, match=why):
             Tokenizer.from_pretrained(tmp_path)
+    path.write_text("[]")
+    with pytest.raises(ValueError, match=r"tokenizer_config\.json holds a list, where fields by"):
+        Tokenizer.from_pretrained(tmp_path)
+    (tmp_path / "chat_template.jinja").write_bytes(b"\xff")
+    path.write_text("{}")
+    with pytest.raises(ValueError, match=r"chat_template\.jinja is no text"):
+        Tokenizer.from_pretrained(tmp_path)
+    (tmp_path / "chat_template.jinja").unlink()
     path.write_text(json.dumps({"pad_token": "no such token", "eos_token": "b"}))
     assert Tokenizer.from_pretrained(tmp_path).pad_id == 1

@@ -117,7 +117,7 @@ def test_a_token_takes_few_dispatches(mode: str | None, portable: bool) -> None:
     with offline_device(Limits(portable=portable)) as device, pf.no_grad():
         model.to(device)
         writer = Writer(model, 1, 256)
-        how = (False, 1.0, None, None, None, None, None, False)
+        how = (False, 1.0, None, None, None, None, None, False, False)
         writer.write(pf.zeros(1, dtype=pf.int64, device=device), writer.span(1), False, how)
         (program,) = writer.write.programs
     each, rest = 8 + 2 * portable, 6 + (mode is not None)
@@ -264,8 +264,9 @@ def test_what_may_be_drawn(how: dict[str, Any], kept: set[int]) -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"temperature": 0}, "temperature is more than 0"), ({"top_k": 0}, "top_k is 1 or more"),
-        ({"top_p": 1.5}, "top_p is more than 0, and 1 at most, got 1.5"),
+        ({"temperature": -1}, "temperature is 0, which takes .* or more, got -1"),
+        ({"top_k": -2}, "top_k is 0, which is all tokens, or more, got -2"),
+        ({"top_p": 1.5}, "top_p is from 0 to 1, got 1.5"),
         ({"max_new_tokens": 60}, "5 tokens and 60 new ones are more than the 64"),
         ({"attention_mask": pf.tensor([[1, 1, 1, 1, 0]])}, "on their left"),
     ],
@@ -273,6 +274,198 @@ def test_what_may_be_drawn(how: dict[str, Any], kept: set[int]) -> None:
 def test_what_generate_refuses(how: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         small().generate([[1, 2, 3, 4, 5]], **how)
+
+
+@pytest.mark.parametrize(
+    ("ids", "how", "message"),
+    [
+        ([1.0, 2.0], {}, "input_ids are ints, got float32"),
+        ([True], {}, "input_ids are ints, got bool"),
+        ([[1, 2], [3]], {}, "fill up shorter texts on their left, and say so by attention_mask"),
+        ([], {}, r"with a token at least, got \[1, 0\]"),
+        ([[[1]]], {}, r"input_ids are \(texts, tokens\) with a token at least, got \[1, 1, 1\]"),
+        ([97], {}, "the model's tokens are from 0 to 96, got 97"),
+        ([3, -1], {}, "the model's tokens are from 0 to 96, got -1"),
+        ("text", {}, r"got a str; tokenizer\.encode\(text\) makes them"),
+        ({"input_ids": [1]}, {}, 'got a dict; give its "input_ids"'),
+        ([1], {"num_beams": 4}, "no argument 'num_beams': beam search is not here"),
+        ([1], {"tempersture": 1}, r"'tempersture': do you mean temperature\?"),
+        ([1], {"x": 1}, "no argument 'x'; of how it chooses it takes do_sample, temperature,"),
+        ([1], {"output_scores": True}, r"'output_scores': scores=\[\]"),
+        ([1, 2], {"max_length": 2}, "the prompt has 2 tokens, max_length=2 leaves none"),
+        ([1], {"max_length": 9, "max_new_tokens": 3}, "give one of them"),
+        ([1], {"max_new_tokens": 2.5}, "max_new_tokens is an int, got 2.5"),
+        ([1], {"max_new_tokens": -1}, "max_new_tokens is 0 or more, got -1"),
+        ([1], {"eos_token_id": 1.5}, "eos_token_id is an int, got 1.5"),
+        ([1], {"seed": "a"}, "seed is an int, got 'a'"),
+        ([1], {"num_return_sequences": 0}, "num_return_sequences is 1 or more"),
+        ([1, 2], {"attention_mask": [1]}, r"attention_mask is of input_ids' shape \[1, 2\], got"),
+        ([1], {"suppress_tokens": range(97)}, "suppress_tokens is a list of ints, got range"),
+        ([1], {"suppress_tokens": [*range(97)]}, "leave none of 97 tokens to come next"),
+        ([1], {"bad_words_ids": [7]}, "bad_words_ids is a list of ints, got 7"),
+        ([1], {"bad_words_ids": [[]]}, "lists that have a token each"),
+        ([1], {"bad_words_ids": [[97]]}, "bad_words_ids are tokens from 0 to 96, got 97"),
+        ([1], {"do_sample": 1}, "do_sample is true or false, got 1"),
+    ],
+)  # fmt: skip
+def test_what_are_no_arguments(ids: Any, how: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"generate: .*{message}"):
+        small().generate(ids, **how)
+
+
+def test_arguments_of_transformers() -> None:
+    """Those that change nothing are none; max_length counts the prompt."""
+    model = small()
+    want = model.generate([1, 2], 5, eos_token_id=())
+    how: dict[str, Any] = {"num_beams": 1, "use_cache": True, "temperature": None, "top_p": None,
+                           "early_stopping": False, "length_penalty": 1.0}  # fmt: skip
+    assert model.generate([1, 2], max_length=7, eos_token_id=(), **how).equal(want)
+    assert (
+        model.generate(np.array([[1, 2]], np.uint8), 5, eos_token_id=()).tolist() == want.tolist()
+    )
+    for how in ({"temperature": 0}, {"top_k": 1}, {"top_p": 0.0}, {"min_p": 1.0, "top_k": 0}):
+        assert model.generate([1, 2], 5, do_sample=True, eos_token_id=(), **how).equal(want)
+    with pytest.raises(ValueError, match=r"got \[2\]; unsqueeze\(0\) makes a row"):
+        model(pf.tensor([1, 2]))
+
+
+# rules about what may not come, of texts that begin as `test_rules` says
+RULES: list[dict[str, Any]] = [
+    {"suppress_tokens": [0, 1]}, {"begin_suppress_tokens": [0, 1, 2]}, {"no_repeat_ngram_size": 1},
+    {"no_repeat_ngram_size": 2}, {"no_repeat_ngram_size": 3, "repetition_penalty": 0.6},
+    {"bad_words_ids": [[0], [1, 2], [3, 4, 5], [90, 91]]}, {"min_new_tokens": 9},
+    {"min_length": 13, "suppress_tokens": [2]}, {"min_length": 40, "min_new_tokens": 1},
+    {"bad_words_ids": [[-1], [3, 4]], "no_repeat_ngram_size": 2, "min_new_tokens": 4,
+     "begin_suppress_tokens": [0], "repetition_penalty": 1.4},
+]  # fmt: skip
+
+
+def test_rules_are_those_of_transformers(
+    transformers: Any, torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may not come next doesn't, in texts of which one is filled up; nothing is compiled for
+    it but once. A rule's number is the place of a token in what is written without rules, the last
+    one that of a token that ends texts."""
+    theirs = families.made(transformers, torch, "llama")
+    theirs.save_pretrained(tmp_path)
+    model = CausalLM.from_pretrained(tmp_path)
+    ids, mask = pf.tensor(IDS), pf.tensor(MASK)
+    plain = model.generate(ids, 12, attention_mask=mask, eos_token_id=())[:, 9:].flatten().tolist()
+    end = plain[6]
+    how = {"max_new_tokens": 12, "attention_mask": torch.tensor(MASK), "pad_token_id": 0}
+
+    def named(x: Any) -> Any:
+        return [named(i) for i in x] if isinstance(x, list) else end if x == -1 else plain[x % 24]
+
+    for rule in RULES:
+        mine = {n: named(v) if isinstance(v, list) else v for n, v in rule.items()}
+        want = theirs.generate(torch.tensor(IDS), eos_token_id=end, **how, **mine)
+        found = model.generate(ids, 12, attention_mask=mask, eos_token_id=end, pad_token_id=0,
+                               **mine)  # fmt: skip
+        assert found.tolist() == want.tolist(), mine
+        says = {**mine, "eos_token_id": end, "pad_token_id": 0}
+        (tmp_path / "generation_config.json").write_text(json.dumps(says))
+        model.config.generation = Config.from_file(tmp_path).generation
+        assert model.generate(ids, 12, attention_mask=mask).equal(found)
+        model.config.generation = {}
+    with model.writer(2, 64) as writer:
+        assert (writer.write.captured, writer.write.eager) == (4, "")  # penalties or not, rules too
+
+
+def test_rules_on_a_device(device: str) -> None:
+    """Drawn or not, also of a text that goes on."""
+    model = small().to(device)
+    plain = model.generate([5, 6], 6, eos_token_id=())[0, 2:].tolist()
+    how: dict[str, Any] = {"eos_token_id": (), "suppress_tokens": plain[:1],
+                           "bad_words_ids": [plain[1:2]], "no_repeat_ngram_size": 1}  # fmt: skip
+    writer = Writer(model, 1, 64)
+    for drawn in (False, True):
+        scores: list[pf.Tensor] = []
+        text = model.generate([5, 6], 8, do_sample=drawn, seed=1, writer=writer, scores=scores,
+                              **how)[0].tolist()  # fmt: skip
+        assert len({*text, *plain[:2]}) == len(text) + 2
+        for n, found in enumerate(scores):
+            never = {*text[: 2 + n], *plain[:2]}
+            assert {i for i, x in enumerate(found[0].tolist()) if x < -1e30} == never
+    more = model.generate([*text, 9], 3, writer=writer, **how)[0, len(text) + 1 :].tolist()
+    assert not {*more} & {*text, *plain[:2], 9}
+
+
+def test_what_a_file_says_of_writing(tmp_path: Path) -> None:
+    """It is done, or named once; what changes nothing is not; what is not drawn may be out of its
+    range."""
+    model, path = small(), tmp_path / "generation_config.json"
+    model.save_pretrained(tmp_path)
+    plain = model.generate([1, 2, 3], 20, eos_token_id=())
+
+    def said(**what: Any) -> CausalLM:
+        path.write_text(json.dumps(what))
+        return CausalLM.from_pretrained(tmp_path)
+
+    quiet = {"top_k": 0, "temperature": 0.0, "num_beams": 1, "length_penalty": 2.0, "use_cache": 3,
+             "typical_p": 1.0, "transformers_version": "4", "renormalize_logits": True,
+             "num_return_sequences": 1, "min_length": 0, "forced_eos_token_id": None}  # fmt: skip
+    assert said(**quiet).generate([1, 2, 3]).equal(plain)
+    drawn = said(**quiet, do_sample=True)
+    assert drawn.generate([1, 2, 3]).equal(plain)
+    assert not drawn.generate([1, 2, 3], do_sample=True, seed=1).equal(plain)  # of all tokens
+    for what, count in (
+        ({"max_new_tokens": 4}, 4), ({"max_length": 9}, 6), ({"max_length": 2}, 20),
+        ({"max_length": 9999}, 61), ({"max_new_tokens": 5, "max_length": 9}, 5),
+    ):  # fmt: skip
+        assert said(**what).generate([1, 2, 3], eos_token_id=()).shape == (1, 3 + count)
+    assert said(pad_token_id=-1).generate([1, 2, 3]).equal(plain)
+    with pytest.warns(UserWarning, match="says num_beams, length_penalty, typical_p, odd, which"):
+        found = said(num_beams=4, length_penalty=2.0, typical_p=0.9, odd=[{}], top_k=5)
+    assert found.generate([1, 2, 3]).equal(plain)
+    found.save_pretrained(tmp_path / "again")
+    again = json.loads((tmp_path / "again" / "generation_config.json").read_text())
+    assert again == json.loads(path.read_text())
+    with pytest.warns(UserWarning, match=r"generation_config\.json says top_p, top_k, which"):
+        assert said(top_p=1.5, top_k=-1).generate([1, 2, 3]).equal(plain)
+    for wrong, why in (
+        ({"top_p": 1.5, "do_sample": True}, "top_p is from 0 to 1, got 1.5"),
+        ({"temperature": float("nan")}, "temperature is a number, got nan"),
+        ({"suppress_tokens": [1, "x"]}, "suppress_tokens is an int from 0 to .*, got 'x'"),
+        ({"bad_words_ids": {"a": 1}}, "bad_words_ids is a list of lists of ints, got {'a': 1}"),
+        ({"bad_words_ids": [[[1]]]}, r"bad_words_ids is an int from 0 to .*, got \[1\]"),
+        ({"no_repeat_ngram_size": 1 << 40}, "no_repeat_ngram_size is an int from 0 to 2147483647"),
+        ({"repetition_penalty": 0}, "repetition_penalty is more than 0, got 0"),
+        ({"max_length": -1}, "max_length is an int from 0 to .*, got -1"),
+    ):
+        with pytest.raises(ValueError, match=rf"Config: {why}.* \(.*generation_config\.json\)"):
+            said(**wrong)
+
+
+def test_the_loss_of_labels(transformers: Any, torch: Any, tmp_path: Path) -> None:
+    """It is transformers': a mean over the next tokens that count."""
+    theirs = families.made(transformers, torch, "gemma2")
+    theirs.save_pretrained(tmp_path)
+    model = CausalLM.from_pretrained(tmp_path)
+    labels = IDS.copy()
+    labels[0, 2:6], labels[1, 7] = -100, -100
+    want = theirs(torch.tensor(IDS), labels=torch.tensor(labels)).loss
+    want.backward()
+    y = pf.tensor(labels)
+    loss = model(pf.tensor(IDS), labels=y)
+    loss.backward()
+    assert loss.shape == ()
+    np.testing.assert_allclose(loss.item(), want.item(), 1e-5)
+    grad = theirs.model.norm.weight.grad.numpy()
+    np.testing.assert_allclose(model.model.norm.weight.grad, grad, 1e-3, 1e-5)
+    each = model(pf.tensor(IDS), labels=y, reduction="none")
+    assert each.shape == (2, 8)
+    for found in (loss, each, model(pf.tensor(IDS))):
+        np.testing.assert_allclose(pf.text.NextToken()(found, y).item(), want.item(), 1e-5)
+    model.zero_grad()
+    loss = model(pf.tensor(IDS), labels=pf.full_like(y, -100))
+    loss.backward()
+    assert np.isnan(loss.item())
+    assert all(p.grad is None or not p.grad.any() for p in model.parameters())
+    with pytest.raises(IndexError, match="labels out of range: expected 0 to 96, got 97"):
+        model(pf.tensor(IDS), labels=pf.full_like(y, 97))
+    with pytest.raises(ValueError, match=r"labels are of input_ids' shape \[2, 9\], got \[2, 8\]"):
+        model(pf.tensor(IDS), labels=y[:, 1:])
 
 
 GPT2: dict[str, Any] = {
@@ -349,12 +542,12 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
     ("said", "message"),
     [
         ({"model_type": ["llama"]}, "no family .'llama'. .*there are gpt2"),
-        ({"vocab_size": 1 << 31}, "vocab_size is a number of things, got 2147483648"),
+        ({"vocab_size": 1 << 31}, "vocab_size is an int from 1 to 2147483647, got 2147483648"),
         ({"vocab_size": 2**30}, "by its sizes the model has 34,3.* parameters in 3 layers, its"),
         ({"num_hidden_layers": 2**30}, "num_hidden_layers is 16384 at most, got 1073741824"),
         ({"num_hidden_layers": 16000}, "in 16,000 layers, its files have"),
-        ({"hidden_size": True}, "hidden_size is a number of things, got True"),
-        ({"rms_norm_eps": "small"}, "norm_eps is a number, got 'small'"),
+        ({"hidden_size": True}, "hidden_size is an int from 1 to .*, got True"),
+        ({"rms_norm_eps": "small"}, "rms_norm_eps is a number, got 'small'"),
         ({"rope_theta": 1e400}, "rope_theta is a number, got inf"),
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings is true or false, got 'no'"),
         ({"layer_types": ["full_attention"] * 2 + ["linear_attention"]}, "got 'linear_attention'"),
@@ -366,16 +559,23 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
         ({"rope_scaling": {"type": "longrope", "short_factor": [1, 2], "long_factor": "x"}},
          "longrope' can't be of these numbers|have 4 numbers each"),
         ({"head_dim": 7}, "pairs of numbers are turned, and 7 are none"),
-        ({"eos_token_id": ["</s>"]}, "eos_token_id is a number of things, got '</s>'"),
+        ({"eos_token_id": ["</s>"]}, "eos_token_id is an int from 0 to .*, got '</s>'"),
         ({"query_pre_attn_scalar": -4}, "query_pre_attn_scalar is above 0"),
+        ({"scores_cap": 0}, "scores_cap is above 0, got 0"),
+        ({"rms_norm_eps": -1e-5}, "rms_norm_eps is from 0 to 1, got -1e-05"),
+        ({"attention_dropout": 2}, "attention_dropout is from 0 to 1, got 2"),
+        ({"initializer_range": [1]}, r"initializer_range is a number, got \[1\]"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0,
+          "high_freq_factor": 4.0}}, "'llama3' can't be of these numbers: divide by zero"),
     ],
 )  # fmt: skip
 def test_configurations_that_lie(tmp_path: Path, said: dict[str, Any], message: str) -> None:
     """Nothing of the sizes that they tell of is made."""
     safetensors.save_file(small().state_dict(), tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps({**LLAMA, **said}))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as found:
         AutoModel.from_pretrained(tmp_path)
+    assert str(tmp_path) in str(found.value)
 
 
 def test_ten_names_are_told(tmp_path: Path) -> None:

@@ -301,7 +301,7 @@ def test_losses_in_parts_are_those_at_once(
     def found(parts: bool, again: bool) -> list[Any]:
         model.model.gradient_checkpointing = again
         scores = model(X, labels=labels) if parts else model(X)
-        assert scores.shape == ((2, 8) if parts else (2, 9, 97))
+        assert scores.shape == (() if parts else (2, 9, 97))
         loss = NextToken()(scores, labels)
         return [loss.detach(), *pf.autograd.grad(loss, learns)]
 

@@ -34,7 +34,10 @@ LONG_PROMPT = [(7 * i * i) % 97 for i in range(230)]  # several parts, on into t
 HOW = {"do_sample": True, "temperature": 0.9, "top_k": 40, "top_p": 0.8, "min_p": 0.01,
        "repetition_penalty": 1.2, "seed": 2**33 + 5}  # fmt: skip
 SAMPLED = [HOW, {"do_sample": True, "temperature": 1.5, "seed": 7}, {"repetition_penalty": 1.3},
-           {"do_sample": True, "top_k": 3, "seed": 1}]  # fmt: skip
+           {"do_sample": True, "top_k": 3, "seed": 1},
+           {"no_repeat_ngram_size": 1, "suppress_tokens": [7, 399, 1000]},
+           {"no_repeat_ngram_size": 2, "bad_words_ids": [[61, 17], [0]], "do_sample": True,
+            "seed": 3, "top_k": 0, "begin_suppress_tokens": [*range(300)]}]  # fmt: skip
 BEGIN = """async (url) => {
     Object.assign(self, await import(new URL("llama/player.js", url)));
     document.head.append(Object.assign(document.createElement("base"), { href: url }));
@@ -63,6 +66,9 @@ def model(name: str) -> CausalLM:
     with pf.no_grad():
         for p in found.parameters():
             p.copy_(pf.randn(p.shape) * 0.3 + float(p.ndim == 1))
+    if name == "qwen2 int4":
+        config.generation = {"eos_token_id": [*range(0, 256, 9)], "min_new_tokens": 5, "top_k": 0,
+                             "temperature": 0.0, "suppress_tokens": [30, 200]}  # fmt: skip
     if bits := name.removeprefix(family).strip():
         pf.quantize_(found, bits, group=32)
     return found
@@ -246,8 +252,11 @@ def test_another_text_or_stop_ends_a_text(page: Any, models: dict[str, CausalLM]
         ([1], {"maxNewTokens": 0}, "maxNewTokens is a number of tokens, 1 or more, got 0"),
         ([1], {"topp": 0.5}, "there is no option topp; there are maxNewTokens, doSample"),
         ([1], {"temperature": -1}, "temperature is 0, which takes the likeliest token, or more"),
-        ([1], {"topK": 1.5}, "topK is 1 or more, got 1.5"),
-        ([1], {"topP": 0}, "topP is more than 0, and 1 at most, got 0"),
+        ([1], {"topK": 1.5}, "topK is 0, which is all tokens, or more, got 1.5"),
+        ([1], {"topP": -1}, "topP is from 0 to 1, got -1"),
+        ([1], {"badWordsIds": [1]}, "badWordsIds is lists of tokens, got 1"),
+        ([1], {"badWordsIds": [[97]]}, "badWordsIds are tokens from 0 to 96, got 97"),
+        ([1], {"suppressTokens": [*range(97)]}, "after 0 new tokens suppressTokens, badWordsIds"),
         ([1], {"minP": 2}, "minP is from 0 to 1, got 2"),
         ([1], {"repetitionPenalty": 0}, "repetitionPenalty is more than 0, got 0"),
         ([1], {"seed": 0.5}, "seed is an integer, got 0.5"),
