@@ -117,6 +117,22 @@ class _Loss(Layer):
         super()._set_fields(given)
         self.reduction = old or reduction
 
+    def divisor(self, input: Tensor, target: Tensor) -> Tensor | int | None:
+        """What the sum over a batch is divided by, so that of the losses of several batches that of
+        all can be made: a number or a tensor (); None where `reduction` is 'sum'.
+
+        Args:
+            input, target: as of a call.
+
+        >>> nn.CrossEntropyLoss().divisor(pf.zeros(3, 2), pf.tensor([1, -100, 0]))
+        tensor(2.)
+        """
+        return None if self.reduction == "sum" else self._count(input, target)
+
+    def _count(self, input: Tensor, target: Tensor) -> Tensor | int:
+        """How many numbers there are to take the mean of."""
+        return max(input.numel(), target.numel())  # one may broadcast
+
 
 class _OfTarget(_Loss):
     """A loss of an input and a target."""
@@ -144,6 +160,29 @@ class _WeightedLoss(_OfTarget):
     size_average: Any = None
     reduce: Any = None
     reduction: str = "mean"
+
+
+class _OfRows(_Loss):
+    """A loss with one number for each sample, whose numbers lie in the last dim of the input."""
+
+    def _count(self, input: Tensor, target: Tensor) -> Tensor | int:
+        return math.prod(input.shape[:-1])
+
+
+class _OfClasses(_WeightedLoss):
+    """A loss of class numbers, which may be ignored."""
+
+    ignore_index: int | None
+
+    def _count(self, input: Tensor, target: Tensor) -> Tensor | int:
+        if target.is_floating_point():
+            return target.numel() // target.shape[1 if target.ndim > 1 else 0]
+        ignored = -100 if self.ignore_index is None else self.ignore_index
+        target = target.long()
+        kept = target != ignored
+        if self.weight is None:
+            return kept.float().sum()
+        return (self.weight[target.where(kept, 0)] * kept).sum()
 
 
 # --- numbers
@@ -228,6 +267,10 @@ class KLDivLoss(_Plain):
 
     log_target: bool = False
     _reductions = ("mean", "batchmean", "sum", "none")
+
+    def _count(self, input: Tensor, target: Tensor) -> Tensor | int:
+        rows = self.reduction == "batchmean" and input.ndim > 0
+        return input.shape[0] if rows else super()._count(input, target)
 
 
 class PoissonNLLLoss(_Loss):
@@ -511,7 +554,7 @@ def _positive(loss: Module, margin: float) -> None:
 
 
 @layer(F.nll_loss, "A scalar, or (N, *) for reduction='none'.")
-class NLLLoss(_WeightedLoss):
+class NLLLoss(_OfClasses):
     """The negative log-likelihood: the mean of -input[target] over samples.
 
     `input` is log-probabilities (N, C, *) or (C,), as LogSoftmax gives them; `target` is ints
@@ -559,7 +602,7 @@ class NLLLoss2d(NLLLoss):
 
 
 @layer(F.cross_entropy, "A scalar, or (N, *) for reduction='none'.")
-class CrossEntropyLoss(_WeightedLoss):
+class CrossEntropyLoss(_OfClasses):
     """The cross-entropy of classes, from scores: the mean of -log(softmax(input))[target].
 
     `input` is any scores (N, C, *) or (C,). `target` is the ints of the classes, (N, *) or (), or
@@ -591,7 +634,7 @@ class CrossEntropyLoss(_WeightedLoss):
         self._set_fields(locals())
 
 
-class LinearCrossEntropyLoss(_WeightedLoss):
+class LinearCrossEntropyLoss(_OfClasses):
     """CrossEntropyLoss of a linear layer of its own, the last one of a net.
 
     `input` is (N, in_features) or (in_features,); scores are (N, num_classes, *out_features).
@@ -660,7 +703,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 @layer(F.multi_margin_loss, "(N, C) or (C,), ints (N,) or () -> a scalar, or target's shape.")
-class MultiMarginLoss(_WeightedLoss):
+class MultiMarginLoss(_OfRows, _WeightedLoss):
     """The right class shall lead the others by a margin: for each sample Σ over i != y of
     max(0, margin - x[y] + x[i])^p / C.
 
@@ -698,7 +741,7 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 @layer(F.multilabel_margin_loss, "(N, C) or (C,), ints of that shape -> a scalar, or (N,).")
-class MultiLabelMarginLoss(_Plain):
+class MultiLabelMarginLoss(_OfRows, _Plain):
     """Each class of a sample shall lead all others by 1: for each sample the sum over classes j
     that it has, and i that it hasn't, of max(0, 1 - x[j] + x[i]) / C.
 
@@ -712,7 +755,7 @@ class MultiLabelMarginLoss(_Plain):
 
 
 @layer(F.multilabel_soft_margin_loss, "(N, C), targets of that shape, 0 or 1 -> a scalar, or (N,).")
-class MultiLabelSoftMarginLoss(_WeightedLoss):
+class MultiLabelSoftMarginLoss(_OfRows, _WeightedLoss):
     """Any number of classes for a sample: BCEWithLogitsLoss, the mean of which over the C classes
     is a sample's loss. `input` and `target`, 0 or 1, are (N, C).
 
