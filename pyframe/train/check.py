@@ -838,6 +838,27 @@ def quantity(what: str, name: Any, mode: Any) -> None:
         raise must(f"{what}: mode", "be 'auto', 'min' or 'max'", mode, error=ValueError)
 
 
+def direction(what: str, name: Any, higher: bool | None) -> bool:
+    """Whether more of a quantity is better; ValueError where nothing tells."""
+    if higher is None:
+        raise ValueError(
+            f"{what}: whether {name!r} is better the higher or the lower it is can't be told by "
+            "its name; give mode='max' or mode='min' (or let its Metric have higher_is_better)"
+        )
+    return higher
+
+
+def plateaus(name: str, higher: bool | None, schedulers: Sequence[Any]) -> None:
+    """ValueError for a ReduceLROnPlateau that would wait for the wrong direction."""
+    mode = "max" if direction("fit: monitor", name, higher) else "min"
+    for scheduler in schedulers:
+        if scheduler.mode != mode:
+            raise ValueError(
+                f"fit: ReduceLROnPlateau has mode={scheduler.mode!r}, and {name!r} is better the "
+                f"{'higher' if higher else 'lower'} it is; make it with mode={mode!r}"
+            )
+
+
 def no_quantity(what: str, name: str, known: Iterable[str], fix: str) -> ValueError:
     """The error of a name that the logs don't have."""
     there = f"expected one of {', '.join(map(repr, known))}"

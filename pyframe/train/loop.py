@@ -16,6 +16,7 @@ from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async
 from pyframe.train import check, data, losses
 from pyframe.train.callbacks import Callback, EarlyStopping, History
+from pyframe.train.callbacks.stopping import higher_is_better
 from pyframe.train.interrupts import interrupts
 from pyframe.train.progress import progress
 from pyframe.train.recovery import LoopPosition, Recovery
@@ -38,6 +39,7 @@ def trains(net: nn.Module, before: Sequence[nn.Module] = ()) -> list[nn.Module]:
 
 # Schedulers whose numbers are of steps, not of epochs.
 _BY_STEP = (pf.optim.lr_scheduler.OneCycleLR, pf.optim.lr_scheduler.CyclicLR)
+_PLATEAU = pf.optim.lr_scheduler.ReduceLROnPlateau
 
 
 class FitLoop:
@@ -87,6 +89,11 @@ class FitLoop:
             self.watchers.append(self.resume)
         self.by_step = [s for s in model.schedulers if self._is_by_step(s)]
         self.by_epoch = [s for s in model.schedulers if not self._is_by_step(s)]
+        plateaus = [s for s in self.by_epoch if isinstance(s, _PLATEAU)]
+        if plateaus:
+            told = None if mode == "auto" else mode == "max"
+            higher = higher_is_better(self.monitor, model) if told is None else told
+            check.plateaus(self.monitor, higher, plateaus)
 
     def _is_by_step(self, scheduler: Any) -> bool:
         interval = self.model.lr_interval
@@ -215,7 +222,7 @@ class FitLoop:
                 logs[name if own else f"val_{name}"] = v
         logs.update({name: float(o.param_groups[0]["lr"]) for name, o in self._rates()})
         for scheduler in () if cut else self.by_epoch:
-            if isinstance(scheduler, pf.optim.lr_scheduler.ReduceLROnPlateau):
+            if isinstance(scheduler, _PLATEAU):
                 scheduler.step(check.monitored(self.monitor, logs))
             else:
                 scheduler.step()

@@ -42,8 +42,8 @@ def telling(loss: Any) -> Any:
     with a `forward` that is a user's own."""
     if isinstance(loss, nn.Module):
         owner = next(cls for cls in type(loss).__mro__ if "forward" in vars(cls))
-        tells = owner.__module__.startswith("pyframe.") and hasattr(loss, "divisor")
-        return loss if tells else None
+        own = owner.__module__.startswith("pyframe.") and "forward" not in vars(loss)
+        return loss if own and hasattr(loss, "divisor") else None
     whole = isinstance(loss, functools.partial) and not loss.args
     fn, options = (loss.func, loss.keywords) if whole else (loss, {})
     try:
@@ -62,9 +62,10 @@ def divided(
     divisor as it is, so that factors of 1 change nothing."""
     teller = telling(loss)
     by: Any = math.nan  # not known
-    if teller is not None:
+    if teller is not None and isinstance(output, pf.Tensor) and isinstance(target, pf.Tensor):
         by = teller.divisor(output, target)
-    if weights is None and classes is None and not isinstance(by, pf.Tensor):
+    plain = not isinstance(by, pf.Tensor) or teller.reduction == "none"
+    if weights is None and classes is None and plain:
         try:
             found = loss(output, target)
         except TypeError as error:
@@ -73,7 +74,10 @@ def divided(
         if isinstance(found, tuple):
             return _quotient(*found)
         return found, rows(output, target) if by != by else by
-    each = _unreduced(loss)(output, target)
+    if teller is loss:
+        each = type(loss).forward(_Unreduced(loss), output, target)
+    else:
+        each = _unreduced(loss)(output, target)
     each, by = each if isinstance(each, tuple) else (each, by)
     if classes is not None:
         each = each * check.of_classes(loss, each, classes, output, target)
@@ -83,6 +87,19 @@ def divided(
     if by is not None and not isinstance(by, pf.Tensor) and by != by:
         by = None if _is_sum(loss) else each.numel()
     return _quotient(each.float().sum() if each.dtype.itemsize < 4 else each.sum(), by)
+
+
+class _Unreduced:
+    """What the `forward` of a loss of pyframe's sees as `self`, so as to give each number: a copy
+    of the module would have a capture look at all that there is in it."""
+
+    reduction = "none"
+
+    def __init__(self, loss: Any) -> None:
+        self.loss = loss
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loss, name)
 
 
 def _quotient(total: pf.Tensor, by: Divisor) -> tuple[pf.Tensor, Divisor]:

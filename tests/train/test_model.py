@@ -205,7 +205,6 @@ def test_threads_have_modes_of_their_own(what: str) -> None:
         assert [m.training for m in net.modules()] == before
         if what == "fit":
             model.fit((x, y), verbose=0, compile=False, device=None)
-            before = [True] * 4
         elif what == "predict":
             first, second = model.predict(x), model.predict(x)
             assert first.tolist() == second.tolist()
