@@ -173,11 +173,12 @@ def _from_format_2(tree: dict[str, Any]) -> None:
     """Give what was summed up its divisors."""
     tree[MARK] = 3
     place = tree["place"]
-    sums, group = place["sums"], place["group"]
+    sums, group, first = place["sums"], place["group"], place.pop("first")
     for key in [key for key in sums if key.startswith("sum:")]:
         sums[f"divisor:{key.removeprefix('sum:')}"] = pf.tensor(float(place["count"]))
     for i, _ in enumerate(tree["optimizers"]):
-        sums[f"waiting:{i}"] = pf.tensor(float(sum(group) * place["first"]))
+        sums[f"waiting:{2 * i}"] = pf.tensor(float(sum(group) * first))
+        sums[f"waiting:{2 * i + 1}"] = pf.tensor(float(first))
     place["group"] = len(group)
 
 

@@ -56,7 +56,6 @@ class FitLoop:
         self.monitor = monitor or ("val_loss" if validation is not None else "loss")
         self.history = History()
         self.group = 0  # batches that wait for their update
-        self.first = 0  # samples of the first of them
         self.taken: Steps | None = None  # the steps that run
         self.batches: int | None = None  # of the first epoch
         self.ended = False  # whether the epoch did: what is kept now goes on with the next one
@@ -154,7 +153,7 @@ class FitLoop:
             model.epoch, self.ended = epoch, False
             self.evaluating = trains(model.net, self.evaluating)
             taken.start(at.sums, at.count)
-            self.group, self.first = at.group, at.first
+            self.group = at.group
             logs, asked = at.logs, at.asked
             if not at.batch:
                 await self.tell("on_epoch_begin", model, epoch)
@@ -172,7 +171,7 @@ class FitLoop:
                 more: dict[str, Any] = {}
                 if self.processes is not None:
                     x, more["whole"] = self.processes.share(x, size)
-                self._step(run, x, size, more)
+                self._step(run, x, more)
                 taken.count += size
                 model.samples += size
                 step += 1
@@ -194,7 +193,7 @@ class FitLoop:
                     "over only once does for one epoch, a DataLoader for any number"
                 )
             if self.group and not cut:  # the update of a group that the epoch's end cut short
-                (taken.apply if self.compile else taken._apply)(self._unit())
+                (taken.apply if self.compile else taken._apply)()
                 self._updated()
             self._count_batches(epoch, safe.batch)
             if asked:
@@ -278,7 +277,7 @@ class FitLoop:
         own = {"step": model.step, "told": model.step, "logs": {}, **more}
         return LoopPosition(
             max(model.epoch - 1, 0), self.safe.batch, count=count, samples=model.samples,
-            group=self.group, first=self.first, **own,
+            group=self.group, **own,
         )  # fmt: skip
 
     def states(self) -> list[list[Any]]:
@@ -297,31 +296,18 @@ class FitLoop:
 
     # --- several batches, and processes, to an update
 
-    def _step(self, run: Callable[..., None], batch: Any, size: int, more: dict[str, Any]) -> None:
+    def _step(self, run: Callable[..., None], batch: Any, more: dict[str, Any]) -> None:
         """A batch, and the update where its group ends with it."""
-        grouped = self.options.accumulate > 1
-        first = self.group == 0
-        if first:
-            self.first = size
-        self.group += 1
+        first, self.group = self.group == 0, self.group + 1
         last = self.group == self.options.accumulate
-        if grouped:
-            run(batch, self._unit(), first, last, **more)
-        elif self.processes is not None:
-            run(batch, self._unit(), **more)
+        if first and last:
+            run(batch, **more)
         else:
-            run(batch)
+            run(batch, first, last, **more)
         if last:
             self._updated()
         else:  # where it ran eagerly, an optimizer's step would have done so
             pf.flush()
-
-    def _unit(self) -> float:
-        """What sums of a group are divided by while they wait: such gradients are as large as that
-        of a mean, for float16, and all processes have the same unit."""
-        if self.options.replicas is not None:  # with batches of their own
-            return 1.0
-        return self.first / (1 if self.processes is None else self.processes.size)
 
     def _updated(self) -> None:
         """A group is over, and with it a step of the optimizer."""

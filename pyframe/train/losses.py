@@ -55,8 +55,9 @@ def telling(loss: Any) -> Any:
 def divided(
     loss: Any, output: Any, target: Any, weights: pf.Tensor | None = None,
     classes: pf.Tensor | None = None,
-) -> tuple[pf.Tensor, Divisor]:  # fmt: skip
-    """A loss and its divisor; 0 where the divisor is 0, as of a batch that has nothing to learn.
+) -> tuple[pf.Tensor, Divisor, float]:  # fmt: skip
+    """A loss, its divisor, and a plain number of about that size. The loss is 0 where the divisor
+    is, as of a batch that has nothing to learn.
 
     `weights` (N,) are factors of the samples, `classes` (C,) of what has a class. They leave the
     divisor as it is, so that factors of 1 change nothing."""
@@ -71,9 +72,12 @@ def divided(
         except TypeError as error:
             check.of_one_tensor(error, output, target)
             raise
+        n = rows(output, target)
         if isinstance(found, tuple):
-            return _quotient(*found)
-        return found, rows(output, target) if by != by else by
+            total, by = found
+            return _quotient(total, by, n)
+        by = n if by != by else by
+        return found, by, 1 if by is None else by
     if teller is loss:
         each = type(loss).forward(_Unreduced(loss), output, target)
     else:
@@ -86,7 +90,8 @@ def divided(
         each = each * weights.reshape(-1, *[1] * (each.ndim - 1))
     if by is not None and not isinstance(by, pf.Tensor) and by != by:
         by = None if _is_sum(loss) else each.numel()
-    return _quotient(each.float().sum() if each.dtype.itemsize < 4 else each.sum(), by)
+    total = each.float().sum() if each.dtype.itemsize < 4 else each.sum()
+    return _quotient(total, by, each.numel())
 
 
 class _Unreduced:
@@ -102,12 +107,12 @@ class _Unreduced:
         return getattr(self.loss, name)
 
 
-def _quotient(total: pf.Tensor, by: Divisor) -> tuple[pf.Tensor, Divisor]:
+def _quotient(total: pf.Tensor, by: Divisor, size: float) -> tuple[pf.Tensor, Divisor, float]:
     if by is None:
-        return total, None
+        return total, None, 1
     if isinstance(by, pf.Tensor):
-        return total / by.where(by != 0, 1), by.detach().float()
-    return total / by if by else total * 0, by
+        return total / by.where(by != 0, 1), by.detach().float(), size
+    return total / by if by else total * 0, by, by or 1
 
 
 def rows(output: Any, target: Any) -> int:
@@ -124,19 +129,19 @@ def looked_at(
     """Whether any loss has a divisor that differs from batch to batch. And of those that don't tell
     theirs the name, the value for a batch of `size` samples, and the mean of those of its halves:
     another one if samples are not what divides it."""
-    differ, found = False, []
+    differ, found = False, list[tuple[str, pf.Tensor, pf.Tensor]]()
     several = isinstance(loss, Mapping | list | tuple)
     keys: Any = loss if isinstance(loss, Mapping) else range(len(loss)) if several else [None]
     for key in keys:
         one, out, y = (x[key] if several else x for x in (loss, output, target))
-        _, by = divided(one, out, y)
+        by = divided(one, out, y)[1]
         differ = differ or by is None or isinstance(by, pf.Tensor)
         n = rows(out, y) // size  # of each sample
         cut, end = size // 2 * n, size * n
         if not cut or telling(one) is not None or isinstance(whole := one(out, y), tuple):
             continue
 
-        halves = 0.0
+        halves: Any = 0.0
         for start, stop in ((0, cut), (cut, end)):
             parts = [data.map_tree(lambda x, i=start, j=stop: x[i:j], t) for t in (out, y)]
             halves = halves + one(*parts) * ((stop - start) / end)

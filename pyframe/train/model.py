@@ -10,6 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import pyframe as pf
@@ -28,6 +29,7 @@ from pyframe.train.words import listed, name_of
 
 Loss = Callable[..., pf.Tensor]
 
+TINY = 1e-20
 _ITS_OWN = ("_now", "_loop", "_safe", "_own", "_free")  # which copies don't share
 
 
@@ -38,14 +40,15 @@ class _Now(threading.local):
         self.begin()
 
     def begin(
-        self, steps: Steps | None = None, count: int = 1, unit: float | None = None,
-        first: bool = True, last: bool = True, whole: int | None = None,
+        self, steps: Steps | None = None, count: int = 1, first: bool = True, last: bool = True,
+        whole: int | None = None,
     ) -> None:  # fmt: skip
         """Another step of so many samples begins."""
-        self.steps, self.count, self.unit, self.first, self.last = steps, count, unit, first, last
+        self.steps, self.count, self.first, self.last = steps, count, first, last
         self.whole = whole  # samples of a batch that several processes share
         self.minimized: tuple[Any, ...] = ()  # the optimizers that stepped
         self.divisors: dict[str, Divisor] = {}  # of the losses that were computed
+        self.size: float = count  # about that of the last one
 
 
 class Model:
@@ -371,43 +374,50 @@ class Model:
                 self.scaler.update()
 
     def _weighed(self, loss: pf.Tensor, chosen: list[Any], again: bool) -> pf.Tensor:
-        """What a step goes back from: where others make the gradients with it, the sum that its
-        loss is of, in units of `now.unit`. The divisor is added to those that wait."""
+        """What a step goes back from. Where several batches or processes make a gradient it is the
+        sum that the loss is made of, in units of about its divisor, which is added up beside it."""
         now = self._now
         assert now.steps is not None
-        by, replicas = now.divisors.get("loss", now.count), now.steps.options.replicas
-        if replicas is not None:
-            loss, by = replicas.weighed(loss, by)
-        if now.unit is None:
+        steps, options = now.steps, now.steps.options
+        by, size = now.divisors.get("loss", now.count), now.size
+        if options.replicas is not None:
+            loss, by = options.replicas.weighed(loss, by)
+            size = 1.0  # as all of them have it: their batches may differ
+        if not steps.defers:
             return loss
-        factor = 1.0 if by is None else by
+        if by is not None and now.whole and options.processes is not None:
+            size = size * now.whole / (now.count * options.processes.size)
+        if by is not None:  # a penalty beside a loss that has nothing to learn counts
+            by = by.clamp_min(TINY) if isinstance(by, pf.Tensor) else max(by, TINY)
+        factor: Any = 1.0 if by is None else by
         if now.whole == 0:  # the batch is the first process's to count
             factor, by = 0.0, None if by is None else by * 0.0
+        i = [any(one is c for c in chosen) for one in self.optimizers]
         with pf.no_grad():
-            for one, waiting in zip(self.optimizers, now.steps.waiting, strict=True):
-                if any(one is c for c in chosen):
-                    if now.first or again:
-                        waiting.zero_()
-                    now.steps.add_divisor(waiting, by)
-        return loss * (factor / now.unit)
+            for divisor, unit in compress(steps.waiting, i):
+                if now.first or again:
+                    divisor.zero_()
+                    unit.fill_(size)
+                steps.add_divisor(divisor, by)
+        return loss * (factor / next(compress(steps.waiting, i))[1])
 
     def _update(self, optimizer: Any) -> None:
         """Let an optimizer step with the gradients that there are."""
         now = self._now
         options = PLAIN if now.steps is None else now.steps.options
-        by = None
-        if now.steps is not None and now.unit is not None:
+        divisor: Any = None
+        if now.steps is not None and now.steps.defers:
             i = next(i for i, one in enumerate(self.optimizers) if one is optimizer)
-            by = now.steps.waiting[i]
+            divisor, unit = now.steps.waiting[i]
         if options.processes is not None:
-            by = options.processes.average(self._parameters(optimizer), by)
+            divisor = options.processes.average(self._parameters(optimizer), divisor)
         if self.scaler is not None:
             if not any(p.requires_grad for p in self._parameters(optimizer)):
                 return  # all of it is frozen; a scaler takes no step without gradients
             self.scaler.unscale_(optimizer)
-        if by is not None:
+        if divisor is not None:
             with pf.no_grad():
-                factor = now.unit / by.where(by != 0, 1)
+                factor = unit / divisor
                 for p in self._parameters(optimizer):
                     if p.grad is not None:
                         p.grad.mul_(factor)
@@ -446,29 +456,32 @@ class Model:
         """The loss, and where there are several, what it is the sum of."""
         now = self._now
         if not isinstance(self.loss, Mapping | list | tuple):
-            part, by = self._one_loss(self.loss, output, targets, weights)
-            now.divisors["loss"] = by
+            part, now.divisors["loss"], now.size = self._one_loss(
+                self.loss, output, targets, weights
+            )
             return {"loss": part}
         keys = check.several(self.loss, output, targets)
         training = now.steps is not None and now.steps.kind == "train"
-        processes = now.steps.options.processes if training and now.whole else None
+        processes = now.steps.options.processes if now.steps and training else None
+        whole = now.whole or 0  # 0 where all processes have all rows
         parts, total = {}, None
         for key in keys:
             mine = weights[key] if isinstance(weights, Mapping | list | tuple) else weights
-            part, by = self._one_loss(self.loss[key], output[key], targets[key], mine, key)
+            part, by, _ = self._one_loss(self.loss[key], output[key], targets[key], mine, key)
             parts[_part(key)], now.divisors[_part(key)] = part, by
-            if processes is not None:
-                part = processes.part(part, by, now.count, now.whole)
+            if processes is not None and whole:
+                part = processes.part(part, by, now.count, whole)
             factor = 1.0 if self.loss_weights is None else self.loss_weights[key]
             weighted = part if factor == 1 else part * factor
             total = weighted if total is None else total + weighted
         assert total is not None
-        now.divisors["loss"] = now.count if processes is None else now.whole / processes.size
+        now.size = now.count
+        now.divisors["loss"] = whole / processes.size if processes and whole else now.count
         return {"loss": total, **parts}
 
     def _one_loss(
         self, loss: Any, output: Any, target: Any, weights: Any, key: Any = None
-    ) -> tuple[pf.Tensor, Divisor]:
+    ) -> tuple[pf.Tensor, Divisor, float]:
         check.labels(loss, output, target, key)
         steps = self._now.steps
         return divided(loss, output, target, weights, None if steps is None else steps.weights)
@@ -477,8 +490,8 @@ class Model:
         """The factors of several losses, by their names in a step of Model's own."""
         if len(self._sum_names(kind)) < 2:
             return {}
-        keys = list(self.loss) if isinstance(self.loss, Mapping) else range(len(self.loss))
-        factors = self.loss_weights
+        loss, factors = self.loss, self.loss_weights
+        keys: Any = loss if isinstance(loss, Mapping) else range(len(listed(loss)))
         return {_part(key): 1.0 if factors is None else factors[key] for key in keys}
 
     # --- training

@@ -55,7 +55,6 @@ class LoopPosition:
     count: int = 0  # samples in them
     samples: int = 0  # of the whole fit
     group: int = 0  # batches that wait for their update
-    first: int = 0  # samples of the first of them
 
 
 class Streams:

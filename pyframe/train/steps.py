@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,8 +68,13 @@ class Steps:
         self.divisors = {name: pf.zeros((), device=model.device) for name in names}
         self.totals = Sums(self.sums, model.device)
         self.total_divisors = Sums(self.divisors, model.device)
-        # The same of the gradients that wait for an update, of each optimizer.
-        self.waiting = [pf.zeros((), device=model.device) for _ in model.optimizers]
+        # Of each optimizer what its gradients, which are of sums, are to be divided by, and their
+        # unit: about as much, so that float16 holds them, and the same in all processes.
+        self.defers = options.accumulate > 1 or options.processes is not None
+        device = model.device
+        self.waiting = [
+            (pf.zeros((), device=device), pf.ones((), device=device)) for _ in model.optimizers
+        ]
         self.parts = model._parts(kind)
         self.metrics: dict[str, Metric] = {}
         for name, metric in model.metrics.items():
@@ -85,15 +91,13 @@ class Steps:
     # --- what is captured
 
     def _train(
-        self, batch: Any, unit: float | None = None, first: bool = True, last: bool = True,
-        whole: int | None = None,
-    ) -> None:  # fmt: skip
+        self, batch: Any, first: bool = True, last: bool = True, whole: int | None = None
+    ) -> None:
         """A training step. Of a group of batches that make one update `first` begins it and `last`
-        ends it. `unit` is there where gradients of several batches or processes make one: what
-        these are divided by meanwhile, some number of their size. `whole` is how many samples a
-        batch has of which this is one process's part (see Processes)."""
+        ends it. `whole` is how many samples a batch has of which this is one process's part (see
+        Processes)."""
         model, count = self.model, data.count("fit", batch)
-        with self._within(count, unit, first, last, whole) as now:
+        with self._within(count, first, last, whole) as now:
             if first:
                 for optimizer in model.optimizers:
                     optimizer.zero_grad()
@@ -113,10 +117,10 @@ class Steps:
             if whole != 0:
                 self._add(found, now.divisors, count)
 
-    def _apply(self, unit: float) -> None:
+    def _apply(self) -> None:
         """The update of a group of batches that ended early."""
         model = self.model
-        with self._within(0, unit):
+        with self._within(0):
             for optimizer in model.optimizers:
                 model._update(optimizer)
             if model.scaler is not None:
@@ -124,9 +128,8 @@ class Steps:
 
     @contextlib.contextmanager
     def _within(
-        self, count: int, unit: float | None = None, first: bool = True, last: bool = True,
-        whole: int | None = None,
-    ) -> Iterator[Any]:  # fmt: skip
+        self, count: int, first: bool = True, last: bool = True, whole: int | None = None
+    ) -> Iterator[Any]:
         """Within it the Model's methods are of this step."""
         options, training = self.options, self.kind == "train"
         with contextlib.ExitStack() as stack:
@@ -135,9 +138,7 @@ class Steps:
                 if options.sync_batch_norm and whole:
                     stack.enter_context(shared_statistics())
             now = stack.enter_context(
-                self.model._within(
-                    steps=self, count=count, unit=unit, first=first, last=last, whole=whole
-                )
+                self.model._within(steps=self, count=count, first=first, last=last, whole=whole)
             )
             if options.precision is not None and count:
                 stack.enter_context(pf.autocast(self.model.device.type, options.precision))
@@ -161,7 +162,7 @@ class Steps:
     def add_divisor(self, total: pf.Tensor, by: Divisor) -> None:
         """Add to a sum of divisors; that of what is a sum is 1, over all processes too."""
         if by is None:
-            processes = self.options.processes or self.options.replicas
+            processes = self.options.processes
             total.fill_(1.0 if processes is None or processes.rank == 0 else 0.0)
         else:
             total.add_(by)
@@ -172,7 +173,7 @@ class Steps:
         """All that it counts with: sums, and the state of metrics."""
         out = {f"sum:{name}": x for name, x in self.sums.items()}
         out |= {f"divisor:{name}": x for name, x in self.divisors.items()}
-        out |= {f"waiting:{i}": x for i, x in enumerate(self.waiting)}
+        out |= {f"waiting:{i}": x for i, x in enumerate(chain(*self.waiting))}
         for name, metric in self.metrics.items():
             buffers = metric.named_buffers()
             out |= {f"metric:{name}.{k}": x for k, x in buffers if not is_lazy(x)}
@@ -184,7 +185,7 @@ class Steps:
         with pf.no_grad():
             if self.weights is not None:  # they may have been on a GPU that was lost
                 self.weights.copy_(pf.tensor(self.options.class_weight))
-            for total in (*self.sums.values(), *self.divisors.values(), *self.waiting):
+            for total in (*self.sums.values(), *self.divisors.values(), *chain(*self.waiting)):
                 total.zero_()
             for metric in self.metrics.values():
                 metric.reset()
@@ -205,7 +206,7 @@ class Steps:
         if kind == "divisor":
             return self.total_divisors[name]
         if kind == "waiting":
-            return self.waiting[int(name)]
+            return list(chain(*self.waiting))[int(name)]
         name, _, buffer = name.partition(".")
         if name not in self.metrics:
             return None

@@ -231,10 +231,10 @@ def divided_by_samples(tree: Any) -> None:
     """Let a checkpoint be as the formats before 3 were, with the weight of each batch of a group
     and no divisors."""
     place, size = tree["place"], 8
-    place["group"] = [1.0] * place["group"]
+    place["group"], place["first"] = [1.0] * place["group"], size
     place["sums"] = {k: v for k, v in place["sums"].items() if k.partition(":")[0] != "divisor"}
-    if waiting := place["sums"].pop("waiting:0", None):
-        assert waiting.item() == size * len(place["group"])
+    if place["sums"].pop("waiting:0", None):
+        assert place["sums"].pop("waiting:1").item() == size
 
 
 def test_a_group_of_an_older_format_goes_on(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class Monitor:
 
     def _direct(self, model: Model | None) -> None:
         """Find out what is better."""
-        if self.mode == "auto":
+        if self.mode == "auto" and self.name is not None:
             self.higher = check.direction(self.who, self.name, higher_is_better(self.name, model))
 
     def value(self, model: Model, logs: Logs) -> float | None:
