@@ -12,6 +12,7 @@ from typing import Any
 
 import pyframe as pf
 from pyframe.core.words import near
+from pyframe.metrics import ConfusionMatrix
 from pyframe.tensor import gather_async
 from pyframe.train import check
 from pyframe.train.callbacks.base import Callback, Logs, Model
@@ -63,10 +64,10 @@ class Monitor:
     def begin(self, model: Model) -> None:
         """Before a fit."""
         self.name, self._seen = self.given, False
-        if self.name is not None:
-            self._direct(model)
         if known := getattr(model, "log_names", ()):
             self.choose(model, known)
+        else:  # a custom step decides on the names
+            self._direct(model)
 
     def choose(self, model: Model | None, known: Any) -> None:
         """Find the quantity among the `known` ones."""
@@ -82,7 +83,10 @@ class Monitor:
 
     def _direct(self, model: Model | None) -> None:
         """Find out what is better."""
-        if self.mode == "auto" and self.name is not None:
+        name = "" if self.name is None else self.name.removeprefix("val_")
+        metric = None if model is None else model.metrics.get(name)
+        several = isinstance(metric, ConfusionMatrix)  # numbers, as `value` tells
+        if self.mode == "auto" and self.name is not None and not several:
             self.higher = check.direction(self.who, self.name, higher_is_better(self.name, model))
 
     def value(self, model: Model, logs: Logs) -> float | None:
