@@ -124,6 +124,11 @@ class Played:
         self.executor.write(self.tensors[at], np.zeros(4, np.uint8))
         return found
 
+    def mean(self, name: str, kind: str = "train") -> float:
+        """A mean over the steps since it was last taken."""
+        total, by = (self.take(f"metric:{kind}.{of}{name}") for of in ("", "divisor:"))
+        return total / by
+
 
 def _nbytes(about: Any) -> int:
     return nbytes_of(getattr(pf, about["dtype"]), about["shape"])

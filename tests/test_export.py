@@ -62,7 +62,7 @@ def by_player(
     for i in range(steps):
         played.options["0.lr"] = rate(i)
         played.run("train", *data[i % len(data)])
-        out.append(played.take("metric:train.loss") / len(data[0][0]))
+        out.append(played.mean("loss"))
     return out
 
 
@@ -334,7 +334,7 @@ def test_an_export_goes_on_where_training_is(gpu: str, tmp_path: Path) -> None:
     for i in range(5, 12):
         played.options["0.lr"] = rate(i)
         played.run("train", *data[i % len(data)])
-        assert played.take("metric:train.loss") / 16 == pytest.approx(before[i], abs=1e-5)
+        assert played.mean("loss") == pytest.approx(before[i], abs=1e-5)
 
 
 def test_the_same_twice(tmp_path: Path) -> None:
@@ -429,7 +429,7 @@ def test_metrics_are_computed_from_their_state(what: str, played_on: str, tmp_pa
     for rows in (slice(0, 4), slice(4, 8), slice(8, 9), slice(9, 10), slice(10, 11)):
         played.run(f"evaluate.{rows.stop - rows.start}", x[rows], y[rows])
     found = dict(zip([*want][1:], played.run("evaluate.metrics"), strict=False))
-    found["loss"] = played.take("metric:test.loss") / 11
+    found["loss"] = played.mean("loss", "test")
     assert {name: float(v) for name, v in found.items()} == pytest.approx(want, rel=1e-4)
 
 
@@ -447,10 +447,10 @@ def test_a_step_of_ones_own_with_two_optimizers(played_on: str, tmp_path: Path) 
     assert roles["moment:1.momentum_buffer.judge.weight"] == "moment"
     for batch in data:
         played.run("train", *batch)
-        seen = {n: played.take(f"metric:train.{n}") / 6 for n in ("judge_loss", "make_loss")}
+        seen = {n: played.mean(n) for n in ("judge_loss", "make_loss")}
         assert model.train_on_batch(batch) == pytest.approx(seen, abs=1e-4)
     played.run("evaluate.6", *data[0])
-    score = played.take("metric:test.score") / 6
+    score = played.mean("score", "test")
     assert model.evaluate([data[0]])["score"] == pytest.approx(score, abs=1e-4)
 
 

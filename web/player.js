@@ -619,6 +619,10 @@ const allOf = (x, ok) => Array.isArray(x) && x.every(ok);
 const eachOf = (x, ok) => isPlain(x) && Object.values(x).every(ok);
 const isShaped = (x, ok = isWhole) => isPlain(x) && isText(x.dtype) && Object.hasOwn(FORMATS, x.dtype) && allOf(x.shape, ok);
 const isFormula = (x) => isText(x) || ["number", "boolean"].includes(typeof x) || (allOf(x, isFormula) && Object.hasOwn(WORDS, x[0]));
+/** The tensors of what is summed up, and behind them those of what divides each. */
+const sumsOf = (kind, names) => ["", "divisor:"].flatMap((of) => names.map((name) => `metric:${kind}.${of}${name}`));
+/** The mean of nothing is 0. */
+const meansOf = (sums) => sums.slice(sums.length / 2).map((by, i) => (by ? sums[i] / by : sums[i]));
 const SIZE = /^#\d+$/; // the name of a size that changes
 const SLOTS = { in: 1, state: 1, own: 1, temp: 1, part: 3 }; // of a slot, by its kind
 
@@ -1167,10 +1171,10 @@ class Engine {
     const asked = []; // readings on their way, each of the steps since the one before
     const meter = new Meter();
     const rest = metrics.filter((_, i) => i !== main);
-    const sums = metrics.map((name) => `metric:train.${name}`);
-    let epoch = { sums: metrics.map(() => 0), samples: 0, values: {} };
+    const sums = sumsOf("train", metrics);
+    let epoch = { sums: sums.map(() => 0), samples: 0, values: {} };
     const told = () => ({
-      ...Object.fromEntries(metrics.map((name, i) => [name, epoch.sums[i] / epoch.samples])), ...epoch.values,
+      ...Object.fromEntries(meansOf(epoch.sums).map((mean, i) => [metrics[i], mean])), ...epoch.values,
     });
     let [logs, since, looked] = [null, 0, performance.now()];
     player.restore("metric:train."); // what failed before may have left something
@@ -1180,7 +1184,7 @@ class Engine {
       totals.forEach(([v], i) => { epoch.sums[i] += v; });
       epoch.samples += steps * size;
       epoch.values = values;
-      const means = totals.map(([v]) => v / (steps * size));
+      const means = meansOf(totals.map(([v]) => v));
       const [loss] = means.splice(main, 1);
       this.#hear("step", {
         loss, step, steps: end, epoch: number + 1, epochs: this.#epochsOf(feed, end), speed: meter.speed,
@@ -1214,7 +1218,7 @@ class Engine {
         if (ended) {
           this.#epochs++;
           logs = told();
-          epoch = { sums: metrics.map(() => 0), samples: 0, values: {} };
+          epoch = { sums: sums.map(() => 0), samples: 0, values: {} };
           const found = tests && !this.#stopping ? await this.#evaluate(feed.limit) : null;
           for (const [name, v] of Object.entries(found ?? {})) logs[`val_${name}`] = v;
           const lr = Object.entries(player.options).find(([name]) => tail(name) === "lr");
@@ -1236,7 +1240,7 @@ class Engine {
     }
   }
 
-  /** What the steps of "train" or "evaluate" came to: sums over samples, and metrics by their names. */
+  /** What the steps of "train" or "evaluate" came to: sums and what divides them, and metrics by their names. */
   async #counted(program, sums) {
     const player = this.#player;
     const { values = [] } = this.#plan[program];
@@ -1354,7 +1358,6 @@ class Engine {
     const test = (await this.#takeData())?.test;
     if (!evaluate || !test) return null;
     const player = this.#player;
-    const sums = evaluate.metrics.map((name) => `metric:test.${name}`);
     player.restore("metric:test.");
     const count = Math.min(limit ?? test.length, test.length);
     const sizes = [...evaluate.sizes].sort((a, b) => b - a);
@@ -1365,8 +1368,9 @@ class Engine {
       at += size;
     }
     if (!at) return null; // fewer than it was exported for
-    const { totals, values } = await this.#counted("evaluate", sums);
-    return { ...Object.fromEntries(evaluate.metrics.map((name, i) => [name, totals[i][0] / at])), ...values };
+    const { totals, values } = await this.#counted("evaluate", sumsOf("test", evaluate.metrics));
+    const means = meansOf(totals.map(([v]) => v));
+    return { ...Object.fromEntries(means.map((mean, i) => [evaluate.metrics[i], mean])), ...values };
   }
 
   /** Tells what the network makes of the samples. */

@@ -116,6 +116,7 @@ class _State(threading.local):
     inference = False  # what is made is an inference tensor
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack), the innermost last
     training: Any = None  # {id of a module: its mode} in this thread alone: nn's Evaluation
+    shared_statistics = False  # BatchNorm's are of the batches of all processes
     autocast: Any = None  # within pf.autocast: the dtypes that it casts to, see ops/api/autocast.py
     trace: Any = None  # what was recorded for the CPU, see core/trace.py
     noting: Any = None  # while a subgraph of it is noted, see tensor/subgraph.py

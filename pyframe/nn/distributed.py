@@ -170,23 +170,30 @@ def broadcast(tensors: Sequence[Tensor], group: Any, root: int) -> None:
                 x.copy_(part.reshape(x.shape))
 
 
-def average(parameters: Sequence[Tensor], group: Any, most: int = int(BUCKET * 2**20)) -> None:
+def average(
+    parameters: Sequence[Tensor], group: Any, most: int = int(BUCKET * 2**20),
+    more: Sequence[Tensor] = (),
+) -> list[Tensor]:  # fmt: skip
     """Let gradients be the means over all processes: up to `most` bytes at a time, within a capture
-    all at once."""
+    all at once. Those of `more` tensors go along, and are what it gives."""
     most = most if mode.capture is None else 1 << 62
     works: list[Any] = []
+    found: dict[int, Tensor] = {}
     with no_grad():
-        for bucket in _alike(parameters, most):
-            grads = [zeros_like(p) if p.grad is None else p.grad for p in bucket]
-            flat = cat([g.reshape(-1) for g in grads])
+        grads = [zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        for bucket in _alike([*grads, *more], most):
+            flat = cat([x.reshape(-1) for x in bucket])
             works.append(
                 (dist.all_reduce(flat, dist.ReduceOp.AVG, group, async_op=True), flat, bucket)
             )
         for work, flat, bucket in works:
             work.wait()
-            parts = flat.split([p.numel() for p in bucket])
-            for p, part in zip(bucket, parts, strict=True):
-                p.grad = part.reshape(p.shape).detach()
+            parts = flat.split([x.numel() for x in bucket])
+            for x, part in zip(bucket, parts, strict=True):
+                found[id(x)] = part.reshape(x.shape).detach()
+        for p, grad in zip(parameters, grads, strict=True):
+            p.grad = found[id(grad)]
+    return [found[id(x)] for x in more]
 
 
 def _check_alike(module: Module, group: Any) -> None:

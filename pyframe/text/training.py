@@ -50,7 +50,19 @@ def pack(texts: Sequence[Text], length: int, pad: int = 0) -> dict[str, Tensor]:
 
 
 class NextToken(nn.Module):
-    """The loss of a language model: how unlikely it finds each next token that counts."""
+    """The loss of a language model: how unlikely it finds each next token that counts.
+
+    Args:
+        reduction: 'mean' over those tokens, 'sum', or 'none' for each token's own, 0 of others.
+    """
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(
+                f"NextToken: reduction must be 'mean', 'sum' or 'none', got {reduction!r}"
+            )
+        self.reduction = reduction
 
     def forward(self, scores: Tensor, labels: Tensor) -> Tensor:
         """(B, T, vocabulary) scores and (B, T) tokens, of which -100 counts not -> (): the mean.
@@ -60,10 +72,27 @@ class NextToken(nn.Module):
             scores: those of each next token.
             labels: the tokens.
         """
-        if scores.ndim == 0:  # that mean
+        if scores.ndim == 0:  # that mean, of which the sum is made again
+            count = self._count(labels)
+            scores = scores.float().where(count != 0, 0.0) * count
+        elif scores.ndim != 2:
+            wanted = labels[:, 1:].flatten()
+            each = F.cross_entropy(
+                scores[:, :-1].flatten(0, 1), wanted, ignore_index=IGNORED, reduction="none"
+            )
+            scores = each.reshape(labels[:, 1:].shape)
+        if self.reduction == "none":
             return scores
-        if scores.ndim == 2:
-            return scores.sum() / (labels[:, 1:] != IGNORED).sum()
-        return F.cross_entropy(
-            scores[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED
-        )
+        by = self.divisor(scores, labels)
+        return scores.sum() if by is None else scores.sum() / by
+
+    def divisor(self, scores: Tensor, labels: Tensor) -> Tensor | None:
+        """How many tokens count, (); None where `reduction` is 'sum'.
+
+        Args:
+            scores, labels: as of a call.
+        """
+        return None if self.reduction == "sum" else self._count(labels)
+
+    def _count(self, labels: Tensor) -> Tensor:
+        return (labels[:, 1:] != IGNORED).float().sum()

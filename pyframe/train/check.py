@@ -219,6 +219,23 @@ def optimizes(optimizer: Any, net: nn.Module, loss: Any) -> None:
         )
 
 
+def replaced(optimizers: Sequence[Any], net: nn.Module, losses: Sequence[nn.Module]) -> None:
+    """Warn of parameters that no optimizer holds where one holds others that are in no module: a
+    layer was replaced after the optimizer was made."""
+    held = {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
+    own = {id(p) for m in (net, *losses) for p in m.parameters()}
+    left = [n for n, p in net.named_parameters() if p.requires_grad and id(p) not in held]
+    if left and not held <= own:
+        name = type(optimizers[0]).__name__
+        warn(
+            f"fit: no optimizer holds {_some(left)} of the net, and one holds "
+            f"{len(held - own)} parameters that the net does not have: a layer was replaced after "
+            "the optimizer was made, and the new one will not be trained. Make the optimizer after "
+            f"that: optim.{name}(net.parameters(), …)",
+            UserWarning,
+        )
+
+
 def free(what: str, model: Any) -> None:
     """RuntimeError where a model is in a fit already."""
     if model._loop is not None:
@@ -469,8 +486,12 @@ def class_weight(given: Any) -> np.ndarray | None:
     return table
 
 
-def weighs_classes(weights: pf.Tensor, output: Any, target: Any) -> None:
-    """ValueError where weights of classes don't fit the classes of an output and its targets."""
+def of_classes(loss: Any, each: Any, weights: Any, output: Any, target: Any) -> pf.Tensor:
+    """The weights of the classes of targets, of the shape of `each`, the losses of them all; what
+    is no class, as of targets that are ignored, has that of some other one.
+
+    ValueError where they don't fit the classes of an output and its targets, TypeError for a loss
+    that does not give a number for each target."""
     if not isinstance(output, pf.Tensor) or not isinstance(target, pf.Tensor):
         raise ValueError(
             "fit: class_weight is for a tensor of outputs and one of class numbers, got "
@@ -487,6 +508,12 @@ def weighs_classes(weights: pf.Tensor, output: Any, target: Any) -> None:
             f"fit: class_weight has {len(weights)} weights, and the net gives {classes} classes; "
             "expected one for each"
         )
+    if not isinstance(each, pf.Tensor) or each.shape != target.shape:
+        raise TypeError(
+            f"Model: with class_weight the loss must give a number for each target: {seen(loss)} "
+            f"gave {seen(each)} with reduction='none' for targets of shape {list(target.shape)}"
+        )
+    return weights[target.long().clamp(0, len(weights) - 1)]
 
 
 def one_device(what: str, net: nn.Module) -> None:
@@ -793,14 +820,14 @@ def reduces(loss: Any) -> None:
         )
 
 
-def per_sample(loss: Any, each: Any, weights: pf.Tensor) -> pf.Tensor:
-    """A loss without reduction; TypeError where it is no number for each sample."""
-    if isinstance(each, pf.Tensor) and each.ndim and len(each) == len(weights):
-        return each
-    raise TypeError(
-        f"Model: with weights of samples or classes the loss must give a number for each sample: "
-        f"{seen(loss)} gave {seen(each)} with reduction='none' for {len(weights)} samples"
-    )
+def per_sample(loss: Any, each: Any, weights: pf.Tensor) -> None:
+    """TypeError for a loss without reduction that is no number for each sample."""
+    if not isinstance(each, pf.Tensor) or not each.ndim or len(each) != len(weights):
+        raise TypeError(
+            f"Model: with weights of samples or classes the loss must give a number for each "
+            f"sample: {seen(loss)} gave {seen(each)} with reduction='none' for {len(weights)} "
+            "samples"
+        )
 
 
 def quantity(what: str, name: Any, mode: Any) -> None:
@@ -809,6 +836,27 @@ def quantity(what: str, name: Any, mode: Any) -> None:
         raise must(f"{what}: monitor", "be a name such as 'val_loss'", name)
     if mode not in ("auto", "min", "max"):
         raise must(f"{what}: mode", "be 'auto', 'min' or 'max'", mode, error=ValueError)
+
+
+def direction(what: str, name: Any, higher: bool | None) -> bool:
+    """Whether more of a quantity is better; ValueError where nothing tells."""
+    if higher is None:
+        raise ValueError(
+            f"{what}: whether {name!r} is better the higher or the lower it is can't be told by "
+            "its name; give mode='max' or mode='min' (or let its Metric have higher_is_better)"
+        )
+    return higher
+
+
+def plateaus(name: str, higher: bool | None, schedulers: Sequence[Any]) -> None:
+    """ValueError for a ReduceLROnPlateau that would wait for the wrong direction."""
+    mode = "max" if direction("fit: monitor", name, higher) else "min"
+    for scheduler in schedulers:
+        if scheduler.mode != mode:
+            raise ValueError(
+                f"fit: ReduceLROnPlateau has mode={scheduler.mode!r}, and {name!r} is better the "
+                f"{'higher' if higher else 'lower'} it is; make it with mode={mode!r}"
+            )
 
 
 def no_quantity(what: str, name: str, known: Iterable[str], fix: str) -> ValueError:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyframe.train.loop import FitLoop
     from pyframe.train.model import Model
 
-FORMAT = 2  # 1 counted epochs from 0
+FORMAT = 3  # 1 counted epochs from 0, and 2 divided all losses by samples
 SECONDS = 300  # between checkpoints within an epoch, at least
 KEPT = 2  # of a folder that fit goes on from: one may be damaged
 _NAME = re.compile(r"step-(\d{8,})\.pt")
@@ -148,6 +148,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     if found[MARK] == 1:
         _from_format_1(found)
+    if found[MARK] == 2:
+        _from_format_2(found)
     if found[MARK] != FORMAT:
         raise NewerFormatError(
             f"{os.fspath(path)} is a checkpoint of format {found[MARK]}, expected {FORMAT}: it "
@@ -165,6 +167,19 @@ def _from_format_1(tree: dict[str, Any]) -> None:
             best = state["best_epoch"]
             state["best_epoch"] = None if best is None else best + 1
             state["since"] = [epoch + 1 for epoch in state["since"]]
+
+
+def _from_format_2(tree: dict[str, Any]) -> None:
+    """Give what was summed up its divisors."""
+    tree[MARK] = 3
+    place = tree["place"]
+    sums, group, first = place["sums"], place["group"], place.pop("first")
+    for key in [key for key in sums if key.startswith("sum:")]:
+        sums[f"divisor:{key.removeprefix('sum:')}"] = pf.tensor(float(place["count"]))
+    for i, _ in enumerate(tree["optimizers"]):
+        sums[f"waiting:{2 * i}"] = pf.tensor(float(sum(group) * first))
+        sums[f"waiting:{2 * i + 1}"] = pf.tensor(float(first))
+    place["group"] = len(group)
 
 
 def newest(folder: Path) -> tuple[Path, dict[str, Any]] | None:

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyframe as pf
+from pyframe import nn
 from pyframe.core import devices
 from pyframe.core.devices import DeviceLostError
-from pyframe.train import check, data
+from pyframe.nn.modules.module import Evaluation
+from pyframe.tensor import gather_async
+from pyframe.train import check, data, losses
 from pyframe.train.callbacks import Callback, EarlyStopping, History
+from pyframe.train.callbacks.stopping import higher_is_better
 from pyframe.train.interrupts import interrupts
 from pyframe.train.progress import progress
 from pyframe.train.recovery import LoopPosition, Recovery
 from pyframe.train.steps import StepOptions, Steps, numbers
+from pyframe.train.words import listed
 
 if TYPE_CHECKING:
     from pyframe.train.model import Model
 
+
+def trains(net: nn.Module, before: Sequence[nn.Module] = ()) -> list[nn.Module]:
+    """Put a net into training mode, but for the layers of one that is in it already which were set
+    to evaluation mode (or were `before`, of a net that was put into another mode since)."""
+    kept = [m for m in net.modules() if not m.training] if net.training else list(before)
+    net.train()  # which may be the user's own
+    for m in kept:
+        m.training = False
+    return kept
+
+
 # Schedulers whose numbers are of steps, not of epochs.
 _BY_STEP = (pf.optim.lr_scheduler.OneCycleLR, pf.optim.lr_scheduler.CyclicLR)
+_PLATEAU = pf.optim.lr_scheduler.ReduceLROnPlateau
 
 
 class FitLoop:
@@ -38,8 +55,7 @@ class FitLoop:
         self.safe, self.read_every, self.compile = safe, read_every, compile
         self.monitor = monitor or ("val_loss" if validation is not None else "loss")
         self.history = History()
-        self.group: list[float] = []  # weights of the batches that wait for their update
-        self.first = 0  # samples of the first of them
+        self.group = 0  # batches that wait for their update
         self.taken: Steps | None = None  # the steps that run
         self.batches: int | None = None  # of the first epoch
         self.ended = False  # whether the epoch did: what is kept now goes on with the next one
@@ -50,6 +66,8 @@ class FitLoop:
         self.stop = False  # whether all processes have agreed to
         self.tells = bool(verbose)
         self.pairs = model._is_default("training_step")
+        self.evaluating: list[nn.Module] = []  # layers that stay in evaluation mode
+        self.looked = False  # at how the losses are divided
         own: list[Callback] = [self.history]
         if patience is not None:
             says = bool(verbose)
@@ -70,6 +88,11 @@ class FitLoop:
             self.watchers.append(self.resume)
         self.by_step = [s for s in model.schedulers if self._is_by_step(s)]
         self.by_epoch = [s for s in model.schedulers if not self._is_by_step(s)]
+        plateaus = [s for s in self.by_epoch if isinstance(s, _PLATEAU)]
+        if plateaus:
+            told = None if mode == "auto" else mode == "max"
+            higher = higher_is_better(self.monitor, model) if told is None else told
+            check.plateaus(self.monitor, higher, plateaus)
 
     def _is_by_step(self, scheduler: Any) -> bool:
         interval = self.model.lr_interval
@@ -118,7 +141,6 @@ class FitLoop:
         model, safe, loader = self.model, self.safe, self.loader
         x: Any = None
         run = taken.compiled if self.compile else taken.step
-        grouped = self.options.accumulate > 1
 
         async def look(means: Callable[[], Any], step: int) -> dict[str, float]:
             return await self._look(means, step, x)
@@ -129,9 +151,9 @@ class FitLoop:
             if self._stops():  # as it begins
                 break
             model.epoch, self.ended = epoch, False
-            model.net.train()
+            self.evaluating = trains(model.net, self.evaluating)
             taken.start(at.sums, at.count)
-            self.group, self.first = list(at.group), at.first
+            self.group = at.group
             logs, asked = at.logs, at.asked
             if not at.batch:
                 await self.tell("on_epoch_begin", model, epoch)
@@ -143,14 +165,13 @@ class FitLoop:
                 if self.tells:
                     self._say_conversions(batch)
                 x, size = model._ready(batch, "fit", self.pairs)
+                if not self.looked:
+                    self.looked = True
+                    await self._look_at_losses(x, size)
                 more: dict[str, Any] = {}
                 if self.processes is not None:
                     x, more["whole"] = self.processes.share(x, size)
-                if grouped:
-                    self._accumulate(run, x, size, more)
-                else:
-                    run(x, **more)
-                    self._updated()
+                self._step(run, x, more)
                 taken.count += size
                 model.samples += size
                 step += 1
@@ -172,7 +193,7 @@ class FitLoop:
                     "over only once does for one epoch, a DataLoader for any number"
                 )
             if self.group and not cut:  # the update of a group that the epoch's end cut short
-                (taken.apply if self.compile else taken._apply)(1 / sum(self.group))
+                (taken.apply if self.compile else taken._apply)()
                 self._updated()
             self._count_batches(epoch, safe.batch)
             if asked:
@@ -200,7 +221,7 @@ class FitLoop:
                 logs[name if own else f"val_{name}"] = v
         logs.update({name: float(o.param_groups[0]["lr"]) for name, o in self._rates()})
         for scheduler in () if cut else self.by_epoch:
-            if isinstance(scheduler, pf.optim.lr_scheduler.ReduceLROnPlateau):
+            if isinstance(scheduler, _PLATEAU):
                 scheduler.step(check.monitored(self.monitor, logs))
             else:
                 scheduler.step()
@@ -256,7 +277,7 @@ class FitLoop:
         own = {"step": model.step, "told": model.step, "logs": {}, **more}
         return LoopPosition(
             max(model.epoch - 1, 0), self.safe.batch, count=count, samples=model.samples,
-            group=list(self.group), first=self.first, **own,
+            group=self.group, **own,
         )  # fmt: skip
 
     def states(self) -> list[list[Any]]:
@@ -273,36 +294,66 @@ class FitLoop:
             if at is not None:
                 w.load_state_dict(left.pop(at)[1])
 
-    # --- several batches to an update
+    # --- several batches, and processes, to an update
 
-    def _accumulate(
-        self, run: Callable[..., None], batch: Any, size: int, more: dict[str, Any]
-    ) -> None:
-        """A batch of a group. Each loss counts as its samples do, so that the gradients are those
-        of one large batch."""
-        first = not self.group
-        if first:
-            self.first = size
-        self.group.append(size / self.first)
-        ends = len(self.group) == self.options.accumulate
-        share = self.group[-1]
-        run(
-            batch,
-            None if share == 1 else share,
-            first,
-            1 / sum(self.group) if ends else None,
-            **more,
-        )
-        if ends:
+    def _step(self, run: Callable[..., None], batch: Any, more: dict[str, Any]) -> None:
+        """A batch, and the update where its group ends with it."""
+        first, self.group = self.group == 0, self.group + 1
+        last = self.group == self.options.accumulate
+        if first and last:
+            run(batch, **more)
+        else:
+            run(batch, first, last, **more)
+        if last:
             self._updated()
         else:  # where it ran eagerly, an optimizer's step would have done so
             pf.flush()
 
     def _updated(self) -> None:
         """A group is over, and with it a step of the optimizer."""
-        self.group = []
+        self.group = 0
         for scheduler in self.by_step:
             scheduler.step()
+
+    async def _look_at_losses(self, batch: Any, size: int) -> None:
+        """Warn of losses of which several batches can't make one, as far as the first one shows."""
+        options, model = self.options, self.model
+        groups = options.processes or options.replicas
+        if not self.pairs or (options.accumulate == 1 and groups is None):
+            return
+        mixed = options.accumulate > 1 and isinstance(model.loss, Mapping | list | tuple)
+        if not mixed and all(map(losses.telling, listed(model.loss))):
+            return
+
+        def look() -> tuple[bool, list[tuple[str, pf.Tensor, pf.Tensor]]]:
+            x, y, _ = data.split("fit", batch)
+            return losses.looked_at(model.loss, data.call(model.net, x), y, size)
+
+        try:
+            with pf.random.fork_rng():
+                differ, found = Evaluation(model.net)(look)
+                numbers = iter(await gather_async([x for _, *both in found for x in both]))
+        except Exception:  # the step meets it too, and tells it better
+            return
+        if groups is not None and groups.rank > 0:
+            return
+        if mixed and differ:
+            check.warn(
+                f"fit: the losses are divided by numbers that differ from batch to batch (such as "
+                f"of tokens that count), so with accumulate={options.accumulate} each batch counts "
+                "by its samples; one loss that gives (sum, divisor) is exact"
+            )
+        for name, *_ in found:
+            whole, halves = float(next(numbers)), float(next(numbers))
+            if abs(whole - halves) > 1e-3 * max(abs(whole), abs(halves)) + 1e-6:
+                count = "" if groups is None else f" and {groups.size} processes"
+                check.warn(
+                    f"fit: the loss {name} is no mean over samples: a batch has {whole:.4g}, its "
+                    f"halves have {halves:.4g} in the mean. So accumulate={options.accumulate}"
+                    f"{count} train otherwise than one large batch would; let it return (sum, "
+                    "divisor), such as the sum over all that counts and its number. A loss that "
+                    "compares samples with each other needs them in one batch"
+                )
 
     # --- telling
 

@@ -6,9 +6,11 @@ import contextlib
 import copy
 import functools
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import pyframe as pf
@@ -19,25 +21,34 @@ from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async
 from pyframe.train import check, data as _data
 from pyframe.train.callbacks import Callback, History
-from pyframe.train.loop import FitLoop
+from pyframe.train.loop import FitLoop, trains
+from pyframe.train.losses import Divisor, divided
 from pyframe.train.recovery import MARK, Recovery, puts_back
 from pyframe.train.steps import PLAIN, StepOptions, Steps, numbers, parameters_of
 from pyframe.train.words import listed, name_of
 
 Loss = Callable[..., pf.Tensor]
 
+TINY = 1e-20
 _ITS_OWN = ("_now", "_loop", "_safe", "_own", "_free")  # which copies don't share
 
 
 class _Now(threading.local):
-    """The step that runs in a thread."""
+    """The step that runs in a thread (see Steps)."""
 
     def __init__(self) -> None:
-        self.steps: Steps | None = None
-        self.share: float | None = None
-        self.scale: float | None = 1.0
-        self.whole: int | None = None  # samples of a batch that several processes share
+        self.begin()
+
+    def begin(
+        self, steps: Steps | None = None, count: int = 1, first: bool = True, last: bool = True,
+        whole: int | None = None,
+    ) -> None:  # fmt: skip
+        """Another step of so many samples begins."""
+        self.steps, self.count, self.first, self.last = steps, count, first, last
+        self.whole = whole  # samples of a batch that several processes share
         self.minimized: tuple[Any, ...] = ()  # the optimizers that stepped
+        self.divisors: dict[str, Divisor] = {}  # of the losses that were computed
+        self.size: float = count  # about that of the last one
 
 
 class Model:
@@ -47,8 +58,10 @@ class Model:
         net: a module. A tuple or list of inputs becomes its positional arguments, a dict of them
             its keywords.
         loss: a module or function of (output, target) that gives one number, the mean over a
-            batch. A dict or list of them for a net that gives a dict or tuple of outputs: each
-            gets the output and the target of its name or position, and their sum is minimized.
+            batch. One that is another mean gives (sum, divisor), such as the sum over tokens that
+            count and their number, or (sum, None) where nothing shall divide. A dict or list of
+            them for a net that gives a dict or tuple of outputs: each gets the output and the
+            target of its name or position, and their sum is minimized.
         optimizer: an Optimizer, or a dict or list of them: all of them step.
         metrics: names ("accuracy", "f1", …), Metrics of `pf.metrics`, functions of (output,
             target) that give a batch's mean, or a dict of them by the names that they shall have.
@@ -282,8 +295,7 @@ class Model:
         return self._losses(output, targets, weights) if self.loss is not None else {}
 
     def compute_loss(self, output: Any, targets: Any, weights: pf.Tensor | None = None) -> Any:
-        """The loss, or the weighted sum of the losses; `weights` (N,) are of the samples, whose
-        losses are then summed up and divided by N.
+        """The loss, or the weighted sum of the losses; `weights` (N,) are factors of the samples.
 
         Args:
             output, targets: What the network gives, and what is wanted.
@@ -343,8 +355,7 @@ class Model:
                 self.scaler.update()
         if not by_hand:
             now.minimized += (*chosen,)
-        if now.share is not None:
-            loss = loss * now.share
+            loss = self._weighed(loss, chosen, bool(again))
         with pf.autocast(enabled=False) if options.precision else contextlib.nullcontext():
             try:
                 scaled = loss if self.scaler is None else self.scaler.scale(loss)
@@ -356,27 +367,60 @@ class Model:
                 check.trains(check.scalar("the loss", loss), self.net)
                 check.once(error)
                 raise
-            if now.scale is not None:
+            if now.last:
                 for one in chosen:
                     self._update(one)
             if by_hand and self.scaler is not None:
                 self.scaler.update()
 
+    def _weighed(self, loss: pf.Tensor, chosen: list[Any], again: bool) -> pf.Tensor:
+        """What a step goes back from. Where several batches or processes make a gradient it is the
+        sum that the loss is made of, in units of about its divisor, which is added up beside it."""
+        now = self._now
+        assert now.steps is not None
+        steps, options = now.steps, now.steps.options
+        by, size = now.divisors.get("loss", now.count), now.size
+        if options.replicas is not None:
+            loss, by = options.replicas.weighed(loss, by)
+            size = 1.0  # as all of them have it: their batches may differ
+        if not steps.defers:
+            return loss
+        if by is not None and now.whole and options.processes is not None:
+            size = size * now.whole / (now.count * options.processes.size)
+        if by is not None:  # a penalty beside a loss that has nothing to learn counts
+            by = by.clamp_min(TINY) if isinstance(by, pf.Tensor) else max(by, TINY)
+        factor: Any = 1.0 if by is None else by
+        if now.whole == 0:  # the batch is the first process's to count
+            factor, by = 0.0, None if by is None else by * 0.0
+        i = [any(one is c for c in chosen) for one in self.optimizers]
+        with pf.no_grad():
+            for divisor, unit in compress(steps.waiting, i):
+                if now.first or again:
+                    divisor.zero_()
+                    unit.fill_(size)
+                steps.add_divisor(divisor, by)
+        return loss * (factor / next(compress(steps.waiting, i))[1])
+
     def _update(self, optimizer: Any) -> None:
         """Let an optimizer step with the gradients that there are."""
         now = self._now
         options = PLAIN if now.steps is None else now.steps.options
+        divisor: Any = None
+        if now.steps is not None and now.steps.defers:
+            i = next(i for i, one in enumerate(self.optimizers) if one is optimizer)
+            divisor, unit = now.steps.waiting[i]
         if options.processes is not None:
-            options.processes.average(self._parameters(optimizer))
+            divisor = options.processes.average(self._parameters(optimizer), divisor)
         if self.scaler is not None:
             if not any(p.requires_grad for p in self._parameters(optimizer)):
                 return  # all of it is frozen; a scaler takes no step without gradients
             self.scaler.unscale_(optimizer)
-        if now.scale not in (None, 1.0):
+        if divisor is not None:
             with pf.no_grad():
+                factor = unit / divisor
                 for p in self._parameters(optimizer):
                     if p.grad is not None:
-                        p.grad.mul_(now.scale)
+                        p.grad.mul_(factor)
         for watcher in options.watchers:
             watcher.on_gradients(self)
         if options.clip_value is not None:
@@ -398,57 +442,57 @@ class Model:
         return parameters_of(optimizer)
 
     @contextlib.contextmanager
-    def _within(
-        self, steps: Steps, share: float | None = None, scale: float | None = 1.0,
-        whole: int | None = None,
-    ) -> Iterator[None]:  # fmt: skip
-        """Within it, `minimize` and `update_metrics` are of `steps`."""
+    def _within(self, **step: Any) -> Iterator[_Now]:
+        """Within it, `minimize` and `update_metrics` are of a step."""
         now = self._now
-        before = now.steps, now.share, now.scale, now.minimized
-        now.steps, now.share, now.scale, now.minimized = steps, share, scale, ()
-        before_whole, now.whole = now.whole, whole
+        before = dict(vars(now))
+        now.begin(**step)
         try:
-            yield
+            yield now
         finally:
-            now.steps, now.share, now.scale, now.minimized = before
-            now.whole = before_whole
+            vars(now).update(before)
 
     def _losses(self, output: Any, targets: Any, weights: Any) -> dict[str, pf.Tensor]:
         """The loss, and where there are several, what it is the sum of."""
+        now = self._now
         if not isinstance(self.loss, Mapping | list | tuple):
-            return {"loss": self._one_loss(self.loss, output, targets, weights)}
+            part, now.divisors["loss"], now.size = self._one_loss(
+                self.loss, output, targets, weights
+            )
+            return {"loss": part}
         keys = check.several(self.loss, output, targets)
+        training = now.steps is not None and now.steps.kind == "train"
+        processes = now.steps.options.processes if now.steps and training else None
+        whole = now.whole or 0  # 0 where all processes have all rows
         parts, total = {}, None
         for key in keys:
             mine = weights[key] if isinstance(weights, Mapping | list | tuple) else weights
-            part = self._one_loss(self.loss[key], output[key], targets[key], mine, key)
-            parts[f"{key}_loss" if isinstance(key, str) else f"loss_{key}"] = part
+            part, by, _ = self._one_loss(self.loss[key], output[key], targets[key], mine, key)
+            parts[_part(key)], now.divisors[_part(key)] = part, by
+            if processes is not None and whole:
+                part = processes.part(part, by, now.count, whole)
             factor = 1.0 if self.loss_weights is None else self.loss_weights[key]
             weighted = part if factor == 1 else part * factor
             total = weighted if total is None else total + weighted
         assert total is not None
+        now.size = now.count
+        now.divisors["loss"] = whole / processes.size if processes and whole else now.count
         return {"loss": total, **parts}
 
     def _one_loss(
         self, loss: Any, output: Any, target: Any, weights: Any, key: Any = None
-    ) -> pf.Tensor:
+    ) -> tuple[pf.Tensor, Divisor, float]:
         check.labels(loss, output, target, key)
         steps = self._now.steps
-        classes = None if steps is None else steps.weights
-        if classes is not None:
-            check.weighs_classes(classes, output, target)
-            mine = classes[target]
-            mine = mine.reshape(len(mine), -1).mean(1) if mine.ndim > 1 else mine
-            weights = mine if weights is None else weights * mine
-        if weights is None:
-            try:
-                return loss(output, target)
-            except TypeError as error:
-                check.of_one_tensor(error, output, target)
-                raise
-        each = _unreduced(loss)(output, target)
-        each = check.per_sample(loss, each, weights)
-        return (each.reshape(len(weights), -1).mean(1) * weights).mean()
+        return divided(loss, output, target, weights, None if steps is None else steps.weights)
+
+    def _parts(self, kind: str) -> dict[str, float]:
+        """The factors of several losses, by their names in a step of Model's own."""
+        if len(self._sum_names(kind)) < 2:
+            return {}
+        loss, factors = self.loss, self.loss_weights
+        keys: Any = loss if isinstance(loss, Mapping) else range(len(listed(loss)))
+        return {_part(key): 1.0 if factors is None else factors[key] for key in keys}
 
     # --- training
 
@@ -518,6 +562,7 @@ class Model:
         device: Any = "auto",
         verbose: int = 1,
         read_every: int = 16,
+        sync_batch_norm: bool = True,
         compile: bool = True,
     ) -> History:
         """Train for some epochs: `fit` that gives the thread back while it waits.
@@ -539,8 +584,9 @@ class Model:
             clip_value: the largest absolute value of each of their elements.
             accumulate: batches whose gradients make one update, as one large batch would.
             mixed_precision: "float16" or "bfloat16", True for the device's own (pf.autocast).
-            class_weight: factors of the loss by class.
-            sample_weight: factors of it by sample, (N,), for tensors.
+            class_weight: factors of the loss by class, of each sample, pixel or token.
+            sample_weight: factors of it by sample, (N,), for tensors. As of class_weight, what the
+                loss is divided by stays: factors of 1 change nothing.
             resume: a folder. Training is kept there after each epoch, and every few minutes, and
                 goes on from there where it was stopped or killed, with the same numbers. Of a file
                 that `save_checkpoint` or ModelCheckpoint wrote it goes on; True is the folder of
@@ -550,8 +596,15 @@ class Model:
             read_every: steps after which losses and metrics, which stay on the device, are asked
                 for and callbacks told: at once on the CPU, on a GPU while it is busy with the
                 steps after.
+            sync_batch_norm: whether in several processes BatchNorm takes the statistics of the
+                whole batch, as one process does. False takes those of each process's own rows.
             compile: replay the step (see pf.compile); without it, Python code in the network runs
                 at every step.
+
+        Layers that were set to `eval()` in a net that is in training mode stay in evaluation mode.
+        Losses, gradients and weights of several batches (epochs, `accumulate`, processes) are
+        those of one large batch, by what a loss is divided by: losses of pyframe.nn tell it, one of
+        your own may return (sum, divisor), and counts by samples else.
 
         Ctrl-C ends it cleanly after the step that runs, with the best weights if they are kept; a
         second one at once. If the GPU is lost, a warning says so and training goes on, as if
@@ -567,9 +620,13 @@ class Model:
         self._need("optimizer", "fit")
         epochs = check.count("fit", "epochs", epochs, 0)
         read_every = check.count("fit", "read_every", read_every, 1)
-        check.flags("fit", shuffle=shuffle, verbose=verbose, compile=compile)
+        check.flags(
+            "fit", shuffle=shuffle, verbose=verbose, compile=compile,
+            sync_batch_norm=sync_batch_norm,
+        )  # fmt: skip
         for optimizer in self.optimizers:
             check.optimizes(optimizer, self.net, self.loss)
+        check.replaced(self.optimizers, self.net, self.loss_modules())
         watchers: list[Callback] = check.callbacks(callbacks)
         if validation_split is not None:
             data, validation_data = _data.split_off(
@@ -603,6 +660,7 @@ class Model:
             clip_norm, clip_value, accumulate, precision,
             None if classes is None else tuple(classes.tolist()),
             tuple(w for w in watchers if _looks_at_gradients(w)), processes,
+            _replicas(self.net), bool(sync_batch_norm),
         )  # fmt: skip
         check.one_device("fit", self.net)
         loop = FitLoop(
@@ -652,9 +710,9 @@ class Model:
         if not default or self.loss is None:
             return []
         if isinstance(self.loss, Mapping):
-            return ["loss", *[f"{key}_loss" for key in self.loss]]
+            return ["loss", *map(_part, self.loss)]
         several = len(self.loss) if isinstance(self.loss, list | tuple) else 0
-        return ["loss", *[f"loss_{i}" for i in range(several)]]
+        return ["loss", *map(_part, range(several))]
 
     def _names(self, validates: bool) -> tuple[str, ...]:
         """What logs will hold; () where steps of one's own say it."""
@@ -671,7 +729,7 @@ class Model:
         self._need("optimizer", "train_on_batch")
         taken = self._take_steps("train")
         try:
-            self.net.train()
+            trains(self.net)
             pair = self._is_default("training_step")
             batch, size = self._ready(batch, "train_on_batch", pair)
             (taken.compiled if compile else taken.step)(batch)
@@ -924,16 +982,20 @@ def _shared(net: Any) -> Any:
     return shared(net)
 
 
+def _replicas(net: Any) -> Any:
+    """The processes whose gradients a DistributedDataParallel in the net averages."""
+    if "pyframe.nn.distributed" not in sys.modules:
+        return None
+    from pyframe.train.processes import replicas
+
+    return replicas(net)
+
+
 def _looks_at_gradients(watcher: Any) -> bool:
     own = getattr(watcher, "on_gradients", None)
     return own is not None and getattr(own, "__func__", None) is not Callback.on_gradients
 
 
-def _unreduced(loss: Any) -> Any:
-    """A loss that gives a number for each sample."""
-    if isinstance(loss, nn.Module) and hasattr(loss, "reduction"):
-        twin = copy.copy(loss)
-        twin.reduction = "none"
-        return twin
-    check.reduces(loss)
-    return functools.partial(loss, reduction="none")
+def _part(key: Any) -> str:
+    """What one of several losses is called in the logs."""
+    return f"{key}_loss" if isinstance(key, str) else f"loss_{key}"

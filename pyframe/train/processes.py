@@ -36,18 +36,48 @@ def shared(net: Any) -> Processes | None:
     return Processes() if dist.get_world_size() > 1 else None
 
 
-class Processes:
-    """The processes that train a model together."""
+def replicas(net: Any) -> Replicas | None:
+    """Those of the first DistributedDataParallel of a net that is not alone."""
+    from pyframe.nn.distributed import DistributedDataParallel
 
-    def __init__(self) -> None:
+    for m in net.modules():
+        if isinstance(m, DistributedDataParallel) and not m._alone:
+            return Replicas(m.process_group)
+    return None
+
+
+class Replicas:
+    """Processes with batches of their own, whose gradients DistributedDataParallel averages."""
+
+    def __init__(self, group: Any = None) -> None:
         from pyframe import distributed as dist
 
-        self.dist, self.rank, self.size = dist, dist.get_rank(), dist.get_world_size()
+        self.dist, self.group = dist, group
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Processes
+        return type(other) is type(self) and other.group is self.group
 
     __hash__ = object.__hash__
+
+    def mean(self, number: Any, like: pf.Tensor) -> pf.Tensor:
+        """The mean over all processes of a number."""
+        with pf.no_grad():
+            out = pf.zeros((), device=like.device) + number
+            self.dist.all_reduce(out, self.dist.ReduceOp.AVG, self.group)
+            return out
+
+    def weighed(self, loss: pf.Tensor, by: Any) -> tuple[pf.Tensor, Any]:
+        """A loss with the mean of all divisors in place of its own, so that the mean of all such
+        is the loss of all batches; and that divisor."""
+        if by is None:
+            return loss * self.size, None
+        mean = self.mean(by, loss)
+        return loss * (by / mean.where(mean != 0, 1)), mean
+
+
+class Processes(Replicas):
+    """The processes that train a model together."""
 
     def device(self, wanted: Any) -> pf.device:
         """The device that is meant; 'gpu' is another GPU for each process of a machine, unless the
@@ -98,11 +128,19 @@ class Processes:
         counts = [len(self.rows(size, r)) for r in range(self.size)]
         return pf.cat([out[r, : n * each] for r, n in enumerate(counts)])
 
-    def average(self, parameters: Iterable[Any]) -> None:
-        """Let gradients be the means over all processes."""
+    def average(self, parameters: Iterable[Any], divisor: pf.Tensor) -> pf.Tensor:
+        """Let gradients, and what they are to be divided by, be the means over all processes."""
         from pyframe.nn.distributed import average
 
-        average([p for p in parameters if p.grad is not None], None)
+        (mean,) = average([p for p in parameters if p.grad is not None], None, more=[divisor])
+        return mean
+
+    def part(self, loss: pf.Tensor, by: Any, count: int, whole: int) -> pf.Tensor:
+        """`weighed` for one of several losses of `count` of the `whole` samples of a batch: what
+        follows from these alone is not asked for."""
+        if isinstance(by, pf.Tensor) or by is None:
+            return self.weighed(loss, by)[0]
+        return loss * (count * self.size / whole)
 
     def sums(self, tensors: Sequence[pf.Tensor]) -> list[pf.Tensor]:
         """The sums over all processes of numbers."""

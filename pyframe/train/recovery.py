@@ -54,8 +54,7 @@ class LoopPosition:
     sums: dict[str, Any] = field(default_factory=dict)  # what the epoch's means are counted with
     count: int = 0  # samples in them
     samples: int = 0  # of the whole fit
-    group: list[float] = field(default_factory=list)  # batches that wait for their update
-    first: int = 0
+    group: int = 0  # batches that wait for their update
 
 
 class Streams:

@@ -7,8 +7,10 @@ its own. All it counts stays on the device until `begin` asks for it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import math
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +18,16 @@ import numpy as np
 import pyframe as pf
 from pyframe.metrics import Metric, get as get_metric
 from pyframe.metrics.base import Sums
+from pyframe.nn.modules.normalization import shared_statistics
 from pyframe.nn.parameter import is_lazy
 from pyframe.tensor import gather_begin
 from pyframe.train import check, data
 from pyframe.train.callbacks import Callback
+from pyframe.train.losses import Divisor
 
 if TYPE_CHECKING:
     from pyframe.train.model import Model
-    from pyframe.train.processes import Processes
+    from pyframe.train.processes import Processes, Replicas
 
 Logs = dict[str, Any]
 
@@ -39,6 +43,8 @@ class StepOptions:
     class_weight: tuple[float, ...] | None = None
     watchers: tuple[Callback, ...] = ()  # with on_gradients
     processes: Processes | None = None  # that share each batch
+    replicas: Replicas | None = None  # that DistributedDataParallel averages gradients with
+    sync_batch_norm: bool = True
 
 
 PLAIN = StepOptions()
@@ -55,9 +61,21 @@ class Steps:
     ) -> None:
         """`own`: it counts with the metrics that the user has, and not with copies of them."""
         self.model, self.kind, self.key, self.options = model, kind, key, options
-        self.count = 0  # samples in the sums; the caller counts them, as the step is captured
-        self.sums = {name: pf.zeros((), device=model.device) for name in model._sum_names(kind)}
+        self.count = 0  # samples it saw; the caller counts them, as the step is captured
+        names = model._sum_names(kind)
+        # The sums of what divides to means, and what it is divided by (see losses.py).
+        self.sums = {name: pf.zeros((), device=model.device) for name in names}
+        self.divisors = {name: pf.zeros((), device=model.device) for name in names}
         self.totals = Sums(self.sums, model.device)
+        self.total_divisors = Sums(self.divisors, model.device)
+        # Of each optimizer what its gradients, which are of sums, are to be divided by, and their
+        # unit: about as much, so that float16 holds them, and the same in all processes.
+        self.defers = options.accumulate > 1 or options.processes is not None
+        device = model.device
+        self.waiting = [
+            (pf.zeros((), device=device), pf.ones((), device=device)) for _ in model.optimizers
+        ]
+        self.parts = model._parts(kind)
         self.metrics: dict[str, Metric] = {}
         for name, metric in model.metrics.items():
             mine = get_metric(metric) if own else model._new_metric(metric)
@@ -73,70 +91,89 @@ class Steps:
     # --- what is captured
 
     def _train(
-        self, batch: Any, share: float | None = None, first: bool = True,
-        scale: float | None = 1.0, whole: int | None = None,
-    ) -> None:  # fmt: skip
-        """A training step. Of a group of batches that make one update, `share` is the weight of
-        this one's loss, `first` begins it, and `scale`, which its last one has, ends it. `whole`
-        is how many samples a batch has of which this is one process's part (see Processes)."""
+        self, batch: Any, first: bool = True, last: bool = True, whole: int | None = None
+    ) -> None:
+        """A training step. Of a group of batches that make one update `first` begins it and `last`
+        ends it. `whole` is how many samples a batch has of which this is one process's part (see
+        Processes)."""
         model, count = self.model, data.count("fit", batch)
-        processes = self.options.processes
-        if whole and processes is not None:
-            part = count * processes.size / whole
-            share = share if part == 1 else part * (1.0 if share is None else share)
-        apart = contextlib.nullcontext() if processes is None else processes.drawing()
-        with apart, model._within(self, share, scale, whole), self._cast():
+        with self._within(count, first, last, whole) as now:
             if first:
                 for optimizer in model.optimizers:
                     optimizer.zero_grad()
             found = check.logs("training_step", model.training_step(batch))
-            if not model._now.minimized:
+            if not now.minimized:
                 model.minimize(check.minimized(found))
-            if scale is not None and model.scaler is not None:
+            if last and model.scaler is not None:
                 model.scaler.update()
-        if whole != 0:
-            self._add(found, count)
+            if whole != 0:
+                self._add(found, now.divisors, count)
 
     def _test(self, batch: Any, whole: int | None = None) -> None:
         """A step of an evaluation."""
-        with self.model._within(self, whole=whole), self._cast():
+        count = data.count("evaluate", batch)
+        with self._within(count, whole=whole) as now:
             found = check.logs("validation_step", self.model.validation_step(batch))
-        if whole != 0:
-            self._add(found, data.count("evaluate", batch))
+            if whole != 0:
+                self._add(found, now.divisors, count)
 
-    def _apply(self, scale: float) -> None:
+    def _apply(self) -> None:
         """The update of a group of batches that ended early."""
         model = self.model
-        with model._within(self, None, scale):
+        with self._within(0):
             for optimizer in model.optimizers:
                 model._update(optimizer)
             if model.scaler is not None:
                 model.scaler.update()
 
-    def _cast(self) -> Any:
-        """What lets the ops of a step compute in the precision that was asked for."""
-        precision = self.options.precision
-        if precision is None:
-            return contextlib.nullcontext()
-        return pf.autocast(self.model.device.type, precision)
+    @contextlib.contextmanager
+    def _within(
+        self, count: int, first: bool = True, last: bool = True, whole: int | None = None
+    ) -> Iterator[Any]:
+        """Within it the Model's methods are of this step."""
+        options, training = self.options, self.kind == "train"
+        with contextlib.ExitStack() as stack:
+            if options.processes is not None and training:
+                stack.enter_context(options.processes.drawing())
+                if options.sync_batch_norm and whole:
+                    stack.enter_context(shared_statistics())
+            now = stack.enter_context(
+                self.model._within(steps=self, count=count, first=first, last=last, whole=whole)
+            )
+            if options.precision is not None and count:
+                stack.enter_context(pf.autocast(self.model.device.type, options.precision))
+            yield now
 
-    def _add(self, values: Mapping[str, Any], size: int) -> None:
-        """Add what a step found, weighted by its samples."""
+    def _add(self, values: Mapping[str, Any], divisors: Mapping[str, Divisor], size: int) -> None:
+        """Add what a step found, times what it was divided by: of other numbers, the samples."""
         with pf.no_grad():
             for name, v in values.items():
-                total = self.totals[name]
+                total, divisor = self.totals[name], self.total_divisors[name]
+                by = divisors.get(name.removeprefix("val_"), size)
                 try:
                     one = pf.as_tensor(v, device=total.device).detach()
-                    total.add_((one.reshape(()) if one.ndim else one).float() * size)
+                    one = (one.reshape(()) if one.ndim else one).float()
+                    total.add_(one if by is None else one * by)
                 except Exception:
                     check.scalar("the loss" if name == "loss" else f"{name!r}", v)
                     raise
+                self.add_divisor(divisor, by)
+
+    def add_divisor(self, total: pf.Tensor, by: Divisor) -> None:
+        """Add to a sum of divisors; that of what is a sum is 1, over all processes too."""
+        if by is None:
+            processes = self.options.processes
+            total.fill_(1.0 if processes is None or processes.rank == 0 else 0.0)
+        else:
+            total.add_(by)
 
     # --- what is read
 
     def tensors(self) -> dict[str, pf.Tensor]:
         """All that it counts with: sums, and the state of metrics."""
         out = {f"sum:{name}": x for name, x in self.sums.items()}
+        out |= {f"divisor:{name}": x for name, x in self.divisors.items()}
+        out |= {f"waiting:{i}": x for i, x in enumerate(chain(*self.waiting))}
         for name, metric in self.metrics.items():
             buffers = metric.named_buffers()
             out |= {f"metric:{name}.{k}": x for k, x in buffers if not is_lazy(x)}
@@ -148,13 +185,13 @@ class Steps:
         with pf.no_grad():
             if self.weights is not None:  # they may have been on a GPU that was lost
                 self.weights.copy_(pf.tensor(self.options.class_weight))
-            for total in self.sums.values():
+            for total in (*self.sums.values(), *self.divisors.values(), *chain(*self.waiting)):
                 total.zero_()
             for metric in self.metrics.values():
                 metric.reset()
             first = self.options.processes is None or self.options.processes.rank == 0
             for key, value in (state or {}).items():
-                if not first and key.startswith("sum:"):
+                if not first and key.startswith(("sum:", "divisor:")):
                     continue  # they are of all processes, and the first one's from now on
                 mine = self._made(key, value.shape)
                 if count and mine is not None:
@@ -166,6 +203,10 @@ class Steps:
         kind, _, name = key.partition(":")
         if kind == "sum":
             return self.totals[name]
+        if kind == "divisor":
+            return self.total_divisors[name]
+        if kind == "waiting":
+            return list(chain(*self.waiting))[int(name)]
         name, _, buffer = name.partition(".")
         if name not in self.metrics:
             return None
@@ -180,20 +221,30 @@ class Steps:
     ) -> Callable[[], Coroutine[Any, Any, Logs]]:
         """Ask for the means and metrics so far; what it returns waits for them. `keep` gets them,
         by name the values of `tensors`, and those of `more` tensors."""
-        count, names = self.count, list(self.sums)
+        names = list(self.sums)
         state = self.tensors() if keep is not None else {}
         with pf.no_grad():
             seen = {name: m for name, m in self.metrics.items() if counted(m)}
             values = {name: pf.as_tensor(m.compute()) for name, m in seen.items()}
-            sums, processes = [self.sums[name] for name in names], self.options.processes
+            sums = [*self.sums.values(), *[self.divisors[name] for name in names]]
+            processes = self.options.processes
             if processes is not None:
                 sums = processes.sums(sums)
-                state |= {f"sum:{name}": x for name, x in zip(names, sums, strict=True) if state}
+                keys = [f"{kind}:{name}" for kind in ("sum", "divisor") for name in names]
+                state |= {key: x for key, x in zip(keys, sums, strict=True) if state}
         finish = gather_begin([*sums, *values.values(), *state.values(), *more])
+        nothing = 0.0 if self.kind == "train" else math.nan  # the mean of it
 
         async def means() -> Logs:
             arrays = iter(await finish())
-            found: Logs = {name: float(next(arrays)) / count for name in names}
+            totals = [float(next(arrays)) for _ in names]
+            by = [float(next(arrays)) for _ in names]
+            found: Logs = {
+                name: total / n if n else total if total != total else nothing
+                for name, total, n in zip(names, totals, by, strict=True)
+            }
+            if self.parts:  # of which each has a divisor of its own
+                found["loss"] = sum(factor * found[name] for name, factor in self.parts.items())
             for name in values:
                 value = next(arrays)
                 found[name] = value.item() if value.size == 1 else np.array(value)

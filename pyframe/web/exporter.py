@@ -47,6 +47,7 @@ from pyframe.nn.modules.module import Evaluation
 from pyframe.nn.parameter import is_lazy
 from pyframe.optim import Optimizer
 from pyframe.train import Model
+from pyframe.train.loop import trains
 from pyframe.train.steps import PLAIN, Steps, counted
 from pyframe.web import guess
 from pyframe.web.bundle import bundle, modules_of
@@ -275,10 +276,11 @@ class _Job:
         return step
 
     def _told(self, e: Exporter, program: str, kind: str) -> dict[str, list[str]]:
-        """What a page reads of steps: sums, which it divides by the samples, and metrics, which a
-        program of their own computes from their state."""
+        """What a page reads of steps: sums and what divides them, and metrics, which a program of
+        their own computes from their state."""
         steps = self.steps[kind]
         e.metrics.update({f"{kind}.{name}": x for name, x in steps.sums.items()})
+        e.metrics.update({f"{kind}.divisor:{name}": x for name, x in steps.divisors.items()})
         names = [name for name, metric in steps.metrics.items() if counted(metric)]
         for name in names:
             state = steps.metrics[name].named_buffers()

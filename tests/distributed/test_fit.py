@@ -47,6 +47,16 @@ def test_losses_metrics_and_weights_are_those_of_one_process(
         np.testing.assert_allclose(all_[0]["weights"][name], values, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("n", [2, 3])
+def test_losses_that_are_no_mean_over_rows(n: int) -> None:
+    """By ignored targets, weights, sums, several of them; statistics of batch norm; replicas."""
+    assert done(n, "means.py", "cpu", "").count("done") == n
+
+
+def test_they_are_the_same_on_a_gpu(gpu: str) -> None:
+    assert done(2, "means.py", "gpu", "ignored,statistics").count("done") == 2
+
+
 def test_all_stop_when_one_wants_to_and_begin_alike() -> None:
     epochs, all_ = told(2, "", "5", "compiled", "here")
     assert epochs == 2

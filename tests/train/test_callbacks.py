@@ -164,13 +164,38 @@ def test_what_is_monitored() -> None:
     [
         ("accuracy val_acc top5_accuracy val_AUROC f1 MacroF1 r2 average_precision mean_iou", True),
         ("cosine_similarity", True),
-        ("loss val_loss mae rmse perplexity lr face_error", False),
+        ("loss val_loss mae rmse perplexity lr face_error dice_loss val_f1_loss valError", False),
+        ("speed val_largest agreement surface", None),
     ],
 )
-def test_whether_more_is_better(names: str, higher: bool) -> None:
+def test_whether_more_is_better(names: str, higher: bool | None) -> None:
     assert {name: higher_is_better(name) for name in names.split()} == dict.fromkeys(
         names.split(), higher
     )
+
+
+def test_a_direction_that_cannot_be_known_is_asked_for(tmp_path: Path) -> None:
+    def agreement(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
+        return ((output > 0) == (target > 0)).float().mean()
+
+    def run(*callbacks: Callback, plateau: str = "", **options: Any) -> None:
+        plain = make()
+        model = pf.Model(plain.net, plain.loss, plain.optimizer, [agreement])
+        if plateau:
+            model.lr_scheduler = optim.lr_scheduler.ReduceLROnPlateau(model.optimizer, plateau)
+        fit(*callbacks, model=model, **options)
+
+    name: Any = {"monitor": "agreement"}
+    for callbacks, options in (
+        ([EarlyStopping("agreement")], {}), ([ModelCheckpoint(tmp_path, "agreement")], {}),
+        ([], {"patience": 2, **name}), ([], {"plateau": "min", **name}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="'agreement' is better .* give mode='max' or"):
+            run(*callbacks, **options)
+    with pytest.raises(ValueError, match="has mode='min', and 'agreement' is better the higher"):
+        run(plateau="min", mode="max", **name)
+    run(EarlyStopping("agreement", mode="max"), ModelCheckpoint(tmp_path, "agreement", "max"),
+        plateau="max", mode="max", patience=2, **name)  # fmt: skip
 
 
 BAD = r"""

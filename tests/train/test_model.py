@@ -142,6 +142,57 @@ def test_modes() -> None:
     assert [m.training for m in model.net] == [False, True, True, True]
 
 
+def test_layers_that_were_set_to_evaluation_mode_stay_so() -> None:
+    """In a net that is in training mode; each by itself, in every epoch, and as a callback leaves
+    them. A net that is in evaluation mode is trained as a whole."""
+    x, y = task(64)
+
+    def modes(net: nn.Module) -> list[bool]:
+        return [m.training for m in net.modules()]
+
+    def frozen() -> pf.Model:
+        body = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.Dropout(0.5))
+        net = nn.Sequential(body, nn.Linear(8, 4))
+        body[1].eval()
+        return pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.1))
+
+    model = frozen()
+    before, mean = modes(model.net), model.net[0][1].running_mean.clone()
+    assert before == [True, True, True, False, True, True]
+    model.fit((x, y), epochs=2, validation_data=(x, y), verbose=0, device="cpu")
+    model.train_on_batch((x, y))
+    assert modes(model.net) == before
+    assert pf.equal(model.net[0][1].running_mean, mean)
+
+    def thaw(model: pf.Model, epoch: int, logs: Any) -> None:
+        assert pf.equal(model.net[0][1].running_mean, mean) is (epoch == 1)
+        model.net[0][1].train()
+        model.net.eval() if epoch == 2 else None  # and forgets it
+
+    model = frozen()
+    tell = pf.train.LambdaCallback(on_epoch=thaw)
+    model.fit((x, y), epochs=3, callbacks=[tell], verbose=0, device="cpu")
+    assert modes(model.net) == [True] * 6
+
+    model = frozen()
+    model.net.eval()
+    model.fit((x, y), verbose=0, device="cpu")
+    assert modes(model.net) == [True] * 6
+
+
+def test_a_layer_that_the_optimizer_does_not_hold_is_named() -> None:
+    x, y = task(32)
+    model = make()
+    model.net[2] = nn.Linear(16, 4)
+    with pytest.warns(UserWarning, match=r"no optimizer holds 2.weight, 2.bias of the net.*the new"):
+        model.fit((x, y), verbose=0, device="cpu")
+    body = make()
+    body.optimizer = optim.SGD(body.net[2].parameters(), lr=0.1)  # on purpose: all else stays
+    body.fit((x, y), verbose=0, device="cpu")
+    model.net[2].requires_grad_(False)
+    model.fit((x, y), verbose=0, device="cpu")
+
+
 def test_predictions_between_the_steps() -> None:
     """A page trains, evaluates and predicts by turns: none puts another in its own mode."""
     x, y = task(256)
@@ -205,7 +256,6 @@ def test_threads_have_modes_of_their_own(what: str) -> None:
         assert [m.training for m in net.modules()] == before
         if what == "fit":
             model.fit((x, y), verbose=0, compile=False, device=None)
-            before = [True] * 4
         elif what == "predict":
             first, second = model.predict(x), model.predict(x)
             assert first.tolist() == second.tolist()

@@ -227,6 +227,32 @@ def test_a_file_goes_on_too(tmp_path: Path) -> None:
     )
 
 
+def divided_by_samples(tree: Any) -> None:
+    """Let a checkpoint be as the formats before 3 were, with the weight of each batch of a group
+    and no divisors."""
+    place, size = tree["place"], 8
+    place["group"], place["first"] = [1.0] * place["group"], size
+    place["sums"] = {k: v for k, v in place["sums"].items() if k.partition(":")[0] != "divisor"}
+    if place["sums"].pop("waiting:0", None):
+        assert place["sums"].pop("waiting:1").item() == size
+
+
+def test_a_group_of_an_older_format_goes_on(tmp_path: Path) -> None:
+    want, path = outcome(fit(make(), accumulate=4)), tmp_path / "old.pt"
+
+    def keep(model: pf.Model) -> None:
+        model.save_checkpoint(path)
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        fit(make(), None, Stop(9, keep), accumulate=4)
+    tree = checkpoint.read(path)
+    assert tree["place"]["group"] == 2
+    divided_by_samples(tree)
+    pf.save({**tree, checkpoint.MARK: 2}, path)
+    assert outcome(fit(make(), path, Stop(), accumulate=4)) == want
+
+
 def test_early_stopping_goes_on(tmp_path: Path) -> None:
     """It remembers the best epoch, and its weights."""
     stops = [EarlyStopping("accuracy", patience=5) for _ in range(3)]
@@ -237,6 +263,7 @@ def test_early_stopping_goes_on(tmp_path: Path) -> None:
     (path,) = sorted(tmp_path.glob("*.pt"))[-1:]
     tree = checkpoint.read(path)  # becomes one of the format that counted epochs from 0
     tree[checkpoint.MARK], epochs = 1, tree["history"]["epoch"]
+    divided_by_samples(tree)
     assert epochs == [*range(1, len(epochs) + 1)]
     tree["history"]["epoch"] = [epoch - 1 for epoch in epochs]
     (state,) = (state for name, state in tree["callbacks"] if name == "EarlyStopping")
@@ -333,7 +360,7 @@ def test_refused(tmp_path: Path) -> None:
     before = outcome(other)[0]
     cases = [
         (other, path, RuntimeError, r"0.weight \[8, 6\], which is \[9, 6\]"),
-        (make(), newer, checkpoint.CheckpointError, "of format 99, expected 2: .* newer pyframe"),
+        (make(), newer, checkpoint.CheckpointError, "of format 99, expected 3: .* newer pyframe"),
         (make(), weights, checkpoint.CheckpointError, "no checkpoint of a fit.*model.load"),
         (make(), hostile, checkpoint.CheckpointError, r"posix.system|nt.system"),
         (make(), far, checkpoint.CheckpointError, "NumPy's random stream is at no place"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pyframe as pf
 from pyframe.core.dtypes import int64
-from pyframe.core.modes import no_grad
+from pyframe.core.modes import mode, no_grad
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.fields import OneInput, layer
 from pyframe.nn.modules.module import Module
@@ -80,6 +82,17 @@ class _NormBase(Affine):
         return f"{self.num_features}, {shown(self, *names)}"
 
 
+@contextlib.contextmanager
+def shared_statistics() -> Iterator[None]:
+    """Within it a BatchNorm in training takes the statistics of the batches of all processes, as
+    SyncBatchNorm does."""
+    before, mode.shared_statistics = mode.shared_statistics, True
+    try:
+        yield
+    finally:
+        mode.shared_statistics = before
+
+
 class _BatchNorm(_NormBase):
     """(x - mean) / sqrt(var + eps) * weight + bias for each channel of (N, C, *), with statistics
     of the batch in training, which move the running ones; else with those (arXiv 1502.03167).
@@ -101,13 +114,30 @@ class _BatchNorm(_NormBase):
         elif training:
             mean = var = None
         by_batch = training or (mean is None and var is None)
-        if by_batch and self._is_shared():
+        if by_batch and (mode.shared_statistics or self._is_shared()):
             return self._over_all(input, mean, var, momentum)
         return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
 
     def _is_shared(self) -> bool:
         """Whether other processes have parts of the batch."""
         return False
+
+    def _over_all(self, input: Tensor, mean: Any, var: Any, momentum: Any) -> Tensor:
+        """The layer with the statistics of all processes."""
+        from pyframe.nn.distributed import batch_statistics
+
+        here, spread, count = batch_statistics(input, getattr(self, "process_group", None))
+        with no_grad():
+            unbiased = spread * (count / (count - 1))
+            for running, value in ((mean, here), (var, unbiased)):
+                if running is not None:
+                    running.copy_(running * (1 - momentum) + value * momentum)
+        row = (1, -1, *[1] * (input.ndim - 2))
+        scale = (spread + self.eps).rsqrt()
+        scale = scale if self.weight is None else scale * self.weight
+        out = (input - here.reshape(row)) * scale.reshape(row)
+        out = out if self.bias is None else out + self.bias.reshape(row)
+        return out.to(input.dtype)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -200,23 +230,6 @@ class SyncBatchNorm(_BatchNorm):
         if found is None or not found.is_initialized():
             return False
         return found.get_world_size(self.process_group) > 1
-
-    def _over_all(self, input: Tensor, mean: Any, var: Any, momentum: Any) -> Tensor:
-        """The layer with the statistics of all processes."""
-        from pyframe.nn.distributed import batch_statistics
-
-        here, spread, count = batch_statistics(input, self.process_group)
-        with no_grad():
-            unbiased = spread * (count / (count - 1))
-            for running, value in ((mean, here), (var, unbiased)):
-                if running is not None:
-                    running.copy_(running * (1 - momentum) + value * momentum)
-        row = (1, -1, *[1] * (input.ndim - 2))
-        scale = (spread + self.eps).rsqrt()
-        scale = scale if self.weight is None else scale * self.weight
-        out = (input - here.reshape(row)) * scale.reshape(row)
-        out = out if self.bias is None else out + self.bias.reshape(row)
-        return out.to(input.dtype)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

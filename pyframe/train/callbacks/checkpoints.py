@@ -21,7 +21,8 @@ class ModelCheckpoint(Callback):
         path: a folder, or the one file that holds the best.
         monitor: the quantity that says how good an epoch was; None is "val_loss" where there is
             validation, else "loss".
-        mode: "min", "max", or "auto": "max" for what is better the higher it is.
+        mode: "min", "max", or "auto": as the metric or its name tells; ValueError where neither
+            does.
         top_k: how many of the best are kept, as "epoch-003-val_loss-0.1234.pt". None: every one
             that was written; 0: none of them.
         save_last: whether "last.pt" is written too; by default in a folder.

@@ -12,36 +12,46 @@ from typing import Any
 
 import pyframe as pf
 from pyframe.core.words import near
+from pyframe.metrics import ConfusionMatrix
 from pyframe.tensor import gather_async
 from pyframe.train import check
 from pyframe.train.callbacks.base import Callback, Logs, Model
 
-# Words in the names of quantities that are better the higher they are; all others are losses.
+# Words in the names of quantities that are better the higher they are, and the lower.
 _HIGHER = re.compile(
-    r"(^|_)(acc\d*|accuracy|auc|auroc|ap|map|precision|recall|f1|f\d?beta|r2|iou|miou|jaccard|dice"
-    r"|score|similarity|correlation|specificity|sensitivity|mcc|kappa|bleu|rouge|psnr|ssim|top\d+)"
-    r"(_|\d|$)"
+    r"(acc\d*|accuracy|auc|auroc|ap|map|precision|recall|f1|f\d?beta|r2|iou|miou|jaccard|dice"
+    r"|scores?|similarity|correlation|specificity|sensitivity|mcc|kappa|bleu|rouge|psnr|ssim|top\d+"
+    r"|likelihood|elbo|reward|return)(\d|$)"
+)
+_LOWER = re.compile(
+    r"(loss|losses|cost|errors?|mae|mse|rmse|mape|msle|rmsle|nll|bce|ce|crossentropy|entropy"
+    r"|perplexity|ppl|kl|kld|divergence|distance|hinge|huber|l1|l2|ece|brier|wer|cer|eer|fid|lpips"
+    r"|penalty|lr|time|seconds)(\d|$)"
 )
 _CASE = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 
 
-def higher_is_better(name: str, model: Model | None = None) -> bool:
-    """Whether more of a quantity is better: as its metric says, else as its name tells."""
+def higher_is_better(name: str, model: Model | None = None) -> bool | None:
+    """Whether more of a quantity is better: as its metric says, else as the last word in its name
+    that tells it, as in "dice_loss". None where none does."""
     name = name.removeprefix("val_")
     metric = None if model is None else model.metrics.get(name)
     says = getattr(metric, "higher_is_better", None)
     if says is not None:
         return bool(says)
-    names = [name] if metric is None else [name, str(getattr(metric, "name", ""))]
-    return any(_HIGHER.search(_CASE.sub("_", n).lower()) for n in names)
+    for known in (name, str(getattr(metric, "name", ""))):
+        for word in reversed(_CASE.sub("_", known).lower().split("_")):
+            if _HIGHER.match(word) or _LOWER.match(word):
+                return _HIGHER.match(word) is not None
+    return None
 
 
 class Monitor:
     """The quantity in the logs that says how good an epoch was.
 
     `name` None is "val_loss" where there is validation, else "loss". `mode` is "min", "max" or
-    "auto": "max" for what is better the higher it is. ValueError for another mode; where the name
-    is not among the logs, one that lists them.
+    "auto", as the metric or the name tells. ValueError for another mode; where "auto" can't know;
+    where the name is not among the logs, one that lists them.
     """
 
     def __init__(self, who: str, name: str | None, mode: str = "auto") -> None:
@@ -56,6 +66,8 @@ class Monitor:
         self.name, self._seen = self.given, False
         if known := getattr(model, "log_names", ()):
             self.choose(model, known)
+        else:  # a custom step decides on the names
+            self._direct(model)
 
     def choose(self, model: Model | None, known: Any) -> None:
         """Find the quantity among the `known` ones."""
@@ -67,8 +79,15 @@ class Monitor:
                 fix = f"without validation_data there is only {trained!r}"
             raise check.no_quantity(self.who, self.name, known, fix)
         self._seen = True
-        if self.mode == "auto":
-            self.higher = higher_is_better(self.name, model)
+        self._direct(model)
+
+    def _direct(self, model: Model | None) -> None:
+        """Find out what is better."""
+        name = "" if self.name is None else self.name.removeprefix("val_")
+        metric = None if model is None else model.metrics.get(name)
+        several = isinstance(metric, ConfusionMatrix)  # numbers, as `value` tells
+        if self.mode == "auto" and self.name is not None and not several:
+            self.higher = check.direction(self.who, self.name, higher_is_better(self.name, model))
 
     def value(self, model: Model, logs: Logs) -> float | None:
         """The quantity; None in an epoch that does not have it."""
@@ -99,7 +118,8 @@ class EarlyStopping(Callback):
     Args:
         monitor: the quantity that says how good an epoch was; None is "val_loss" where there is
             validation, else "loss".
-        mode: "min", "max", or "auto": "max" for what is better the higher it is.
+        mode: "min", "max", or "auto": as the metric or its name tells; ValueError where neither
+            does.
         patience: how many epochs without progress end the fit, at least 1.
         min_delta: what is better by no more than this is not counted as better.
         baseline: nor is what is not better than this; None for no such number.
