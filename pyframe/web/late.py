@@ -78,16 +78,22 @@ class _Finder:
 
 
 def _fetch(url: str, module: str) -> bytes:
-    """A file, while Python waits: a worker may ask so, and an import can't be awaited."""
+    """A file, while Python waits, as an import can't be awaited."""
     import js
 
     request = js.XMLHttpRequest.new()
     request.open("GET", url, False)
-    request.responseType = "arraybuffer"
+    bare = hasattr(js, "document")  # a page itself may ask so for text alone
+    if bare:
+        request.overrideMimeType("text/plain; charset=x-user-defined")  # a byte a character
+    else:
+        request.responseType = "arraybuffer"
     try:
         request.send()
     except js.Error as error:
         raise ImportError(f"{module}: {url} could not be fetched ({error})", name=module) from None
     if request.status != 200:
         raise ImportError(f"{module}: for {url} the server says {request.status}", name=module)
+    if bare:
+        return str(request.responseText).encode("utf-16-le")[::2]  # bytes above 127 are U+F780 on
     return bytes(request.response.to_py())
