@@ -186,6 +186,7 @@ class App(Session):
         self.lacks = ""  # why there are no data, if they could not be read
         self.step = self.epochs = 0  # that the model was trained for
         self.trained = self.training = self.stopping = False
+        self.odd = False  # whether a loss that is no number was told
         self.told: set[str] = set()  # the notices so far
         self._feed: tuple[Any, Feed] | None = None
         self._kept: dict[str, np.ndarray] = {}  # the weights as they came, if they are on a GPU
@@ -276,7 +277,7 @@ class App(Session):
                 f"{hint if isinstance(self.model, pf.nn.Module) else ''}."
             )
         self.step = self.epochs = 0
-        self.trained, self._feed = False, None
+        self.trained, self.odd, self._feed = False, False, None
         for name, value in self.values.items():
             if self.is_option(name):
                 self.set_option(name, value)
@@ -840,10 +841,15 @@ class Reporter(train.Callback):
         now = time.perf_counter()
         if self.since is None:
             self.since = now, step
+        loss = news.pop("loss", next(iter(news.values()), math.nan))  # a GAN's has two
+        if not math.isfinite(loss) and not self.app.odd:
+            self.app.odd = True
+            text = f"The loss became {loss} by step {self.app.step}: try a lower learning rate."
+            self.app.post("notice", text=text.replace("nan", "NaN"), passing=True)
         passed = now - self.since[0]
         self.app.post(
             "step",
-            loss=news.pop("loss", next(iter(news.values()), math.nan)),  # a GAN's has two
+            loss=loss,
             step=self.app.step,
             steps=self.planned or self.app.step,
             epoch=self.epoch0 + model.epoch,
