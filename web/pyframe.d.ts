@@ -216,7 +216,7 @@ export class PyFrame extends HTMLElement {
   generate(prompt: ArrayLike<number>, options?: Writing): AsyncGenerator<number, void>;
   /**
    * What the network makes of samples, one after the other in any nesting; the input shows a single one. With Bars or a
-   * Plane these are probabilities; where `spec.output.scores` is true, which an export without a Demo has, scores.
+   * Plane these are probabilities; where `spec.output.scores` is true, as of a model that was exported alone, scores.
    */
   predict(value: ArrayLike<number> | readonly unknown[]): Promise<Batch>;
   /**
