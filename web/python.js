@@ -171,9 +171,10 @@ class Link {
     if (event === "begun") {
       const asked = this.#waiting.get(id);
       if (asked) asked.begun = true;
-      else this.#gone = id > 0; // it was closed meanwhile
+      else this.#gone = true; // it was closed meanwhile
       return;
     }
+    if (event && app) for (const asked of this.#waiting.values()) if (asked.app === app) asked.begun = true; // to open
     if (event === "end") return this.#end(failure(rest.message, rest));
     if (event) {
       const hearers = app ? [this.#hearers.get(app)] : [...this.#hearers.values()];

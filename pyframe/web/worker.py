@@ -51,6 +51,7 @@ from pyframe.web.session import Session, drawn, is_pair, parameters, shown
 HOME = Path("/home/pyodide/apps")  # a folder for each app
 NAMES = "pyframe_page"  # the package in which the modules of apps lie
 AT_ONCE = 8192  # samples that go through the network together
+ODD = "the loss became "  # how a warning of fit begins
 BREATH = 0.05  # seconds after which a step lets the page be heard, where the browser can wait
 
 APPS: dict[str, App] = {}
@@ -186,7 +187,6 @@ class App(Session):
         self.lacks = ""  # why there are no data, if they could not be read
         self.step = self.epochs = 0  # that the model was trained for
         self.trained = self.training = self.stopping = False
-        self.odd = False  # whether a loss that is no number was told
         self.told: set[str] = set()  # the notices so far
         self._feed: tuple[Any, Feed] | None = None
         self._kept: dict[str, np.ndarray] = {}  # the weights as they came, if they are on a GPU
@@ -199,10 +199,12 @@ class App(Session):
         js.pyframeTell(self.key, event, javascript(details))
 
     def notice(self, text: str) -> None:
-        """Tell the visitor something, once."""
-        if text not in self.told:
-            self.told.add(text)
-            self.post("notice", text=text)
+        """Tell the visitor something, once; what is about a training, once for each model."""
+        passing = text.startswith(ODD)
+        what = ODD if passing else text
+        if what not in self.told:
+            self.told.add(what)
+            self.post("notice", text=text, passing=passing)
 
     # --- opening
 
@@ -277,7 +279,8 @@ class App(Session):
                 f"{hint if isinstance(self.model, pf.nn.Module) else ''}."
             )
         self.step = self.epochs = 0
-        self.trained, self.odd, self._feed = False, False, None
+        self.trained, self._feed = False, None
+        self.told.discard(ODD)
         for name, value in self.values.items():
             if self.is_option(name):
                 self.set_option(name, value)
@@ -770,7 +773,9 @@ def _as_control(control: Any, value: Any) -> Any:
                 return option
         raise TroubleError(f"{control.name}: expected one of {control.options}, got {value!r}.")
     if control.kind == "toggle":
-        return bool(value)
+        if isinstance(value, bool):
+            return value
+        raise TroubleError(f"{control.name}: expected true or false, got {value!r}.")
     if control.kind == "text":
         if isinstance(value, str) and len(value) <= control.most:
             return value
@@ -779,7 +784,8 @@ def _as_control(control: Any, value: Any) -> Any:
             f"{control.label or control.name}: expected a text of {control.most} characters at "
             f"most, got {seen}."
         )
-    if not isinstance(value, (int, float)) or not control.low <= value <= control.high:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not control.low <= value <= control.high:
         raise TroubleError(
             f"{control.name}: expected a number from {control.low} to {control.high}, got "
             f"{value!r}."
@@ -841,15 +847,10 @@ class Reporter(train.Callback):
         now = time.perf_counter()
         if self.since is None:
             self.since = now, step
-        loss = news.pop("loss", next(iter(news.values()), math.nan))  # a GAN's has two
-        if not math.isfinite(loss) and not self.app.odd:
-            self.app.odd = True
-            text = f"The loss became {loss} by step {self.app.step}: try a lower learning rate."
-            self.app.post("notice", text=text.replace("nan", "NaN"), passing=True)
         passed = now - self.since[0]
         self.app.post(
             "step",
-            loss=loss,
+            loss=news.pop("loss", next(iter(news.values()), math.nan)),  # a GAN's has two
             step=self.app.step,
             steps=self.planned or self.app.step,
             epoch=self.epoch0 + model.epoch,
