@@ -115,8 +115,7 @@ export interface EngineEvents {
   };
   epoch: { epoch: number; step: number; loss: number; lr?: number; [metric: string]: number | undefined };
   samples: { predictions: number[][] };
-  /** A passing one is about this training alone. */
-  notice: { text: string; passing?: boolean };
+  notice: { text: string };
   devicelost: { text: string };
 }
 

@@ -980,7 +980,6 @@ class Engine {
   #closed = false;
   #running = false; // whether steps are given out,
   #pausing = false; // and whether they are to end for a while
-  #odd = false; // whether a loss that is no number was told
   #step = 0; // of the model, in all trainings
   #epochs = 0;
   #mark = null; // what #step, #epochs and the feed were at the last copy
@@ -1143,7 +1142,6 @@ class Engine {
     this.#player.reset();
     this.#forget();
     this.#step = this.#epochs = 0;
-    this.#odd = false;
     this.#feed = null;
     this.spec.trained = this.#player.document.spec.trained;
     await this.#keep(false);
@@ -1248,10 +1246,9 @@ class Engine {
         loss, step, steps: end, epoch: number + 1, epochs: this.#epochsOf(feed, end), speed: meter.speed,
         metrics: { ...Object.fromEntries(rest.map((name, i) => [name, means[i]])), ...values },
       });
-      if (!Number.isFinite(loss) && !this.#odd) {
-        this.#odd = true;
-        const text = `The loss became ${loss} by step ${step}: try a lower learning rate.`;
-        this.#hear("notice", { text, passing: true });
+      if (!Number.isFinite(loss) && !meter.told) {
+        meter.told = true;
+        this.#hear("notice", { text: `The loss became ${loss} by step ${step}: try a lower learning rate.` });
       }
     };
     try {
@@ -1526,6 +1523,7 @@ async function fetched(url, signal) {
 class Meter {
   every = 1; // steps between two readings
   speed = 0; // steps a second
+  told = false; // of a loss that is no number
   #first = null; // reading: before it, kernels were made
   #last = null;
   #due = 0; // before which there is no copy

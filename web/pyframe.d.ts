@@ -149,8 +149,7 @@ export interface PyFrameEvents {
   trained: Trained;
   prediction: Prediction;
   error: Failure;
-  /** A passing one is about this training alone. */
-  notice: { text: string; passing?: boolean };
+  notice: { text: string };
   devicelost: { text: string };
 }
 

@@ -9,6 +9,8 @@
 //   const { data, shape } = await el.predict(numbers);
 
 import { announce, define, isPicture, look, make, percent, pixels, sheet, short, teller } from "./parts.js";
+import { lacking } from "./missing.js";
+import "./widgets.js";
 
 const HERE = import.meta.url; // by a name: bundlers take what is spelt out in new URL for a file
 const BASE = new URL(".", HERE).href; // where all that belongs to pyframe lies
@@ -23,9 +25,6 @@ const INPUTS = ["pad", "image", "points", "position", "text", "chat", "numbers"]
 const OUTPUTS = ["bars", "picture", "values", "text"]; // a plane is drawn beneath the points
 
 const TRAINS = ["epochs", "steps", "limit", "x", "y"]; // what `train` takes
-
-const widgets = import("./widgets.js"); // later than this, so that an element can say it if one of them is missing
-widgets.catch(() => {}); // told by the elements
 
 const css = sheet(`
 :host { container-type: inline-size; min-height: var(--pf-height, auto); background: var(--_surface); border: 1px solid var(--_border);
@@ -125,22 +124,6 @@ const flat = (value) => (Array.isArray(value)
   ? value.flatMap((each) => (ArrayBuffer.isView(each) ? Array.from(each) : flat(each))) : value);
 
 const closed = () => new DOMException("The program was closed.", "AbortError");
-
-/** Which file of pyframe's is not there: that of a name, or one that it imports; "" where all seem to be. */
-async function missing(name, seen = new Set()) {
-  if (seen.has(name)) return "";
-  seen.add(name);
-  const response = await fetch(BASE + name).catch(() => null);
-  if (!response) return `${name} can't be had`;
-  if (!response.ok) return `for ${name} the server says ${response.status}`;
-  const text = await response.text();
-  if (text.trimStart().startsWith("<")) return `${name} is a web page there, no script`;
-  for (const [, path] of text.matchAll(/^(?:im|ex)port\b[^;]*?"(\.[^"]+\.js)";/gm)) {
-    const found = await missing(new URL(path, BASE + name).href.slice(BASE.length), seen);
-    if (found) return found;
-  }
-  return "";
-}
 
 /** What of a part of the page's own, or of the element, is now shown in a slot. */
 const shown = (slot) => slot.assignedElements()[0] ?? slot.firstElementChild;
@@ -608,10 +591,8 @@ export class PyFrame extends HTMLElement {
     try {
       const options = this.#options();
       const part = options.program ? import("./player.js") : import("./python.js"); // as bundlers know it
-      const [{ open }] = await Promise.all([part, widgets]).catch(async () => {
-        const why = await missing("widgets.js") || await missing(options.program ? "player.js" : "python.js");
-        throw new Error(`A part of pyframe can't be had from ${BASE}${why ? ` (${why})` : ""}: is everything beside ` +
-          "pyframe.js that belongs there?");
+      const { open } = await part.catch(async () => {
+        throw new Error(await lacking(options.program ? "player.js" : "python.js"));
       });
       signal.throwIfAborted(); // another program was asked for meanwhile
       const engine = await open({ ...options, signal }, (event, detail) => {
@@ -689,7 +670,7 @@ export class PyFrame extends HTMLElement {
   #heard(event, detail) {
     const heard = {
       progress: ({ text, fraction }) => this.#progress(text, fraction),
-      notice: ({ text, passing }) => this.#notice(text, false, passing),
+      notice: ({ text }) => this.#notice(text),
       devicelost: ({ text }) => this.#notice(text, true),
       error: ({ message, traceback, ended }) => {
         if (ended) this.#show("failed");
@@ -1237,9 +1218,10 @@ export class PyFrame extends HTMLElement {
 
   #number(name, text) { this.#part[name === "speed" ? "speed-now" : name].textContent = text; }
 
-  /** Shows a notice, once; a passing one is about this training alone. */
-  #notice(text, always = false, passing = false) {
-    if (this.#said.has(text) && !always) return;
+  /** Shows a notice, once. One about the loss goes with the network. */
+  #notice(text, always = false) {
+    const passing = /^the loss became /i.test(text);
+    if (passing ? this.#notices.querySelector(".passing") : this.#said.has(text) && !always) return;
     if (!passing) this.#said.add(text);
     this.#notices.append(make("p", { part: "notice", class: passing ? "passing" : null }, text));
     announce(this.#teller, text);

@@ -61,7 +61,6 @@ def bundle(
 
 START = """const modules = {};
 async function later(name, path) {
-  await null; // until all modules are there
   const found = modules[new URL(path, `file:///${name}`).pathname.slice(1)];
   if (!found) throw new Error(`this page has no ${path}`);
   return found;

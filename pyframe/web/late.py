@@ -83,17 +83,13 @@ def _fetch(url: str, module: str) -> bytes:
 
     request = js.XMLHttpRequest.new()
     request.open("GET", url, False)
-    bare = hasattr(js, "document")  # a page itself may ask so for text alone
-    if bare:
-        request.overrideMimeType("text/plain; charset=x-user-defined")  # a byte a character
-    else:
-        request.responseType = "arraybuffer"
+    # A page itself may ask so for text alone: a byte is a character, above 127 one from U+F780 on.
+    request.overrideMimeType("text/plain; charset=x-user-defined")
     try:
         request.send()
     except js.Error as error:
         raise ImportError(f"{module}: {url} could not be fetched ({error})", name=module) from None
     if request.status != 200:
         raise ImportError(f"{module}: for {url} the server says {request.status}", name=module)
-    if bare:
-        return str(request.responseText).encode("utf-16-le")[::2]  # bytes above 127 are U+F780 on
-    return bytes(request.response.to_py())
+    text: str = request.responseText
+    return text.encode("utf-16-le")[::2]

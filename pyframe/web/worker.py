@@ -51,7 +51,6 @@ from pyframe.web.session import Session, drawn, is_pair, parameters, shown
 HOME = Path("/home/pyodide/apps")  # a folder for each app
 NAMES = "pyframe_page"  # the package in which the modules of apps lie
 AT_ONCE = 8192  # samples that go through the network together
-ODD = "the loss became "  # how a warning of fit begins
 BREATH = 0.05  # seconds after which a step lets the page be heard, where the browser can wait
 
 APPS: dict[str, App] = {}
@@ -199,12 +198,10 @@ class App(Session):
         js.pyframeTell(self.key, event, javascript(details))
 
     def notice(self, text: str) -> None:
-        """Tell the visitor something, once; what is about a training, once for each model."""
-        passing = text.startswith(ODD)
-        what = ODD if passing else text
-        if what not in self.told:
-            self.told.add(what)
-            self.post("notice", text=text, passing=passing)
+        """Tell the visitor something, once for a model."""
+        if text not in self.told:
+            self.told.add(text)
+            self.post("notice", text=text)
 
     # --- opening
 
@@ -280,7 +277,7 @@ class App(Session):
             )
         self.step = self.epochs = 0
         self.trained, self._feed = False, None
-        self.told.discard(ODD)
+        self.told.clear()
         for name, value in self.values.items():
             if self.is_option(name):
                 self.set_option(name, value)
@@ -773,9 +770,9 @@ def _as_control(control: Any, value: Any) -> Any:
                 return option
         raise TroubleError(f"{control.name}: expected one of {control.options}, got {value!r}.")
     if control.kind == "toggle":
-        if isinstance(value, bool):
-            return value
-        raise TroubleError(f"{control.name}: expected true or false, got {value!r}.")
+        if not isinstance(value, bool):
+            raise TroubleError(f"{control.name}: expected true or false, got {value!r}.")
+        return value
     if control.kind == "text":
         if isinstance(value, str) and len(value) <= control.most:
             return value
@@ -784,8 +781,7 @@ def _as_control(control: Any, value: Any) -> Any:
             f"{control.label or control.name}: expected a text of {control.most} characters at "
             f"most, got {seen}."
         )
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not control.low <= value <= control.high:
+    if type(value) not in (int, float) or not control.low <= value <= control.high:
         raise TroubleError(
             f"{control.name}: expected a number from {control.low} to {control.high}, got "
             f"{value!r}."

@@ -568,7 +568,12 @@ def test_a_widget_that_is_a_web_page(browser: Any, site: Site) -> None:
     html = "<!doctype html><title>An app</title>"
     tab.page.route("**/toggle.js", lambda route: route.fulfill(body=html, content_type="text/html"))
     tab.open("pads/")
-    said = tab.page.locator("py-frame [part=error-message]")
+    said = tab.page.locator("py-frame")
     said.filter(has_text="(widgets/toggle.js is a web page there, no script)").wait_for()
+    tab.page.unroute("**/toggle.js")
+    tab.page.route("**/runtime.js", lambda route: route.fulfill(status=404))
+    tab.open("pads/")
+    said = tab.page.locator("py-frame [part=error-message]")
+    said.filter(has_text="(for runtime.js the server says 404)").wait_for()
     tab.errors.clear()  # the browser's own words
     tab.close()
