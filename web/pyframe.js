@@ -23,7 +23,6 @@ const PICTURES = 10; // of a side, laid beneath a plane of pictures
 const NEAR = "200px"; // from the screen, a lazy program loads
 const INPUTS = ["pad", "image", "points", "position", "text", "chat", "numbers"];
 const OUTPUTS = ["bars", "picture", "values", "text"]; // a plane is drawn beneath the points
-
 const TRAINS = ["epochs", "steps", "limit", "x", "y"]; // what `train` takes
 
 const css = sheet(`
@@ -76,7 +75,7 @@ pre {
 [part=body] { display: grid; gap: 1.25rem 1.75rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
 [part=training], [part=model] { display: grid; gap: .9em; min-width: 0; }
 [part=unseen] { min-width: 0; }
-[part=unseen]:empty, [part=model][hidden] + [part=unseen] { display: none; }
+[part=unseen]:empty, [part=model][hidden] ~ [part=unseen] { display: none; }
 .settings {
   display: grid; gap: .5em 1.25em; align-items: end;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 11rem), 1fr));
@@ -196,7 +195,7 @@ export class PyFrame extends HTMLElement {
     document.removeEventListener("visibilitychange", this.#visible);
     queueMicrotask(() => { // unless it was only moved within the page
       if (this.isConnected) return;
-      const lost = this.#own;
+      const lost = this.#lost || this.#own;
       this.#drop();
       this.#lost = lost;
       this.#ready.reject(new DOMException("The element was removed before its program was ready.", "AbortError"));
@@ -354,6 +353,12 @@ export class PyFrame extends HTMLElement {
 
   get engine() { return this.#engine; }
 
+  /** The engine, which is there until the element is removed or gets another program. */
+  get #open() {
+    if (!this.#engine) throw closed();
+    return this.#engine;
+  }
+
   get training() { return this.#run !== null; }
 
   /** Loads the program, if it is not there yet; after a failure once more. */
@@ -380,8 +385,7 @@ export class PyFrame extends HTMLElement {
       }
     }
     await this.load();
-    if (this.#run) throw new Error("train: it is being trained already.");
-    if ((x || y) && this.spec.engine !== "program") {
+    if ((x || y) && this.#open.spec.engine !== "program") {
       throw this.#told(new TypeError("train: x and y are for exported programs; this one's data come from load_data()."));
     }
     try {
@@ -389,6 +393,7 @@ export class PyFrame extends HTMLElement {
     } catch (error) {
       throw this.#told(error);
     }
+    if (this.#run) throw new Error("train: it is being trained already.");
     return this.#train({ epochs, steps, limit, x, y });
   }
 
@@ -422,8 +427,8 @@ export class PyFrame extends HTMLElement {
     const end = typeof prompt === "string" ? this.#writes(prompt) : () => {};
     let text = typeof prompt === "string" ? prompt : null;
     try {
-      if (!this.#engine.generate) throw new Error("generate is for exported language models; predict(text) writes here.");
-      for await (const piece of this.#engine.generate(prompt, options)) {
+      if (!this.#open.generate) throw new Error("generate is for exported language models; predict(text) writes here.");
+      for await (const piece of this.#open.generate(prompt, options)) {
         if (text !== null) text += piece;
         yield piece;
       }
@@ -444,14 +449,13 @@ export class PyFrame extends HTMLElement {
     if (reads(this.spec) && typeof value === "string") return this.#write(value);
     try {
       const given = await this.#numbers(value);
-      if (!this.#engine) throw closed();
-      const found = await this.#engine.predict(given);
+      const found = await this.#open.predict(given);
       if (typeof found !== "string" && !Array.isArray(found.shape)) {
         this.#tell("prediction", { results: found, value });
         return found;
       }
       if (found.shape?.[0] === 1) this.#move(ArrayBuffer.isView(given) ? given : [given].flat());
-      this.#output(found, given);
+      this.#output(found, value);
       return found;
     } catch (error) {
       throw this.#told(error);
@@ -490,14 +494,14 @@ export class PyFrame extends HTMLElement {
     this.#writing = null;
     const input = shown(this.#slots.input);
     if (input?.begin) [input.busy, input.messages] = [false, []];
-    await this.#engine.clear?.().catch((error) => { throw this.#told(error); });
+    await this.#open.clear?.().catch((error) => { throw this.#told(error); });
     if (!this.#run) this.#say(this.#rest());
   }
 
   /** Loss and metrics on the test data; null where there is none. */
   async evaluate() {
     await this.load();
-    return this.#engine.evaluate().catch((error) => { throw this.#told(error); });
+    return this.#open.evaluate().catch((error) => { throw this.#told(error); });
   }
 
   /** A new network, which knows nothing. */
@@ -514,7 +518,7 @@ export class PyFrame extends HTMLElement {
   /** The weights as the bytes of a safetensors file. */
   async save() {
     await this.load();
-    return this.#engine.save().catch((error) => { throw this.#told(error); });
+    return this.#open.save().catch((error) => { throw this.#told(error); });
   }
 
   /** `save`, and the browser keeps the file. */
@@ -562,8 +566,7 @@ export class PyFrame extends HTMLElement {
   /** Something that makes another network of this one; training goes on with it. */
   #change(doing, act) {
     const change = this.#changes.then(async () => {
-      const engine = this.#engine;
-      if (!engine) return;
+      const engine = this.#open;
       const before = { ...engine.spec }; // which an engine may change in place
       if (doing && !this.#run) this.#say(doing);
       try {
@@ -573,6 +576,7 @@ export class PyFrame extends HTMLElement {
       } finally {
         if (engine === this.#engine) this.#settle(before);
       }
+      if (engine !== this.#engine) throw closed();
     });
     this.#changes = change.catch(() => {});
     return change;
@@ -693,7 +697,7 @@ export class PyFrame extends HTMLElement {
   // --- training --------------------------------------------------------------------------------
 
   async #train({ epochs, steps, limit, x, y }) {
-    const { spec } = this.#engine;
+    const { spec } = this.#open;
     const run = {
       steps, limit, data: { x, y }, stopping: false, stepped: false, took: 0, seconds: 0, last: {}, wake: null,
       epochs: steps ? 0 : epochs ?? (this.#left || (this.epochs ?? spec.epochs)),

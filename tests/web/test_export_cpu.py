@@ -376,8 +376,11 @@ def test_what_is_no_number_is_refused(framed: Tab) -> None:
     told = framed.page.evaluate(
         """async (calls) => {
             await fresh("points");
-            const made = (call) => new Function(`return el.${call}`);
-            return Promise.all(calls.map((call) => said(async () => made(call)())));
+            const told = [];
+            for (const call of calls) {
+                told.push(await said(async () => new Function(`return el.${call}`)()));
+            }
+            return told;
         }""",
         list(calls),
     )
@@ -463,24 +466,31 @@ def test_another_program_and_a_removed_element(framed: Tab) -> None:
             going = said(() => el.train({ epochs: 10_000 }));
             await begun();
             const parent = el.parentNode;
+            const methods = ["evaluate", "save", "reset", "step"];
+            const others = methods.map((name) => said(() => el[name]()));
+            others.push(said(() => el.set("lr", 0.2)), said(() => el.move("cpu")));
             el.remove();
             ends.push(await going);
+            others.push(...await Promise.all(others.splice(0)));
             parent.append(el);
             await el.load();
             const notice = $("notices").textContent;
-            const { steps } = await el.train({ steps: 1 });
+            const train = () => said(() => el.train({ steps: 1 }));
+            const [, twice] = await Promise.all([train(), train()]);
             await el.reset();
             el.remove();
             await frame();
             parent.append(el); // which had learnt nothing
             await el.load();
-            return { kinds, ends, notice, steps, later: $("notices").textContent };
+            return { kinds, ends, others, notice, twice, later: $("notices").textContent };
         }"""
     )
     assert found["kinds"] == ["points", "pad", "pad", "points"]
     assert found["ends"] == ["AbortError: The program was closed."] * 2
     assert found["notice"].startswith("The network begins anew: what it had learnt went")
-    assert (found["steps"], found["later"]) == (1, "")
+    already = "Error: train: it is being trained already."
+    assert (found["twice"], found["later"]) == (already, "")
+    assert set(found["others"]) <= {"", found["ends"][0], already}
 
 
 def test_weights_are_a_file_of_their_kind(framed: Tab) -> None:
