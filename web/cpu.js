@@ -59,6 +59,7 @@ class Cpu {
   #port;
   #next = 1; // number, of anything
   #asked = new Map(); // by number: what an answer settles
+  #dead = null; // why its worker ended
   #ids = new Map(); // by program: its buffers, as they were last told
 
   constructor(port) {
@@ -71,8 +72,9 @@ class Cpu {
     };
     port.onerror = (event) => { // its script can't be had, or a policy forbids it
       event.preventDefault();
-      const error = named("WorkerError", event.message ?? "cpu.js can't be run as a worker");
-      for (const { reject } of this.#asked.values()) reject(error);
+      this.#dead = named("WorkerError", event.message ?? "cpu.js can't be run as a worker");
+      for (const { reject } of this.#asked.values()) reject(this.#dead);
+      this.#asked.clear();
     };
   }
 
@@ -116,6 +118,7 @@ class Cpu {
   }
 
   #ask(...words) {
+    if (this.#dead) return Promise.reject(this.#dead);
     const found = Promise.withResolvers();
     this.#asked.set(this.#make(...words), found);
     return found.promise;

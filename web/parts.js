@@ -168,6 +168,60 @@ export function define(name, type) {
 /** Where the arrow keys lead, across and down. */
 export const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
+const PICTURES = [
+  "Blob", "ImageData", "ImageBitmap", "HTMLImageElement", "SVGImageElement", "HTMLCanvasElement", "OffscreenCanvas",
+  "HTMLVideoElement", "VideoFrame",
+];
+
+/** Whether a value is one of the browser's pictures, which `pixels` takes. */
+export const isPicture = (value) => typeof value === "object" &&
+  PICTURES.some((name) => globalThis[name] && value instanceof globalThis[name]);
+
+/** A picture as numbers: see `fitted`. */
+export async function pixels(picture, size, ground) {
+  let bitmap;
+  try {
+    await picture.decode?.(); // an <img> that still loads
+    bitmap = await createImageBitmap(picture, { imageOrientation: "from-image" });
+    return fitted(bitmap, size, ground);
+  } catch ({ name, message }) {
+    throw new TypeError(`This picture can't be read: ${name === "SecurityError"
+      ? "it is another site's, which must allow it (CORS, and crossorigin=\"anonymous\" on the element)."
+      : `expected one that has been loaded, or a whole file of one (${message}).`}`);
+  } finally {
+    bitmap?.close();
+  }
+}
+
+/**
+ * The middle of a picture as numbers from 0 to 1, (channels, height, width), halved step by step: each pixel counts.
+ * What is transparent lies on `ground`.
+ */
+export function fitted(bitmap, { width, height, channels = 1 }, ground = "#fff") {
+  const scale = Math.min(bitmap.width / width, bitmap.height / height);
+  let [w, h] = [Math.max(1, width * scale), Math.max(1, height * scale)]; // of the middle
+  let [source, x, y] = [bitmap, (bitmap.width - w) / 2, (bitmap.height - h) / 2];
+  for (let last = false; !last;) {
+    last = w <= 2 * width || h <= 2 * height;
+    const [nextW, nextH] = last ? [width, height] : [Math.ceil(w / 2), Math.ceil(h / 2)];
+    const context = Object.assign(document.createElement("canvas"), { width: nextW, height: nextH })
+      .getContext("2d", { willReadFrequently: true });
+    Object.assign(context, { imageSmoothingQuality: "high", fillStyle: ground });
+    context.fillRect(0, 0, nextW, nextH);
+    context.drawImage(source, x, y, w, h, 0, 0, nextW, nextH);
+    [source, x, y, w, h] = [context.canvas, 0, 0, nextW, nextH];
+  }
+  const { data } = source.getContext("2d").getImageData(0, 0, width, height);
+  const size = width * height;
+  const value = new Float32Array(channels * size);
+  for (let i = 0; i < size; i++) {
+    const [red, green, blue] = [data[4 * i] / 255, data[4 * i + 1] / 255, data[4 * i + 2] / 255];
+    if (channels === 3) [value[i], value[size + i], value[2 * size + i]] = [red, green, blue];
+    else value[i] = clamp(.299 * red + .587 * green + .114 * blue, 0, 1);
+  }
+  return value;
+}
+
 const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 const QUIET = 600; // ms without news before a screen reader is told the last of them
 const SOON = 150; // ms: what is told while the focus moves is not heard

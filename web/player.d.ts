@@ -87,7 +87,7 @@ export class Player {
   write(name: string, values: ArrayLike<number>): void;
   /** Gives the tensors whose names begin so the values that they were exported with. */
   restore(prefix: string): void;
-  /** Changes an option from the next run on: "lr" in all groups, "0.lr" in the first. */
+  /** Changes an option, 0 or more, from the next run on: "lr" in all groups, "0.lr" in the first. */
   set(name: string, value: number): void;
   /** The weights as a safetensors file, which Model.load reads; `all`: with the optimizer's state. */
   save(options?: { all?: boolean }): Promise<Uint8Array>;
@@ -101,7 +101,7 @@ export class Player {
   reopen(): Promise<boolean>;
   /** Goes on with another device, with all that training has changed. */
   move(device: "cpu" | "gpu"): Promise<void>;
-  /** Gives back what it holds of the device. */
+  /** Gives back what it holds of the device. From then on all methods, and what they have promised, fail with an AbortError. */
   close(): void;
 }
 
@@ -191,6 +191,7 @@ export interface Engine {
   save(): Promise<Uint8Array>;
   /** Takes over weights: the bytes of a file, or its URL. */
   load(weights: string | Uint8Array | ArrayBuffer, name?: string, options?: Fit): Promise<Record<string, unknown>>;
+  /** Stops, and gives back what it holds; then all fails with an AbortError, as does a training that it ended. */
   close(): Promise<void>;
 }
 

@@ -150,7 +150,9 @@ async function took(response, url) {
   return new Uint8Array(await response.arrayBuffer());
 }
 
-/** Programs that run on a device, and the state that they share. */
+const closed = () => named("AbortError", "The program was closed.");
+
+/** Programs that run on a device, and the state that they share. After `close` all of its methods throw an AbortError. */
 export class Player {
   #rt;
   #document;
@@ -165,6 +167,7 @@ export class Player {
   #options;
   #changes = 0; // of the options
   #closed = false;
+  #pending = new Set(); // what rejects the answers that are waited for
 
   /**
    * Opens what pf.web.export wrote to a folder (a URL), or into an element of the page ("#id").
@@ -217,13 +220,14 @@ export class Player {
 
   /** Makes the kernels of programs, beside other work; `progress` is called with the share done. */
   async compile(names = this.programs, progress = () => {}) {
+    this.#use();
     const { codes, labels, programs } = this.#document;
     const numbers = [...new Set(names.flatMap((name) => programs[name].kernels))];
     let done = 0;
-    await Promise.all(numbers.map(async (k) => {
+    await this.#open(Promise.all(numbers.map(async (k) => {
       await this.#rt.compile?.([codes[k]], [labels[k]]);
       progress(++done / numbers.length);
-    }));
+    })));
   }
 
   /**
@@ -231,6 +235,7 @@ export class Player {
    * { data, shape }. Nothing is read.
    */
   run(name, ...inputs) {
+    this.#use();
     const program = this.#taking(name, inputs);
     const { about } = program;
     about.inputs.forEach((input, i) => {
@@ -241,7 +246,7 @@ export class Player {
         const shape = input.shape.join(" × ") || "one";
         throw new Error(`${name}: ${input.name} has ${seen} numbers, expected ${n} (${shape})`);
       }
-      this.#rt.write(program.inputs[i], stored(data, input.dtype));
+      this.#rt.write(program.inputs[i], stored(data, input.dtype, `${name}: ${input.name}`));
     });
     let grids = null;
     if (program.changes !== this.#changes) {
@@ -257,6 +262,7 @@ export class Player {
 
   /** What a program's last run gave: by the names of its outputs { data, shape }. */
   async results(name) {
+    this.#use();
     const program = this.#load(this.#chosen.get(name) ?? name);
     const { about, ids } = program;
     const items = about.outputs.map(({ slot, shape, dtype }) => (
@@ -295,6 +301,7 @@ export class Player {
 
   /** The values of tensors, by their names in `document.tensors`: typed arrays, in order. */
   async tensors(names) {
+    this.#use();
     return this.#read(names.map((name) => {
       const i = this.#number(name);
       return { id: this.#tensors[i], ...this.#document.tensors[i] };
@@ -303,12 +310,13 @@ export class Player {
 
   /** Writes a tensor. */
   write(name, values) {
+    this.#use();
     const i = this.#number(name);
     const { shape, dtype } = this.#document.tensors[i];
     if (values.length !== sizeOf(shape)) {
       throw new Error(`${name} has ${sizeOf(shape)} numbers, got ${values.length}`);
     }
-    this.#rt.write(this.#tensors[i], stored(values, dtype));
+    this.#rt.write(this.#tensors[i], stored(values, dtype, `write: ${name}`));
   }
 
   /** Gives the tensors whose names begin so the values that they were exported with. */
@@ -317,6 +325,7 @@ export class Player {
   }
 
   #restore(chosen) {
+    this.#use();
     this.#document.tensors.forEach((tensor, i) => {
       if (chosen(tensor)) this.#fill(i, this.#exported.get(tensor.name)?.data);
     });
@@ -324,13 +333,14 @@ export class Player {
 
   /** Changes an option of the optimizer from the next run on: "lr" in all groups, "0.lr" in one. */
   set(name, value) {
+    this.#use();
     const keys = Object.keys(this.#options).filter((key) => key === name || tail(key) === name);
     if (!keys.length) {
       const known = [...new Set(Object.keys(this.#options).map(tail))].join(", ") || "none";
       throw new Error(`The program has no option ${name}; it has ${known}.`);
     }
-    if (typeof value !== "number" || !Number.isFinite(value)) {
-      throw new Error(`${name}: expected a number, got ${value}`);
+    if (typeof value !== "number" || !Number.isFinite(value) || value < 0) {
+      throw new TypeError(`${name}: expected a number, 0 or more, got ${JSON.stringify(value) ?? value}`);
     }
     const options = { ...this.#options, ...Object.fromEntries(keys.map((key) => [key, value])) };
     for (const [question, answer] of this.#document.rules) {
@@ -366,6 +376,7 @@ export class Player {
    * name is taken, and the rest left. `rename` has the model's names for the file's; see `renamed`.
    */
   load(bytes, name = "The file", { strict = true, rename = {} } = {}) {
+    this.#use();
     const { weights, tensors } = this.#document;
     const targets = new Map(Object.entries(weights));
     let given = decode(bytes, name);
@@ -414,8 +425,8 @@ export class Player {
 
   /** Opens a lost device anew and goes back to the last copy; false where there was none. */
   async reopen() {
-    const next = await inPlaceOf(this.#rt);
-    if (this.#closed) throw named("AbortError", "The program was closed.");
+    this.#use();
+    const next = await this.#open(inPlaceOf(this.#rt));
     if (!next) {
       throw named("DeviceLostError", "The GPU was lost, and the browser gives none any more. " +
         "Load the page again.");
@@ -426,9 +437,16 @@ export class Player {
 
   /** Goes on with another device, "cpu" or "gpu", and all that training has changed. */
   async move(device) {
+    this.#use();
     if (device === this.device) return;
     const next = await runtimeFor(device, this.#document, this.files);
-    await this.keep();
+    try {
+      await this.keep();
+      this.#use();
+    } catch (error) {
+      next.close?.();
+      throw error;
+    }
     this.#leave();
     this.#goOn(next);
   }
@@ -449,7 +467,20 @@ export class Player {
   close() {
     if (this.#closed) return;
     this.#closed = true;
+    for (const reject of this.#pending) reject(closed());
     this.#leave();
+  }
+
+  #use() {
+    if (this.#closed) throw closed();
+  }
+
+  /** An answer that `close` rejects, where it has not come by then. */
+  #open(answer) {
+    return new Promise((resolve, reject) => {
+      this.#pending.add(reject);
+      answer.then(resolve, reject).finally(() => this.#pending.delete(reject));
+    });
   }
 
   #leave() {
@@ -568,7 +599,7 @@ export class Player {
     const flag = { id: this.#tensors[guard], shape: [], dtype: "int32" };
     const all = guard === undefined ? items : [...items, flag];
     const sizes = all.map(({ shape, dtype }) => bytesOf(shape, dtype));
-    const bytes = await this.#rt.read(Int32Array.from(all, ({ id }) => id), Int32Array.from(sizes));
+    const bytes = await this.#open(this.#rt.read(Int32Array.from(all, ({ id }) => id), Int32Array.from(sizes)));
     let at = 0;
     const found = all.map(({ shape, dtype }, i) => {
       const [, , Kind, number] = memoryOf(dtype);
@@ -759,10 +790,24 @@ function bytesOf(shape, dtype) {
   return Math.max(4, Math.ceil(sizeOf(shape) * memoryOf(dtype)[0] / 4) * 4);
 }
 
-/** Numbers as a buffer has them, whole words. */
-function stored(values, dtype) {
+/** Throws where an array, `name` in the error, holds what is no number of a dtype: texts, null, fractions of whole ones. */
+function checkNumbers(values, dtype, name) {
+  const whole = !/float/.test(dtype) && dtype !== "bool";
+  if (ArrayBuffer.isView(values) && !(whole && /^Float/.test(values.constructor.name))) return;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    const fits = whole ? Number.isInteger(value) : typeof value === "number";
+    if (fits || typeof value === "bigint" || typeof value === "boolean") continue;
+    const seen = typeof value === "number" ? value : JSON.stringify(value) ?? String(value);
+    throw new TypeError(`${name}[${i}] is ${seen}, expected ${whole ? `a whole number (${dtype})` : "a number"}.`);
+  }
+}
+
+/** Numbers as a buffer has them, whole words; with a name they are a page's, and checked. */
+function stored(values, dtype, name = null) {
   const [width, , Its, , bits] = memoryOf(dtype);
   const Kind = Its ?? Uint16Array;
+  if (name && !(values instanceof Kind)) checkNumbers(values, dtype, name);
   if (!bits && values instanceof Kind && values.byteLength % 4 === 0) return values;
   const out = new Kind(Math.ceil(values.length * width / 4) * 4 / width);
   out.set(Kind.from(values, bits ?? Number));
@@ -936,6 +981,7 @@ class Engine {
   #given = null; // the visitor's own data: { x, y, length }
   #training = false;
   #stopping = false;
+  #closed = false;
   #running = false; // whether steps are given out,
   #pausing = false; // and whether they are to end for a while
   #step = 0; // of the model, in all trainings
@@ -992,9 +1038,15 @@ class Engine {
    * Trains for some epochs, or `steps`; of the data's first `limit` samples, or of points. `x` and `y` are data of the
    * visitor's, samples and their targets one after the other, which later calls go on with.
    */
-  async train({ epochs = null, steps = null, limit = null, points = null, x = null, y = null } = {}) {
+  async train({ epochs = null, steps = null, limit = null, points = null, x = null, y = null, ...odd } = {}) {
+    const [unknown] = Object.keys(odd);
+    if (unknown) throw new TypeError(`train: unknown option ${unknown}; it takes epochs, steps, limit, points, x and y.`);
     if (!this.#plan.train) throw new Error("This program was exported to predict alone.");
     if (this.#training) throw new Error("The network is being trained already; stop that first.");
+    for (const [name, value] of Object.entries({ epochs, steps, limit })) {
+      if (value === null || (value > 0 && isWhole(value))) continue;
+      throw new TypeError(`train: expected ${name}, a whole number above 0, got ${JSON.stringify(value) ?? value}.`);
+    }
     if (x || y) this.#given = givenAs([x, y], this.#player.document.programs.train.inputs);
     this.#training = true;
     this.#stopping = false;
@@ -1018,6 +1070,7 @@ class Engine {
           this.#running = false;
         }
       }
+      if (this.#closed) throw closed();
       await this.#look();
       await this.#keep();
       return {
@@ -1078,6 +1131,7 @@ class Engine {
       const seen = typeof value === "string" ? "a text" : value?.length ?? "nothing";
       throw new Error(`predict: expected ${each} numbers a sample, of shape [${shape}], got ${seen}.`);
     }
+    checkNumbers(value, inputs[0].dtype, "predict: value");
     return this.#whole(() => this.#predict(value, each));
   }
 
@@ -1100,8 +1154,13 @@ class Engine {
 
   /** Changes an option of the optimizer, from the next step on. */
   async set(name, value) {
+    const control = this.spec.controls.find((each) => each.name === name);
+    if (control && (typeof value !== "number" || !(control.low <= value && value <= control.high))) {
+      throw new TypeError(`${name}: expected a number from ${control.low} to ${control.high}, got ${
+        JSON.stringify(value) ?? value}.`);
+    }
     this.#player.set(name, value);
-    for (const control of this.spec.controls) if (control.name === name) control.value = value;
+    if (control) control.value = value;
     return this.#told();
   }
 
@@ -1143,6 +1202,7 @@ class Engine {
 
   /** Stops, and gives back what it holds of the device. */
   async close() {
+    this.#closed = true;
     await this.#still();
     this.#player.close();
   }
@@ -1557,7 +1617,8 @@ function givenAs(given, inputs) {
       throw new Error(`train: expected ${each} numbers a sample in ${name}, of shape [${shape.slice(1)}], got ${
         data?.length ?? "nothing"}.`);
     }
-    return new Column({ tensor: name, shape: shape.slice(1) }, new Map([[name, { data: data.slice() }]]), dtype);
+    checkNumbers(data, dtype, `train: ${i ? "y" : "x"}`);
+    return new Column({ tensor: name, shape: shape.slice(1) }, new Map([[name, { data: numbersOf(dtype).from(data, Number) }]]), dtype);
   });
   if (x.length !== y.length) throw new Error(`train: got ${x.length} samples and ${y.length} targets; expected as many.`);
   return { x, y, length: x.length };

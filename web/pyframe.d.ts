@@ -128,9 +128,14 @@ export interface TrainOptions {
   /** Only the first samples of the data. */
   limit?: number;
   /** Of an exported program: the page's own samples and their targets, one after the other. Later calls go on with them. */
-  x?: ArrayLike<number>;
-  y?: ArrayLike<number>;
+  x?: ArrayLike<number> | readonly unknown[] | Picture;
+  /** Of classes whole numbers. */
+  y?: ArrayLike<number> | readonly unknown[];
 }
+
+/** Pictures of the browser; a file is a Blob. One of another site needs CORS. */
+export type Picture = ImageBitmapSource;
+
 
 /** The inputs of a program by their names; with a shape where several dims may have any size. */
 export type Inputs = Record<string, ArrayLike<number> | { data: ArrayLike<number>; shape: number[] }>;
@@ -194,10 +199,11 @@ export class PyFrame extends HTMLElement {
   /** The program's text; what is set here runs in place of `src`. */
   source: string | null;
 
-  /** Loads the program, if it is not there yet; after a failure once more. */
+  /** Loads the program that the attributes name, if it is not there yet; after a failure once more. */
   load(): Promise<Spec>;
   /** Takes over weights: the bytes of a safetensors file, or its URL. */
   load(weights: string | Uint8Array | ArrayBuffer, options?: Fit): Promise<Spec>;
+  /** Rejects with an AbortError where the element is removed meanwhile, or gets another program: the network goes, too. */
   train(options?: TrainOptions): Promise<Trained>;
   step(): Promise<Trained>;
   pause(): Promise<void>;
@@ -207,8 +213,16 @@ export class PyFrame extends HTMLElement {
   generate(prompt: string, options?: Writing): AsyncGenerator<string, void>;
   /** The same in tokens. */
   generate(prompt: ArrayLike<number>, options?: Writing): AsyncGenerator<number, void>;
-  /** What the network makes of samples, one after the other in any nesting; the input shows a single one. */
+  /**
+   * What the network makes of samples, one after the other in any nesting; the input shows a single one. With Bars or a
+   * Plane these are probabilities; where `spec.output.scores` is true, as of a model that was exported alone, scores.
+   */
   predict(value: ArrayLike<number> | readonly unknown[]): Promise<Batch>;
+  /**
+   * The same of one or several pictures, where the input is a Pad or an Image: their middles, in the network's pixels, from
+   * 0 (black) to 1. What is transparent is white, on a Pad black: its paper is 0.
+   */
+  predict(picture: Picture | readonly Picture[]): Promise<Batch>;
   /** What is written of a text; in a chat the answer to it. */
   predict(text: string): Promise<string | string[]>;
   /** What an exported program with several inputs or outputs gives: its only output, or all by their names. */
@@ -220,7 +234,7 @@ export class PyFrame extends HTMLElement {
   reset(): Promise<void>;
   /** The weights as the bytes of a safetensors file. */
   save(): Promise<Uint8Array>;
-  /** `save`; the browser keeps the file too, unless `download` is false. */
+  /** `save`; the browser keeps the file too, as `name` (.safetensors, if it says nothing else), unless `download` is false. */
   exportWeights(options?: { name?: string; download?: boolean }): Promise<Uint8Array>;
   /** Changes a control of the program. */
   set(name: string, value: unknown): Promise<void>;
@@ -250,7 +264,9 @@ export interface Config {
 /** What runs a program: python.js, or player.js for an exported one. Both export `open`. */
 export interface Engine {
   readonly spec: Spec;
-  train(options?: TrainOptions & { points?: Float32Array }): Promise<Trained>;
+  train(options?: Omit<TrainOptions, "x" | "y"> & {
+    points?: Float32Array; x?: ArrayLike<number>; y?: ArrayLike<number>;
+  }): Promise<Trained>;
   /** Of an exported language model. */
   generate?(prompt: string | ArrayLike<number>, options?: Writing): AsyncGenerator<string | number, void>;
   /** After the step under way; `train` then resolves with `stopped`. Python's engine stops writing, too, or
@@ -289,7 +305,7 @@ export interface EngineOptions extends Fit {
 }
 
 export type Hear = (
-  event: "progress" | "step" | "epoch" | "prediction" | "samples" | "notice" | "devicelost" | "error",
+  event: "progress" | "step" | "epoch" | "prediction" | "samples" | "notice" | "devicelost" | "error" | "again",
   detail: Record<string, unknown>,
 ) => void;
 
@@ -298,5 +314,27 @@ export type Open = (options: EngineOptions, hear: Hear) => Promise<Engine>;
 declare global {
   interface HTMLElementTagNameMap {
     "py-frame": PyFrame;
+  }
+}
+
+/** What TSX takes of `<py-frame>`: its attributes, and of the event "trained" `ontrained`. */
+export type PyFrameAttributes = {
+  [Name in "src" | "program" | "files" | "data" | "weights" | "rename" | "packages" | "pyodide" | "base" | "device" | "loading"]?:
+    PyFrame[Name];
+} & { [Name in keyof PyFrameEvents as `on${Name}`]?: (event: CustomEvent<PyFrameEvents[Name]>) => void } & {
+  height?: string | number;
+  epochs?: number | string | null;
+  autotrain?: boolean;
+  strict?: "true" | "false" | "";
+};
+
+// Without React's types, which alone know what else an element takes, there is nothing to add to.
+// @ts-ignore
+declare module "react" {
+  namespace JSX {
+    interface IntrinsicElements {
+      // @ts-ignore
+      "py-frame": DetailedHTMLProps<HTMLAttributes<PyFrame>, PyFrame> & PyFrameAttributes;
+    }
   }
 }

@@ -8,7 +8,8 @@
 //   await el.train({ epochs: 3 });
 //   const { data, shape } = await el.predict(numbers);
 
-import { announce, define, look, make, percent, sheet, short, teller } from "./parts.js";
+import { announce, define, isPicture, look, make, percent, pixels, sheet, short, teller } from "./parts.js";
+import { lacking } from "./missing.js";
 import "./widgets.js";
 
 const HERE = import.meta.url; // by a name: bundlers take what is spelt out in new URL for a file
@@ -22,6 +23,7 @@ const PICTURES = 10; // of a side, laid beneath a plane of pictures
 const NEAR = "200px"; // from the screen, a lazy program loads
 const INPUTS = ["pad", "image", "points", "position", "text", "chat", "numbers"];
 const OUTPUTS = ["bars", "picture", "values", "text"]; // a plane is drawn beneath the points
+const TRAINS = ["epochs", "steps", "limit", "x", "y"]; // what `train` takes
 
 const css = sheet(`
 :host { container-type: inline-size; min-height: var(--pf-height, auto); background: var(--_surface); border: 1px solid var(--_border);
@@ -72,6 +74,8 @@ pre {
 @media (forced-colors: active) { [part=notice], progress { border: 1px solid; } }
 [part=body] { display: grid; gap: 1.25rem 1.75rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
 [part=training], [part=model] { display: grid; gap: .9em; min-width: 0; }
+[part=unseen] { min-width: 0; }
+[part=unseen]:empty, [part=model][hidden] ~ [part=unseen] { display: none; }
 .settings {
   display: grid; gap: .5em 1.25em; align-items: end;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 11rem), 1fr));
@@ -94,7 +98,12 @@ table { width: 100%; border-collapse: collapse; }
 th { overflow-wrap: anywhere; color: var(--_muted); font-weight: 500; font-size: .875em; text-align: start; }
 th, td { padding: .3em .5em .3em 0; border-bottom: 1px solid var(--_border); }
 @container (min-width: 46rem) {
-  [part=body].both-sides { grid-template-columns: minmax(0, 1.15fr) minmax(0, 1fr); }
+  [part=body].both-sides {
+    grid-template: auto 1fr / minmax(0, 1.15fr) minmax(0, 1fr); /* samples come right below what they are for */
+  }
+  .both-sides > [part=training] { grid-area: 1 / 1 / span 2; }
+  .both-sides > :is([part=model], [part=unseen]), .tried.both-sides > [part=training] { grid-column: 2; }
+  .tried.both-sides > :is([part=model], [part=unseen]) { grid-column: 1; }
 }
 @container (min-width: 27rem) {
   .both.beside { grid-template-columns: minmax(0, 280px) minmax(0, 1fr); }
@@ -108,6 +117,12 @@ th, td { padding: .3em .5em .3em 0; border-bottom: 1px solid var(--_border); }
 
 /** Whether a program takes texts. */
 const reads = ({ input } = {}) => input?.kind === "text" || input?.kind === "chat";
+
+/** Numbers one after the other, of lists in lists and arrays in them. */
+const flat = (value) => (Array.isArray(value)
+  ? value.flatMap((each) => (ArrayBuffer.isView(each) ? Array.from(each) : flat(each))) : value);
+
+const closed = () => new DOMException("The program was closed.", "AbortError");
 
 /** What of a part of the page's own, or of the element, is now shown in a slot. */
 const shown = (slot) => slot.assignedElements()[0] ?? slot.firstElementChild;
@@ -132,7 +147,7 @@ export class PyFrame extends HTMLElement {
   #left = 0; // epochs that a pause left
   #changes = Promise.resolve(); // of controls and device, one after the other
   #points = null; // the visitor's
-  #shown = { step: 0, asked: 0 };
+  #shown = { step: 0, loss: 0 }; // of the last news
   #seen = false;
   #size = new CSSStyleSheet(); // with the height that is asked for
   #observer = null;
@@ -141,6 +156,8 @@ export class PyFrame extends HTMLElement {
   #writing = null; // the text that is written on now: { given, ending }
   #queued = false;
   #said = new Set(); // notices
+  #own = false; // whether the network has what only this element has learnt, or was given
+  #lost = false; // whether that has gone, as the element was removed
 
   constructor() {
     super();
@@ -178,7 +195,9 @@ export class PyFrame extends HTMLElement {
     document.removeEventListener("visibilitychange", this.#visible);
     queueMicrotask(() => { // unless it was only moved within the page
       if (this.isConnected) return;
+      const lost = this.#lost || this.#own;
       this.#drop();
+      this.#lost = lost;
       this.#ready.reject(new DOMException("The element was removed before its program was ready.", "AbortError"));
       this.#renew();
       this.#show("idle");
@@ -198,10 +217,14 @@ export class PyFrame extends HTMLElement {
     if (name === "src") this.#source = null;
     if (this.#queued) return;
     this.#queued = true; // several attributes are one change
-    queueMicrotask(() => {
-      this.#queued = false;
-      if (this.isConnected) this.#reload();
-    });
+    queueMicrotask(() => this.#follow());
+  }
+
+  /** Loads what the attributes ask for now, if they have changed. */
+  #follow() {
+    if (!this.#queued) return;
+    this.#queued = false;
+    if (this.isConnected) this.#reload();
   }
 
   /** Shows the poster, or loads, as the attributes say. */
@@ -310,7 +333,10 @@ export class PyFrame extends HTMLElement {
   // --- for the page's scripts ------------------------------------------------------------------
 
   /** Resolves to the spec once the program is there. */
-  get ready() { return this.#ready.promise; }
+  get ready() {
+    this.#follow();
+    return this.#ready.promise;
+  }
 
   /** What is known of the program; null before. */
   get spec() { return this.#engine?.spec ?? null; }
@@ -327,11 +353,18 @@ export class PyFrame extends HTMLElement {
 
   get engine() { return this.#engine; }
 
+  /** The engine, which is there until the element is removed or gets another program. */
+  get #open() {
+    if (!this.#engine) throw closed();
+    return this.#engine;
+  }
+
   get training() { return this.#run !== null; }
 
   /** Loads the program, if it is not there yet; after a failure once more. */
   load(weights, options) {
     if (weights !== undefined) return this.#take(weights, options);
+    this.#follow();
     if (this.#state === "idle" || this.#state === "failed") this.#start();
     return this.ready;
   }
@@ -340,17 +373,27 @@ export class PyFrame extends HTMLElement {
    * Trains for some epochs (by default as many as the program says, or a pause left) or steps. An exported program takes
    * the page's own samples `x` and targets `y`, one after the other, and goes on with them from then on.
    */
-  async train({ epochs, steps, limit, x, y } = {}) {
+  async train(options = {}) {
+    const odd = Object.keys(options).find((name) => !TRAINS.includes(name));
+    if (odd) throw this.#told(new TypeError(`train: there is no option ${odd}; there are ${TRAINS.join(", ")}.`));
+    const { epochs, steps, limit } = options;
+    let { x, y } = options;
     for (const [name, value] of Object.entries({ epochs, steps, limit })) {
       if (value !== undefined && !(Number.isInteger(value) && value > 0)) {
-        throw this.#told(new TypeError(`train: expected ${name}, a whole number above 0, got ${value}.`));
+        const seen = typeof value === "string" ? JSON.stringify(value) : value;
+        throw this.#told(new TypeError(`train: expected ${name}, a whole number above 0, got ${seen}.`));
       }
     }
     await this.load();
-    if (this.#run) throw new Error("train: it is being trained already.");
-    if ((x || y) && this.spec.engine !== "program") {
+    if ((x || y) && this.#open.spec.engine !== "program") {
       throw this.#told(new TypeError("train: x and y are for exported programs; this one's data come from load_data()."));
     }
+    try {
+      [x, y] = await Promise.all([x, y].map((value) => this.#numbers(value)));
+    } catch (error) {
+      throw this.#told(error);
+    }
+    if (this.#run) throw new Error("train: it is being trained already.");
     return this.#train({ epochs, steps, limit, x, y });
   }
 
@@ -384,8 +427,8 @@ export class PyFrame extends HTMLElement {
     const end = typeof prompt === "string" ? this.#writes(prompt) : () => {};
     let text = typeof prompt === "string" ? prompt : null;
     try {
-      if (!this.#engine.generate) throw new Error("generate is for exported language models; predict(text) writes here.");
-      for await (const piece of this.#engine.generate(prompt, options)) {
+      if (!this.#open.generate) throw new Error("generate is for exported language models; predict(text) writes here.");
+      for await (const piece of this.#open.generate(prompt, options)) {
         if (text !== null) text += piece;
         yield piece;
       }
@@ -405,17 +448,31 @@ export class PyFrame extends HTMLElement {
     await this.load();
     if (reads(this.spec) && typeof value === "string") return this.#write(value);
     try {
-      const found = await this.#engine.predict(value);
+      const given = await this.#numbers(value);
+      const found = await this.#open.predict(given);
       if (typeof found !== "string" && !Array.isArray(found.shape)) {
         this.#tell("prediction", { results: found, value });
         return found;
       }
-      if (found.shape?.[0] === 1) this.#move(ArrayBuffer.isView(value) ? value : [value].flat(Infinity));
+      if (found.shape?.[0] === 1) this.#move(ArrayBuffer.isView(given) ? given : [given].flat());
       this.#output(found, value);
       return found;
     } catch (error) {
       throw this.#told(error);
     }
+  }
+
+  /** What a script gives, as numbers one after the other where it is lists of them, or pictures. */
+  async #numbers(value) {
+    const all = [value].flat();
+    if (!all.some(isPicture)) return flat(value);
+    const { input } = this.spec;
+    if (input?.kind !== "pad" && input?.kind !== "image") {
+      throw new TypeError("Pictures are for programs whose input is a Pad or an Image; give this one numbers.");
+    }
+    const ground = input.kind === "pad" ? "#000" : "#fff"; // as its paper is 0
+    const found = await Promise.all(all.map((each) => pixels(each, input, ground)));
+    return Float32Array.from(flat(found));
   }
 
   /** Has the input show what a script asks for, without asking once more. */
@@ -437,14 +494,14 @@ export class PyFrame extends HTMLElement {
     this.#writing = null;
     const input = shown(this.#slots.input);
     if (input?.begin) [input.busy, input.messages] = [false, []];
-    await this.#engine.clear?.().catch((error) => { throw this.#told(error); });
+    await this.#open.clear?.().catch((error) => { throw this.#told(error); });
     if (!this.#run) this.#say(this.#rest());
   }
 
   /** Loss and metrics on the test data; null where there is none. */
   async evaluate() {
     await this.load();
-    return this.#engine.evaluate().catch((error) => { throw this.#told(error); });
+    return this.#open.evaluate().catch((error) => { throw this.#told(error); });
   }
 
   /** A new network, which knows nothing. */
@@ -453,13 +510,15 @@ export class PyFrame extends HTMLElement {
     await this.pause();
     this.#left = 0;
     await this.#change("Starting over", (engine) => engine.reset());
-    this.#say(this.spec.frozen ? this.#rest() : "A new network, which knows nothing yet.");
+    this.#own = false;
+    this.#clearRun();
+    this.#say(this.spec.frozen || this.spec.trained ? this.#rest() : "A new network, which knows nothing yet.");
   }
 
   /** The weights as the bytes of a safetensors file. */
   async save() {
     await this.load();
-    return this.#engine.save().catch((error) => { throw this.#told(error); });
+    return this.#open.save().catch((error) => { throw this.#told(error); });
   }
 
   /** `save`, and the browser keeps the file. */
@@ -467,8 +526,8 @@ export class PyFrame extends HTMLElement {
     const data = await this.save();
     if (!download) return data;
     const program = (this.src || this.program).split("/").filter(Boolean).at(-1).replace(/\.\w+$/, "");
-    const file = name ?? `${program}.safetensors`;
-    const url = URL.createObjectURL(new Blob([data]));
+    const file = /\.\w+$/.test(name ?? "") ? name : `${name ?? program}.safetensors`;
+    const url = URL.createObjectURL(new Blob([data], { type: "application/octet-stream" })); // else browsers add ".txt"
     make("a", { href: url, download: file }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
     this.#say(`Saved ${file}: pyframe, PyTorch and others read it.`);
@@ -499,6 +558,7 @@ export class PyFrame extends HTMLElement {
     const from = typeof weights === "string" ? new URL(weights, document.baseURI).href : weights;
     const name = typeof weights === "string" ? weights.split("/").at(-1) : undefined;
     await this.#change("Loading the weights", (engine) => engine.load(from, name, fit));
+    this.#own = true;
     this.#say("The network has the saved weights now.");
     return this.ready;
   }
@@ -506,9 +566,8 @@ export class PyFrame extends HTMLElement {
   /** Something that makes another network of this one; training goes on with it. */
   #change(doing, act) {
     const change = this.#changes.then(async () => {
-      const engine = this.#engine;
-      if (!engine) return;
-      const before = engine.spec;
+      const engine = this.#open;
+      const before = { ...engine.spec }; // which an engine may change in place
       if (doing && !this.#run) this.#say(doing);
       try {
         await act(engine);
@@ -517,6 +576,7 @@ export class PyFrame extends HTMLElement {
       } finally {
         if (engine === this.#engine) this.#settle(before);
       }
+      if (engine !== this.#engine) throw closed();
     });
     this.#changes = change.catch(() => {});
     return change;
@@ -535,9 +595,8 @@ export class PyFrame extends HTMLElement {
     try {
       const options = this.#options();
       const part = options.program ? import("./player.js") : import("./python.js"); // as bundlers know it
-      const { open } = await part.catch(() => {
-        throw new Error(`A part of pyframe can't be had from ${BASE}: is everything beside pyframe.js that ` +
-          "belongs there?");
+      const { open } = await part.catch(async () => {
+        throw new Error(await lacking(options.program ? "player.js" : "python.js"));
       });
       signal.throwIfAborted(); // another program was asked for meanwhile
       const engine = await open({ ...options, signal }, (event, detail) => {
@@ -557,10 +616,14 @@ export class PyFrame extends HTMLElement {
   /** Forgets the program and all that was seen of it. */
   #drop() {
     this.#turn++;
-    if (this.#run) this.#run.stopping = true;
-    this.#run?.wake?.();
-    const engine = this.#engine;
-    this.#engine = null;
+    const [engine, run] = [this.#engine, this.#run];
+    this.#engine = this.#run = null;
+    if (run) {
+      run.stopping = true;
+      run.wake?.();
+      this.#training(false);
+    }
+    this.#own = false;
     this.#abort?.abort();
     this.#abort = null;
     engine?.close();
@@ -589,6 +652,8 @@ export class PyFrame extends HTMLElement {
     this.#say(this.#rest());
     this.#ready.resolve(spec);
     this.#tell("ready", spec);
+    if (this.#lost) this.#notice("The network begins anew: what it had learnt went when this element was removed from the page.");
+    this.#lost = false;
     this.#look(true); // an untrained network guesses, too
     if (this.autotrain && spec.trains) this.#train({}).catch(() => {}); // told
   }
@@ -617,33 +682,40 @@ export class PyFrame extends HTMLElement {
       },
       step: (step) => this.#step(step),
       epoch: (epoch) => this.#epoch(epoch),
+      again: ({ text }) => {
+        const lost = this.#own ? " What this network had learnt is gone." : "";
+        this.#start();
+        this.#notice(text + lost);
+      },
       samples: ({ predictions }) => this.#samples?.show(predictions),
       prediction: ({ text, done }) => this.#written(text, done),
     }[event];
     heard?.(detail);
-    if (event !== "error") this.#tell(event, detail);
+    if (event !== "error" && event !== "again") this.#tell(event, detail);
   }
 
   // --- training --------------------------------------------------------------------------------
 
   async #train({ epochs, steps, limit, x, y }) {
-    const { spec } = this.#engine;
+    const { spec } = this.#open;
     const run = {
       steps, limit, data: { x, y }, stopping: false, stepped: false, took: 0, seconds: 0, last: {}, wake: null,
       epochs: steps ? 0 : epochs ?? (this.#left || (this.epochs ?? spec.epochs)),
     };
     this.#run = run;
+    this.#own = true;
     this.#clearError(); // of what was tried before
     run.done = this.#steps(run);
     this.#training(true);
     this.#say("Preparing the first step");
     try {
       const result = await run.done;
-      if (this.#run !== run) return result;
       const after = `after ${short(result.steps)} ${result.steps === 1 ? "step" : "steps"}`;
       const share = result.val_accuracy ?? null;
       const seconds = `in ${result.seconds.toFixed(1)} s`;
-      this.#say(result.stopped ? `Paused ${after}. Train goes on from here.`
+      this.#say(!Number.isFinite(this.#shown.loss)
+        ? `The loss is no number ${after}, and the network can't learn from that: start over, with a lower learning rate.`
+        : result.stopped ? `Paused ${after}. Train goes on from here.`
         : steps ? `Done ${after}.`
           : `Done ${after} ${seconds}${share === null ? "." : `: ${percent(share)} of unseen data are right.`}`);
       this.#tell("trained", result);
@@ -683,6 +755,7 @@ export class PyFrame extends HTMLElement {
         });
       }
     }
+    if (turn !== this.#turn) throw closed();
     this.#left = run.steps === undefined ? run.epochs : this.#left;
     return { ...run.last, steps: run.took, seconds: run.seconds, stopped: left() > 0 };
   }
@@ -694,7 +767,7 @@ export class PyFrame extends HTMLElement {
   }
 
   #step({ loss, step, steps, epoch, epochs, speed, metrics = {} }) {
-    this.#shown.step = step;
+    Object.assign(this.#shown, { step, loss });
     const chart = shown(this.#slots.chart);
     if (chart?.add) {
       if (steps > step) chart.planned = steps;
@@ -943,7 +1016,8 @@ export class PyFrame extends HTMLElement {
           make("details", { hidden: true, part: "epochs-details" },
             make("summary", {}, "Each epoch"), this.#epochs)),
         part("model", "div", { role: "group", "aria-label": "The network" },
-          make("div", { class: "both" }, slot("input"), slot("output")), part("unseen"))),
+          make("div", { class: "both" }, slot("input"), slot("output"))),
+        part("unseen")),
     );
     this.#show("idle");
   }
@@ -1040,9 +1114,10 @@ export class PyFrame extends HTMLElement {
       const { kind, channels = 1, height, width } = spec.input;
       this.#samples.spec = { kind, channels, height, width, names: spec.output.names ?? [] };
     }
-    const { body, model } = this.#part;
-    if (spec.trained || spec.frozen || !spec.trains || spec.input?.kind === "numbers") body.prepend(model); // tried first; sliders are small
-    else body.append(model);
+    const { body, model, training, unseen } = this.#part;
+    const tried = Boolean(spec.trained || spec.frozen || !spec.trains || spec.input?.kind === "numbers"); // first; sliders are small
+    body.append(...(tried ? [model, training, unseen] : [training, model, unseen])); // a phone shows them so
+    body.classList.toggle("tried", tried);
     const [trains, shows] = [spec.trains, Boolean(shownInput || shownOutput)];
     for (const name of ["train", "step-button", "reset", "save", "numbers"]) this.#part[name].hidden = !trains;
     this.#speed.hidden = !trains;
@@ -1101,16 +1176,21 @@ export class PyFrame extends HTMLElement {
     }
     const input = shown(this.#slots.input);
     if ((!before || before.points !== spec.points) && spec.points && input) input.data = spec.points;
-    if (!spec.trained && (!before || before.trained)) this.#clearRun();
+    if (!spec.trained && (!before || before.trained)) {
+      this.#own = false;
+      this.#clearRun();
+    }
     this.#off("reset", !spec.trained);
     this.#look(true);
   }
 
   #clearRun() {
     this.#history = [];
+    this.#shown = { step: 0, loss: 0 };
     shown(this.#slots.chart)?.clear?.();
     this.#epochs.tBodies[0].replaceChildren();
     this.#epochs.closest("details").hidden = true;
+    for (const each of this.#notices.querySelectorAll(".passing")) each.remove();
     this.#number("speed", "–");
   }
 
@@ -1142,10 +1222,12 @@ export class PyFrame extends HTMLElement {
 
   #number(name, text) { this.#part[name === "speed" ? "speed-now" : name].textContent = text; }
 
+  /** Shows a notice, once. One about the loss goes with the network. */
   #notice(text, always = false) {
-    if (this.#said.has(text) && !always) return;
-    this.#said.add(text);
-    this.#notices.append(make("p", { part: "notice" }, text));
+    const passing = /^the loss became /i.test(text);
+    if (passing ? this.#notices.querySelector(".passing") : this.#said.has(text) && !always) return;
+    if (!passing) this.#said.add(text);
+    this.#notices.append(make("p", { part: "notice", class: passing ? "passing" : null }, text));
     announce(this.#teller, text);
   }
 

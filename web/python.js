@@ -8,6 +8,7 @@
 const CDN = "https://cdn.jsdelivr.net/pyodide/v0.27.7/full/";
 const HERE = import.meta.url; // a bundler may put a file's there
 const LINGER = 20_000; // ms that the worker stays while no program is open
+const SILENT = 6_000; // ms; after two of them without a word, what the worker does may never end
 const DEFAULTS = { // where no config.json says otherwise
   pyodide: CDN,
   early: "pyframe.tar.gz",
@@ -107,7 +108,10 @@ class Link {
 
   #worker;
   #asked = 0;
-  #waiting = new Map(); // id -> { app, call, resolve, reject }
+  #waiting = new Map(); // id -> { app, call, resolve, reject }, and whether it has begun
+  #gone = false; // whether a program was closed while the worker did something for it, and has said nothing since
+  #started = false; // whether Python has
+  #silence = 0; // a timer while a word of the worker is waited for
   #hearers = new Map(); // app -> hear
   #timer = 0;
   #dead = null; // why the worker ended
@@ -138,12 +142,14 @@ class Link {
   /** The program is not needed any more. */
   leave(app) {
     if (!this.#hearers.delete(app) || this.#dead) return;
-    for (const [id, { app: of, reject }] of this.#waiting) {
+    for (const [id, { app: of, begun, reject }] of this.#waiting) {
       if (of !== app) continue;
       this.#waiting.delete(id);
+      if (begun) this.#gone = true;
       reject(left());
     }
     this.#worker.postMessage({ id: 0, app, call: "close", args: {} });
+    this.#listen();
     if (this.#hearers.size) return;
     this.#timer = setTimeout(() => this.#end(new Error("The worker has ended.")), LINGER);
   }
@@ -154,10 +160,21 @@ class Link {
     if (!this.#hearers.has(app)) return Promise.reject(left());
     const id = ++this.#asked;
     this.#worker.postMessage({ id, app, call, args });
-    return new Promise((resolve, reject) => this.#waiting.set(id, { app, call, resolve, reject }));
+    if (!this.#silence) this.#listen();
+    return new Promise((resolve, reject) => this.#waiting.set(id, { app, call, begun: false, resolve, reject }));
   }
 
   #heard({ id, app, event, result, error, details, ...rest }) {
+    this.#gone = false;
+    this.#started ||= Boolean(app);
+    this.#listen();
+    if (event === "begun") {
+      const asked = this.#waiting.get(id);
+      if (asked) asked.begun = true;
+      else this.#gone = true; // it was closed meanwhile
+      return;
+    }
+    if (event && app) for (const asked of this.#waiting.values()) if (asked.app === app) asked.begun = true; // to open
     if (event === "end") return this.#end(failure(rest.message, rest));
     if (event) {
       const hearers = app ? [this.#hearers.get(app)] : [...this.#hearers.values()];
@@ -170,10 +187,36 @@ class Link {
     else asked.reject(failure(error, details));
   }
 
+  /** Waits for the next word of the worker. In two parts: a page that was asleep hears first what came meanwhile. */
+  #listen(again = true) {
+    clearTimeout(this.#silence);
+    if (this.#dead) return;
+    this.#silence = setTimeout(() => (again ? this.#listen(false) : this.#silent()), SILENT);
+  }
+
+  /** What the worker does may never end. It is ended if that was for a program that is closed; who came later gets another. */
+  #silent() {
+    this.#silence = 0;
+    if (!this.#started) return;
+    const gone = this.#gone;
+    const opening = new Set([...this.#waiting.values()].filter(({ call, begun }) => call === "open" && !begun)
+      .map(({ app }) => app));
+    if (!gone && !opening.size) return;
+    const others = [...this.#hearers].filter(([app]) => gone || opening.has(app));
+    if (Link.#now === this) Link.#now = null;
+    for (const [app, hear] of others) {
+      this.leave(app);
+      hear("again", { text: gone ? "A program that was closed did not end, so Python was started again for all others of this page."
+        : "Another program of this page keeps Python busy, so this one has a Python of its own." });
+    }
+    if (gone) this.#end(left());
+  }
+
   /** Ends the worker: whoever waits for it is told why; the next program starts another one. */
   #end(why) {
     if (this.#dead) return;
     this.#dead = why;
+    clearTimeout(this.#silence);
     if (Link.#now === this) Link.#now = null;
     this.#worker.terminate();
     const [waiting, hearers] = [[...this.#waiting.values()], [...this.#hearers]];
@@ -208,10 +251,13 @@ function failure(message, details = {}) {
   return error;
 }
 
-const numbers = (value) => (
-  typeof value === "string" || value instanceof Float32Array ? value
-    : ArrayBuffer.isView(value) ? Float32Array.from(value)
-      : Float32Array.from([value].flat(Infinity)));
+function numbers(value) {
+  if (typeof value === "string" || value instanceof Float32Array) return value;
+  const all = ArrayBuffer.isView(value) ? value : [value].flat(Infinity);
+  const odd = all.findIndex((each) => !["number", "bigint", "boolean"].includes(typeof each));
+  if (odd < 0) return Float32Array.from(all, Number);
+  throw new TypeError(`predict: value[${odd}] is ${JSON.stringify(all[odd]) ?? all[odd]}, expected a number.`);
+}
 
 class PythonEngine {
   #link;

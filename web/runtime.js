@@ -32,16 +32,38 @@ const MOST_WAITING = 4096; // commands that wait for pipelines, and
 const MOST_BYTES = 64 << 20; // what they hold to be written; more blocks until the pipelines are there
 const BINDING = /@binding\((\d+)\)\s*var<\s*(\w+)\s*(?:,\s*(\w+)\s*)?>/g;
 
+const ANSWERS = 10_000; // ms in which a browser says whether it has an adapter; some drivers never let it
+
+let asked = null; // the time of the first request for one that waits for its answer
 let nextId = 1; // ids are never used twice, by no Runtime, so a stale one can't name a newer buffer
+
+/** What comes of a promise, or null if nothing has until `ms` later. */
+function within(ms, promise) {
+  let timer;
+  const late = new Promise((done) => { timer = setTimeout(done, ms, null); });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+/** The best adapter; null where there is none, or the browser has not answered in time. */
+async function adapterOf(powerPreference) {
+  if (!navigator.gpu) return null;
+  asked ??= performance.now();
+  const left = Math.max(asked + ANSWERS - performance.now(), ANSWERS / 10); // who asks later waits no longer
+  const found = navigator.gpu.requestAdapter({ powerPreference });
+  const answered = () => { asked = null; };
+  found.then(answered, answered);
+  return within(left, found);
+}
 
 /** A Runtime on the best adapter, with the adapter's own limits; null without WebGPU. */
 export async function createRuntime({ powerPreference = "high-performance" } = {}) {
-  const adapter = await navigator.gpu?.requestAdapter({ powerPreference });
+  const adapter = await adapterOf(powerPreference);
   if (!adapter) return null;
   const requiredLimits = {};
   for (const name of LIMITS) requiredLimits[name] = adapter.limits[name];
   const requiredFeatures = FEATURES.filter((name) => adapter.features.has(name));
-  const device = await adapter.requestDevice({ requiredLimits, requiredFeatures });
+  const device = await within(ANSWERS, adapter.requestDevice({ requiredLimits, requiredFeatures }));
+  if (!device) return null;
   return new Runtime(device, describe(adapter), () => createRuntime({ powerPreference }));
 }
 

@@ -226,22 +226,35 @@ export class Toggle extends Widget<{ name: string; value: boolean }> implements 
   value: boolean;
 }
 
+interface Widgets {
+  "pf-bars": Bars;
+  "pf-chart": Chart;
+  "pf-chat": Chat;
+  "pf-choice": Choice;
+  "pf-image": Image;
+  "pf-numbers": Numbers;
+  "pf-pad": Pad;
+  "pf-picture": Picture;
+  "pf-points": Points;
+  "pf-position": Position;
+  "pf-samples": Samples;
+  "pf-slider": Slider;
+  "pf-text": Text;
+  "pf-toggle": Toggle;
+  "pf-values": Values;
+}
+
 declare global {
-  interface HTMLElementTagNameMap {
-    "pf-bars": Bars;
-    "pf-chart": Chart;
-    "pf-chat": Chat;
-    "pf-choice": Choice;
-    "pf-image": Image;
-    "pf-numbers": Numbers;
-    "pf-pad": Pad;
-    "pf-picture": Picture;
-    "pf-points": Points;
-    "pf-position": Position;
-    "pf-samples": Samples;
-    "pf-slider": Slider;
-    "pf-text": Text;
-    "pf-toggle": Toggle;
-    "pf-values": Values;
+  interface HTMLElementTagNameMap extends Widgets {}
+}
+
+// @ts-ignore Without React's types there is nothing to add to.
+declare module "react" {
+  namespace JSX {
+    // @ts-ignore
+    interface IntrinsicElements extends WidgetElements {}
   }
+  // @ts-ignore
+  type WidgetElements = { [Name in keyof Widgets]: DetailedHTMLProps<HTMLAttributes<Widgets[Name]>, Widgets[Name]> &
+    Record<string, unknown> };
 }

@@ -23,6 +23,7 @@ const post = (event, details, app) => self.postMessage({ event, app, ...details 
 const calls = { open, close, load, train };
 
 self.onmessage = async ({ data: { id, app, call, args = {} } }) => {
+  if (call !== "open" && call !== "close") self.postMessage({ event: "begun", id }); // if nothing follows, it does not end
   try {
     const result = !app ? apart(call, args) : calls[call] ? calls[call](app, args) : tell(app, call, args);
     self.postMessage({ id, result: await result });

@@ -886,6 +886,7 @@ HEAD = """<!doctype html>
 
 PAGE = f"""{HEAD}<link rel="stylesheet" href="page.css">
 <script type="module" src="pyframe.js"></script>
+<script type="module" src="missing.js"></script>
 <main><py-frame program="./"></py-frame></main>
 </html>
 """

@@ -79,16 +79,18 @@ class _Finder:
 
 
 def _fetch(url: str, module: str) -> bytes:
-    """A file, while Python waits: a worker may ask so, and an import can't be awaited."""
+    """A file, while Python waits, as an import can't be awaited."""
     import js
 
     request = js.XMLHttpRequest.new()
     request.open("GET", url, False)
-    request.responseType = "arraybuffer"
+    # A page itself may ask so for text alone: a byte is a character, above 127 one from U+F780 on.
+    request.overrideMimeType("text/plain; charset=x-user-defined")
     try:
         request.send()
     except js.Error as error:
         raise ImportError(f"{module}: {url} could not be fetched ({error})", name=module) from None
     if request.status != 200:
         raise ImportError(f"{module}: for {url} the server says {request.status}", name=module)
-    return bytes(request.response.to_py())
+    text: str = request.responseText
+    return text.encode("utf-16-le")[::2]

@@ -198,7 +198,7 @@ class App(Session):
         js.pyframeTell(self.key, event, javascript(details))
 
     def notice(self, text: str) -> None:
-        """Tell the visitor something, once."""
+        """Tell the visitor something, once for a model."""
         if text not in self.told:
             self.told.add(text)
             self.post("notice", text=text)
@@ -277,6 +277,7 @@ class App(Session):
             )
         self.step = self.epochs = 0
         self.trained, self._feed = False, None
+        self.told.clear()
         for name, value in self.values.items():
             if self.is_option(name):
                 self.set_option(name, value)
@@ -769,7 +770,9 @@ def _as_control(control: Any, value: Any) -> Any:
                 return option
         raise TroubleError(f"{control.name}: expected one of {control.options}, got {value!r}.")
     if control.kind == "toggle":
-        return bool(value)
+        if not isinstance(value, bool):
+            raise TroubleError(f"{control.name}: expected true or false, got {value!r}.")
+        return value
     if control.kind == "text":
         if isinstance(value, str) and len(value) <= control.most:
             return value
@@ -778,7 +781,7 @@ def _as_control(control: Any, value: Any) -> Any:
             f"{control.label or control.name}: expected a text of {control.most} characters at "
             f"most, got {seen}."
         )
-    if not isinstance(value, (int, float)) or not control.low <= value <= control.high:
+    if type(value) not in (int, float) or not control.low <= value <= control.high:
         raise TroubleError(
             f"{control.name}: expected a number from {control.low} to {control.high}, got "
             f"{value!r}."

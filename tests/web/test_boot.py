@@ -409,3 +409,20 @@ def test_what_a_page_costs(browser: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     assert [cold[1], warm[1]] == ["cold", "warm"]
     assert float(cold[2]) > float(warm[2])  # megabytes
     assert 0 < float(cold[6]) <= float(cold[7])  # ready, and the first step after that
+
+
+def test_in_the_page_itself(visitor: Visitor) -> None:
+    """Without a worker, where a page may not ask for bytes while Python waits."""
+    found = visitor.visit().evaluate(
+        """async (config) => {
+            const { boot } = await import(new URL("boot.js", location.href));
+            const { python } = await boot({ config, base: location.href });
+            return python.runPythonAsync(`
+import sys, pyframe as pf
+late = "pyframe.signal" in sys.modules
+import pyframe.signal
+[late, pf.signal.windows.hann(4, sym=False).tolist()]`).then((found) => found.toJs());
+        }""",
+        visitor.config,
+    )
+    assert found == [False, pytest.approx([0, 0.5, 1, 0.5])]

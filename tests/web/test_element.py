@@ -180,6 +180,10 @@ def answer(text, history, times=2):
     if "!" in text:
         raise ValueError(f"{text} is too loud")
     try:
+        if text == "endless":
+            yield "it begins"
+        while text == "endless":
+            pass
         for turn in range(10**6 if text == "on" else int(times)):
             yield f"{text}{len(history)} "
     finally:
@@ -956,6 +960,11 @@ def bad(site: Site) -> None:
         bad_in_shape__py=f"{MAKE}def make_model():\n    net = nn.Linear(3, 2)\n"
         "    return pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.1))\n"
         "def load_data():\n    return pf.ones(8, 2), pf.zeros(8, 2)\n",
+        bad_in_odd__py=f"{MAKE}def loss(output, target):\n"
+        "    return (output * float('nan')).mean()\n"
+        "def make_model():\n    net = nn.Linear(2, 2)\n"
+        "    return pf.Model(net, loss, optim.SGD(net.parameters(), lr=0.1))\n"
+        "def load_data():\n    return pf.ones(8, 2), pf.zeros(8, 2)\n",
         bad_in_memory__py=f"{MAKE}BATCH_SIZE = 32\ndef loss(output, target):\n"
         "    raise MemoryError('no room')\ndef make_model():\n    net = nn.Linear(2, 2)\n"
         "    return pf.Model(net, loss, optim.SGD(net.parameters(), lr=0.1))\n"
@@ -996,14 +1005,33 @@ def test_mistakes_that_training_finds(page: Page, bad: None) -> None:
         told = page.run("return el.train().catch((error) => error.message)")
         assert why in told.replace("(8, 2)", "[8, 2]")
         assert page.run("return el.errors") == [told]
+    page.add('src="bad/odd.py" device="cpu"')
+    shown = page.run(
+        """const shown = () => ["status", "notices"].map((part) => (
+            el.shadowRoot.querySelector(`[part=${part}]`).textContent));
+        await el.train({ epochs: 2 });
+        const odd = shown();
+        await el.reset();
+        return [...odd, ...shown(), el.errors];"""
+    )
+    assert shown[0].startswith("The loss is no number after 2 steps, and")
+    assert shown[1].startswith("the loss became nan by step 1")
+    assert shown[2:] == ["A new network, which knows nothing yet.", "", []]
     page.add('src="points.py" files="helper.py" device="cpu"')
     for call, why in (
+        ("predict([1, null])", "predict: value[1] is null, expected a number."),
+        ("predict(['1', '2'])", 'predict: value[0] is "1", expected a number.'),
+        (
+            "train({ x: [1, 2] })",
+            "train: x and y are for exported programs; this one's data come from load_data().",
+        ),
+        ("set('lr', true)", "lr: expected a number from 0.0001 to 0.2, got True."),
         ("predict([1, 2, 3])", "predict: expected 2 numbers a sample, of shape [2], got 3."),
         ("predict('word')", "predict: expected numbers of shape [2], got a text."),
         ("train({ epochs: 0.5 })", "train: expected epochs, a whole number above 0, got 0.5."),
     ):
         assert page.run(f"return el.{call}.catch((error) => error.message)") == why
-    assert len(page.run("return el.errors")) == 3
+    assert len(page.run("return el.errors")) == 7
 
 
 def test_attributes_that_change(page: Page) -> None:
@@ -1197,8 +1225,8 @@ def test_without_webassembly(browser: Any, site: Site) -> None:
 
 
 def test_in_a_frame(browser: Any, site: Site) -> None:
-    """An iframe of the same site. A worker that falls over is started again; when its element is
-    gone for a while, it ends."""
+    """An iframe of the same site. A worker that falls over is started again; one with a program
+    that never ends takes no other along; when its elements are gone for a while, it ends."""
     site.write(outer_loose__html=f'{HEAD.split("<script")[0]}<iframe src="page.html"></iframe>')
     page = Page(browser, site)
     page.page.goto(site.url + "outer_loose.html")
@@ -1224,9 +1252,50 @@ def test_in_a_frame(browser: Any, site: Site) -> None:
     element.get_by_role("button", name="Retry").click()
     frame.evaluate("async () => { await document.querySelector('py-frame').ready; }")
     assert page.workers() == 1
+    # a program that never ends: who comes later has a worker of his own, and once it is removed the
+    # others go on
+    frame.evaluate(
+        """async () => {
+            const main = document.querySelector("main");
+            self.add = (src) => {
+                const made = document.createElement("py-frame");
+                Object.assign(made, { src, files: "helper.py", device: "cpu", loading: "eager" });
+                main.append(made);
+                return made;
+            };
+            self.endless = add("chat.py");
+            await endless.load();
+            const said = new Promise((done) => endless.addEventListener("prediction", done));
+            self.ends = endless.predict("endless").catch(({ name, message }) => [name, message]);
+            await said;
+            self.later = add("points.py");
+            self.notices = (el) => el.shadowRoot.querySelector("[part=notices]").textContent;
+        }"""
+    )
+    for _ in range(2):
+        page.page.clock.fast_forward(6_500)
+    busy = "Another program of this page keeps Python busy, so this one has a Python of its own."
+    assert frame.evaluate("later.load().then(() => notices(later))") == busy
+    assert page.workers() == 2
+    ends = frame.evaluate("endless.remove(), self.ends")
+    assert ends == ["AbortError", "The program was closed."]
+    for _ in range(2):
+        page.page.clock.fast_forward(6_500)
+    again = frame.evaluate(
+        """async () => {
+            const [first] = document.querySelector("main").children;
+            await first.load();
+            await Promise.all([first, later].map((el) => el.predict([0, 0])));
+            return [notices(first), notices(later)];
+        }"""
+    )
+    assert again[0].startswith("A program that was closed did not end, so Python was started again")
+    assert again[0].endswith("What this network had learnt is gone.")
+    assert again[1] == busy
+    assert page.workers() == 1
     (worker,) = [w for w in page.page.workers if w.url.endswith("/worker.js")]
     with worker.expect_event("close"):
-        frame.evaluate("document.querySelector('py-frame').remove()")
+        frame.evaluate("document.querySelector('main').replaceChildren()")
         page.page.clock.fast_forward(60_000)
     page.close()
 

@@ -385,6 +385,24 @@ def test_bfloat16(page: Any, site: Site) -> None:
     np.testing.assert_allclose(found.float(), net.weight.detach().float(), atol=0.01)
 
 
+def test_a_player_that_is_closed(page: Any) -> None:
+    """What waits, and what is asked later, fails alike, in place of numbers of a lost buffer."""
+    told = page.evaluate(
+        """async () => {
+            const player = await Player.open("lean/", { runtime });
+            player.run("predict.1", [0, 0]);
+            const waiting = message(() => player.results("predict.1"));
+            player.close();
+            const [name] = player.document.tensors.map(({ name }) => name);
+            return Promise.all([waiting, message(() => player.results("predict.1")),
+                message(() => player.save()), message(() => player.tensors([name])),
+                message(async () => player.run("predict.1", [0, 0])),
+                message(() => player.keep())]);
+        }"""
+    )
+    assert set(told) == {"The program was closed."}
+
+
 def test_a_full_device(page: Any) -> None:
     page.evaluate(FULL + "null")
     told = page.evaluate(

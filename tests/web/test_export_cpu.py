@@ -13,8 +13,9 @@ from exported import batches, by_python, letters, rate
 
 import pyframe as pf
 from pyframe import nn, optim
+from pyframe.web import Bars, Demo, Pad, Slider
 
-from .conftest import BLANK, LONG, Tab, files
+from .conftest import BLANK, LONG, SIZE, Tab, files
 from .test_export import DEMO, STRICT, Site, make_model, points
 
 NETS: dict[str, tuple[Callable[[], pf.Model], list[Any]]] = {
@@ -32,6 +33,8 @@ BEGIN = """async (url) => {
     self.heard = [];
     self.hear = (event, detail) => heard.push([event, detail]);
 }"""
+SAID = """self.said = (work) =>
+    work().then(() => "", ({ name, message }) => `${name}: ${message}`);"""
 RUN = """async ({ name, xs, ys, rates }) => {
     const player = await Player.open(`${name}/`);
     const program = player.programs.findLast((name) => name.startsWith("predict."));
@@ -59,6 +62,21 @@ class Gamma(nn.Linear):
         return super().forward(x).exp().lgamma()
 
 
+def classifier() -> pf.Model:
+    pf.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    return pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.1), ["accuracy"])
+
+
+def pictures() -> tuple[pf.Tensor, pf.Tensor]:
+    pf.manual_seed(1)
+    return pf.rand(32, 1, 8, 8), pf.arange(32) % 3
+
+
+PADS = Demo(classifier, Pad(8, 8), Bars("abc"), data=pictures, epochs=2, batch_size=8,
+            controls=(Slider("lr", 1e-4, 1.0, 0.1, log=True),), title="Pads")  # fmt: skip
+
+
 def policy(path: str) -> dict[str, str]:
     return {"Content-Security-Policy": STRICT} if path.startswith("/strict") else {}
 
@@ -72,6 +90,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         assert done.left_out == []
     pf.web.export(DEMO, to=folder / "points")
     pf.web.export(DEMO, to=folder / "strict")
+    classifier().save(folder / "weights")
+    pf.web.export(PADS, to=folder / "pads", weights=folder / "weights")
     pf.web.export(DEMO, to=folder / "one.html", single=True)
     pf.manual_seed(0)
     with pytest.warns(UserWarning, match="the page needs WebGPU, as program 'predict.1' can't run"):
@@ -89,8 +109,32 @@ def plain(browser: Any, site: Site) -> Iterator[Tab]:
     """A page without WebGPU that has the player."""
     tab = Tab(browser, site)
     tab.page.set_default_timeout(LONG)
-    tab.page.add_init_script(WITHOUT)
+    tab.page.add_init_script(WITHOUT + SAID)
     tab.open("blank/").evaluate(BEGIN, site.url)
+    yield tab
+    tab.close()
+
+
+@pytest.fixture(scope="module")
+def framed(browser: Any, site: Site) -> Iterator[Tab]:
+    """A page without WebGPU that has an element, which tests may set anew."""
+    tab = Tab(browser, site)
+    tab.page.add_init_script(WITHOUT + SAID)
+    tab.open("pads/").evaluate(
+        """async () => {
+            await customElements.whenDefined("py-frame");
+            self.el = document.querySelector("py-frame");
+            self.$ = (part) => el.shadowRoot.querySelector(`[part~="${part}"]`);
+            self.frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+            self.fresh = async (program) => {
+                el.remove();
+                self.el = document.createElement("py-frame");
+                el.program = new URL(`../${program}/`, location.href).href;
+                document.querySelector("main").append(el);
+                return el.load();
+            };
+        }"""
+    )
     yield tab
     tab.close()
 
@@ -274,3 +318,273 @@ def test_an_index_out_of_range(plain: Tab) -> None:
         }"""
     )
     assert "out of range" in told
+
+
+def test_start_over_and_a_loss_that_is_no_number(framed: Tab) -> None:
+    """The page says what the network is now."""
+    found = framed.page.evaluate(
+        """async () => {
+            await fresh("points");
+            const shown = async () => {
+                await frame();
+                const cells = $("chart").shadowRoot.querySelectorAll(".cell:not([hidden]) dd");
+                const values = [...cells].map((cell) => cell.textContent).slice(0, 2).join();
+                const texts = ["status", "notices"].map((part) => $(part).textContent);
+                return [values, ...texts, el.history.length];
+            };
+            await el.train({ epochs: 2 });
+            const found = [await shown()];
+            await el.reset();
+            found.push(await shown());
+            await fresh("pads");
+            await el.train({ steps: 8, x: Array(64).fill(Infinity), y: [0] });
+            found.push(await shown());
+            await el.reset();
+            found.push(await shown());
+            return found;
+        }"""
+    )
+    learnt, fresh, odd, again = found
+    assert learnt[0].startswith("8,0.")
+    assert learnt[1].startswith("Done after 8 steps")
+    assert fresh == ["–,–", "A new network, which knows nothing yet.", "", 0]
+    assert odd[0] == "8,NaN"
+    assert odd[1].startswith("The loss is no number after 8 steps")
+    assert odd[2].startswith("The loss became NaN by step ")
+    assert again[0] == "–,–"
+    assert again[1].startswith("Ready: the network has saved weights.")
+    assert again[2:] == ["", 0]
+
+
+def test_what_is_no_number_is_refused(framed: Tab) -> None:
+    calls = {
+        "train({ epoch: 3 })": "train: there is no option epoch; there are epochs, steps, limit,",
+        "train({ steps: '3' })": 'train: expected steps, a whole number above 0, got "3".',
+        "set('lr', -1)": "lr: expected a number from 0.0001 to 0.5, got -1.",
+        "set('lr', '0.1')": 'lr: expected a number from 0.0001 to 0.5, got "0.1".',
+        "train({ x: [0, 1], y: ['1'] })": 'train: y[0] is "1", expected a whole number (int64).',
+        "train({ x: [0, 1], y: [null] })": "train: y[0] is null, expected a whole number (int64).",
+        "train({ x: [0, 1], y: [0.5] })": "train: y[0] is 0.5, expected a whole number (int64).",
+        "train({ x: [0, {}], y: [1] })": "train: x[1] is {}, expected a number.",
+        "predict(['1', 2])": 'predict: value[0] is "1", expected a number.',
+        "predict([1, undefined])": "predict: value[1] is undefined, expected a number.",
+        "predict(new ImageData(2, 2))": "Pictures are for programs whose input is a Pad or an",
+        "engine.player.set('lr', -1)": "lr: expected a number, 0 or more, got -1",
+        "engine.player.run('predict.1', [1, 'a'])": 'predict.1: x[1] is "a", expected a number.',
+        "engine.train({ points: [0, 0, 1], fast: 1 })": "train: unknown option fast; it takes",
+        "engine.train({ steps: -1 })": "train: expected steps, a whole number above 0, got -1.",
+    }
+    told = framed.page.evaluate(
+        """async (calls) => {
+            await fresh("points");
+            const told = [];
+            for (const call of calls) {
+                told.push(await said(async () => new Function(`return el.${call}`)()));
+            }
+            return told;
+        }""",
+        list(calls),
+    )
+    for (call, why), saw in zip(calls.items(), told, strict=True):
+        assert saw.startswith(f"TypeError: {why}"), call
+    # and what numbers may be given as
+    found = framed.page.evaluate(
+        """async () => {
+            const { data } = await el.predict([[0.5, -0.5], Float32Array.of(0.25, 0)]);
+            const same = await el.predict(Float64Array.of(0.5, -0.5, 0.25, 0));
+            const { steps } = await el.train({ steps: 1, x: [[0, 1], [1, 0]], y: [1n, true] });
+            return [String(data) === String(same.data), data.length, steps];
+        }"""
+    )
+    assert found == [True, 4, 1]
+
+
+def test_pictures_are_predicted_and_learnt(framed: Tab) -> None:
+    """Each kind that browsers have gives the same; what can't be read is told."""
+    found = framed.page.evaluate(
+        """async () => {
+            await fresh("pads");
+            const canvas = document.createElement("canvas");
+            Object.assign(canvas, { width: 16, height: 16 });
+            const context = canvas.getContext("2d", { willReadFrequently: true });
+            context.fillStyle = "#fff"; // on nothing, as on a pad's paper
+            context.fillRect(4, 0, 8, 16);
+            const image = new Image();
+            image.src = canvas.toDataURL();
+            const kinds = {
+                canvas, image, data: context.getImageData(0, 0, 16, 16),
+                bitmap: await createImageBitmap(canvas),
+                file: await new Promise((done) => canvas.toBlob(done)),
+            };
+            if (self.VideoFrame) kinds.frame = new VideoFrame(canvas, { timestamp: 0 });
+            if (self.OffscreenCanvas) {
+                kinds.offscreen = new OffscreenCanvas(16, 16);
+                kinds.offscreen.getContext("2d").drawImage(canvas, 0, 0);
+            }
+            const whole = Array.from({ length: 64 }, (_, i) => Number(i % 8 > 1 && i % 8 < 6));
+            const { data } = await el.predict(whole);
+            const off = [];
+            for (const [name, picture] of Object.entries(kinds)) {
+                const found = await el.predict(picture);
+                off.push([name, Math.max(...found.data.map((p, i) => Math.abs(p - data[i])))]);
+            }
+            const drawn = [...$("input").value].slice(0, 8);
+            kinds.frame?.close();
+            const { shape } = await el.predict([canvas, image]);
+            const { steps } = await el.train({ steps: 1, x: [canvas, kinds.data], y: [0, 2] });
+            const bad = [];
+            for (const each of [new Blob(["no"]), document.createElement("video")]) {
+                bad.push(await said(() => el.predict(each)));
+            }
+            return { off, drawn, shape, steps, bad, probabilities: [...data] };
+        }"""
+    )
+    for name, off in found["off"]:
+        assert off < 0.02, name
+    assert found["drawn"] == pytest.approx([0, 0, 1, 1, 1, 1, 0, 0], abs=0.01)
+    assert (found["shape"], found["steps"]) == ([2, 3], 1)
+    for told in found["bad"]:
+        assert told.startswith("TypeError: This picture can't be read: expected one that has been")
+    assert sum(found["probabilities"]) == pytest.approx(1)  # as Bars shows them
+    assert min(found["probabilities"]) > 0
+
+
+def test_another_program_and_a_removed_element(framed: Tab) -> None:
+    """load() and ready are of what the attributes say now; what is gone is told."""
+    found = framed.page.evaluate(
+        """async () => {
+            const kinds = [(await fresh("points")).input.kind];
+            el.program = "../pads/";
+            kinds.push((await el.load()).input.kind, el.spec.input.kind);
+            el.program = "../points/";
+            kinds.push((await el.ready).input.kind);
+            const once = { once: true };
+            const begun = () => new Promise((done) => el.addEventListener("step", done, once));
+            let going = said(() => el.train({ epochs: 10_000 }));
+            await begun();
+            el.program = "../pads/";
+            const ends = [await going];
+            going = said(() => el.train({ epochs: 10_000 }));
+            await begun();
+            const parent = el.parentNode;
+            const methods = ["evaluate", "save", "reset", "step"];
+            const others = methods.map((name) => said(() => el[name]()));
+            others.push(said(() => el.set("lr", 0.2)), said(() => el.move("cpu")));
+            el.remove();
+            ends.push(await going);
+            others.push(...await Promise.all(others.splice(0)));
+            parent.append(el);
+            await el.load();
+            const notice = $("notices").textContent;
+            const train = () => said(() => el.train({ steps: 1 }));
+            const [, twice] = await Promise.all([train(), train()]);
+            await el.reset();
+            el.remove();
+            await frame();
+            parent.append(el); // which had learnt nothing
+            await el.load();
+            return { kinds, ends, others, notice, twice, later: $("notices").textContent };
+        }"""
+    )
+    assert found["kinds"] == ["points", "pad", "pad", "points"]
+    assert found["ends"] == ["AbortError: The program was closed."] * 2
+    assert found["notice"].startswith("The network begins anew: what it had learnt went")
+    already = "Error: train: it is being trained already."
+    assert (found["twice"], found["later"]) == (already, "")
+    assert set(found["others"]) <= {"", found["ends"][0], already}
+
+
+def test_weights_are_a_file_of_their_kind(framed: Tab) -> None:
+    framed.page.evaluate("fresh('pads')")
+    for name, file in (
+        ("mine", "mine.safetensors"),
+        ("a.bin", "a.bin"),
+        (None, "pads.safetensors"),
+    ):
+        with framed.download() as download:
+            framed.page.evaluate("(name) => { el.exportWeights(name ? { name } : {}); }", name)
+        assert download.value.suggested_filename == file
+
+
+def test_buttons_stand_above_the_samples(framed: Tab) -> None:
+    """Also on a phone where a network is tried first; elsewhere these are below its input."""
+    tops = """async () => {
+        await frame();
+        return ["input", "train", "samples"].map((part) => $(part).getBoundingClientRect())
+            .map(({ top, left }) => [top, left]);
+    }"""
+    framed.page.evaluate("fresh('pads')")
+    try:
+        framed.page.set_viewport_size({"width": 390, "height": 844})
+        field, train, samples = framed.page.evaluate(tops)
+        assert field[0] < train[0] < samples[0]
+    finally:
+        framed.page.set_viewport_size(SIZE)
+    field, train, samples = framed.page.evaluate(tops)
+    assert samples[1] < train[1]
+    assert field[0] < samples[0]
+
+
+CLOSED = """async ([player, read, write]) => {
+    const pending = [player.results("predict.1"), player.save()].map((it) => said(() => it));
+    player.close();
+    player.close();
+    const calls = [
+        ["compile"], ["save"], ["keep"], ["reopen"], ["results", "predict.1"], ["tensors", [read]],
+        ["move", "cpu"], ["run", "predict.1", [0, 0]], ["write", write, [0]], ["restore", ""],
+        ["set", "lr", 1], ["reset"], ["load", new Uint8Array(9)],
+    ].map(([name, ...given]) => said(async () => player[name](...given)));
+    return Promise.all([...pending, ...calls]);
+}"""
+
+
+def test_a_player_that_is_closed(plain: Tab) -> None:
+    told = plain.page.evaluate(
+        f"""async () => {{
+            const player = await Player.open("points/");
+            player.run("predict.1", [0, 0]);
+            const told = await ({CLOSED})([player, "0.weight", "metric:train.loss"]);
+            const engine = await open({{ program: "points/" }}, hear);
+            const training = said(() => engine.train({{ epochs: 10_000 }}));
+            await engine.close();
+            const after = [["train"], ["evaluate"], ["reset"], ["save"], ["predict", [0, 0]]]
+                .map(([name, ...given]) => said(() => engine[name](...given)));
+            return [...told, await training, ...await Promise.all(after)];
+        }}"""
+    )
+    assert len(told) == 21
+    assert set(told) == {"AbortError: The program was closed."}
+
+
+def test_a_browser_that_never_says_what_gpu_it_has(browser: Any, site: Site) -> None:
+    tab = Tab(browser, site)
+    tab.page.add_init_script(
+        """self.asked = Promise.withResolvers();
+        const requestAdapter = () => { asked.resolve(); return new Promise(() => {}); };
+        Object.defineProperty(Navigator.prototype, "gpu", { value: { requestAdapter } });"""
+    )
+    tab.page.clock.install()
+    tab.open("pads/").evaluate("async () => { await asked.promise; }")
+    tab.page.clock.fast_forward(11_000)
+    kind = tab.page.evaluate(
+        "document.querySelector('py-frame').load().then((spec) => spec.device.kind)"
+    )
+    assert kind == "cpu"
+    tab.close()
+
+
+def test_a_widget_that_is_a_web_page(browser: Any, site: Site) -> None:
+    """As some servers answer with where a file is missing: the page says so."""
+    tab = Tab(browser, site)
+    html = "<!doctype html><title>An app</title>"
+    tab.page.route("**/toggle.js", lambda route: route.fulfill(body=html, content_type="text/html"))
+    tab.open("pads/")
+    said = tab.page.locator("py-frame")
+    said.filter(has_text="(widgets/toggle.js is a web page there, no script)").wait_for()
+    tab.page.unroute("**/toggle.js")
+    tab.page.route("**/runtime.js", lambda route: route.fulfill(status=404))
+    tab.open("pads/")
+    said = tab.page.locator("py-frame [part=error-message]")
+    said.filter(has_text="(for runtime.js the server says 404)").wait_for()
+    tab.errors.clear()  # the browser's own words
+    tab.close()

@@ -21,6 +21,31 @@ from .conftest import Tab, files
 
 LONG = 240_000  # ms; a busy machine takes its time
 OTHERS = ("vite@8", "react@19", "react-dom@19", "vue@3")
+TYPES = ("typescript@5", "@types/react@19")
+TYPED = {  # with what type checkers are to take, and to refuse
+    "page.tsx": """
+import "pyframe";
+import "pyframe/widgets";
+import type { PyFrame } from "pyframe";
+
+export const page = <py-frame src="a.py" height={300} autotrain epochs={1} className="wide"
+  onstep={(event) => event.detail.loss.toFixed(3)} ontrained={(event) => event.detail.stopped}>
+  <img slot="poster" alt="" /><pf-chart id="loss" metrics="accuracy" /></py-frame>;
+// @ts-expect-error
+export const odd = <py-frame device="tpu" />;
+
+export async function ask(el: PyFrame, canvas: HTMLCanvasElement, file: File) {
+  await el.train({ x: [canvas, file], y: [0, 1] });
+  // @ts-expect-error
+  await el.train({ epoch: 3 });
+  return (await el.predict(canvas)).data[0] + (await el.predict([[1, 2], [3, 4]])).shape[0];
+}
+""",
+    "plain.ts": """
+import "pyframe";
+document.querySelector("py-frame")!.train({ steps: 1 }).then(({ stopped }) => stopped);
+""",
+}
 OFFLINE = "--no-audit --no-fund --ignore-scripts --prefer-offline --fetch-retries=0".split()
 POLICY = (  # the README's
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; "
@@ -99,6 +124,22 @@ def project(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     exporter.export(demo, to=folder / "public" / "moons")
     (folder / "public" / "program.py").write_text(PROGRAM)
     return folder
+
+
+def test_types(project: Path, tmp_path: Path) -> None:
+    """Of React's TSX, and where there is no React."""
+    command = ["npm", "install", *OFFLINE, "--no-save", *TYPES]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"npm gives no TypeScript: {done.stderr.splitlines()[-1:]}")
+    modules = tmp_path / "node_modules"
+    modules.mkdir()
+    (modules / "pyframe").symlink_to(project / "node_modules" / "pyframe")
+    options = "--noEmit --strict --target es2022 --module esnext --moduleResolution bundler".split()
+    options += ["--jsx", "react-jsx", "--preserveSymlinks"]
+    for folder, name in ((project, "page.tsx"), (tmp_path, "plain.ts")):
+        (folder / name).write_text(TYPED[name])
+        run(project / "node_modules/.bin/tsc", *options, name, at=folder)
 
 
 def build(project: Path, *scripts: str) -> Path:

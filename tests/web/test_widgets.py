@@ -689,8 +689,48 @@ def test_the_chart_survives_losses_that_are_no_numbers(page: Widgets) -> None:
     page.make("<pf-chart log></pf-chart>")
     page.paint("[NaN, Infinity, 0, -1, 2].forEach((loss, step) => w.add(step, { loss }))")
     assert "NaN" not in page.run("$('svg').outerHTML")
+    shown = "$$('.cell:not([hidden])').map((cell) => cell.textContent).join()"
+    assert page.run(shown) == "Step4,Loss2"
+    page.paint("w.add(5, { loss: NaN, accuracy: null })")
+    assert page.run(shown) == "Step5,LossNaN"
     page.paint("w.clear(); w.add(1, { loss: NaN })")
     assert "NaN" not in page.run("$('svg').outerHTML")
+    page.paint("w.clear()")
+    assert page.run(shown) == "Step–,Loss–"
+
+
+def test_a_plane_of_no_numbers_is_empty(page: Widgets) -> None:
+    """Not black, or of a class."""
+    for tag, shape in (("points", "4, 2"), ("position", "4, 1, 1, 2")):
+        page.make(f"<pf-{tag}></pf-{tag}>")
+        picture = "$('canvas').toDataURL()"
+        page.paint("w.redraw()")
+        before = page.run(picture)
+        good = f"{{ data: Float32Array.of(0, 1, 1, 0, 0, 1, 1, 0), shape: [{shape}] }}"
+        page.paint(f"w.surface({good}, 2)")
+        assert page.run(picture) != before
+        page.paint(f"w.surface({good.replace('(0, 1', '(NaN, 1')}, 2)")
+        assert page.run(picture) == before
+
+
+def test_enter_that_chooses_a_word_sends_nothing(page: Widgets) -> None:
+    """Also in Safari, which says of it that nothing is composed any more."""
+    for tag in ("text", "chat"):
+        page.make(f"<pf-{tag}></pf-{tag}>")
+        page.run(
+            """() => {
+                const inner = $("pf-text")?.shadowRoot ?? w.shadowRoot;
+                const found = inner.querySelector("textarea");
+                found.value = "にほん";
+                found.dispatchEvent(new InputEvent("input", { bubbles: true }));
+                for (const how of [{ keyCode: 229 }, { isComposing: true }, { keyCode: 13 }]) {
+                    const init = { key: "Enter", bubbles: true, cancelable: true, composed: true };
+                    found.dispatchEvent(new KeyboardEvent("keydown", { ...init, ...how }));
+                    told.push(["sent", told.filter(([name]) => name === "submit").length]);
+                }
+            }"""
+        )
+        assert page.told("sent") == [0, 0, 1]
 
 
 def test_samples_say_what_the_network_sees(page: Widgets) -> None:

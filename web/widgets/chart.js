@@ -132,6 +132,7 @@ export class Chart extends Part {
   #curves;
   #epochs = [];
   #planned = 0;
+  #odd = {}; // by the name of a curve: the last value, where it was none to draw: { step, value }
   #log = false;
   #reading = null; // the step that pointer or keys read; null: the last one
   #scale = null; // how the last drawing laid out steps: { left, width, end }
@@ -185,7 +186,12 @@ export class Chart extends Part {
   }
 
   add(step, values) {
-    for (const name of CURVES) this.#curves[name].add(step, values[name]);
+    for (const name of CURVES) {
+      const value = values[name] ?? null;
+      if (value === null) continue;
+      this.#curves[name].add(step, value);
+      this.#odd[name] = Number.isFinite(value) ? null : { step, value };
+    }
     this.redraw();
   }
 
@@ -200,11 +206,14 @@ export class Chart extends Part {
     this.#curves = Object.fromEntries(CURVES.map((name) => [name, new Curve()]));
     this.#epochs = [];
     this.#planned = 0;
+    this.#odd = {};
     this.#reading = null;
     this.redraw();
   }
 
-  get #last() { return Math.max(0, ...CURVES.map((name) => this.#curves[name].points.at(-1)?.step ?? 0)); }
+  get #last() {
+    return Math.max(0, ...CURVES.map((name) => this.#odd[name]?.step ?? this.#curves[name].points.at(-1)?.step ?? 0));
+  }
 
   #read(step) {
     if (this.#reading === step) return;
@@ -300,7 +309,8 @@ export class Chart extends Part {
     const step = this.#reading ?? this.#last;
     const at = Object.fromEntries(CURVES.map((name) => [name, this.#curves[name].near(step)]));
     const mean = (name) => this.#curves[name].points[at[name]]?.mean;
-    const first = CURVES.map((name) => this.#curves[name].points[at[name]]).find(Boolean);
+    const odd = this.#reading === null ? this.#odd : {};
+    const first = CURVES.map((name) => odd[name] ?? this.#curves[name].points[at[name]]).find(Boolean);
     const shown = {
       step: first ? short(Math.round(this.#reading === null ? step : first.step)) : "–",
       loss: short(smooth[at.loss]),
@@ -308,6 +318,7 @@ export class Chart extends Part {
       accuracy: at.accuracy < 0 ? "–" : percent(mean("accuracy")),
       val_accuracy: at.val_accuracy < 0 ? "–" : percent(mean("val_accuracy")),
     };
+    for (const [name, value] of Object.entries(odd)) if (value) shown[name] = String(value.value).replace(/Infinity/, "∞");
     const words = [];
     for (const [name, cell] of Object.entries(this.#cells)) {
       cell.lastChild.textContent = shown[name];

@@ -1,6 +1,6 @@
 // <pf-image height="224" width="224">: a photo that is dropped, chosen or pasted, (channels, height, width).
 
-import { Part, act, clamp, define, image, make, sheet, short, unfit } from "../parts.js";
+import { Part, act, define, fitted, image, make, sheet, short, unfit } from "../parts.js";
 
 const css = sheet(`
 :host { max-width: 320px; }
@@ -130,7 +130,7 @@ export class Image extends Part {
     }
     if (asked !== this.#asked) return false;
     const { width, height } = bitmap;
-    const value = this.#read(bitmap);
+    const value = fitted(bitmap, this.spec);
     bitmap.close();
     this.fail(null);
     this.#set(value, `${file.name || "Picture"}, ${width} × ${height}`);
@@ -147,33 +147,6 @@ export class Image extends Part {
     event.preventDefault();
     if (file) this.open(file);
     else this.fail("What was dropped is no file: save the picture first, then drop or choose its file.");
-  }
-
-  /** The middle of the picture in the network's pixels, halved step by step: each pixel counts. */
-  #read(bitmap) {
-    const { width, height, channels } = this.spec;
-    const scale = Math.min(bitmap.width / width, bitmap.height / height);
-    let [w, h] = [Math.max(1, width * scale), Math.max(1, height * scale)]; // of the middle
-    let [source, x, y] = [bitmap, (bitmap.width - w) / 2, (bitmap.height - h) / 2];
-    for (let last = false; !last;) {
-      last = w <= 2 * width || h <= 2 * height;
-      const [nextW, nextH] = last ? [width, height] : [Math.ceil(w / 2), Math.ceil(h / 2)];
-      const context = Object.assign(document.createElement("canvas"), { width: nextW, height: nextH })
-        .getContext("2d", { willReadFrequently: true });
-      Object.assign(context, { imageSmoothingQuality: "high", fillStyle: "#fff" });
-      context.fillRect(0, 0, nextW, nextH); // what is transparent lies on white
-      context.drawImage(source, x, y, w, h, 0, 0, nextW, nextH);
-      [source, x, y, w, h] = [context.canvas, 0, 0, nextW, nextH];
-    }
-    const { data } = source.getContext("2d").getImageData(0, 0, width, height);
-    const size = width * height;
-    const value = new Float32Array(channels * size);
-    for (let i = 0; i < size; i++) {
-      const [red, green, blue] = [data[4 * i] / 255, data[4 * i + 1] / 255, data[4 * i + 2] / 255];
-      if (channels === 3) [value[i], value[size + i], value[2 * size + i]] = [red, green, blue];
-      else value[i] = clamp(.299 * red + .587 * green + .114 * blue, 0, 1);
-    }
-    return value;
   }
 
   #set(value, name = "") {

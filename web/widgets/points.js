@@ -260,7 +260,7 @@ export class Points extends Plane {
   surface(probabilities, size) {
     this.settle();
     this.#bitmap = this.#border = null;
-    if (!probabilities) this.#surface = null;
+    if (!probabilities || probabilities.data.some(Number.isNaN)) this.#surface = null;
     else {
       const { data, shape } = probabilities;
       if (shape[0] !== size * size) {

@@ -55,7 +55,7 @@ export class Position extends Plane {
   surface(pictures, size) {
     this.settle();
     this.#pictures = null;
-    if (pictures) {
+    if (pictures && !pictures.data.some(Number.isNaN)) {
       const { data, shape } = pictures;
       const [count, ...sides] = shape;
       const [channels, height, width] = sides.length === 3 ? sides : [1, ...sides];

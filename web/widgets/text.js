@@ -60,7 +60,8 @@ export class Text extends Part {
     keydown: (event) => {
       if (this.name) return; // Enter begins a line
       if (event.key === "Escape" && this.#busy) return this.tell("stop");
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return; // which chooses a word
+      const chooses = event.isComposing || event.keyCode === 229; // a word; Safari says the first too early, and then the other
+      if (event.key !== "Enter" || event.shiftKey || chooses) return;
       event.preventDefault();
       this.submit();
     },
