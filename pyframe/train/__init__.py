@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 from pyframe.train.callbacks import (
     LATE,
     Callback as Callback,
-    EarlyStopping as EarlyStopping,
     History as History,
     LambdaCallback as LambdaCallback,
 )
@@ -14,6 +13,7 @@ from pyframe.train.model import Model as Model
 if TYPE_CHECKING:
     from pyframe.train.callbacks import (
         CSVLogger as CSVLogger,
+        EarlyStopping as EarlyStopping,
         GradientWatch as GradientWatch,
         LearningRateFinder as LearningRateFinder,
         ModelCheckpoint as ModelCheckpoint,

@@ -12,11 +12,8 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.core import devices
 from pyframe.core.devices import DeviceLostError
-from pyframe.nn.modules.module import Evaluation
-from pyframe.tensor import gather_async
 from pyframe.train import check, data, losses
-from pyframe.train.callbacks import Callback, EarlyStopping, History
-from pyframe.train.callbacks.stopping import higher_is_better
+from pyframe.train.callbacks import Callback, History
 from pyframe.train.interrupts import interrupts
 from pyframe.train.progress import progress
 from pyframe.train.recovery import LoopPosition, Recovery
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
     from pyframe.train.model import Model
 
 
-def trains(net: nn.Module, before: Sequence[nn.Module] = ()) -> list[nn.Module]:
+def training_mode(net: nn.Module, before: Sequence[nn.Module] = ()) -> list[nn.Module]:
     """Put a net into training mode, but for the layers of one that is in it already which were set
     to evaluation mode (or were `before`, of a net that was put into another mode since)."""
     kept = [m for m in net.modules() if not m.training] if net.training else list(before)
@@ -69,6 +66,8 @@ class FitLoop:
         self.evaluating: list[nn.Module] = []  # layers that stay in evaluation mode
         self.looked = False  # at how the losses are divided
         own: list[Callback] = [self.history]
+        if patience is not None or follows:
+            from pyframe.train.callbacks.stopping import EarlyStopping
         if patience is not None:
             says = bool(verbose)
             own.append(EarlyStopping(monitor, patience=patience, mode=mode, verbose=says))
@@ -90,6 +89,8 @@ class FitLoop:
         self.by_epoch = [s for s in model.schedulers if not self._is_by_step(s)]
         plateaus = [s for s in self.by_epoch if isinstance(s, _PLATEAU)]
         if plateaus:
+            from pyframe.train.callbacks.stopping import higher_is_better
+
             told = None if mode == "auto" else mode == "max"
             higher = higher_is_better(self.monitor, model) if told is None else told
             check.plateaus(self.monitor, higher, plateaus)
@@ -151,7 +152,7 @@ class FitLoop:
             if self._stops():  # as it begins
                 break
             model.epoch, self.ended = epoch, False
-            self.evaluating = trains(model.net, self.evaluating)
+            self.evaluating = training_mode(model.net, self.evaluating)
             taken.start(at.sums, at.count)
             self.group = at.group
             logs, asked = at.logs, at.asked
@@ -325,35 +326,9 @@ class FitLoop:
         if not mixed and all(map(losses.telling, listed(model.loss))):
             return
 
-        def look() -> tuple[bool, list[tuple[str, pf.Tensor, pf.Tensor]]]:
-            x, y, _ = data.split("fit", batch)
-            return losses.looked_at(model.loss, data.call(model.net, x), y, size)
+        from pyframe.train.processes import look_at_losses  # which few programs need
 
-        try:
-            with pf.random.fork_rng():
-                differ, found = Evaluation(model.net)(look)
-                numbers = iter(await gather_async([x for _, *both in found for x in both]))
-        except Exception:  # the step meets it too, and tells it better
-            return
-        if groups is not None and groups.rank > 0:
-            return
-        if mixed and differ:
-            check.warn(
-                f"fit: the losses are divided by numbers that differ from batch to batch (such as "
-                f"of tokens that count), so with accumulate={options.accumulate} each batch counts "
-                "by its samples; one loss that gives (sum, divisor) is exact"
-            )
-        for name, *_ in found:
-            whole, halves = float(next(numbers)), float(next(numbers))
-            if abs(whole - halves) > 1e-3 * max(abs(whole), abs(halves)) + 1e-6:
-                count = "" if groups is None else f" and {groups.size} processes"
-                check.warn(
-                    f"fit: the loss {name} is no mean over samples: a batch has {whole:.4g}, its "
-                    f"halves have {halves:.4g} in the mean. So accumulate={options.accumulate}"
-                    f"{count} train otherwise than one large batch would; let it return (sum, "
-                    "divisor), such as the sum over all that counts and its number. A loss that "
-                    "compares samples with each other needs them in one batch"
-                )
+        await look_at_losses(model, options, batch, size)
 
     # --- telling
 

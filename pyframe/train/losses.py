@@ -11,14 +11,13 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn
 from pyframe.train import check, data
-from pyframe.train.words import name_of
 
 # A number or a tensor (); None of a loss that is a sum, which nothing divides.
 Divisor = pf.Tensor | float | None
@@ -121,32 +120,6 @@ def rows(output: Any, target: Any) -> int:
         if x.ndim:
             return x.shape[0]
     return 1
-
-
-def looked_at(
-    loss: Any, output: Any, target: Any, size: int
-) -> tuple[bool, list[tuple[str, pf.Tensor, pf.Tensor]]]:
-    """Whether any loss has a divisor that differs from batch to batch. And of those that don't tell
-    theirs the name, the value for a batch of `size` samples, and the mean of those of its halves:
-    another one if samples are not what divides it."""
-    differ, found = False, list[tuple[str, pf.Tensor, pf.Tensor]]()
-    several = isinstance(loss, Mapping | list | tuple)
-    keys: Any = loss if isinstance(loss, Mapping) else range(len(loss)) if several else [None]
-    for key in keys:
-        one, out, y = (x[key] if several else x for x in (loss, output, target))
-        by = divided(one, out, y)[1]
-        differ = differ or by is None or isinstance(by, pf.Tensor)
-        n = rows(out, y) // size  # of each sample
-        cut, end = size // 2 * n, size * n
-        if not cut or telling(one) is not None or isinstance(whole := one(out, y), tuple):
-            continue
-
-        halves: Any = 0.0
-        for start, stop in ((0, cut), (cut, end)):
-            parts = [data.map_tree(lambda x, i=start, j=stop: x[i:j], t) for t in (out, y)]
-            halves = halves + one(*parts) * ((stop - start) / end)
-        found.append((name_of(one), whole, halves))
-    return differ, found
 
 
 def _is_sum(loss: Any) -> bool:

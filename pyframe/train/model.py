@@ -21,7 +21,7 @@ from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async
 from pyframe.train import check, data as _data
 from pyframe.train.callbacks import Callback, History
-from pyframe.train.loop import FitLoop, trains
+from pyframe.train.loop import FitLoop, training_mode
 from pyframe.train.losses import Divisor, divided
 from pyframe.train.recovery import MARK, Recovery, puts_back
 from pyframe.train.steps import PLAIN, StepOptions, Steps, numbers, parameters_of
@@ -729,7 +729,7 @@ class Model:
         self._need("optimizer", "train_on_batch")
         taken = self._take_steps("train")
         try:
-            trains(self.net)
+            training_mode(self.net)
             pair = self._is_default("training_step")
             batch, size = self._ready(batch, "train_on_batch", pair)
             (taken.compiled if compile else taken.step)(batch)

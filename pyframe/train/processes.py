@@ -10,16 +10,23 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import pyframe as pf
 from pyframe.core.devices import GPU_ALIASES
+from pyframe.nn.modules.module import Evaluation
 from pyframe.nn.parameter import is_lazy
-from pyframe.train import data
+from pyframe.tensor import gather_async
+from pyframe.train import check, data, losses
 from pyframe.train.recovery import generators
+from pyframe.train.words import name_of
+
+if TYPE_CHECKING:
+    from pyframe.train.model import Model
+    from pyframe.train.steps import StepOptions
 
 
 def shared(net: Any) -> Processes | None:
@@ -177,3 +184,68 @@ class Processes(Replicas):
         from pyframe.nn.distributed import broadcast
 
         broadcast([x for x in tensors if not is_lazy(x)], None, 0)
+
+
+# --- what several batches can't make up
+
+
+async def look_at_losses(model: Model, options: StepOptions, batch: Any, size: int) -> None:
+    """Warn of losses of which several batches can't make one, as far as a batch shows."""
+    groups = options.processes or options.replicas
+    mixed = options.accumulate > 1 and isinstance(model.loss, Mapping | list | tuple)
+
+    def look() -> tuple[bool, list[tuple[str, pf.Tensor, pf.Tensor]]]:
+        x, y, _ = data.split("fit", batch)
+        return _looked_at(model.loss, data.call(model.net, x), y, size)
+
+    try:
+        with pf.random.fork_rng():
+            differ, found = Evaluation(model.net)(look)
+            numbers = iter(await gather_async([x for _, *both in found for x in both]))
+    except Exception:  # the step meets it too, and tells it better
+        return
+    if groups is not None and groups.rank > 0:
+        return
+    if mixed and differ:
+        check.warn(
+            f"fit: the losses are divided by numbers that differ from batch to batch (such as "
+            f"of tokens that count), so with accumulate={options.accumulate} each batch counts "
+            "by its samples; one loss that gives (sum, divisor) is exact"
+        )
+    for name, *_ in found:
+        whole, halves = float(next(numbers)), float(next(numbers))
+        if abs(whole - halves) > 1e-3 * max(abs(whole), abs(halves)) + 1e-6:
+            count = "" if groups is None else f" and {groups.size} processes"
+            check.warn(
+                f"fit: the loss {name} is no mean over samples: a batch has {whole:.4g}, its "
+                f"halves have {halves:.4g} in the mean. So accumulate={options.accumulate}"
+                f"{count} train otherwise than one large batch would; let it return (sum, "
+                "divisor), such as the sum over all that counts and its number. A loss that "
+                "compares samples with each other needs them in one batch"
+            )
+
+
+def _looked_at(
+    loss: Any, output: Any, target: Any, size: int
+) -> tuple[bool, list[tuple[str, pf.Tensor, pf.Tensor]]]:
+    """Whether any loss has a divisor that differs from batch to batch. And of those that don't tell
+    theirs the name, the value for a batch of `size` samples, and the mean of those of its halves:
+    another one if samples are not what divides it."""
+    differ, found = False, list[tuple[str, pf.Tensor, pf.Tensor]]()
+    several = isinstance(loss, Mapping | list | tuple)
+    keys: Any = loss if isinstance(loss, Mapping) else range(len(loss)) if several else [None]
+    for key in keys:
+        one, out, y = (x[key] if several else x for x in (loss, output, target))
+        by = losses.divided(one, out, y)[1]
+        differ = differ or by is None or isinstance(by, pf.Tensor)
+        n = losses.rows(out, y) // size  # of each sample
+        cut, end = size // 2 * n, size * n
+        if not cut or losses.telling(one) is not None or isinstance(whole := one(out, y), tuple):
+            continue
+
+        halves: Any = 0.0
+        for start, stop in ((0, cut), (cut, end)):
+            parts = [data.map_tree(lambda x, i=start, j=stop: x[i:j], t) for t in (out, y)]
+            halves = halves + one(*parts) * ((stop - start) / end)
+        found.append((name_of(one), whole, halves))
+    return differ, found

@@ -47,7 +47,7 @@ from pyframe.nn.modules.module import Evaluation
 from pyframe.nn.parameter import is_lazy
 from pyframe.optim import Optimizer
 from pyframe.train import Model
-from pyframe.train.loop import trains
+from pyframe.train.loop import training_mode
 from pyframe.train.steps import PLAIN, Steps, counted
 from pyframe.web import guess
 from pyframe.web.bundle import bundle, modules_of
@@ -315,7 +315,7 @@ def _training_mode(model: Model, optimizers: Sequence[Optimizer]) -> Iterator[No
     held = {id(p) for o in optimizers for g in o.param_groups for p in g["params"]}
     others = [p for p in model.net.parameters() if p.requires_grad and id(p) not in held]
     try:
-        model.net.train()
+        training_mode(model.net)
         for p in others:
             p.requires_grad = False
         yield

@@ -26,11 +26,11 @@ nn.quantized nn.utils.parametrizations nn.utils.prune nn.utils.stateless onnx op
 ops.linalg.attention ops.math.incomplete optim.swa_utils optim.zero plot profiler random
 runtime.offline serve shaders.attention.wgsl shaders.attention_grad.wgsl signal tensor.dlpack
 tensor.sharing text tools torch train.callbacks.checkpoints train.callbacks.gradients
-train.callbacks.loggers train.checkpoint train.lr_finder train.processes train.summary
-utils.checkpoint utils.dlpack utils.tensorboard vision.datasets.cifar vision.datasets.fakedata
-vision.datasets.folder vision.datasets.utils vision.io vision.models vision.ops vision.transforms
-vision.utils web.bundle web.cpu web.exporter web.notebook web.offline web.onnx_file web.programs
-web.site web.source web.windows
+train.callbacks.loggers train.callbacks.stopping train.checkpoint train.lr_finder train.processes
+train.summary utils.checkpoint utils.dlpack utils.tensorboard vision.datasets.cifar
+vision.datasets.fakedata vision.datasets.folder vision.datasets.utils vision.io vision.models
+vision.ops vision.transforms vision.utils web.bundle web.cpu web.exporter web.notebook web.offline
+web.onnx_file web.programs web.site web.source web.windows
 """.split()
 ]
 

@@ -10,7 +10,6 @@ from pyframe.train.callbacks.base import (
     LambdaCallback as LambdaCallback,
     Logs as Logs,
 )
-from pyframe.train.callbacks.stopping import EarlyStopping as EarlyStopping
 from pyframe.train.history import History as History
 from pyframe.train.interrupts import interrupts as interrupts
 
@@ -22,12 +21,14 @@ if TYPE_CHECKING:
         TensorBoard as TensorBoard,
         Timer as Timer,
     )
+    from pyframe.train.callbacks.stopping import EarlyStopping as EarlyStopping
     from pyframe.train.lr_finder import LearningRateFinder as LearningRateFinder
     from pyframe.train.progress import ProgressBar as ProgressBar
 
 # What few programs need is loaded when it is asked for.
 LATE = {
     "CSVLogger": "callbacks.loggers",
+    "EarlyStopping": "callbacks.stopping",
     "GradientWatch": "callbacks.gradients",
     "LearningRateFinder": "lr_finder",
     "ModelCheckpoint": "callbacks.checkpoints",
