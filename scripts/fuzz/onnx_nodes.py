@@ -25,7 +25,6 @@ OPSETS = 11, 13, 17, 18, 20
 CHAINED = """Abs Neg Relu Sigmoid Tanh Softplus Softsign Erf Identity Floor Ceil Round Elu Selu
 LeakyRelu HardSigmoid ThresholdedRelu Celu Softmax LogSoftmax Flatten Transpose Cast
 Mul1 Add1 Gather0 ReduceSum1 Slice1 Unsqueeze1""".split()
-OTHERS = "com.microsoft", "ai.onnx.ml"
 
 
 @dataclass(frozen=True)
