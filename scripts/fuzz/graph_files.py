@@ -63,13 +63,13 @@ def written(text: Any, tensors: dict[str, Any], parameters: Any = ()) -> bytes:
     return file.getvalue()
 
 
-def model(nodes: list[Any], out: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+def model(nodes: list[Any], out: Any, tensors: dict[str, Any], trains: bool) -> dict[str, Any]:
     """A model.json of these nodes, which find their tensors among its parameters and buffers."""
     graph = {"version": 1, "names": [], "defaults": {"dict": []}, "rest": "", "ranges": {},
              "inputs": {"tuple": [{"tuple": []}, {"dict": []}]}, "outputs": out,
              "state": {"": "self."} | {k: k for k in tensors}, "sizes": {}, "guards": [], "specs": {},
              "nodes": nodes}  # fmt: skip
-    floats = {k for k, x in tensors.items() if x.is_floating_point()}
+    floats = {k for k, x in tensors.items() if trains and x.is_floating_point()}
     top = {"name": "M", "graphs": {"forward": graph}, "attributes": {"note": 3}, "training": False,
            "parameters": dict.fromkeys(sorted(floats), True), "children": [],
            "buffers": {k: False for k in tensors if k not in floats}}  # fmt: skip
@@ -126,10 +126,32 @@ def argument(d: Draw, deep: int = 0) -> Any:
     return d.pick(*OTHERS)
 
 
+def with_attributes() -> list[str]:
+    """The ops of files that have attributes."""
+    ops = [f"op.{n}" for n, op in REGISTRY.items() if op.attrs]
+    return [n for n in ops if calls.may_call(n)] + 5 * ["op.expand", "op.reshape", "op.permute"]
+
+
+def attribute(d: Draw, name: str, dims: int) -> Any:
+    """An attribute of an op, mostly of its kind."""
+    if d.maybe(0.2):
+        return argument(d)
+    if name == "keepdim":
+        return d.maybe()
+    if name == "dtype":
+        return {"dtype": d.pick("int8", "float64", "bool", "complex64")}
+    if name in ("dim", "value"):
+        return d.int(-2, 4)
+    found = [d.int(0, max(dims, 2)) for _ in range(dims + d.pick(0, 0, 0, 0, 1, -1))]
+    if found and d.maybe(0.6):
+        found[d.int(0, len(found) - 1)] = d.pick(5, 64, 4096, 1 << 24)
+    return {"tuple": sorted(found) if name == "axes" and d.maybe(0.7) else found}
+
+
 def tried(d: Draw, nodes: list[Any], out: Any, tensors: dict[str, Any]) -> File:
     """The file of a graph."""
     tensors = {k: x for k, x in tensors.items() if f'"{k}"' in json.dumps([nodes, out])}
-    text = json.dumps(model(nodes, out, tensors)).encode()
+    text = json.dumps(model(nodes, out, tensors, d.maybe())).encode()
     return File("jit", pieces(text, 1 << 20), functools.partial(written, tensors=tensors))
 
 
@@ -137,12 +159,13 @@ def tried(d: Draw, nodes: list[Any], out: Any, tensors: dict[str, Any]) -> File:
 def calls_(d: Draw) -> File:
     """A call that some sample makes, with another argument or of another function; or one of any
     function with any arguments, most of all of what shows memory in other ways."""
-    if d.maybe(0.35):
-        name = d.pick(*names()) if d.maybe(0.6) else d.one(VIEWS)
+    if d.maybe():
+        name = d.pick(*d.pick(names(), VIEWS.split(), *2 * [with_attributes()]))
         args = [argument(d) for _ in range(d.int(1, 4))]
         if name.startswith("op.") and d.maybe(0.8):
             op = REGISTRY[name[3:]]
-            args = [{"ref": d.pick(*ODD)} for _ in op.inputs] + [argument(d) for _ in op.attrs]
+            xs = [d.pick(*ODD) for _ in op.inputs]
+            args = [{"ref": x} for x in xs] + [attribute(d, n, ODD[xs[0]].ndim) for n in op.attrs]
         elif d.maybe(0.8):
             args[0] = {"ref": d.pick(*ODD)}
         nodes = [{"call": name, "args": args, "out": {"ref": "y"}}]
