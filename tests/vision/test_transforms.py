@@ -142,8 +142,9 @@ MORE: list[tuple[tuple[str, ...], int, str]] = [
         """
         rotate(X, 90, expand=True) | rotate(X, -90, expand=True, fill=3) | rotate(X, 180)
         rotate(X, 450, LINEAR, True) | rotate(X, 360) | rotate(X, 90)
-        rotate(X, 90.0, center=[4, 5]) | rotate(X[..., :9, :9], 270) | rotate(X[..., :1, :2], 90, expand=True)
+        rotate(X, 90.0, center=[4, 5]) | rotate(X[..., :9, :9], 270)
         rotate(X[..., :5, :1], -90, LINEAR, True, fill=7) | invert(cat([X, X], -3))
+        rotate(X[..., :1, :2], 90, expand=True)
         posterize(cat([X, X], -3), 3) | solarize(cat([X, X], -3), 0.5) | equalize(cat([X, X], -3))
         adjust_gamma(cat([X, X], -3), 0.7)
     """,
