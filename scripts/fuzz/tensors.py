@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from .check import Living
 from .families import Draw, family
 
 UNARY = {  # by the data that they take
@@ -392,7 +393,7 @@ func.grad(lambda x, y: s(func.grad(s)(x, y), y))(x, y)  func.vmap(func.grad(s))(
 
 
 @family("derivatives")
-def derivatives(d: Draw) -> None:
+def derivatives(d: Draw) -> Living:
     """Gradients of gradients, products with them, and their matrices."""
     d.mode, d.calls = "none", 2
     d.real = "float64" if d.maybe(0.8) else "float32"
@@ -407,13 +408,14 @@ def derivatives(d: Draw) -> None:
         outer = outer.replace("func.", "T.func.").replace("functional.", "T.autograd.functional.")
         d.line(f"y = {outer}")
         d.results("y")
-        return
+        return Living(d.program())
     d.line("rest = (x * y).square().sum() * 0")
     d.line("g = T.autograd.grad(s(x, y) + rest, [x, y], create_graph=True)")
     for _ in range(d.pick(1, 1, 2)):
         d.line("g = T.autograd.grad(sum((v * v.detach().cos()).sum() for v in g) + rest, [x, y], "
                "create_graph=True)")  # fmt: skip
     d.results("*[v.detach() for v in g]")
+    return Living(d.program())
 
 
 STREAMS = """
@@ -430,7 +432,7 @@ DRAWS = ["T.rand(3, **o(g))", "T.randn(2, **o(g)) * 2", "T.randint(999, (3,), **
 
 
 @family("generators")
-def generators(d: Draw) -> None:
+def generators(d: Draw) -> Living:
     """Draws between seeds, states and forks: which draw of which seed each of them is. A draw is
     of several kinds, as these share a stream in PyTorch alone."""
     d.mode, d.calls = "none", d.pick(2, 4)
@@ -450,3 +452,4 @@ def generators(d: Draw) -> None:
         d.line(d.pick("y.append(draw(g))", "with T.random.fork_rng(devices=[]): "
                       "y.append(draw(None))") if plain else d.one(STREAMS))  # fmt: skip
     d.results("*[(table == v).all(-1) for v in y]")
+    return Living(d.program())
