@@ -27,7 +27,7 @@ CASES = {
     "export": (5, 2), "onnx": (8, 2), "onnx-read": (5, 2), "onnx-sizes": (5, 2),
 }  # fmt: skip
 # Files and scripts have no back end: tests/io/test_fuzz.py has the share of files
-LONG = ("attention", "nets", "recurrent")
+LONG = ("attention", "nets", "optimizers", "recurrent")
 MORE = {"programs": 4, "database": 3}  # they take little
 NAMES = [n for n, f in families.families().items()
          if not f.__module__.endswith(("files", "scripted"))]  # fmt: skip

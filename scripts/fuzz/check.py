@@ -80,6 +80,17 @@ class Compared:
         return backend.suited(self.program).text(backend.device)
 
 
+@dataclass(frozen=True)
+class Living(Compared):
+    """What has a state or derivatives that no graph says."""
+
+    def check(self, backend: Backend) -> bool:
+        """Nothing where a graph runs."""
+        if backend.plain or backend.exports or backend.name == "traced":
+            return False
+        return super().check(backend)
+
+
 class Expected(NamedTuple):
     """What PyTorch gives: in float64, in the program's own dtypes, and all in float32."""
 

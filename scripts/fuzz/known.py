@@ -25,6 +25,7 @@ ALLOWED = [
     "Unsupported memory format",  # of a gradient that lies as channels-last does, by chance
     "is not differentiable with respect to argument",  # pyframe has that gradient
     "must be bool, not int",
+    r"vmap: It looks like you're either",  # it calls .item() in losses
     "written-to tensor refers to a single memory location",  # by its forward gradients themselves
 ]
 
@@ -52,6 +53,9 @@ UNWRITTEN: Counter[str] = Counter()  # how often ONNX has nothing for what
 # What PyTorch computes or refuses wrongly: what stands in the program's text, and why
 THEIRS = {
     r"(?s)(, 0\)\)\)|\(\(0, ).*bilinear\(": "it asks for a view (-1, 0)",
+    r"(?s)(layer|group|batch)_norm\(.*create_graph.*create_graph.*create_graph": "its third "
+    "derivative is none: a formula written in ops has ours",
+    r"rfft\(x\)\.abs\(\)": "of a real number the third derivative is NaN",
     r"ldexp": "its gradient is 0 where the exponent is a negative int",
     r"(?s)\.permute\(.*local_response_norm": "it takes a view, which refuses some strides",
     r"(?s)\.expand\(.*(median|kthvalue)": "of a view that repeats elements it gives any number",
@@ -60,7 +64,7 @@ THEIRS = {
     r"interpolate\(.*antialias=True": "of an output one column wide all rows are the first",
     r"(?s)astype\('(bool|uint8)'\).*atan2\(": "its gradient negates them, modulo 256",
     r"(?s)float64.*celu\(": "its gradient takes 1 / alpha as a float32",
-    r"(?s)float64.*(digamma|polygamma)\(": "its trigamma has nine digits; SciPy has ours",
+    r"(?s)float64.*(digamma|polygamma|lgamma)\(": "its trigamma has nine digits; SciPy has ours",
     r"EmbeddingBag\(.*scale_grad_by_freq=True": "it divides by how often other rows are named",
     r"(?s)float64.*ASGD\(.*foreach=True": "it computes eta in float32 then",
     r"(?s)SGD\([^\n]*momentum=[^\n]*fused=True.*GradScaler": "the momentum of a first step that is "

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from .check import Living
 from .families import Draw, family
 
 UNARY = {  # by the data that they take
@@ -367,7 +368,7 @@ SMOOTH = """
 x.prod(0)  x.cumprod(0)  x.logsumexp(-1)  x.softmax(-1)  x.std()  x.var(0)  x.norm(dim=-1)  x.cumsum(0)
 T.linalg.vector_norm(x, {3|1|0.5|inf}, -1)  T.logcumsumexp(x, 0)  x @ x.mT  T.cdist(x, y + 4)
 T.linalg.inv(A)  T.linalg.det(A)  T.linalg.solve(A, x)  T.linalg.cholesky(A)  T.logdet(A)
-T.linalg.eigvalsh(A)  T.linalg.svdvals(x)  T.linalg.slogdet(A)[1]  T.fft.rfft(x).abs()  T.matrix_exp(A)
+T.linalg.eigvalsh(A)  T.linalg.svdvals(x)  T.linalg.slogdet(A)[1]  T.fft.rfft(x).abs()  T.matrix_exp(A / 9)
 F.layer_norm(x, x.shape[-1:])  F.conv1d(x[None], y[:, None, :2].expand(-1, len(x), -1))  F.gelu(x)
 F.silu(x)  F.mish(x)  F.softplus(x)  F.elu(x - 1)  F.selu(x - 1)  F.celu(x - 1, 0.3)  F.logsigmoid(x)
 F.hardswish(x)  F.batch_norm(x, None, None, training=True)  F.group_norm(x[None], 1)  F.normalize(x)
@@ -392,7 +393,7 @@ func.grad(lambda x, y: s(func.grad(s)(x, y), y))(x, y)  func.vmap(func.grad(s))(
 
 
 @family("derivatives")
-def derivatives(d: Draw) -> None:
+def derivatives(d: Draw) -> Living:
     """Gradients of gradients, products with them, and their matrices."""
     d.mode, d.calls = "none", 2
     d.real = "float64" if d.maybe(0.8) else "float32"
@@ -407,10 +408,48 @@ def derivatives(d: Draw) -> None:
         outer = outer.replace("func.", "T.func.").replace("functional.", "T.autograd.functional.")
         d.line(f"y = {outer}")
         d.results("y")
-        return
+        return Living(d.program())
     d.line("rest = (x * y).square().sum() * 0")
     d.line("g = T.autograd.grad(s(x, y) + rest, [x, y], create_graph=True)")
     for _ in range(d.pick(1, 1, 2)):
         d.line("g = T.autograd.grad(sum((v * v.detach().cos()).sum() for v in g) + rest, [x, y], "
                "create_graph=True)")  # fmt: skip
     d.results("*[v.detach() for v in g]")
+    return Living(d.program())
+
+
+STREAMS = """
+y.append(draw(g))  y.append(draw(g))  y.append(draw(None))  y.append(draw(None))  y.append(draw(h[0]))
+g.manual_seed({0|1|2})  T.manual_seed({0|1|2})  h[0].manual_seed({0|1})  h[0] = g.clone_state()
+k[{0|1}] = g.get_state()  g.set_state(k[{0|1}])  k[{0|1}] = h[0].get_state()  h[0].set_state(k[{0|1}])
+m[{0|1}] = T.get_rng_state()  T.set_rng_state(m[{0|1}])  y.append(draw(g.clone_state()))
+with T.random.fork_rng(devices=[]): y.append(draw(None))
+with T.random.fork_rng(devices=[]): T.manual_seed({1|2}); y.append(draw(None))
+with T.random.fork_rng(devices=[]): g.set_state(k[0]); y.append(draw(g)); y.append(draw(None))"""
+DRAWS = ["T.rand(3, **o(g))", "T.randn(2, **o(g)) * 2", "T.randint(999, (3,), **o(g)).float()",
+         "T.randperm(40, **o(g)).float()", "T.empty(3, device=device).uniform_(generator=g)",
+         "T.bernoulli(T.full((40,), 0.5, device=device), generator=g)"]  # fmt: skip
+
+
+@family("generators")
+def generators(d: Draw) -> Living:
+    """Draws between seeds, states and forks: which draw of which seed each of them is. A draw is
+    of several kinds, as these share a stream in PyTorch alone."""
+    d.mode, d.calls = "none", d.pick(2, 4)
+    kinds = d.rng.sample(DRAWS, d.pick(1, 2, 3))
+    d.setup += [
+        "o = lambda g: dict(device=device, generator=g)",
+        f"draw = lambda g: T.cat([{', '.join(kinds)}])", "g = T.Generator(device=device)",
+        "T.manual_seed(0); all = []",
+        "for seed in (0, 1, 2):", "    g.manual_seed(seed)",
+        "    all.append(T.stack([draw(g) for _ in range(40)]))",
+        "table = T.cat(all); g.manual_seed(1); h = [g.clone_state()]",
+        "k = [g.get_state()] * 2; m = [T.get_rng_state()] * 2",
+    ]  # fmt: skip
+    d.line("y = []")
+    plain = d.maybe(0.3)  # nothing that ends a capture
+    for _ in range(d.int(2, 9)):
+        d.line(d.pick("y.append(draw(g))", "with T.random.fork_rng(devices=[]): "
+                      "y.append(draw(None))") if plain else d.one(STREAMS))  # fmt: skip
+    d.results("*[(table == v).all(-1) for v in y]")
+    return Living(d.program())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from . import nets
+from .check import Living
 from .families import Draw, family
 
 OPTIMIZERS = ["SGD(P, lr=0.05)", "SGD(P, lr=0.05, momentum=0.9, nesterov=True)", "Adam(P, EPS)",
@@ -60,7 +61,7 @@ o[0].add_param_group(dict(params=[u], lr=0.01))  o[0].param_groups[0]['lr'] = 0.
 
 
 @family("optimizers")
-def optimizers(d: Draw) -> None:
+def optimizers(d: Draw) -> Living:
     """Steps with groups, flags, schedules and a GradScaler; states are saved and loaded."""
     d.mode, d.calls = "none", d.pick(4, 6)
     d.real = d.pick("float32", "float32", "float64", d.pick("float16", "bfloat16"))
@@ -108,3 +109,4 @@ def optimizers(d: Draw) -> None:
             d.before.append("a, b = o[0].state_dict(), c[0].state_dict()")
             again = "o[0] = new(); c[0] = sched(); o[0].load_state_dict(a); c[0].load_state_dict(b)"
             d.before.append(f"if call == {d.int(1, 3)}: {again}")
+    return Living(d.program())

@@ -124,7 +124,7 @@ prod_op = Op(
 )  # fmt: skip
 
 
-def _extreme_op(name: str, fn: np.ufunc, start: Any, scalar: Any, x: Any = None) -> Op:
+def _extreme_op(name: str, fn: np.ufunc, start: Any, scalar: Any, x: Any) -> Op:
     return Op(
         name, REDUCTION, "x", "axes keepdim", infer=_infer,
         numpy=lambda x, axes, keepdim: _reduced_by(fn, x, axes, keepdim),
@@ -156,7 +156,9 @@ max_op = _extreme_op("max", np.maximum, f.lowest, s.maximum, _whole_grad)
 min_op = _extreme_op("min", np.minimum, f.highest, s.minimum, _whole_grad)
 # The largest number, NaN aside: it takes one instruction where amax takes three, and softmax, which
 # subtracts it from all elements, has NaN again.
-max_number_op = _extreme_op("max_number", np.fmax, f.lowest, lambda a, x: s.select(a < x, x, a))
+max_number_op = _extreme_op(
+    "max_number", np.fmax, f.lowest, lambda a, x: s.select(a < x, x, a), _extremum_grad
+)
 
 
 def _arg_op(name: str, fn: Any, start: Any, scalar: Any) -> Op:
