@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from pyframe.io import load as _load
-from pyframe.io.download import download as _download, resumed as _resumed, told as _told
-from pyframe.io.files import is_plain_name as _is_plain_name
+from pyframe.io.download import download as _download
+from pyframe.io.transfer import (
+    is_plain_name as _is_plain_name,
+    resumed as _resumed,
+    told as _told,
+)
 
 __all__ = ["download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]
 

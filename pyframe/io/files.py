@@ -140,16 +140,6 @@ def mistaken(start: bytes) -> str:
     return ""
 
 
-def is_plain_name(name: object) -> bool:
-    """Whether a name that others gave is that of a file within its folder, on every system."""
-    return (
-        isinstance(name, str)
-        and re.fullmatch(r'[^\0-\x1f/\\:*?"<>|]{1,255}', name) is not None
-        and not name.endswith((".", " "))
-        and re.match(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", name, re.IGNORECASE) is None
-    )
-
-
 class Bounded:
     """A file of which no more is read than it has: what is asked for would be allocated at once."""
 

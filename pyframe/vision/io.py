@@ -109,7 +109,7 @@ def decode(file: BinaryIO, name: str, mode: str | None) -> np.ndarray:
     return pixels if pixels.ndim == 3 else pixels[..., None]
 
 
-def white(dtype: np.dtype[Any]) -> int:
+def _white(dtype: np.dtype[Any]) -> int:
     """What white is in a dtype of pixels: 1 in floats."""
     return int(np.iinfo(dtype).max) if dtype.kind in "iu" else 1
 
@@ -127,7 +127,7 @@ def _as_mode(pixels: np.ndarray, mode: str | None) -> np.ndarray:
         color = np.repeat(color, 3, 2)
     if mode[-1] != "A":
         return color
-    full = np.full_like(color[..., :1], white(pixels.dtype))
+    full = np.full_like(color[..., :1], _white(pixels.dtype))
     return np.concatenate([color, full if opacity is None else opacity], 2)
 
 

@@ -116,7 +116,7 @@ def test_too_long(
     server: str, tmp_path: Path, name: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that never stops sending fills no disk."""
-    module = importlib.import_module("pyframe.io.download")
+    module = importlib.import_module("pyframe.io.transfer")
     monkeypatch.setattr(module, "_LARGEST", len(CONTENT) - 1)
     with pytest.raises(RuntimeError, match=message):
         download([f"{server}/{name}"], tmp_path / "file", MD5)
@@ -127,7 +127,7 @@ def test_too_long(
 
 def test_a_server_that_drips(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A minute in which less than a kilobyte comes, or in which no answer begins, is the last."""
-    module = importlib.import_module("pyframe.io.download")
+    module = importlib.import_module("pyframe.io.transfer")
     with monkeypatch.context() as patch:
         patch.setattr(module, "_SLOWEST", (1 << 30, -1))
         with pytest.raises(RuntimeError, match=r"it sent \d+ bytes in 0 s, expected at least"):

@@ -155,7 +155,7 @@ def test_windows_has_one_process_fetch_a_file(
                 (blob,) = (tmp_path / "cache").rglob("*.lock")
                 blob.with_suffix("").write_bytes(FILES["config.json"])
 
-    monkeypatch.setattr(sys.modules["pyframe.io.download"], "fcntl", None)
+    monkeypatch.setattr(sys.modules["pyframe.io.transfer"], "fcntl", None)
     monkeypatch.setitem(sys.modules, "msvcrt", Locks)
     folder = hub.model("org/net", progress=False)
     assert (folder / "model-00001-of-00001.safetensors").read_bytes() == WEIGHTS
@@ -212,7 +212,7 @@ def test_a_hub_that_lies(site: Hub, name: str, how: dict[str, Any], message: str
 def test_a_hub_that_says_nonsense(
     site: Hub, said: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["pyframe.io.download"], "_TOLD", 100_000)
+    monkeypatch.setattr(sys.modules["pyframe.io.transfer"], "_TOLD", 100_000)
     site.said = said
     with pytest.raises(ValueError, match=f"hub: http://127.*{message}"):
         hub.model("org/net", progress=False)

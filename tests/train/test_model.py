@@ -184,7 +184,9 @@ def test_a_layer_that_the_optimizer_does_not_hold_is_named() -> None:
     x, y = task(32)
     model = make()
     model.net[2] = nn.Linear(16, 4)
-    with pytest.warns(UserWarning, match=r"no optimizer holds 2.weight, 2.bias of the net.*the new"):
+    with pytest.warns(
+        UserWarning, match=r"no optimizer holds 2.weight, 2.bias of the net.*the new"
+    ):
         model.fit((x, y), verbose=0, device="cpu")
     body = make()
     body.optimizer = optim.SGD(body.net[2].parameters(), lr=0.1)  # on purpose: all else stays

@@ -24,12 +24,12 @@ from pyframe.io.files import (
     Bounded,
     head,
     is_damage,
-    is_plain_name,
     mistaken,
     most_of,
     opened,
     replacing,
 )
+from pyframe.io.transfer import is_plain_name
 
 _CHUNK = 1 << 20
 _BLOCK = 4096  # bytes of a disk that a file or folder takes, be it empty

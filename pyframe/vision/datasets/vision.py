@@ -11,7 +11,6 @@ import numpy as np
 
 from pyframe.data import Dataset
 from pyframe.tensor import Tensor, from_numpy
-from pyframe.vision.io import white
 
 
 class VisionDataset(Dataset[Any]):
@@ -133,5 +132,5 @@ class ImagesInMemory(VisionDataset):
 
 def scaled(pixels: np.ndarray) -> Tensor:
     """Pixels as float32 from 0 to 1, in a new tensor."""
-    most = white(pixels.dtype)
+    most = np.iinfo(pixels.dtype).max if pixels.dtype.kind == "u" else 1
     return from_numpy(np.divide(np.ascontiguousarray(pixels), most, dtype=np.float32))
