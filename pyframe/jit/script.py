@@ -671,13 +671,13 @@ class Translator:
         name = _NAMES.get(f) if _hashable(f) else None
         if name is not None:
             plain = [a.value for a in args if isinstance(a, Known)]
-            by_name = {k: a.value for k, a in kwargs.items() if isinstance(a, Known)}
+            told = {k: a.value for k, a in kwargs.items() if isinstance(a, Known)}
             ours = name.startswith("code.")
             if ours and not kwargs.keys() <= {*_calls.KEYWORDS.get(name[5:], ())}:
                 self.fail(e, f"{', '.join(kwargs)} of {f.__name__} is not in the subset")
-            known = len(plain) == len(args) and len(by_name) == len(kwargs)
+            known = len(plain) == len(args) and len(told) == len(kwargs)
             if ours and known and f not in (print, range):
-                found = self.computed(e, f, plain, by_name)
+                found = self.computed(e, f, plain, told)
                 return Known(tuple(found.value)) if f in (enumerate, zip, reversed) else found
             return self.emit(name, *args, **kwargs)
         if inspect.isclass(f) and issubclass(f, tuple) and hasattr(f, "_fields"):
