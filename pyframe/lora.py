@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 import pyframe as pf
 from pyframe import hub, nn
 from pyframe.io import safetensors
-from pyframe.io.files import head, mistaken, replacing
+from pyframe.io.files import head, replacing
+from pyframe.io.kinds import mistaken
 from pyframe.nn import functional as F
 from pyframe.nn.quantized import QuantizedLinear
 from pyframe.tensor import Tensor

@@ -15,6 +15,7 @@ from pyframe.data.dataset import (
     TensorDataset,
     random_split,
 )
+from pyframe.data.fetch import get_worker_info
 from pyframe.data.sampler import (
     BatchSampler,
     DistributedSampler,
@@ -24,7 +25,6 @@ from pyframe.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
-from pyframe.data.worker import get_worker_info
 
 __all__ = [
     "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler",

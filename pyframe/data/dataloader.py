@@ -12,7 +12,6 @@ from pyframe.data.collate import default_collate, default_convert
 from pyframe.data.dataset import IterableDataset
 from pyframe.data.fetch import Fetching, LoaderIterator, SingleIterator
 from pyframe.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, size_of
-from pyframe.data.worker import get_worker_info as get_worker_info
 from pyframe.ops.random.draws import Generator
 
 T_co = TypeVar("T_co", covariant=True)

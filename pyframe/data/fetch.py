@@ -13,6 +13,28 @@ from pyframe.data.collate import is_default
 from pyframe.data.dataset import get_batch, get_samples
 
 
+@dataclass(frozen=True)
+class WorkerInfo:
+    """What a worker knows of itself: the data set is its own copy."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+info: WorkerInfo | None = None  # of this process
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """In a worker process of a DataLoader: its id, num_workers, seed and dataset; else None.
+
+    >>> pf.data.get_worker_info() is None
+    True
+    """
+    return info
+
+
 @dataclass
 class Fetching:
     """What of a DataLoader says how its batches are made: it goes to the workers."""

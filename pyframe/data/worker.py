@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.data import fetch as of_fetch
 from pyframe.data.fetch import Fetching
 from pyframe.ops.random.draws import manual_seed
 
@@ -24,28 +25,6 @@ GRACE = 5.0  # seconds that a worker has to end by itself
 LOOK = 5.0  # seconds between looks whether the main process is there, where no pipe tells
 
 ends: weakref.WeakSet[Any] = weakref.WeakSet()  # the main process's ends of all pipes to workers
-
-
-@dataclass(frozen=True)
-class WorkerInfo:
-    """What a worker knows of itself: the data set is its own copy."""
-
-    id: int
-    num_workers: int
-    seed: int
-    dataset: Any
-
-
-_info: WorkerInfo | None = None
-
-
-def get_worker_info() -> WorkerInfo | None:
-    """In a worker process of a DataLoader: its id, num_workers, seed and dataset; else None.
-
-    >>> pf.data.get_worker_info() is None
-    True
-    """
-    return _info
 
 
 @dataclass
@@ -93,14 +72,13 @@ def work(
     """Make batches until the main process has closed its end of the pipe."""
     from pyframe.data.share import Sender
 
-    global _info
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process says when to end
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for end in list(ends):  # in a forked process: or the pipes to others would never be closed
         end.close()
     _one_thread()
     seed(base_seed, worker)
-    _info = WorkerInfo(worker, workers, base_seed + worker, fetching.dataset)
+    of_fetch.info = of_fetch.WorkerInfo(worker, workers, base_seed + worker, fetching.dataset)
     inbox = Inbox(conn)
     sender = Sender(conn, ahead)
     failed = None
@@ -116,7 +94,9 @@ def work(
         if isinstance(index, int):
             if init is None:  # which may have seeded them itself
                 seed(index, worker)
-                _info = WorkerInfo(worker, workers, index + worker, fetching.dataset)
+                of_fetch.info = of_fetch.WorkerInfo(
+                    worker, workers, index + worker, fetching.dataset
+                )
             continue
         if number < inbox.first:
             continue  # nobody waits for it any more

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pyframe.io import safetensors
 from pyframe.io.download import download as download
-from pyframe.io.files import beginning, head, not_ours
+from pyframe.io.files import beginning, head
 from pyframe.io.idx import read_idx as read_idx
 from pyframe.io.safetensors import (
     SafetensorError as SafetensorError,
@@ -90,11 +90,14 @@ def load(
     """
     if isinstance(f, (str, os.PathLike)):
         device = "cpu" if map_location is None else map_location
-        if kind := not_ours(os.fspath(f), start) if (start := head(f)) else "":
-            raise ValueError(
-                f"load: {os.fspath(f)} is {kind}. pf.load reads PyTorch's .pt, .safetensors and "
-                ".npz"
-            )
+        if (start := head(f)) and start[:2] != b"PK" and start[8:9] != b"{":
+            from pyframe.io.kinds import not_ours
+
+            if kind := not_ours(os.fspath(f), start):
+                raise ValueError(
+                    f"load: {os.fspath(f)} is {kind}. pf.load reads PyTorch's .pt, .safetensors "
+                    "and .npz"
+                )
         holds = beginning(f)
         if holds == "npz":
             from pyframe.io import npz

@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from pyframe.io.files import mistaken, most_of, opened
+from pyframe.io.files import most_of, opened
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _MAX_DIMS = 32  # NumPy 1's bound
@@ -46,6 +46,8 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
                     f"of what is in it ({error}); delete the file and get it again"
                 ) from None
         if path.suffix == ".gz":
+            from pyframe.io.kinds import mistaken
+
             wrong = mistaken(file.read(100))
             hint = f"it is {wrong}" if wrong else "if it is IDX already, take .gz off its name"
             raise ValueError(
@@ -59,6 +61,8 @@ def _read(file: BinaryIO, path: Path, size: int, most: int) -> np.ndarray:
     """The array in a file of `size` bytes on the disk, which give at most `most`."""
     start = file.read(4)
     if len(start) < 4 or start[:2] != b"\0\0":
+        from pyframe.io.kinds import mistaken
+
         wrong = mistaken(start + file.read(100))
         raise ValueError(
             f"{path}: not an IDX file: it starts with {start.hex(' ') or 'nothing'}, expected "

@@ -16,15 +16,8 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.io import raw
-from pyframe.io.files import (
-    Bounded,
-    check_name,
-    is_damage,
-    mistaken,
-    most_of,
-    opened,
-    replacing,
-)
+from pyframe.io.files import Bounded, is_damage, most_of, opened, replacing
+from pyframe.io.kinds import check_name, mistaken
 from pyframe.tensor import Tensor, from_host, from_numpy
 
 

@@ -32,7 +32,8 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, is_available
 from pyframe.io import raw
-from pyframe.io.files import Bounded, check_name, is_damage, mistaken, opened, replacing
+from pyframe.io.files import Bounded, is_damage, opened, replacing
+from pyframe.io.kinds import check_name, mistaken
 from pyframe.io.unpickler import Unpickler, check_attribute, refusal, shown
 from pyframe.tensor import Size, Tensor, from_host, gather
 from pyframe.tensor.memory_format import strided

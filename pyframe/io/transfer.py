@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyframe.core.devices import in_browser
-from pyframe.io.files import fcntl, mistaken, replacing
+from pyframe.io.files import fcntl, replacing
+from pyframe.io.kinds import mistaken
 
 if TYPE_CHECKING:
     from urllib.request import Request

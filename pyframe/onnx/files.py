@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pyframe.core.extras import install
-from pyframe.io.files import mistaken, opened
+from pyframe.io.files import opened
+from pyframe.io.kinds import mistaken
 from pyframe.onnx import values
 
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pyframe.io.files import head, mistaken
+from pyframe.io.files import head
+from pyframe.io.kinds import mistaken
 
 __all__ = ["Config", "Sampling"]
 

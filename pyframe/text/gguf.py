@@ -22,7 +22,8 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.io import raw
-from pyframe.io.files import mistaken, opened
+from pyframe.io.files import opened
+from pyframe.io.kinds import mistaken
 from pyframe.tensor import Tensor, from_host
 from pyframe.text.config import FAMILIES, LAYERS, Config, told_by
 

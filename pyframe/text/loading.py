@@ -14,7 +14,8 @@ from typing import Any, Self, TypeVar
 import pyframe as pf
 from pyframe import hub, nn
 from pyframe.io import safetensors
-from pyframe.io.files import head, mistaken, replacing
+from pyframe.io.files import head, replacing
+from pyframe.io.kinds import mistaken
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.text.config import Config, told_by

@@ -15,7 +15,8 @@ from typing import Any
 
 import pyframe as pf
 from pyframe import hub
-from pyframe.io.files import head, mistaken, replacing
+from pyframe.io.files import head, replacing
+from pyframe.io.kinds import mistaken
 from pyframe.tensor import Tensor
 from pyframe.text import gguf
 

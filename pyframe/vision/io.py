@@ -16,7 +16,8 @@ import numpy as np
 
 from pyframe.core import dtypes
 from pyframe.core.extras import install
-from pyframe.io.files import Bounded, mistaken, opened, replacing
+from pyframe.io.files import Bounded, opened, replacing
+from pyframe.io.kinds import mistaken
 from pyframe.tensor import Tensor, from_numpy
 
 _PNG = b"\x89PNG\r\n\x1a\n"

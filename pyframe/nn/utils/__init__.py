@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyframe.core import also_named as _also_named
-from pyframe.nn.utils import parametrize as parametrize, rnn as rnn
+from pyframe.nn.utils import rnn as rnn
 from pyframe.nn.utils.parameters import *
 from pyframe.nn.utils.weight_hooks import (
     remove_spectral_norm as remove_spectral_norm,
@@ -17,6 +17,7 @@ from pyframe.nn.utils.weight_hooks import (
 if TYPE_CHECKING:
     from pyframe.nn.utils import (
         parametrizations as parametrizations,
+        parametrize as parametrize,
         prune as prune,
         stateless as stateless,
     )
@@ -26,7 +27,7 @@ else:
 
     def __getattr__(name: str) -> Any:
         """Load what few networks need when it is first used."""
-        if name in ("parametrizations", "prune", "stateless"):
+        if name in ("parametrizations", "parametrize", "prune", "stateless"):
             import importlib
 
             return importlib.import_module(f"pyframe.nn.utils.{name}")

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pyframe.io.files import NOT_OURS
+from pyframe.io.kinds import NOT_OURS
 from pyframe.train import check
 from pyframe.train.callbacks.base import Callback, Logs, Model
 from pyframe.train.callbacks.stopping import Monitor

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.io.files import head, mistaken, opened
+from pyframe.io.files import head, opened
+from pyframe.io.kinds import mistaken
 from pyframe.tensor import Tensor
 from pyframe.vision.datasets.utils import check_integrity, download_and_extract_archive
 from pyframe.vision.datasets.vision import ImagesInMemory

@@ -20,15 +20,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any, NamedTuple, cast
 
 from pyframe.io.download import download
-from pyframe.io.files import (
-    Bounded,
-    head,
-    is_damage,
-    mistaken,
-    most_of,
-    opened,
-    replacing,
-)
+from pyframe.io.files import Bounded, head, is_damage, most_of, opened, replacing
+from pyframe.io.kinds import mistaken
 from pyframe.io.transfer import is_plain_name
 
 _CHUNK = 1 << 20
