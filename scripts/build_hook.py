@@ -24,10 +24,9 @@ class BuildHook(BuildHookInterface):
         subprocess.run([sys.executable, make], check=True, stdout=subprocess.DEVNULL)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Write a wheel anew: its scripts and shaders, which browsers load and drivers compile,
-        without comments, as modules of packages that have no public name; other modules without
-        what is said to formatters and linters. A release is deflated with zopfli (extra `dev`),
-        which is 3 % smaller and takes most of a minute."""
+        """Write a wheel anew: but for examples without comments, which the source distribution
+        has; pages load its scripts and modules, drivers compile its shaders. A release is deflated
+        with zopfli (extra `dev`), which is 3 % smaller and takes most of a minute."""
         if version == "editable":
             return
         zlib = None
@@ -42,9 +41,9 @@ class BuildHook(BuildHookInterface):
             if re.match(r"pyframe/(web/static/.*\.js|shaders/.*\.wgsl)$", info.filename)
         }
         changed |= {
-            info.filename: _bare(data) if _INSIDE.match(info.filename) else _MARK.sub(b"", data)
+            info.filename: _bare(data)
             for info, data in files.items()
-            if info.filename.endswith(".py")
+            if re.match(r"pyframe/(?!examples/).*\.py$", info.filename)
         }
         with ZipFile(path, "w", ZIP_DEFLATED) as wheel:
             for info, data in files.items():
@@ -60,10 +59,6 @@ class BuildHook(BuildHookInterface):
 # a text of these files.
 _COMMENT = re.compile(rb"^[ \t]*(?://[^\n]*|/\*(?:[^*]|\*(?!/))*\*/[ \t]*)\n", re.MULTILINE)
 _BEHIND = re.compile(rb"^([^`\"'/\n]*[;,{}()\]]) //[^\n]*$", re.MULTILINE)
-# What tools alone read behind a line of Python; a user's type checker reports nothing of a package.
-_MARK = re.compile(rb"  # (?:fmt: skip|noqa: \w+|type: ignore\[[\w, -]*\])$", re.MULTILINE)
-# Packages that nobody's program names.
-_INSIDE = re.compile("pyframe/(backend|capture|codegen|runtime)/")
 
 
 def _bare(data: bytes) -> bytes:
