@@ -259,6 +259,24 @@ def test_a_model_learns(mode: str | None) -> None:
         np.testing.assert_array_equal(model.state_dict()[name], value)
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_models_own_loss_of_labels_trains_as_its_scores_do(accumulate: int) -> None:
+    """Also where a batch has nothing to learn, and another less than the others."""
+    from pyframe.text import NextToken
+
+    ids = pf.arange(48).reshape(6, 8) % 31
+    labels = ids.clone()
+    labels[2:4], labels[4, 3:] = -100, -100
+    found = []
+    for inputs in ({"input_ids": ids}, {"input_ids": ids, "labels": labels}):
+        net = small()
+        trainer = pf.train.Model(net, NextToken(), pf.optim.SGD(net.parameters(), lr=0.1))
+        options: dict[str, Any] = {"batch_size": 2, "accumulate": accumulate, "shuffle": False}
+        history = trainer.fit(inputs, labels, 2, verbose=0, device=None, **options)
+        found.append(history["loss"])
+    np.testing.assert_allclose(*found, 1e-5)
+
+
 def test_texts_side_by_side_are_as_alone() -> None:
     """Packed ones see neither each other nor fill, and only answers count."""
     from pyframe.text import NextToken, pack

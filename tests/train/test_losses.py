@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch import nn as tnn
 
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn, optim
 from pyframe.text import NextToken
 
+torch = pytest.importorskip("torch", reason="PyTorch, the oracle, is missing (scripts/test)")
+tnn = torch.nn
 N, T, C = 12, 4, 3
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(N, 2)).astype("f4")
