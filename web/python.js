@@ -160,7 +160,7 @@ class Link {
     if (!this.#hearers.has(app)) return Promise.reject(left());
     const id = ++this.#asked;
     this.#worker.postMessage({ id, app, call, args });
-    if (!this.#silence) this.#listen();
+    if (!this.#silence || !this.#waiting.size) this.#listen(); // one that nobody waited for says nothing
     return new Promise((resolve, reject) => this.#waiting.set(id, { app, call, begun: false, resolve, reject }));
   }
 

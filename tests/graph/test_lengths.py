@@ -17,6 +17,7 @@ from stale_patterns import PATTERNS as STALE, run as run_stale
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn
+from pyframe.backend.interpreter import HOST
 from pyframe.capture.compile import CompiledFunction
 from pyframe.capture.lengths import Symbolic
 from pyframe.codegen.numpy import plan, sized
@@ -110,6 +111,7 @@ def test_so_is_what_webassembly_gives(name: str, monkeypatch: pytest.MonkeyPatch
     "name", [k for k in PATTERNS if "batch" in k or "one" in k or "largest" in k or "sums" in k]
 )
 def test_so_is_what_numpys_calls_give(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pf.device("cpu").executor.backend, "limits", HOST)
     monkeypatch.setattr(cpu, "compiler", lambda: None)
     run(PATTERNS[name], "cpu", lambda f: f if name in NO_GRADIENTS else with_gradients(f))
 

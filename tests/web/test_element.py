@@ -1277,10 +1277,12 @@ def test_in_a_frame(browser: Any, site: Site) -> None:
     busy = "Another program of this page keeps Python busy, so this one has a Python of its own."
     assert frame.evaluate("later.load().then(() => notices(later))") == busy
     assert page.workers() == 2
+    busy_one, _ = [w for w in page.page.workers if w.url.endswith("/worker.js")]
     ends = frame.evaluate("endless.remove(), self.ends")
     assert ends == ["AbortError", "The program was closed."]
-    for _ in range(2):
-        page.page.clock.fast_forward(6_500)
+    with busy_one.expect_event("close"):
+        for _ in range(2):
+            page.page.clock.fast_forward(6_500)
     again = frame.evaluate(
         """async () => {
             const [first] = document.querySelector("main").children;

@@ -68,6 +68,7 @@ class Formulas:
         self.compiled: dict[Any, list[Sized]] = {}
         self.routines: dict[Any, list[SizedRoutine]] = {}
         self.templates: dict[int, Template] = {}
+        self.chained: set[int] = set()  # kernels with views behind views
         self.rooms: dict[int, Array] = {}  # of the slots that a plan has for itself; -1: routines
         self.where = np.zeros(SLOTS + len(program.slots), np.int64)  # they lie
         self.scratch: dict[tuple[int, int], Array] = {}  # of NumPy calls
@@ -146,10 +147,14 @@ class Formulas:
         if make is None:
             parts = k.space, k.code, k.stores, k.routine
             make = self.templates[number] = Template(self.sizes, parts)
+            maps = [*map(index_map_of, k.code), *[s.index_map for s in k.stores]]
+            if any(m is not None and len(m) > 1 for m in maps):
+                self.chained.add(number)
         space, code, stores, routine = make(now)
-        known = [m for m in map(index_map_of, code) if m is not None]
-        code = tuple(with_index_maps(code, map(views.joined, known)))
-        stores = tuple([s._replace(index_map=views.joined(s.index_map)) for s in stores])
+        if number in self.chained:
+            known = [m for m in map(index_map_of, code) if m is not None]
+            code = tuple(with_index_maps(code, map(views.joined, known)))
+            stores = tuple([s._replace(index_map=views.joined(s.index_map)) for s in stores])
         return Kernel(space, code, stores, k.bindings, k.params, routine)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
-from pyframe.core.sizes import usual
+from pyframe.core.sizes import alike, usual
 from pyframe.graph import functions as f
 from pyframe.ops.api.batching_rules import merged
 from pyframe.ops.math import elementwise as el, promotion
@@ -113,7 +113,9 @@ def _argsort_by_runs(key: Tensor, first: int) -> Tensor:
     rows, n = key.shape
     if rows * n == 0:
         return key[:, :first].to(dt.int64)
-    size, runs = min(RUN, max(1 << (4 * first - 1).bit_length(), SHORT)), 1
+    size, runs = RUN, 1
+    if not alike(first, n):
+        size = min(RUN, max(1 << (4 * first - 1).bit_length(), SHORT))
     while runs * size < n:
         runs *= 2
     size = size if runs > 1 else n
