@@ -320,7 +320,7 @@ def start(timeout: timedelta | float | None) -> None:
         )
     world = _World(mpi, seconds(timeout))
     if world.size() > 1 and not watches:
-        watches.append(Watch(world))
+        watches.append(JobWatch(world))
         sys.excepthook = functools.partial(_raised, sys.excepthook)
         atexit.register(_leave)
 
@@ -332,7 +332,7 @@ def stop() -> None:
     world = None
 
 
-watches: list[Watch] = []
+watches: list[JobWatch] = []
 _leaving: list[Any] = []  # what must live until MPI ends
 
 
@@ -424,7 +424,7 @@ def start_watch(name: str) -> None:
         )  # fmt: skip
 
 
-class Watch:
+class JobWatch:
     """What tells if this process was killed; without a word of its own where it can't be had."""
 
     def __init__(self, all_: _World) -> None:

@@ -251,7 +251,7 @@ class _Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-class _Fields(SandboxedFormatter):
+class _FieldFormatter(SandboxedFormatter):
     """Looks at the values that "{a.b}".format(…) writes down."""
 
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
@@ -288,7 +288,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         def run(*args: Any, **names: Any) -> str:
             text = made(*args, **names)
             given = ((), args[0]) if value.__name__ == "format_map" else (args, names)
-            _Fields(self).vformat(str(value.__self__), *given)
+            _FieldFormatter(self).vformat(str(value.__self__), *given)
             return text
 
         return functools.update_wrapper(run, value)

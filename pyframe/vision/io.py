@@ -16,7 +16,7 @@ import numpy as np
 
 from pyframe.core import dtypes
 from pyframe.core.extras import install
-from pyframe.io.files import Bounded, opened, replacing
+from pyframe.io.files import Bounded, most_of, opened, replacing
 from pyframe.io.kinds import mistaken
 from pyframe.tensor import Tensor, from_numpy
 
@@ -134,6 +134,9 @@ def _as_mode(pixels: np.ndarray, mode: str | None) -> np.ndarray:
 
 def _png_of_16_bits(file: BinaryIO) -> np.ndarray:
     """The pixels of a PNG, which Pillow would cut to 8 bits: uint16 (H, W, C)."""
+    begin = file.tell()
+    most = most_of(file.seek(0, os.SEEK_END) - begin)
+    file.seek(begin)
     bounded, packed, kind = Bounded(file), [], b""
     bounded.read(len(_PNG))
     while kind != b"IEND":
@@ -152,6 +155,8 @@ def _png_of_16_bits(file: BinaryIO) -> np.ndarray:
         if x < width and y < height
     ]
     total = sum(h * (1 + w * 2 * channels) for *_, h, w in parts)
+    if total > most:
+        raise ValueError(f"its pixels take {total} bytes, far more than such a file holds")
     lines = np.frombuffer(zlib.decompressobj().decompress(b"".join(packed), total), np.uint8)
     if lines.size < total:
         raise EOFError(f"it has {lines.size} of {total} bytes")

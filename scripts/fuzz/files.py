@@ -551,9 +551,32 @@ def packed(d: Draw) -> File:
     return File("archive", (data,), COMPRESS[suffix], suffix, changes(d, 0.4))
 
 
+def deep_png(d: Draw) -> bytes:
+    """A PNG of 16 bits whose sums are right, and its sizes, colors, filters and bytes seldom."""
+    w, h = (d.pick(1, 2, 3, 9, 9, 9, 0, 1 << 10, 1 << 20, (1 << 31) - 1) for _ in "wh")
+    color, interlaced = d.pick(0, 2, 2, 4, 6, 6, 3, 7), d.pick(0, 0, 1, 1, 2)
+    channels = {0: 1, 2: 3, 4: 2}.get(color, 4)
+    lines = [bytes([d.int(0, 5 if d.maybe(0.9) else 255)]) + d.rng.randbytes(2 * w * channels)
+             for _ in range(h)] if max(w, h) < 10 else [bytes(d.pick(0, 1, 1 << 20))]  # fmt: skip
+    data = zlib.compress(b"".join(lines))[: d.pick(None, None, None, 20)]
+    parts = [
+        (b"IHDR", struct.pack(">IIBBBBB", w, h, d.pick(16, 16, 16, 8), color, 0, 0, interlaced))
+    ]
+    parts += [(b"IDAT", data[:7]), (d.pick(b"IDAT", b"tEXt"), data[7:]), (b"IEND", b"")]
+    if d.maybe(0.15):
+        d.rng.shuffle(parts)
+    parts = [p for p in parts if d.maybe(0.95)]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(x)) + kind + x + struct.pack(">I", zlib.crc32(kind + x))
+        for kind, x in parts
+    )
+
+
 @family("images")
 def images(d: Draw) -> File:
-    """An image with other bytes, most of them in its head."""
+    """An image with other bytes, most of them in its head, or a PNG of 16 bits that we unpack."""
+    if d.maybe(0.4):
+        return File("image", (deep_png(d),), same, "", changes(d, 0.2))
     data = PICTURES[d.pick(*PICTURES)]
     some = d.rng.sample(HARD, d.int(0, 2))
     found = [(d.rng.randrange(min(len(data), 80)), len(x), x) for x in some]

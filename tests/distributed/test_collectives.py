@@ -14,7 +14,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import distributed as dist
-from pyframe.distributed.world import Watch, start_watch
+from pyframe.distributed.world import JobWatch, start_watch
 from tests.distributed.jobs import done, job, mpiexec
 
 
@@ -127,7 +127,7 @@ def test_a_job_goes_on_without_a_watcher(what: str, monkeypatch: pytest.MonkeyPa
         if what != "not there":
             door.bind(f"\0pyframe-{'00' * 16}-{os.getppid()}")
             door.listen()
-        watch = Watch(alone)  # type: ignore[arg-type]
+        watch = JobWatch(alone)  # type: ignore[arg-type]
         assert watch.end is None
         assert watch.say(b"raised")
 

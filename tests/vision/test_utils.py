@@ -83,6 +83,15 @@ def png_of_16_bits(pixels: np.ndarray, interlaced: bool, kinds: list[int]) -> by
     return vio._PNG + b"".join(vio._chunk(*chunk) for chunk in chunks)
 
 
+def test_png_of_16_bits_that_unpacks_to_far_more(tmp_path: Path) -> None:
+    pytest.importorskip("PIL.Image")
+    head = struct.pack(">IIBBBBB", 9_000, 9_000, 16, 6, 0, 0, 0)
+    chunks = (b"IHDR", head), (b"IDAT", zlib.compress(bytes(1 << 20))), (b"IEND", b"")
+    (tmp_path / "x.png").write_bytes(vio._PNG + b"".join(vio._chunk(*c) for c in chunks))
+    with pytest.raises(ValueError, match="take 648009000 bytes, far more than such a file holds"):
+        vio.read_image(tmp_path / "x.png")
+
+
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 def test_png_of_16_bits(channels: int, tmp_path: Path) -> None:
     """All bits come, as uint16, in any mode: torchvision's decode_image."""
