@@ -151,13 +151,33 @@ def as_mnist(ink: Any) -> Any:
     return np.minimum(field, 255) / 255
 
 
-def test_each_stands_alone_by_its_attributes(browser: Any, server: serve.Server) -> None:
+def test_each_stands_alone_by_its_attributes_and_has_a_name(
+    browser: Any, server: serve.Server
+) -> None:
     page = Widgets(browser, server)
     for tag in TAGS:
         box = page.page.locator(f"body > {tag}").bounding_box()
         assert box["width"] > 40, tag
         assert box["height"] > (15 if tag != "pf-samples" else -1), tag
     assert page.run("customElements.get('pf-pad') === document.querySelector('pf-pad').constructor")
+    tree = page.page.locator("body").aria_snapshot()
+    for line in (
+        'slider "Drawing pad"',
+        'button "Picture: choose a photo, or drop it here, or paste it"',
+        'slider "Plane of points"',
+        'radiogroup "Class of the next point"',
+        'slider "Place in the plane"',
+        'textbox "Text"',
+        'textbox "Message"',
+        'slider "age"',
+        'group "Probabilities"',
+        'img "Picture: nothing yet"',
+        'slider "Loss by step: the arrow keys read it"',
+        'slider "Learning rate"',
+        'radiogroup "data"',
+        'switch "noise" [checked]',
+    ):
+        assert line in tree
     page.close()
 
 
@@ -866,77 +886,6 @@ def test_values_last_when_a_widget_moves(page: Widgets) -> None:
     assert inked
     page.run("w.spec = { height: 28, width: 28, label: 'Another name' }")
     np.testing.assert_array_equal(page.value(), before)
-
-
-def test_all_have_names(browser: Any, server: serve.Server) -> None:
-    page = Widgets(browser, server)
-    tree = page.page.locator("body").aria_snapshot()
-    for line in (
-        'slider "Drawing pad"',
-        'button "Picture: choose a photo, or drop it here, or paste it"',
-        'slider "Plane of points"',
-        'radiogroup "Class of the next point"',
-        'slider "Place in the plane"',
-        'textbox "Text"',
-        'textbox "Message"',
-        'slider "age"',
-        'group "Probabilities"',
-        'img "Picture: nothing yet"',
-        'slider "Loss by step: the arrow keys read it"',
-        'slider "Learning rate"',
-        'radiogroup "data"',
-        'switch "noise" [checked]',
-    ):
-        assert line in tree
-    unnamed = page.run(
-        """[...document.body.children].flatMap((widget) => !widget.shadowRoot ? [] :
-            [...widget.shadowRoot.querySelectorAll("button, input, select, textarea, [tabindex]")]
-            .filter((part) => part.checkVisibility() && !part.ariaLabel && !part.textContent.trim()
-                && !part.labels?.[0]?.textContent.trim()).map((part) => part.outerHTML))"""
-    )
-    assert unnamed == []
-    page.close()
-
-
-def test_a_phone_has_room_and_large_targets(browser: Any, server: serve.Server) -> None:
-    phone = Widgets(browser, server, viewport={"width": 360, "height": 740}, has_touch=True,
-                    is_mobile=True, device_scale_factor=3)  # fmt: skip
-    if not phone.run("matchMedia('(pointer: coarse)').matches"):
-        phone.close()
-        pytest.skip("WebDriver has no way to make this browser a phone")
-    phone.run(
-        "document.querySelector('pf-samples').samples = [{ data: Array(784).fill(0), label: 1 }]"
-    )
-    assert phone.run("document.documentElement.scrollWidth") == 360
-    small = phone.run(
-        """[...document.body.children].flatMap((widget) => !widget.shadowRoot ? [] :
-            [...widget.shadowRoot.querySelectorAll("button, select, label:has(input)")]
-            .filter((part) => part.checkVisibility() && part.getBoundingClientRect().height < 40)
-            .map((part) => part.outerHTML))"""
-    )
-    assert small == []
-    sharp = phone.run(
-        """(({ width, clientWidth }) => width / clientWidth)
-            (document.querySelector("pf-pad").shadowRoot.querySelector("canvas"))"""
-    )
-    assert abs(sharp - 3) < 0.02
-
-    phone.make("<pf-pad></pf-pad>")
-    box = phone.page.locator("canvas").bounding_box()
-    touch = phone.context.new_cdp_session(phone.page)
-    for kind, x, y in [("touchStart", 80, 60), ("touchMove", 80, 120), ("touchMove", 80, 200),
-                       ("touchEnd", 0, 0)]:  # fmt: skip
-        points = [] if kind == "touchEnd" else [{"x": box["x"] + x, "y": box["y"] + y}]
-        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-    drawn = phone.value().reshape(28, 28)
-    rows, columns = np.nonzero(drawn > 0.3)
-    assert np.ptp(rows) > 3 * np.ptp(columns)
-
-    phone.make("<pf-points></pf-points>")
-    phone.page.locator("[part=plane]").tap()
-    points = phone.run("[...w.points]")
-    np.testing.assert_allclose(points, [0, 0, 0], atol=0.02)
-    phone.close()
 
 
 INK = """async () => {
