@@ -9,12 +9,10 @@ import inspect
 import json
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -60,127 +58,8 @@ def test_workers_take_groups(request: pytest.FixtureRequest) -> None:
     assert "@test_project" in request.node.nodeid
 
 
-def build_wheel(project: Path, to: Path) -> Path:
-    """The wheel of a folder with a pyproject.toml."""
-    pytest.importorskip("hatchling")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(to)]
-    subprocess.run(command, cwd=project, check=True, capture_output=True)
-    (path,) = to.glob("*.whl")
-    return path
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="module")
-def data_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the extra `examples` installs."""
-    return build_wheel(ROOT / "examples", tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="module")
-def wheels(
-    wheel: Path, data_wheel: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
-    """All distributions, by the extras that install them; the main one is ""."""
-    beside = {
-        folder.name: build_wheel(folder, tmp_path_factory.mktemp("wheel"))
-        for folder in (ROOT / "scripts" / "distributions").iterdir()
-    }
-    return {"": wheel, "examples": data_wheel, **beside}
-
-
-def test_wheels_hold_the_package_and_its_parts(wheels: dict[str, Path]) -> None:
-    held = {extra: zipfile.ZipFile(path).namelist() for extra, path in wheels.items()}
-    names = set(held[""])
-    everything = [name for some in held.values() for name in some]
-    places = {
-        "pyframe": "pyframe", "shaders": "pyframe/shaders", "web": "pyframe/web/static",
-        "examples": "pyframe/examples",
-    }  # fmt: skip
-    npm = ("react.jsx", "vue.js", "npm.js", "widgets.d.ts")  # of its package
-    there = {
-        f"{place}/{path.relative_to(ROOT / folder).as_posix()}"
-        for folder, place in places.items()
-        for path in (ROOT / folder).rglob("*")
-        if path.is_file()
-        and not {"__pycache__", "pyproject.toml", *npm} & set(path.relative_to(ROOT).parts)
-    }
-    assert there | {"pyframe/py.typed"} <= set(everything)
-    assert [n for n in everything if not n.startswith(("pyframe/", "pyframe_webgpu"))] == []
-    assert not {n for n in names if n.endswith(".pyc")}, "caches stay out"
-    assert len(everything) == len(set(everything)), "each file is in one of them"
-    for module, extra in extras.BESIDE.items():
-        start = module.replace(".", "/")
-        files = {n for n in everything if n.startswith((f"{start}/", f"{start}.py"))}
-        assert files
-        assert files <= set(held[extra])
-    assert {n for n in names if n.startswith("pyframe/examples/")} == {
-        f"pyframe/examples/{name}.py" for name in serve.examples()
-    }
-
-
-def test_wheel_holds_fresh_stubs(wheel: Path) -> None:
-    """What git does not keep is made for it."""
-    texts = runpy.run_path(str(ROOT / "scripts" / "make_stubs"))["stubs"]()
-    with zipfile.ZipFile(wheel) as archive:
-        names = [n for n in archive.namelist() if n.startswith("pyframe/_stubs/")]
-        held = {ROOT / name: archive.read(name).decode() for name in names}
-    assert held == texts
-
-
-def test_wheel_without_comments_has_the_same_code(wheel: Path) -> None:
-    """In the same lines."""
-    saved = 0
-    with zipfile.ZipFile(wheel) as archive:
-        for name in archive.namelist():
-            if re.match(r"pyframe/(?!examples/).*\.py$", name):
-                found, kept = archive.read(name), (ROOT / name).read_bytes()
-                codes = [compile(x, name, "exec") for x in (found, kept)]
-                assert codes[0] == codes[1], name
-                saved += len(kept) - len(found)
-    assert saved
-
-
-def test_wheel_has_one_version(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
-        metadata = archive.read(name).decode()
-    assert f"\nVersion: {pf.__version__}\n" in metadata
-    assert "\nLicense-Expression: Apache-2.0\n" in metadata
-    newest = re.search(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert newest is not None
-    assert newest[1] == pf.__version__
-
-
-def test_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
-    code = (
-        "import pyframe as pf; from pyframe import serve; print(pf.ones(2, 3).sum().item());"
-        "print(pf.__file__); print((serve.WEB / 'runtime.js').is_file());"
-        "print(*serve.examples()); pf.gpu.synchronize();"
-        "print(pf.gpu.is_available() is (pf.gpu.device_count() > 0));"
-        "from pyframe.core.extras import install; print(install('jit'))\n"
-        "for module, name in ((pf, 'onnx'), (pf, 'text'), (pf, 'lora'), (pf.web, 'OnnxFile')):\n"
-        "    try: getattr(module, name)\n"
-        "    except ModuleNotFoundError as error: print(error)"
-    )
-    out = python("-c", code, folder=tmp_path)[0].splitlines()
-    there = " ".join(sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
-    missing = {"onnx": "onnx", "text": "text", "lora": "text", "web.onnx_file": "onnx"}
-    assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", there, "True",
-                   'pip install "pyframe-webgpu[jit]"',
-                   *(f'pf.{module} is an extra: pip install "pyframe-webgpu[{extra}]"'
-                     for module, extra in missing.items())]  # fmt: skip
-
-
-def test_no_text_installs_the_other_pyframe(wheel: Path) -> None:
+def test_no_text_installs_the_other_pyframe() -> None:
     """That of PyPI. Extras are named by what knows how this one was installed."""
-    name = extras.DISTRIBUTION.replace("-", "_")
-    assert wheel.name == f"{name}-{pf.__version__}-py3-none-any.whl"
     assert extras.install("jit") == 'pip install -e ".[jit]"'
     for extra in extras.BESIDE.values():
         folder = extras.install(extra).removeprefix("pip install -e . ")
@@ -190,61 +69,6 @@ def test_no_text_installs_the_other_pyframe(wheel: Path) -> None:
     for path in sources():
         text = "" if path.name == "CHANGELOG.md" else path.read_text("utf-8", "ignore")
         assert not other.search(text), path
-
-
-def test_installed_wheels_serve_and_export(wheels: dict[str, Path], tmp_path: Path) -> None:
-    installed = tmp_path / "installed"
-    for path in wheels.values():
-        with zipfile.ZipFile(path) as archive:
-            archive.extractall(installed)
-    code = """
-import http.client, json, runpy, sys, threading
-sys.path.insert(0, "installed")
-from pathlib import Path
-from pyframe import __main__, serve
-assert Path(serve.__file__).is_relative_to(Path.cwd() / "installed")
-server = serve.Server("127.0.0.1", 0)
-threading.Thread(target=server.serve_forever, daemon=True).start()
-for path in ("", "pyframe.js", "widgets/pad.js", "worker.js", "style.css", "demos/digits.html",
-             "demos/pictures/gpt.webp", "examples/digits.py", *serve.ARCHIVES,
-             "examples/data/gpt.safetensors", "data/names.txt"):
-    connection = http.client.HTTPConnection(*server.server_address[:2])
-    connection.request("GET", f"/{path}")
-    assert connection.getresponse().status == 200, path
-    connection.close()
-assert {name: len(files) for name, files in serve.datasets().items()} == {
-    "digits": 4, "names": 1, "tinyshakespeare": 1}
-programs = [runpy.run_path(str(path)) for path in serve.examples().values()]
-assert all(len(p["load_data"]()) == 2 for p in programs if "load_data" in p)
-Path("mine.py").write_text("def make_model(): ...")
-print(__main__.main(["export", "mine.py", "--python", "--cdn", "--to", "site"]))
-"""
-    assert python("-c", code, folder=tmp_path)[0].splitlines()[-1] == "0"
-    (folder,) = (tmp_path / "site").glob("pyframe-*")
-    assert {"pyframe.js", "pyframe.tar.gz", "config.json"} <= {
-        path.name for path in folder.iterdir()
-    }
-
-
-def test_a_wheel_trains_the_digits(wheel: Path, data_wheel: Path, tmp_path: Path) -> None:
-    """The command line in a folder that has nothing, from a package that lies elsewhere."""
-    there, here = tmp_path / "there", tmp_path / "here"
-    here.mkdir()
-
-    def train(name: str, status: int = 0) -> list[str]:
-        words = ["-m", "pyframe", "train", name, "--epochs", "1", "--device", "cpu"]
-        return python(*words, folder=here, status=status, PYTHONPATH=str(there))
-
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(there)
-    for name, missing in {"digits": "Dataset not found", "gpt": "tinyshakespeare.txt.gz"}.items():
-        _, err = train(name, status=1)
-        assert missing in err
-        assert err.endswith('an extra: pip install "pyframe-webgpu[examples]"\n')
-    with zipfile.ZipFile(data_wheel) as archive:
-        archive.extractall(there)
-    assert float(train("digits")[0].partition("%")[0]) > 90
-    assert [path.name for path in here.iterdir()] == ["digits.safetensors"]
 
 
 @pytest.mark.parametrize("module", ["pyframe", "pyframe.vision.transforms"])
