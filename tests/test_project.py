@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import doctest
 import hashlib
-import importlib.util
+import importlib
 import inspect
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from importlib.machinery import SourceFileLoader
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,22 +73,17 @@ def test_no_text_installs_the_other_pyframe() -> None:
 
 @pytest.mark.parametrize("module", ["pyframe", "pyframe.vision.transforms"])
 def test_import_loads_only_what_is_needed(module: str) -> None:
-    modules = set(python("-c", f"import sys, {module}; print(*sys.modules)")[0].split())
-    assert "numpy" in modules
-    assert not modules & {"wgpu", "tqdm", "matplotlib", "cffi", "torch", "llvmlite", "PIL"}
-
-
-def test_a_module_is_there_before_anything_else_has_loaded_it() -> None:
-    code = "import pyframe as pf; print(pf.graph.show.__name__, pf.graph.table.__name__)"
-    assert python("-c", code)[0] == "show table\n"
-
-
-def test_cpu_needs_no_gpu_library() -> None:
+    """And what of it is asked for then is there; the CPU needs no GPU's library."""
     code = (
-        "import sys; sys.modules['wgpu'] = None; import pyframe as pf;"
+        f"import sys, {module}, pyframe as pf; print(*sys.modules); sys.modules['wgpu'] = None;"
+        "print(pf.graph.show.__name__, pf.graph.table.__name__);"
         "x = pf.ones(3, requires_grad=True); (x * x).sum().backward(); print(x.grad.tolist())"
     )
-    assert python("-c", code)[0] == "[2.0, 2.0, 2.0]\n"
+    modules, *said = python("-c", code)[0].splitlines()
+    assert "numpy" in modules.split()
+    late = {"wgpu", "tqdm", "matplotlib", "cffi", "torch", "llvmlite", "PIL"}
+    assert not late & set(modules.split())
+    assert said == ["show table", "[2.0, 2.0, 2.0]"]
 
 
 @pytest.mark.parametrize("number", range(len(readme_blocks())))
@@ -158,24 +153,34 @@ def told(namespace: str) -> Iterator[tuple[str, Any, str]]:
             yield name, value, inspect.cleandoc(value.__doc__ or "")
 
 
-@pytest.mark.parametrize("namespace", ["", *SHOWN.split()])
-def test_docstring_shows_what_it_tells(
-    namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each name's text begins with a sentence and has an example below, which gives what it shows:
-    a plain one, so that help() and the page of the name are enough to begin with."""
+@pytest.fixture
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """`shown(name, text)` is what is wrong with the examples of a text, each a report."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)
-    wrong: list[str] = []
-    for name, _, text in told(f"pyframe.{namespace}".rstrip(".")):
+
+    def run(name: str, text: str, needed: bool = False) -> list[str]:
         known = {"pf": pf, "nn": pf.nn, "F": pf.nn.functional, "optim": pf.optim}
         example = doctest.DocTestParser().get_doctest(text, known, name, None, None)
-        begins = text.partition("\n\n")[0]
-        if not example.examples or ">>>" in begins or not re.search(r"\w.*\.(\s|$)", begins):
-            wrong.append(f"{name} has no example, or does not begin with a sentence")
+        wrong = [] if example.examples or not needed else [f"{name} has no example"]
         pf.manual_seed(0)
         runner.run(example, out=wrong.append)
+        return wrong
+
+    return run
+
+
+@pytest.mark.parametrize("namespace", ["", *SHOWN.split()])
+def test_docstring_shows_what_it_tells(namespace: str, shown: Callable[..., list[str]]) -> None:
+    """Each name's text begins with a sentence and has an example below, which gives what it shows:
+    a plain one, so that help() and the page of the name are enough to begin with."""
+    wrong: list[str] = []
+    for name, _, text in told(f"pyframe.{namespace}".rstrip(".")):
+        begins = text.partition("\n\n")[0]
+        if ">>>" in begins or not re.search(r"\w.*\.(\s|$)", begins):
+            wrong.append(f"{name} does not begin with a sentence")
+        wrong += shown(name, text, needed=True)
     assert not wrong, "\n".join(wrong)
 
 
@@ -220,14 +225,10 @@ def test_docstring_tells_of_each_argument(namespace: str) -> None:
 
 
 @pytest.mark.parametrize("namespace", ["data", "distributions", "train"])
-def test_methods_have_texts(
-    namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_methods_have_texts(namespace: str, shown: Callable[..., list[str]]) -> None:
     """Of their own or of a base's, or of their twin that waits (`fit_async` of `fit`); what these
     show, they give."""
-    monkeypatch.chdir(tmp_path)
     wrong: list[str] = []
-    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     kinds = [kind for _, kind, _ in told(f"pyframe.{namespace}") if inspect.isclass(kind)]
     for kind in kinds if namespace != "train" else [pf.Model]:
         for name, value in vars(kind).items():
@@ -235,12 +236,9 @@ def test_methods_have_texts(
                 continue
             alike = {name: 1, f"{name}_async": 1, name.removesuffix("_async"): 1}
             texts = [getattr(b, n, None).__doc__ or "" for n in alike for b in kind.__mro__]
-            text = "\n".join(texts)
-            if not text.strip():
+            if not any(text.strip() for text in texts):
                 wrong.append(f"{kind.__name__}.{name} has no text")
-            known, shown = {"pf": pf, "nn": pf.nn}, inspect.cleandoc(texts[0])
-            example = doctest.DocTestParser().get_doctest(shown, known, name, None, None)
-            runner.run(example, out=wrong.append)
+            wrong += shown(name, inspect.cleandoc(texts[0]))
     assert not wrong, "\n".join(wrong)
 
 
@@ -308,9 +306,16 @@ def test_scripts_know_where_windows_keeps_programs(
     assert f".venv/{folder}/python -m pip install" in done.stdout
 
 
-def quickstart_with(python: str, folder: Path) -> str:
-    """What the quickstart says on a machine whose only Python is the shell script `python`."""
-    checkout, bin_folder = folder / "checkout", folder / "bin"
+@pytest.mark.skipif(os.name == "nt", reason="the scripts are for a Unix shell")
+@pytest.mark.parametrize(("python", "said"), {
+    'case "$*" in *platform*) echo " 3.9.2";; *) exit 1;; esac':
+        "needs Python 3.11 or newer; found 3.9.2.*PYTHON=",
+    'case "$*" in *ensurepip*) exit 1;; *-venv*) echo python3.11-venv;; esac':
+        "apt-get install python3.11-venv",
+}.items())  # fmt: skip
+def test_quickstart_names_what_python_lacks(python: str, said: str, tmp_path: Path) -> None:
+    """On a machine whose only Python is this shell script."""
+    checkout, bin_folder = tmp_path / "checkout", tmp_path / "bin"
     shutil.copytree(ROOT / "scripts", checkout / "scripts")
     shutil.copy(ROOT / "pyproject.toml", checkout)
     bin_folder.mkdir()
@@ -320,113 +325,79 @@ def quickstart_with(python: str, folder: Path) -> str:
     (bin_folder / "python3").chmod(0o755)
     done = subprocess.run(
         [bin_folder / "bash", checkout / "scripts" / "quickstart"],
-        env={"PATH": str(bin_folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        env={"PATH": str(bin_folder)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 1
     assert not (checkout / ".venv").exists()
-    return done.stderr
-
-
-@pytest.mark.skipif(os.name == "nt", reason="the scripts are for a Unix shell")
-def test_quickstart_asks_for_a_newer_python(tmp_path: Path) -> None:
-    said = quickstart_with('case "$*" in *platform*) echo " 3.9.2";; *) exit 1;; esac', tmp_path)
-    assert "needs Python 3.11 or newer; found 3.9.2" in said
-    assert "PYTHON=" in said
-
-
-@pytest.mark.skipif(os.name == "nt", reason="the scripts are for a Unix shell")
-def test_quickstart_names_the_package_that_makes_environments(tmp_path: Path) -> None:
-    python = 'case "$*" in *ensurepip*) exit 1;; *-venv*) echo python3.11-venv;; esac'
-    assert "apt-get install python3.11-venv" in quickstart_with(python, tmp_path)
+    assert re.search(said, done.stderr, re.DOTALL)
 
 
 @pytest.fixture
-def get_pyodide() -> ModuleType:
-    loader = SourceFileLoader("get_pyodide", str(ROOT / "scripts" / "get_pyodide"))
-    spec = importlib.util.spec_from_loader("get_pyodide", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+def get_pyodide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """scripts/get_pyodide, without internet, with a folder of wheels and a lock file that knows
+    three packages, all of the content b"the wheel"."""
+    module = runpy.run_path(str(ROOT / "scripts" / "get_pyodide"))
+    script = module["get_packages"].__globals__
 
-
-def lock_file(folder: Path, sha256: str) -> None:
-    folder.mkdir()
-    packages = {
-        name: {"file_name": f"{name}.whl", "sha256": sha256, "depends": depends}
-        for name, depends in {"numpy": [], "stack-data": ["Pure_Eval"], "pure-eval": []}.items()
-    }
-    text = json.dumps({"info": {"version": serve.PYODIDE_VERSION}, "packages": packages})
-    (folder / "pyodide-lock.json").write_text(text)
-
-
-def without_internet(get_pyodide: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: str) -> bytes:
         raise OSError("no internet in a test")
 
-    monkeypatch.setattr(get_pyodide, "download", refuse)
-    monkeypatch.setattr(get_pyodide, "carried", refuse)
-
-
-def test_local_pyodide_is_the_one_that_pages_name(get_pyodide: ModuleType) -> None:
-    assert get_pyodide.VERSION == serve.PYODIDE_VERSION
-    assert get_pyodide.CDN == serve.PYODIDE_CDN
+    monkeypatch.setitem(script, "download", refuse)
+    monkeypatch.setitem(script, "carried", refuse)
+    monkeypatch.setenv("PYFRAME_WHEELS", str(tmp_path / "wheels"))
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "parts").mkdir()
+    digest = hashlib.sha256(b"the wheel").hexdigest()
+    packages = {
+        name: {"file_name": f"{name}.whl", "sha256": digest, "depends": depends}
+        for name, depends in {"numpy": [], "stack-data": ["Pure_Eval"], "pure-eval": []}.items()
+    }
+    text = json.dumps({"info": {"version": serve.PYODIDE_VERSION}, "packages": packages})
+    (tmp_path / "parts" / "pyodide-lock.json").write_text(text)
+    return SimpleNamespace(
+        script=script, wheels=tmp_path / "wheels", parts=tmp_path / "parts",
+        get=lambda *names: script["get_packages"](tmp_path / "parts", [*names]),
+        complete=lambda: script["complete"](tmp_path / "parts"),
+    )  # fmt: skip
 
 
 def test_get_pyodide_takes_the_wheel_that_the_lock_names(
-    get_pyodide: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    get_pyodide: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without_internet(get_pyodide, monkeypatch)
-    good, parts = tmp_path / "good", tmp_path / "parts"
-    good.mkdir()
-    (good / "numpy.whl").write_bytes(b"the wheel")
-    lock_file(parts, hashlib.sha256(b"the wheel").hexdigest())
-    monkeypatch.setenv("PYFRAME_WHEELS", str(good))
-    get_pyodide.get_packages(parts, ["numpy"])
+    """Of the version that pages name; until all of it is there it is not complete."""
+    script, parts = get_pyodide.script, get_pyodide.parts
+    assert (script["VERSION"], script["CDN"]) == (serve.PYODIDE_VERSION, serve.PYODIDE_CDN)
+    (get_pyodide.wheels / "numpy.whl").write_bytes(b"the wheel")
+    get_pyodide.get("numpy")
     assert (parts / "numpy.whl").read_bytes() == b"the wheel"
-    assert not get_pyodide.complete(parts), "the runtime's own files are still missing"
-    for name in get_pyodide.RUNTIME:
+    assert not get_pyodide.complete(), "the runtime's own files are still missing"
+    for name in script["RUNTIME"]:
         (parts / name).touch()
+    assert not get_pyodide.complete(), "the lock file is another than that of npm"
     lock = (parts / "pyodide-lock.json").read_bytes()
-    assert not get_pyodide.complete(parts), "the lock file is another than that of npm"
-    monkeypatch.setattr(get_pyodide, "LOCK", hashlib.sha256(lock).hexdigest())
-    assert get_pyodide.complete(parts)
+    monkeypatch.setitem(script, "LOCK", hashlib.sha256(lock).hexdigest())
+    assert get_pyodide.complete()
     (parts / "numpy.whl").write_bytes(b"half the whe")
-    assert not get_pyodide.complete(parts)
+    assert not get_pyodide.complete()
 
 
-def test_get_pyodide_takes_what_a_package_depends_on(
-    get_pyodide: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    without_internet(get_pyodide, monkeypatch)
-    good, parts = tmp_path / "good", tmp_path / "parts"
-    good.mkdir()
+def test_get_pyodide_takes_what_a_package_depends_on(get_pyodide: Any) -> None:
     for name in ("stack-data.whl", "pure-eval.whl"):
-        (good / name).write_bytes(b"the wheel")
-    lock_file(parts, hashlib.sha256(b"the wheel").hexdigest())
-    monkeypatch.setenv("PYFRAME_WHEELS", str(good))
-    get_pyodide.get_packages(parts, ["stack_data"])
-    shutil.rmtree(good)
-    get_pyodide.get_packages(parts, ["stack_data"])  # they are there
-    assert {path.name for path in parts.glob("*.whl")} == {"stack-data.whl", "pure-eval.whl"}
+        (get_pyodide.wheels / name).write_bytes(b"the wheel")
+    get_pyodide.get("stack_data")
+    shutil.rmtree(get_pyodide.wheels)
+    get_pyodide.get("stack_data")  # they are there
+    there = {path.name for path in get_pyodide.parts.glob("*.whl")}
+    assert there == {"stack-data.whl", "pure-eval.whl"}
     with pytest.raises(SystemExit, match=r"Pyodide 0\.27\.7 has no package nothing"):
-        get_pyodide.get_packages(parts, ["nothing"])
+        get_pyodide.get("nothing")
 
 
 def test_get_pyodide_refuses_a_wheel_with_another_hash(
-    get_pyodide: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    without_internet(get_pyodide, monkeypatch)
-    bad, parts = tmp_path / "bad", tmp_path / "parts"
-    bad.mkdir()
-    (bad / "numpy.whl").write_bytes(b"another file")
-    lock_file(parts, hashlib.sha256(b"the wheel").hexdigest())
-    monkeypatch.setenv("PYFRAME_WHEELS", str(bad))
+    get_pyodide: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (get_pyodide.wheels / "numpy.whl").write_bytes(b"another file")
     with pytest.raises(SystemExit, match="no source has numpy.whl"):
-        get_pyodide.get_packages(parts, ["numpy"])
+        get_pyodide.get("numpy")
     assert "refused from" in capsys.readouterr().err
-    assert not (parts / "numpy.whl").exists()
+    assert not (get_pyodide.parts / "numpy.whl").exists()
