@@ -122,15 +122,15 @@ def jupyterlite(
         assert " ".join(command) in text
     config = re.search(r'```json\n({"jupyter-lite.*?)```', text, re.DOTALL)
     assert config
-    venv.create(tmp_path / "env", with_pip=True)
+    venv.create(tmp_path / "env")
     python, lite, site = tmp_path / "env/bin/python", tmp_path / "lite", tmp_path / "site"
-    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "--python", python, "--quiet"]
     checkout = tmp_path / "checkout"
     (checkout / "scripts").mkdir(parents=True)
     shutil.copy(serve.ROOT / "scripts" / "get_pyodide", checkout / "scripts")
     shutil.copytree(str(serve.pyodide_folder()), checkout / "build" / "pyodide")
     install(
-        [*pip, "install", *JUPYTERLITE],
+        [*pip, "install", "--no-compile", *JUPYTERLITE],
         [*pip, "download", "--no-deps", "--dest", lite / "pypi", "comm==0.2.2"],
         [sys.executable, checkout / "scripts" / "get_pyodide", *KERNEL],
     )
