@@ -487,9 +487,13 @@ def test_a_screen_reader_hears_what_matters(browser: Any, server: serve.Server, 
         assert heard(name, code) == [told]
     page.run(show + "undefined")
     assert len(wait()) == 1  # the same again is no news
-    photo = "document.querySelector('pf-image').open(new File(['x'], 'notes.txt'))"
-    (refused,) = heard("image", photo)
-    assert refused.startswith("Error: notes.txt can't be read as a picture: ")
+    photo = """document.querySelector("main > div").firstChild.addEventListener("error",
+        ({ detail }) => { self.told = detail.message; });
+        every("pf-image")[0].open(new File(["x"], "notes.txt"))"""
+    for name in ("image", "looks"):
+        (refused,) = heard(name, photo)
+        assert refused.startswith("Error: notes.txt can't be read as a picture: ")
+        assert page.run("self.told") == refused.removeprefix("Error: ")
     page.page.clock.run_for(60_000)
     assert page.run("every('.said > p').length") == 0
     assert heard("slider", "every('input')[0].focus()") == []
