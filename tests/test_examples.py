@@ -79,7 +79,7 @@ def test_digits_learns_in_one_epoch(
 
 
 def test_gpt_writes(run: Callable[..., str]) -> None:
-    said = run("gpt", "--epochs", "2", "--pieces", "96", "--characters", "20")
+    said = run("gpt", "--epochs", "2", "--pieces", "64", "--characters", "20")
     head, *epochs, written = said.split("\n", 4)[1:]
     (first, high), (second, low) = (map(float, line.split()[1:]) for line in epochs)
     assert head.split() == ["epoch", "loss", "lr"]
@@ -156,7 +156,7 @@ def test_the_playground_runs(tmp_path: Path) -> None:
 
 
 def test_a_model_takes_on_a_style(run: Callable[..., str], tmp_path: Path) -> None:
-    said = run("finetune", "--pieces", "320", "--epochs", "3")
+    said = run("finetune", "--pieces", "160", "--epochs", "3")
     assert all(said.split("\n---\n"))
     finetune = load("finetune")
     names = (EXAMPLES / "data" / "names.txt").read_text()

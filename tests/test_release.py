@@ -83,7 +83,7 @@ def test_a_wheel_is_small(release: Path, tmp_path: Path, monkeypatch: pytest.Mon
     for asked in ("", "1"):
         monkeypatch.setenv("PYFRAME_RELEASE", asked)
         path = tmp_path / f"small{asked}.whl"
-        with zipfile.ZipFile(path, "w") as archive:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.write(ROOT / name, name)
             archive.writestr("small.dist-info/RECORD", f"{name},sha256=x,1\n")
         finalize(None, "standard", {}, str(path))
