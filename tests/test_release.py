@@ -78,7 +78,7 @@ def test_a_wheel_is_small(release: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert (release / WHEELS[""]).stat().st_size < 1.75e6 / 0.967
     pytest.importorskip("zopfli")
     finalize = runpy.run_path(str(ROOT / "scripts" / "build_hook.py"))["BuildHook"].finalize
-    name = "pyframe/methods.py"
+    name = "pyframe/serve.py"
     sizes = []
     for asked in ("", "1"):
         monkeypatch.setenv("PYFRAME_RELEASE", asked)
