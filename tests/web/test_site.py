@@ -79,9 +79,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]
 def place(exported: Path, host: tuple[Path, str]) -> Callable[..., str]:
     """Puts a copy of the site behind the server, with a file that is changed or gone."""
 
-    def make(damaged: str = "", gone: bool = False, name: str = "good") -> str:
+    def make(name: str, damaged: str = "", gone: bool = False) -> str:
         folder, url = host
-        name = damaged.replace("/", "-") or name
         shutil.copytree(exported, folder / name, copy_function=shutil.copy)
         (code,) = (folder / name).glob("pyframe-*")
         if gone:
@@ -101,11 +100,10 @@ def test_a_site_names_the_licence_of_all_that_it_ships(exported: Path) -> None:
     assert {name: told[name] for name in wheels} == {n: sites.SHIPPED[n][0] for n in wheels}
 
 
-@pytest.mark.parametrize("name", ["good", "unpacked"])
-def test_a_site_trains(place: Any, tab: Tab, name: str) -> None:
-    """From a plain server, and from one that has the browser unpack .gz files; all that it asks for
-    comes from its own folders."""
-    url = place(name=name)
+def test_a_site_trains(place: Any, tab: Tab) -> None:
+    """From a server that has the browser unpack .gz files (test_offline.py has a plain one); all
+    that it asks for comes from its own folders."""
+    url = place("unpacked")
     asked: list[str] = []
     tab.page.on("request", lambda request: asked.append(request.url))
     tab.page.goto(url)
@@ -166,7 +164,7 @@ def test_other_files_are_refused(place: Any, tab: Tab, name: str, gone: bool, sa
     """Code of the page in its text; other parts in the element, and by its event."""
     if name.startswith("program/"):  # which is told before Python is there
         tab.page.route("**/pyodide.asm.wasm", lambda route: None)
-    tab.page.goto(place(name, gone))
+    tab.page.goto(place(name.replace("/", "-"), name, gone))
     if name.endswith((".js", ".json")):
         tab.page.wait_for_function("said => document.body.innerText.includes(said)", arg=said)
         assert not tab.page.evaluate("() => Boolean(customElements.get('py-frame'))")
