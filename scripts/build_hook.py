@@ -30,7 +30,7 @@ class BuildHook(BuildHookInterface):
         if version == "editable":
             return
         zlib = None
-        if "PYFRAME_RELEASE" in os.environ:
+        if os.environ.get("PYFRAME_RELEASE"):
             from zopfli import zlib
         path = Path(artifact_path)
         with ZipFile(path) as wheel:

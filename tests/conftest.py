@@ -52,7 +52,7 @@ def programs_of_a_file_go() -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """One worker of pytest-xdist runs all tests of a file that share a page; each has a browser.
-    So it is with those of the wheel, and with the attacks: these begin, so that no worker is left
+    So it is with those of the wheels, and with the attacks: these begin, so that no worker is left
     alone with long ones. The others go out by hundreds: each unit of work costs the scheduler as
     much as there were units before it, which for 20,000 was a minute."""
     if os.environ["PYFRAME_ADAPTER"] == "software" and "PYFRAME_STALE" not in os.environ:
@@ -62,9 +62,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     alone: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
-        whole = item.path.is_relative_to(TESTS / "web") or item.path.stem == "test_soak"
-        group = "wheel" if "wheel" in getattr(item, "fixturenames", ()) else item.path.stem
-        if group == "wheel" or whole:
+        group = item.path.stem
+        if item.path.is_relative_to(TESTS / "web") or group in ("test_soak", "test_release"):
             alone.append(item)
         else:
             group = f"{group}-{len(others) // 100}"

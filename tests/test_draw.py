@@ -119,11 +119,7 @@ def test_several_inputs_and_outputs(device: str) -> None:
         *chain("input/text", "right", "cat", "head", "mul", "output/again"),
     }
     given = (pf.ones(5, 3), pf.ones(5, 2))
-    for inputs in (
-        given,
-        [x.numpy() for x in given],
-        dict(zip(("image", "text"), given, strict=True)),
-    ):
+    for inputs in (given, [x.numpy() for x in given], {"image": given[0], "text": given[1]}):
         assert edges(trace(net, inputs)) == want
     assert {"image", "text", "parts", "again", "5×3", "5×2"} <= set(words(pf.draw(net, given)))
 
@@ -168,17 +164,17 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_have_their_public_names(name: str) -> None:
+def test_functions_have_their_public_names() -> None:
     class Net(nn.Module):
         def forward(self, x: pf.Tensor, fn: Any) -> Any:
             return fn(self.same(x))
 
     net = Net()
     net.same = nn.Identity()
-    for fn in FUNCTIONS[name]:
-        names = ("input/x", "same", name, "output") if name else ("input/x", "same", "output")
-        assert edges(trace(net, (pf.ones(2, 3), fn))) == chain(*names)
+    for name, fns in FUNCTIONS.items():
+        for fn in fns:
+            names = ("input/x", "same", *([name] if name else []), "output")
+            assert edges(trace(net, (pf.ones(2, 3), fn))) == chain(*names)
 
 
 def test_equal_blocks_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,27 +283,23 @@ def test_the_tree_and_texts_from_outside() -> None:
     net.add_module("lin", nn.Linear(2, 3, bias=False))
     seen = words(pf.draw(net))
     assert seen[0] == "Sequential"
-    assert {"a<b>&: Evil", "<script>alert('&')</script>", "lin: Linear", "6 parameters"} <= set(
-        seen
-    )
-    assert "<script>" not in pf.draw(net).svg
-    assert "<script>" not in pf.draw(net, (2,)).svg
+    shown = {"a<b>&: Evil", "<script>alert('&')</script>", "lin: Linear", "6 parameters"}
+    assert shown <= set(seen)
+    assert "<script>" not in pf.draw(net).svg + pf.draw(net, (2,)).svg
 
 
 def test_files_and_errors(tmp_path: Path) -> None:
     net = nn.Linear(2, 3)
     drawing = pf.draw(net, (2,), tmp_path / "net.svg")
     assert (tmp_path / "net.svg").read_text(encoding="utf-8") == drawing.svg
-    for path, error, said in (
-        ("a.png", ValueError, "an SVG file"),
-        (3, TypeError, "a path such as"),
+    for args, error, said in (
+        ((net, None, "a.png"), ValueError, "an SVG file"),
+        ((net, None, 3), TypeError, "a path such as"),
+        ((3,), TypeError, "draw: expected a Module or a Model, got int"),
+        ((net, (5,)), RuntimeError, "linear"),
     ):
         with pytest.raises(error, match=said):
-            pf.draw(net, path=path)
-    with pytest.raises(TypeError, match="draw: expected a Module or a Model, got int"):
-        pf.draw(3)
-    with pytest.raises(RuntimeError, match="linear"):
-        pf.draw(net, (5,))
+            pf.draw(*args)
     assert not net._forward_hooks  # after an error, too
     assert pf.ones(2).sum().item() == 2
     assert edges(trace(pf.compile(net), (2,))) == chain("input/input", "Linear", "output")

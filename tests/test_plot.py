@@ -152,24 +152,23 @@ def test_images(device: str) -> None:
         pf.plot.images("cat.png")
 
 
-@pytest.mark.parametrize(
-    ("layer", "count", "shape"),
-    [
-        (nn.Conv2d(3, 8, 5), 8, (5, 5, 3)),
-        (nn.Conv2d(1, 8, 5), 8, (5, 5)),
-        (nn.Conv2d(20, 8, 3), 64, (3, 3)),  # 4 filters, 16 channels of each
-        (nn.ConvTranspose2d(3, 8, 4), 8, (4, 4, 3)),
-        (nn.Conv1d(4, 6, 7), 6, (4, 7)),
-        (nn.Conv3d(1, 2, 3), 2, (3, 3)),
-        (nn.Linear(49, 10), 10, (7, 7)),
-        (nn.Linear(10, 3), 1, (3, 10)),
-    ],
-    ids=lambda v: getattr(v, "_get_name", lambda: "")(),
-)
-def test_filters(layer: Any, count: int, shape: tuple[int, ...]) -> None:
-    shown = pictures(pf.plot.filters(layer))
-    assert len(shown) == count
-    assert {p.shape for p in shown} == {shape}
+FILTERS = [  # a layer, how many pictures, of what shape
+    (nn.Conv2d(3, 8, 5), 8, (5, 5, 3)),
+    (nn.Conv2d(1, 8, 5), 8, (5, 5)),
+    (nn.Conv2d(20, 8, 3), 64, (3, 3)),  # 4 filters, 16 channels of each
+    (nn.ConvTranspose2d(3, 8, 4), 8, (4, 4, 3)),
+    (nn.Conv1d(4, 6, 7), 6, (4, 7)),
+    (nn.Conv3d(1, 2, 3), 2, (3, 3)),
+    (nn.Linear(49, 10), 10, (7, 7)),
+    (nn.Linear(10, 3), 1, (3, 10)),
+]
+
+
+@pytest.mark.parametrize("layer", FILTERS, ids=lambda layer: type(layer[0]).__name__)
+def test_filters(layer: tuple[Any, int, tuple[int, ...]]) -> None:
+    net, count, shape = layer
+    shown = pictures(pf.plot.filters(net))
+    assert [p.shape for p in shown] == [shape] * count
     if len(shape) == 3:
         assert all((p.min(), p.max()) == (0, 1) for p in shown)
     else:
@@ -228,8 +227,7 @@ def test_embedding() -> None:
 
 def test_embedding_by_tsne() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is missing (scripts/test)")
-    centres = np.eye(2, 6) * 50
-    points = centres[np.arange(20) % 2] + np.random.default_rng(0).normal(size=(20, 6))
+    points = 50 * np.eye(2, 6)[np.arange(20) % 2] + np.random.default_rng(0).normal(size=(20, 6))
     found = pf.plot.embedding(points, method="tsne").axes[0].collections[0].get_offsets()
     near = np.linalg.norm(found[:, None] - found[None], axis=-1) + np.eye(20) * 1e9
     assert (near.argmin(0) % 2 == np.arange(20) % 2).all()  # the nearest is of the same group

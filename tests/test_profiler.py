@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -52,35 +53,27 @@ def test_a_product_with_bias_and_relu(lazy: Any) -> None:
     assert least.split()[-2:] == ["432", "B"]
 
 
-def test_a_softmax(lazy: Any) -> None:
-    program = program_of(value(lazy, 100, 50).softmax(1))
-    (row,) = table(program)
+BETWEEN = 4 * 64 * 16  # a value between two kernels is written and read
+COSTS: dict[str, tuple[Any, int, int, int]] = {  # FLOPs, least bytes, further bytes that are moved
     # largest, difference, exp, sum, product; of each row a quotient
-    assert row.flops == 5 * 5000 + 100
-    assert row.bytes == table(program).least_bytes == 2 * 4 * 5000
+    "softmax": (lambda v: v(100, 50).softmax(1), 5 * 5000 + 100, 2 * 4 * 5000, 0),
+    "two products": (lambda v: v(64, 32) @ v(32, 16) @ v(16, 8),
+                     2 * 64 * 32 * 16 + 2 * 64 * 16 * 8,
+                     4 * (64 * 32 + 32 * 16 + 16 * 8 + 64 * 8), 2 * BETWEEN),
+    "where it varies": (lambda v: v(10, 20).mean(1), 200 + 10, 4 * (200 + 10), 0),
+    "to another dtype": (lambda v: v(7, dtype=pf.int64).to(pf.float32), 0, 7 * (4 + 4), 0),
+    "of nothing": (lambda v: v(0, 3) + 1, 0, 0, 0),
+    "rows that are taken": (lambda v: dispatch.apply(take_rows, (v(1000, 8), v(5, dtype=pf.int64))),
+                            0, 4 * (5 + 2 * 5 * 8), 0),
+}  # fmt: skip
 
 
-def test_a_value_between_two_kernels_is_moved_twice_more(lazy: Any) -> None:
-    x, v, w = value(lazy, 64, 32), value(lazy, 32, 16), value(lazy, 16, 8)
-    program = program_of(x @ v @ w)
-    assert len(table(program)) == 2
-    least = 4 * (64 * 32 + 32 * 16 + 16 * 8 + 64 * 8)
-    assert table(program).least_bytes == least
-    assert table(program).bytes_moved == least + 2 * 4 * 64 * 16
-    assert table(program).flops == 2 * 64 * 32 * 16 + 2 * 64 * 16 * 8
-
-
-def test_a_value_counts_where_it_varies(lazy: Any) -> None:
-    mean = value(lazy, 10, 20).mean(1)
-    assert table(program_of(mean)).flops == 200 + 10
-    assert table(program_of(value(lazy, 7, dtype=pf.int64).to(pf.float32))).flops == 0
-    assert table(program_of(value(lazy, 0, 3) + 1)).bytes_moved == 0
-
-
-def test_of_a_table_only_the_rows_taken_are_read(lazy: Any) -> None:
-    rows = value(lazy, 5, dtype=pf.int64)
-    program = program_of(dispatch.apply(take_rows, (value(lazy, 1000, 8), rows)))
-    assert table(program).least_bytes == 4 * (5 + 2 * 5 * 8)
+@pytest.mark.parametrize("name", COSTS)
+def test_what_programs_cost(name: str, lazy: Any) -> None:
+    make, *costs = COSTS[name]
+    found = table(program_of(make(functools.partial(value, lazy))))
+    assert len(found) == (2 if name == "two products" else 1)
+    assert [found.flops, found.least_bytes, found.bytes_moved - found.least_bytes] == costs
 
 
 def test_elements_that_a_view_reads() -> None:
@@ -114,22 +107,28 @@ def test_numbers_for_people() -> None:
     assert got == ["0", "999 B", "1.00 k", "12.3 kB", "2.50 G", "1000 P", "1.50"]
 
 
-@pytest.mark.parametrize("what", ["graph", "kernels", "wgsl"])
-def test_debug_prints_new_programs(what: str, gpu: str, monkeypatch: Any, capsys: Any) -> None:
+DEBUG = {
+    "graph": ["exp(%", "f32 1×3", "kernel 0 (result)"],
+    "kernels": ["FLOPs", "bytes", "sum["],
+    "wgsl": ["fn main"],
+}
+
+
+@pytest.mark.parametrize("what", DEBUG)
+def test_debug_prints_new_programs(what: str, device: str, monkeypatch: Any, capfd: Any) -> None:
+    """Of what is computed at once, and of what is compiled."""
     monkeypatch.setenv("PYFRAME_DEBUG", what)
-    x = pf.ones(1, 3, device=gpu)
-    get_device(gpu).executor.forget_programs()
-    (x.exp().sum(1) * 3.25).cpu()
-    err = capsys.readouterr().err
-    if what == "graph":
-        assert "exp(%" in err
-        assert "f32 1×3" in err
-        assert "kernel 0 (result)" in err
-    elif what == "kernels":
-        assert "FLOPs" in err
-        assert "sum[" in err
-    else:
-        assert "fn main" in err
+
+    def work(x: Any) -> Any:
+        return x.exp().sum(1) * 3.25
+
+    x = pf.ones(1, 3, device=device)
+    get_device(device).executor.forget_programs()
+    for call in ([work] if device == "gpu" else []) + [pf.compile(work)]:
+        call(x).cpu()
+        err = capfd.readouterr().err
+        if device == "gpu" or what != "wgsl":
+            assert [said for said in DEBUG[what] if said not in err] == []
 
 
 # --- profiles
@@ -307,15 +306,3 @@ def test_a_profiled_plan_runs_as_before() -> None:
     assert len(prof.events) >= sum(len(p.steps) for p in plans) > 0
     assert [(p.calls, p.blas_threads) for p in plans] == before
     assert step(x).tolist() == want
-
-
-def test_debugging_prints_what_was_compiled(
-    device: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PYFRAME_DEBUG", "graph,kernels")
-    x = pf.ones(3, 5).to(device)
-    pf.compile(lambda x: (x + 1).softmax(1).sum(0))(x)
-    text = capfd.readouterr().err
-    assert "softmax" in text or "max_number" in text
-    assert "kernel" in text
-    assert "bytes" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import doctest
 import hashlib
-import importlib.util
+import importlib
 import inspect
 import json
 import os
@@ -14,11 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
-from collections.abc import Iterator
-from importlib.machinery import SourceFileLoader
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,127 +58,8 @@ def test_workers_take_groups(request: pytest.FixtureRequest) -> None:
     assert "@test_project" in request.node.nodeid
 
 
-def build_wheel(project: Path, to: Path) -> Path:
-    """The wheel of a folder with a pyproject.toml."""
-    pytest.importorskip("hatchling")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(to)]
-    subprocess.run(command, cwd=project, check=True, capture_output=True)
-    (path,) = to.glob("*.whl")
-    return path
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="module")
-def data_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the extra `examples` installs."""
-    return build_wheel(ROOT / "examples", tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="module")
-def wheels(
-    wheel: Path, data_wheel: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
-    """All distributions, by the extras that install them; the main one is ""."""
-    beside = {
-        folder.name: build_wheel(folder, tmp_path_factory.mktemp("wheel"))
-        for folder in (ROOT / "scripts" / "distributions").iterdir()
-    }
-    return {"": wheel, "examples": data_wheel, **beside}
-
-
-def test_wheels_hold_the_package_and_its_parts(wheels: dict[str, Path]) -> None:
-    held = {extra: zipfile.ZipFile(path).namelist() for extra, path in wheels.items()}
-    names = set(held[""])
-    everything = [name for some in held.values() for name in some]
-    places = {
-        "pyframe": "pyframe", "shaders": "pyframe/shaders", "web": "pyframe/web/static",
-        "examples": "pyframe/examples",
-    }  # fmt: skip
-    npm = ("react.jsx", "vue.js", "npm.js", "widgets.d.ts")  # of its package
-    there = {
-        f"{place}/{path.relative_to(ROOT / folder).as_posix()}"
-        for folder, place in places.items()
-        for path in (ROOT / folder).rglob("*")
-        if path.is_file()
-        and not {"__pycache__", "pyproject.toml", *npm} & set(path.relative_to(ROOT).parts)
-    }
-    assert there | {"pyframe/py.typed"} <= set(everything)
-    assert [n for n in everything if not n.startswith(("pyframe/", "pyframe_webgpu"))] == []
-    assert not {n for n in names if n.endswith(".pyc")}, "caches stay out"
-    assert len(everything) == len(set(everything)), "each file is in one of them"
-    for module, extra in extras.BESIDE.items():
-        start = module.replace(".", "/")
-        files = {n for n in everything if n.startswith((f"{start}/", f"{start}.py"))}
-        assert files
-        assert files <= set(held[extra])
-    assert {n for n in names if n.startswith("pyframe/examples/")} == {
-        f"pyframe/examples/{name}.py" for name in serve.examples()
-    }
-
-
-def test_wheel_holds_fresh_stubs(wheel: Path) -> None:
-    """What git does not keep is made for it."""
-    texts = runpy.run_path(str(ROOT / "scripts" / "make_stubs"))["stubs"]()
-    with zipfile.ZipFile(wheel) as archive:
-        names = [n for n in archive.namelist() if n.startswith("pyframe/_stubs/")]
-        held = {ROOT / name: archive.read(name).decode() for name in names}
-    assert held == texts
-
-
-def test_wheel_without_comments_has_the_same_code(wheel: Path) -> None:
-    """In the same lines."""
-    saved = 0
-    with zipfile.ZipFile(wheel) as archive:
-        for name in archive.namelist():
-            if re.match(r"pyframe/(?!examples/).*\.py$", name):
-                found, kept = archive.read(name), (ROOT / name).read_bytes()
-                codes = [compile(x, name, "exec") for x in (found, kept)]
-                assert codes[0] == codes[1], name
-                saved += len(kept) - len(found)
-    assert saved
-
-
-def test_wheel_has_one_version(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
-        metadata = archive.read(name).decode()
-    assert f"\nVersion: {pf.__version__}\n" in metadata
-    assert "\nLicense-Expression: Apache-2.0\n" in metadata
-    newest = re.search(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert newest is not None
-    assert newest[1] == pf.__version__
-
-
-def test_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
-    code = (
-        "import pyframe as pf; from pyframe import serve; print(pf.ones(2, 3).sum().item());"
-        "print(pf.__file__); print((serve.WEB / 'runtime.js').is_file());"
-        "print(*serve.examples()); pf.gpu.synchronize();"
-        "print(pf.gpu.is_available() is (pf.gpu.device_count() > 0));"
-        "from pyframe.core.extras import install; print(install('jit'))\n"
-        "for module, name in ((pf, 'onnx'), (pf, 'text'), (pf, 'lora'), (pf.web, 'OnnxFile')):\n"
-        "    try: getattr(module, name)\n"
-        "    except ModuleNotFoundError as error: print(error)"
-    )
-    out = python("-c", code, folder=tmp_path)[0].splitlines()
-    there = " ".join(sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
-    missing = {"onnx": "onnx", "text": "text", "lora": "text", "web.onnx_file": "onnx"}
-    assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", there, "True",
-                   'pip install "pyframe-webgpu[jit]"',
-                   *(f'pf.{module} is an extra: pip install "pyframe-webgpu[{extra}]"'
-                     for module, extra in missing.items())]  # fmt: skip
-
-
-def test_no_text_installs_the_other_pyframe(wheel: Path) -> None:
+def test_no_text_installs_the_other_pyframe() -> None:
     """That of PyPI. Extras are named by what knows how this one was installed."""
-    name = extras.DISTRIBUTION.replace("-", "_")
-    assert wheel.name == f"{name}-{pf.__version__}-py3-none-any.whl"
     assert extras.install("jit") == 'pip install -e ".[jit]"'
     for extra in extras.BESIDE.values():
         folder = extras.install(extra).removeprefix("pip install -e . ")
@@ -192,79 +71,19 @@ def test_no_text_installs_the_other_pyframe(wheel: Path) -> None:
         assert not other.search(text), path
 
 
-def test_installed_wheels_serve_and_export(wheels: dict[str, Path], tmp_path: Path) -> None:
-    installed = tmp_path / "installed"
-    for path in wheels.values():
-        with zipfile.ZipFile(path) as archive:
-            archive.extractall(installed)
-    code = """
-import http.client, json, runpy, sys, threading
-sys.path.insert(0, "installed")
-from pathlib import Path
-from pyframe import __main__, serve
-assert Path(serve.__file__).is_relative_to(Path.cwd() / "installed")
-server = serve.Server("127.0.0.1", 0)
-threading.Thread(target=server.serve_forever, daemon=True).start()
-for path in ("", "pyframe.js", "widgets/pad.js", "worker.js", "style.css", "demos/digits.html",
-             "demos/pictures/gpt.webp", "examples/digits.py", *serve.ARCHIVES,
-             "examples/data/gpt.safetensors", "data/names.txt"):
-    connection = http.client.HTTPConnection(*server.server_address[:2])
-    connection.request("GET", f"/{path}")
-    assert connection.getresponse().status == 200, path
-    connection.close()
-assert {name: len(files) for name, files in serve.datasets().items()} == {
-    "digits": 4, "names": 1, "tinyshakespeare": 1}
-programs = [runpy.run_path(str(path)) for path in serve.examples().values()]
-assert all(len(p["load_data"]()) == 2 for p in programs if "load_data" in p)
-Path("mine.py").write_text("def make_model(): ...")
-print(__main__.main(["export", "mine.py", "--python", "--cdn", "--to", "site"]))
-"""
-    assert python("-c", code, folder=tmp_path)[0].splitlines()[-1] == "0"
-    (folder,) = (tmp_path / "site").glob("pyframe-*")
-    assert {"pyframe.js", "pyframe.tar.gz", "config.json"} <= {
-        path.name for path in folder.iterdir()
-    }
-
-
-def test_a_wheel_trains_the_digits(wheel: Path, data_wheel: Path, tmp_path: Path) -> None:
-    """The command line in a folder that has nothing, from a package that lies elsewhere."""
-    there, here = tmp_path / "there", tmp_path / "here"
-    here.mkdir()
-
-    def train(name: str, status: int = 0) -> list[str]:
-        words = ["-m", "pyframe", "train", name, "--epochs", "1", "--device", "cpu"]
-        return python(*words, folder=here, status=status, PYTHONPATH=str(there))
-
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(there)
-    for name, missing in {"digits": "Dataset not found", "gpt": "tinyshakespeare.txt.gz"}.items():
-        _, err = train(name, status=1)
-        assert missing in err
-        assert err.endswith('an extra: pip install "pyframe-webgpu[examples]"\n')
-    with zipfile.ZipFile(data_wheel) as archive:
-        archive.extractall(there)
-    assert float(train("digits")[0].partition("%")[0]) > 90
-    assert [path.name for path in here.iterdir()] == ["digits.safetensors"]
-
-
 @pytest.mark.parametrize("module", ["pyframe", "pyframe.vision.transforms"])
 def test_import_loads_only_what_is_needed(module: str) -> None:
-    modules = set(python("-c", f"import sys, {module}; print(*sys.modules)")[0].split())
-    assert "numpy" in modules
-    assert not modules & {"wgpu", "tqdm", "matplotlib", "cffi", "torch", "llvmlite", "PIL"}
-
-
-def test_a_module_is_there_before_anything_else_has_loaded_it() -> None:
-    code = "import pyframe as pf; print(pf.graph.show.__name__, pf.graph.table.__name__)"
-    assert python("-c", code)[0] == "show table\n"
-
-
-def test_cpu_needs_no_gpu_library() -> None:
+    """And what of it is asked for then is there; the CPU needs no GPU's library."""
     code = (
-        "import sys; sys.modules['wgpu'] = None; import pyframe as pf;"
+        f"import sys, {module}, pyframe as pf; print(*sys.modules); sys.modules['wgpu'] = None;"
+        "print(pf.graph.show.__name__, pf.graph.table.__name__);"
         "x = pf.ones(3, requires_grad=True); (x * x).sum().backward(); print(x.grad.tolist())"
     )
-    assert python("-c", code)[0] == "[2.0, 2.0, 2.0]\n"
+    modules, *said = python("-c", code)[0].splitlines()
+    assert "numpy" in modules.split()
+    late = {"wgpu", "tqdm", "matplotlib", "cffi", "torch", "llvmlite", "PIL"}
+    assert not late & set(modules.split())
+    assert said == ["show table", "[2.0, 2.0, 2.0]"]
 
 
 @pytest.mark.parametrize("number", range(len(readme_blocks())))
@@ -334,24 +153,34 @@ def told(namespace: str) -> Iterator[tuple[str, Any, str]]:
             yield name, value, inspect.cleandoc(value.__doc__ or "")
 
 
-@pytest.mark.parametrize("namespace", ["", *SHOWN.split()])
-def test_docstring_shows_what_it_tells(
-    namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each name's text begins with a sentence and has an example below, which gives what it shows:
-    a plain one, so that help() and the page of the name are enough to begin with."""
+@pytest.fixture
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """`shown(name, text)` is what is wrong with the examples of a text, each a report."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)
-    wrong: list[str] = []
-    for name, _, text in told(f"pyframe.{namespace}".rstrip(".")):
+
+    def run(name: str, text: str, needed: bool = False) -> list[str]:
         known = {"pf": pf, "nn": pf.nn, "F": pf.nn.functional, "optim": pf.optim}
         example = doctest.DocTestParser().get_doctest(text, known, name, None, None)
-        begins = text.partition("\n\n")[0]
-        if not example.examples or ">>>" in begins or not re.search(r"\w.*\.(\s|$)", begins):
-            wrong.append(f"{name} has no example, or does not begin with a sentence")
+        wrong = [] if example.examples or not needed else [f"{name} has no example"]
         pf.manual_seed(0)
         runner.run(example, out=wrong.append)
+        return wrong
+
+    return run
+
+
+@pytest.mark.parametrize("namespace", ["", *SHOWN.split()])
+def test_docstring_shows_what_it_tells(namespace: str, shown: Callable[..., list[str]]) -> None:
+    """Each name's text begins with a sentence and has an example below, which gives what it shows:
+    a plain one, so that help() and the page of the name are enough to begin with."""
+    wrong: list[str] = []
+    for name, _, text in told(f"pyframe.{namespace}".rstrip(".")):
+        begins = text.partition("\n\n")[0]
+        if ">>>" in begins or not re.search(r"\w.*\.(\s|$)", begins):
+            wrong.append(f"{name} does not begin with a sentence")
+        wrong += shown(name, text, needed=True)
     assert not wrong, "\n".join(wrong)
 
 
@@ -396,14 +225,10 @@ def test_docstring_tells_of_each_argument(namespace: str) -> None:
 
 
 @pytest.mark.parametrize("namespace", ["data", "distributions", "train"])
-def test_methods_have_texts(
-    namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_methods_have_texts(namespace: str, shown: Callable[..., list[str]]) -> None:
     """Of their own or of a base's, or of their twin that waits (`fit_async` of `fit`); what these
     show, they give."""
-    monkeypatch.chdir(tmp_path)
     wrong: list[str] = []
-    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     kinds = [kind for _, kind, _ in told(f"pyframe.{namespace}") if inspect.isclass(kind)]
     for kind in kinds if namespace != "train" else [pf.Model]:
         for name, value in vars(kind).items():
@@ -411,12 +236,9 @@ def test_methods_have_texts(
                 continue
             alike = {name: 1, f"{name}_async": 1, name.removesuffix("_async"): 1}
             texts = [getattr(b, n, None).__doc__ or "" for n in alike for b in kind.__mro__]
-            text = "\n".join(texts)
-            if not text.strip():
+            if not any(text.strip() for text in texts):
                 wrong.append(f"{kind.__name__}.{name} has no text")
-            known, shown = {"pf": pf, "nn": pf.nn}, inspect.cleandoc(texts[0])
-            example = doctest.DocTestParser().get_doctest(shown, known, name, None, None)
-            runner.run(example, out=wrong.append)
+            wrong += shown(name, inspect.cleandoc(texts[0]))
     assert not wrong, "\n".join(wrong)
 
 
@@ -484,9 +306,16 @@ def test_scripts_know_where_windows_keeps_programs(
     assert f".venv/{folder}/python -m pip install" in done.stdout
 
 
-def quickstart_with(python: str, folder: Path) -> str:
-    """What the quickstart says on a machine whose only Python is the shell script `python`."""
-    checkout, bin_folder = folder / "checkout", folder / "bin"
+@pytest.mark.skipif(os.name == "nt", reason="the scripts are for a Unix shell")
+@pytest.mark.parametrize(("python", "said"), {
+    'case "$*" in *platform*) echo " 3.9.2";; *) exit 1;; esac':
+        "needs Python 3.11 or newer; found 3.9.2.*PYTHON=",
+    'case "$*" in *ensurepip*) exit 1;; *-venv*) echo python3.11-venv;; esac':
+        "apt-get install python3.11-venv",
+}.items())  # fmt: skip
+def test_quickstart_names_what_python_lacks(python: str, said: str, tmp_path: Path) -> None:
+    """On a machine whose only Python is this shell script."""
+    checkout, bin_folder = tmp_path / "checkout", tmp_path / "bin"
     shutil.copytree(ROOT / "scripts", checkout / "scripts")
     shutil.copy(ROOT / "pyproject.toml", checkout)
     bin_folder.mkdir()
@@ -496,113 +325,79 @@ def quickstart_with(python: str, folder: Path) -> str:
     (bin_folder / "python3").chmod(0o755)
     done = subprocess.run(
         [bin_folder / "bash", checkout / "scripts" / "quickstart"],
-        env={"PATH": str(bin_folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        env={"PATH": str(bin_folder)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 1
     assert not (checkout / ".venv").exists()
-    return done.stderr
-
-
-@pytest.mark.skipif(os.name == "nt", reason="the scripts are for a Unix shell")
-def test_quickstart_asks_for_a_newer_python(tmp_path: Path) -> None:
-    said = quickstart_with('case "$*" in *platform*) echo " 3.9.2";; *) exit 1;; esac', tmp_path)
-    assert "needs Python 3.11 or newer; found 3.9.2" in said
-    assert "PYTHON=" in said
-
-
-@pytest.mark.skipif(os.name == "nt", reason="the scripts are for a Unix shell")
-def test_quickstart_names_the_package_that_makes_environments(tmp_path: Path) -> None:
-    python = 'case "$*" in *ensurepip*) exit 1;; *-venv*) echo python3.11-venv;; esac'
-    assert "apt-get install python3.11-venv" in quickstart_with(python, tmp_path)
+    assert re.search(said, done.stderr, re.DOTALL)
 
 
 @pytest.fixture
-def get_pyodide() -> ModuleType:
-    loader = SourceFileLoader("get_pyodide", str(ROOT / "scripts" / "get_pyodide"))
-    spec = importlib.util.spec_from_loader("get_pyodide", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+def get_pyodide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """scripts/get_pyodide, without internet, with a folder of wheels and a lock file that knows
+    three packages, all of the content b"the wheel"."""
+    module = runpy.run_path(str(ROOT / "scripts" / "get_pyodide"))
+    script = module["get_packages"].__globals__
 
-
-def lock_file(folder: Path, sha256: str) -> None:
-    folder.mkdir()
-    packages = {
-        name: {"file_name": f"{name}.whl", "sha256": sha256, "depends": depends}
-        for name, depends in {"numpy": [], "stack-data": ["Pure_Eval"], "pure-eval": []}.items()
-    }
-    text = json.dumps({"info": {"version": serve.PYODIDE_VERSION}, "packages": packages})
-    (folder / "pyodide-lock.json").write_text(text)
-
-
-def without_internet(get_pyodide: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: str) -> bytes:
         raise OSError("no internet in a test")
 
-    monkeypatch.setattr(get_pyodide, "download", refuse)
-    monkeypatch.setattr(get_pyodide, "carried", refuse)
-
-
-def test_local_pyodide_is_the_one_that_pages_name(get_pyodide: ModuleType) -> None:
-    assert get_pyodide.VERSION == serve.PYODIDE_VERSION
-    assert get_pyodide.CDN == serve.PYODIDE_CDN
+    monkeypatch.setitem(script, "download", refuse)
+    monkeypatch.setitem(script, "carried", refuse)
+    monkeypatch.setenv("PYFRAME_WHEELS", str(tmp_path / "wheels"))
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "parts").mkdir()
+    digest = hashlib.sha256(b"the wheel").hexdigest()
+    packages = {
+        name: {"file_name": f"{name}.whl", "sha256": digest, "depends": depends}
+        for name, depends in {"numpy": [], "stack-data": ["Pure_Eval"], "pure-eval": []}.items()
+    }
+    text = json.dumps({"info": {"version": serve.PYODIDE_VERSION}, "packages": packages})
+    (tmp_path / "parts" / "pyodide-lock.json").write_text(text)
+    return SimpleNamespace(
+        script=script, wheels=tmp_path / "wheels", parts=tmp_path / "parts",
+        get=lambda *names: script["get_packages"](tmp_path / "parts", [*names]),
+        complete=lambda: script["complete"](tmp_path / "parts"),
+    )  # fmt: skip
 
 
 def test_get_pyodide_takes_the_wheel_that_the_lock_names(
-    get_pyodide: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    get_pyodide: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without_internet(get_pyodide, monkeypatch)
-    good, parts = tmp_path / "good", tmp_path / "parts"
-    good.mkdir()
-    (good / "numpy.whl").write_bytes(b"the wheel")
-    lock_file(parts, hashlib.sha256(b"the wheel").hexdigest())
-    monkeypatch.setenv("PYFRAME_WHEELS", str(good))
-    get_pyodide.get_packages(parts, ["numpy"])
+    """Of the version that pages name; until all of it is there it is not complete."""
+    script, parts = get_pyodide.script, get_pyodide.parts
+    assert (script["VERSION"], script["CDN"]) == (serve.PYODIDE_VERSION, serve.PYODIDE_CDN)
+    (get_pyodide.wheels / "numpy.whl").write_bytes(b"the wheel")
+    get_pyodide.get("numpy")
     assert (parts / "numpy.whl").read_bytes() == b"the wheel"
-    assert not get_pyodide.complete(parts), "the runtime's own files are still missing"
-    for name in get_pyodide.RUNTIME:
+    assert not get_pyodide.complete(), "the runtime's own files are still missing"
+    for name in script["RUNTIME"]:
         (parts / name).touch()
+    assert not get_pyodide.complete(), "the lock file is another than that of npm"
     lock = (parts / "pyodide-lock.json").read_bytes()
-    assert not get_pyodide.complete(parts), "the lock file is another than that of npm"
-    monkeypatch.setattr(get_pyodide, "LOCK", hashlib.sha256(lock).hexdigest())
-    assert get_pyodide.complete(parts)
+    monkeypatch.setitem(script, "LOCK", hashlib.sha256(lock).hexdigest())
+    assert get_pyodide.complete()
     (parts / "numpy.whl").write_bytes(b"half the whe")
-    assert not get_pyodide.complete(parts)
+    assert not get_pyodide.complete()
 
 
-def test_get_pyodide_takes_what_a_package_depends_on(
-    get_pyodide: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    without_internet(get_pyodide, monkeypatch)
-    good, parts = tmp_path / "good", tmp_path / "parts"
-    good.mkdir()
+def test_get_pyodide_takes_what_a_package_depends_on(get_pyodide: Any) -> None:
     for name in ("stack-data.whl", "pure-eval.whl"):
-        (good / name).write_bytes(b"the wheel")
-    lock_file(parts, hashlib.sha256(b"the wheel").hexdigest())
-    monkeypatch.setenv("PYFRAME_WHEELS", str(good))
-    get_pyodide.get_packages(parts, ["stack_data"])
-    shutil.rmtree(good)
-    get_pyodide.get_packages(parts, ["stack_data"])  # they are there
-    assert {path.name for path in parts.glob("*.whl")} == {"stack-data.whl", "pure-eval.whl"}
+        (get_pyodide.wheels / name).write_bytes(b"the wheel")
+    get_pyodide.get("stack_data")
+    shutil.rmtree(get_pyodide.wheels)
+    get_pyodide.get("stack_data")  # they are there
+    there = {path.name for path in get_pyodide.parts.glob("*.whl")}
+    assert there == {"stack-data.whl", "pure-eval.whl"}
     with pytest.raises(SystemExit, match=r"Pyodide 0\.27\.7 has no package nothing"):
-        get_pyodide.get_packages(parts, ["nothing"])
+        get_pyodide.get("nothing")
 
 
 def test_get_pyodide_refuses_a_wheel_with_another_hash(
-    get_pyodide: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    without_internet(get_pyodide, monkeypatch)
-    bad, parts = tmp_path / "bad", tmp_path / "parts"
-    bad.mkdir()
-    (bad / "numpy.whl").write_bytes(b"another file")
-    lock_file(parts, hashlib.sha256(b"the wheel").hexdigest())
-    monkeypatch.setenv("PYFRAME_WHEELS", str(bad))
+    get_pyodide: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (get_pyodide.wheels / "numpy.whl").write_bytes(b"another file")
     with pytest.raises(SystemExit, match="no source has numpy.whl"):
-        get_pyodide.get_packages(parts, ["numpy"])
+        get_pyodide.get("numpy")
     assert "refused from" in capsys.readouterr().err
-    assert not (parts / "numpy.whl").exists()
+    assert not (get_pyodide.parts / "numpy.whl").exists()

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import pyframe as pf
@@ -21,7 +22,8 @@ from pyframe.web.site import Program
 from .conftest import SIZE, Tab, files, running
 
 AXE = serve.ROOT / "build" / "axe" / "axe.min.js"
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True,
+         "device_scale_factor": 3}  # fmt: skip
 HTML = """<!doctype html><html lang=en><meta charset=utf-8><title>A page</title>
 <meta name=viewport content="width=device-width"><link rel=icon href=data:,>
 <meta name=color-scheme content="light dark"><style>html { background: Canvas }</style>
@@ -301,6 +303,18 @@ class Access(Tab):
         for key in keys:
             self.page.keyboard.press(key)
 
+    def stops(self) -> tuple[list[Any], list[Any]]:
+        """Where the Tab key leads, and whether one sees that; and where it is to lead."""
+        count = self.run(STOPS)
+        self.run("focused()?.blur()")
+        found = []
+        for _ in range(count):
+            self.keys("Tab")
+            found.append(self.run(STOP))
+            if self.run("focused().matches('.cm-content')"):
+                self.keys("Escape")  # Tab indents there else
+        return found, [[i, True] for i in range(count)]
+
 
 @pytest.fixture(scope="module")
 def axe() -> None:
@@ -322,50 +336,17 @@ def phone(browser: Any, server: serve.Server, axe: None) -> Iterator[Access]:
     page.close()
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_axe_finds_nothing(desk: Access, name: str) -> None:
-    desk.show(name)
-    assert desk.found() == []
-
-
-# What is smaller than it must be: of an input that its label is pressed for, the label counts.
-SMALL = """(least) => every("a, button, input, select, textarea, summary, [tabindex]")
+# What is smaller than it must be, and what phones zoom into: of an input that its label is pressed
+# for, the label counts.
+SMALL = """(high) => every("a, button, input, select, textarea, summary, [tabindex]")
     .map((each) => [each.closest("label") ?? each, each])
-    .filter(([part]) => Object.values(part.getBoundingClientRect().toJSON()).slice(2, 4)
-        .some((side) => side < least) && getComputedStyle(part).display !== "inline")
-    .map(([, each]) => each.outerHTML)"""
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_a_phone_has_room_and_large_targets(phone: Access, name: str) -> None:
-    phone.show(name)
-    assert phone.wide() <= 0
-    assert phone.run(SMALL, 24) == []
-    small = phone.run(
-        """every("textarea, select").filter((each) =>
-            parseFloat(getComputedStyle(each).fontSize) < 16).length"""
-    )
-    assert small == 0  # phones zoom into what is smaller
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_large_letters_and_the_other_direction_have_room(desk: Access, name: str) -> None:
-    desk.page.set_viewport_size({"width": 320, "height": 640})  # 1280 pixels at 400 %
-    desk.show(name)
-    widths = [desk.wide()]
-    desk.run("document.documentElement.dir = 'rtl'")
-    desk.run("frame()")
-    widths.append(desk.wide())
-    desk.run("document.documentElement.dir = 'ltr'")
-    desk.page.set_viewport_size({"width": 390, "height": 640})
-    desk.run("document.documentElement.style.fontSize = '200%'")
-    desk.run("frame()")
-    widths.append(desk.wide())
-    desk.run("document.documentElement.removeAttribute('style')")
-    desk.page.set_viewport_size(SIZE)
-    assert widths == [0, 0, 0]
-
-
+    .filter(([part, each]) => {
+        const { width, height } = part.getBoundingClientRect();
+        const least = part.matches("button, select, label") ? high : 24;
+        const small = Math.min(width, height) < 24 || height < least;
+        return small && getComputedStyle(part).display !== "inline"
+            || each.matches("textarea, select") && parseFloat(getComputedStyle(each).fontSize) < 16;
+    }).map(([, each]) => each.outerHTML)"""
 # All that the Tab key must reach, in the page's order: of radio buttons the one that is chosen.
 STOPS = """() => (self.stops = every(
     "a[href], button, input, select, textarea, summary, [tabindex]")
@@ -383,30 +364,52 @@ STOP = """() => {
 }"""
 
 
+LIVE = "[role=status], [role=alert], output:not([role], [aria-hidden]), [aria-live]"
+# Live regions that are shown, or live, only with their news: Firefox tells nothing of these; and
+# Orca reads "statusbar" for a status, empty or not, in place of what it says.
+LATE = f"""inside(document).filter((each) => each.matches("{LIVE}") && each.ariaLive !== "off"
+    && each.getRootNode().host?.checkVisibility()
+    && (each.role || !each.checkVisibility())).map((each) => each.outerHTML)"""
+MOVING = """every("*").flatMap((each) => ["", "::before", "::after"].map((part) => {
+    const { animationName, transitionDuration } = getComputedStyle(each, part || null);
+    return animationName === "none" && transitionDuration.split(", ").every((x) => x === "0s")
+        || each.matches(".probe") ? "" : each.outerHTML + part;
+})).filter(Boolean)"""
+
+
 @pytest.mark.parametrize("name", ALL)
-def test_the_keyboard_reaches_all_in_order(desk: Access, name: str) -> None:
+def test_everybody_can_use(desk: Access, name: str) -> None:
+    """Each widget, and the element in each state: by keys, by ear, in large letters, from right to
+    left, without what moves."""
     desk.show(name)
-    count = desk.run(STOPS)
-    desk.run("focused()?.blur()")
-    found = []
-    for _ in range(count):
-        desk.keys("Tab")
-        found.append(desk.run(STOP))
-    assert found == [[i, True] for i in range(count)]
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_nothing_moves_for_who_wants_it_still(desk: Access, name: str) -> None:
-    moving = """every("*").flatMap((each) => ["", "::before", "::after"].map((part) => {
-        const { animationName, transitionDuration } = getComputedStyle(each, part || null);
-        return animationName === "none" && transitionDuration.split(", ").every((x) => x === "0s")
-            || each.matches(".probe") ? "" : each.outerHTML + part;
-    })).filter(Boolean)"""
+    wrong = {"live regions that come with their news": desk.run(LATE), "axe-core": desk.found()}
+    stops, wanted = desk.stops()
+    wrong["where Tab leads, and whether one sees it"] = stops if stops != wanted else []
     desk.page.emulate_media(reduced_motion="reduce")
-    desk.show(name)
-    found = desk.run(moving)
+    wrong["what moves"] = desk.run(MOVING)
     desk.page.emulate_media(reduced_motion="no-preference")
-    assert found == []
+    root = "document.documentElement"
+    for how, width, start, end in (
+        ("1280 pixels at 400 %", 320, "", ""),
+        ("right to left", 320, f"{root}.dir = 'rtl'", f"{root}.dir = 'ltr'"),
+        ("large letters", 390, f"{root}.style.fontSize = '200%'", f"{root}.style = ''"),
+    ):
+        desk.page.set_viewport_size({"width": width, "height": 640})
+        desk.run(start)
+        desk.run("frame()")
+        wrong[f"pixels too wide, {how}"] = desk.wide()
+        desk.run(end)
+    desk.page.set_viewport_size(SIZE)
+    assert {what: found for what, found in wrong.items() if found} == {}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_phone_has_room_and_large_targets(phone: Access, name: str) -> None:
+    phone.show(name)
+    assert (phone.wide(), phone.run(SMALL, 40)) == (0, [])
+    if name == "pad":
+        sharp = "(({ width, clientWidth }) => width / clientWidth)(every('canvas')[0])"
+        assert phone.run(sharp) == pytest.approx(3, abs=0.02)
 
 
 def test_buttons_keep_the_focus(desk: Access) -> None:
@@ -434,10 +437,6 @@ def test_buttons_keep_the_focus(desk: Access) -> None:
         assert desk.run("every('[role=tooltip]').length") == tip
 
 
-# Until all that waits to be told is: after QUIET ms, then SOON. Timers that are set later and are
-# longer come later, however busy the page is.
-TOLD = "frame().then(() => new Promise((go) => setTimeout(() => setTimeout(go, 200), 700)))"
-LIVE = "[role=status], [role=alert], output:not([role], [aria-hidden]), [aria-live]"
 # Notes what a screen reader is told: what comes into live regions.
 LISTEN = f"""() => {{
     self.heard = [];
@@ -455,54 +454,53 @@ LISTEN = f"""() => {{
 }}"""
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_live_regions_are_there_before_their_news(desk: Access, name: str) -> None:
-    """Firefox tells nothing of a text that its region is shown with, or made live with; and Orca
-    reads "statusbar" for a status, empty or not, in place of what it says."""
-    desk.show(name)
-    found = desk.run(
-        f"""inside(document).filter((each) => each.matches("{LIVE}") && each.ariaLive !== "off"
-            && each.getRootNode().host?.checkVisibility()
-            && (each.role || !each.checkVisibility())).map((each) => each.outerHTML)"""
-    )
-    assert found == []
-
-
-def test_a_screen_reader_hears_what_matters(desk: Access) -> None:
+def test_a_screen_reader_hears_what_matters(browser: Any, server: serve.Server, axe: None) -> None:
     """Not each step, nor each number twice; and who reads on finds none of it later."""
+    page = Access(browser, server)
+    page.page.clock.install()
 
-    def heard(name: str, code: str) -> Any:
-        desk.show(name)
-        desk.run(TOLD)  # what came of showing it
-        desk.run(LISTEN)
-        desk.run(f"() => {{ {code} }}")
-        desk.run(TOLD)
-        return desk.run("heard")
+    def wait() -> list[str]:
+        """Until all that waits to be told is (after QUIET ms, then SOON): what was heard."""
+        page.run("frame()")
+        page.page.clock.run_for(1000)
+        return page.run("self.heard")
+
+    def heard(name: str, code: str) -> list[str]:
+        page.show(name)
+        wait()  # what came of showing it
+        page.run(LISTEN)
+        page.run(f"() => {{ {code} }}")
+        return wait()
 
     loading = "hear('progress', { text: 'Loading NumPy', fraction: .5 }); "
-    assert heard("loads", 2 * loading) == ["Loading NumPy"]
     train = "document.querySelector('py-frame').train().catch(() => {})"
-    done = ["Done after 60 steps in 1.2 s: 90.0 % of unseen data are right."]
-    assert heard("draws", train) == done
-    assert heard("wrong", train) == ["Error: odd"]
-    notice = "hear('notice', { text: 'WebGPU is missing.' })"
-    assert heard("trains", notice) == ["WebGPU is missing."]
-    written = "hear('prediction', { text: 'Well, hello there.', done: true })"
-    assert heard("writes", written) == ["Answer: Well, hello there."]
-    photo = "document.querySelector('pf-image').open(new File(['x'], 'notes.txt'))"
-    (refused,) = heard("image", photo)
-    assert refused.startswith("Error: notes.txt can't be read as a picture: ")
-    desk.run("until(() => every('.said > p').length === 0)")
     show = "document.querySelector('pf-values').show({ data: [1, 2], shape: [1, 2] }); "
-    assert heard("values", show) == ["price 1 €, weight 2 €"]
-    desk.run(show + "undefined")
-    desk.run(TOLD)
-    assert len(desk.run("heard")) == 1  # the same again is no news
+    for name, code, told in (
+        ("loads", 2 * loading, "Loading NumPy"),
+        ("draws", train, "Done after 60 steps in 1.2 s: 90.0 % of unseen data are right."),
+        ("wrong", train, "Error: odd"),
+        ("trains", "hear('notice', { text: 'WebGPU is missing.' })", "WebGPU is missing."),
+        ("writes", "hear('prediction', { text: 'Well, hello there.', done: true })",
+         "Answer: Well, hello there."),
+        ("values", show, "price 1 €, weight 2 €"),
+    ):  # fmt: skip
+        assert heard(name, code) == [told]
+    page.run(show + "undefined")
+    assert len(wait()) == 1  # the same again is no news
+    photo = """document.querySelector("main > div").firstChild.addEventListener("error",
+        ({ detail }) => { self.told = detail.message; });
+        every("pf-image")[0].open(new File(["x"], "notes.txt"))"""
+    for name in ("image", "looks"):
+        (refused,) = heard(name, photo)
+        assert refused.startswith("Error: notes.txt can't be read as a picture: ")
+        assert page.run("self.told") == refused.removeprefix("Error: ")
+    page.page.clock.run_for(60_000)
+    assert page.run("every('.said > p').length") == 0
     assert heard("slider", "every('input')[0].focus()") == []
-    desk.keys("ArrowRight")
-    desk.run("frame()")
-    assert desk.run("every('output')[0].textContent") == "0.0102"
-    assert desk.run("heard") == []  # the slider itself tells its value
+    page.keys("ArrowRight")
+    assert wait() == []  # the slider itself tells its value
+    assert page.run("every('output')[0].textContent") == "0.0102"
+    page.close()
 
 
 @pytest.mark.parametrize(("name", "tree"), {
@@ -664,9 +662,13 @@ def test_fingers_move_what_moves(phone: Access) -> None:
     phone.show("position")
     touch(phone, "canvas", (0.5, 0.5), (0.6, 0.4), (0.75, 0.25))
     assert phone.run(value) == pytest.approx([1.5, 1.5], abs=0.1)
+    phone.show("points")
+    touch(phone, "[part=plane]", (0.5, 0.5))
+    assert phone.run(value.replace("value", "points")) == pytest.approx([0, 0, 0], abs=0.02)
     phone.show("pad")
     touch(phone, "canvas", (0.5, 0.2), (0.5, 0.5), (0.5, 0.8))
-    assert sum(phone.run(value)) > 10
+    rows, columns = np.nonzero(np.reshape(phone.run(value), (28, 28)) > 0.3)
+    assert np.ptp(rows) > 3 * np.ptp(columns)
     phone.show("chart")
     touch(phone, "pf-chart[log] [part=plot]", (0.9, 0.5), (0.5, 0.5), up=False)
     read = phone.page.locator("pf-chart[log] [part=plot]").get_attribute("aria-valuenow")
@@ -682,37 +684,26 @@ def demo(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["", "digits", "playground", "gpt", "writer", "vae", "photo"])
-def test_pages_of_the_gallery(desk: Access, phone: Access, name: str) -> None:
-    path = f"demos/{name}.html" if name else ""
+def test_pages_of_the_gallery(phone: Access, name: str) -> None:
     spec = {
         "": {},
         "photo": {"trains": False, "input": {"kind": "image", "shape": [3 * 224 * 224]},
                   "output": {"kind": "bars", "names": ["cat", "dog"]}},
     }  # fmt: skip
     spec = spec[name] if name in spec else demo(name)
-    for page in (desk, phone):
-        page.page.add_init_script(f"self.play = {json.dumps(spec)}")
-        page.open(path)
-        if name:
-            page.run("customElements.whenDefined('py-frame').then(() => "
-                     "document.querySelector('py-frame').load()).then(() => frame())")  # fmt: skip
-            page.run(
-                "until(() => !document.querySelector('py-editor') || every('.place > *').length)"
-            )
-        assert page.wide() <= 0
-        assert page.run(SMALL, 24) == []
-        if page is desk:
-            assert desk.found() == []
-            count = desk.run(STOPS)
-            desk.run("focused()?.blur()")
-            stops = []
-            for _ in range(count):
-                desk.keys("Tab")
-                stops.append(desk.run(STOP))
-                if desk.run("focused().matches('.cm-content')"):
-                    desk.keys("Escape")  # Tab indents there else
-            assert stops == [[i, True] for i in range(count)]
-        page.open("access-page")
+    phone.page.add_init_script(f"self.play = {json.dumps(spec)}")
+    phone.open(f"demos/{name}.html" if name else "")
+    if name:
+        phone.run(
+            "customElements.whenDefined('py-frame').then(() => "
+            "document.querySelector('py-frame').load()).then(() => frame())"
+        )
+        phone.run("until(() => !document.querySelector('py-editor') || every('.place > *').length)")
+    assert (phone.wide(), phone.run(SMALL, 24)) == (0, [])
+    if name in ("", "digits", "photo"):  # the others' frames are alike, and their widgets above
+        assert phone.found() == []
+        stops, wanted = phone.stops()
+        assert stops == wanted
 
 
 def test_the_page_of_a_program(browser: Any, axe: None) -> None:

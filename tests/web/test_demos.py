@@ -79,29 +79,17 @@ def example(name: str) -> dict[str, Any]:
     return runpy.run_path(str(EXAMPLES / f"{name}.py"))
 
 
-@pytest.fixture(scope="module")
-def digits_page(pages: Any) -> Any:
-    return pages("digits")
-
-
-@pytest.fixture
-def digits(digits_page: Any) -> Any:
-    """The page of the digits, with a network that knows nothing."""
-    call(digits_page, "reset")
-    return digits_page
-
-
-def test_digits_are_read(digits: Any) -> None:
-    """On the CPU 97 % of the unseen digits, after two epochs; then one that is drawn."""
-    page = digits
-    assert (
-        page.evaluate("() => document.querySelector('py-editor').text")
-        == (EXAMPLES / "digits.py").read_text()
-    )
+def test_digits_are_read(pages: Any) -> None:
+    """After two short epochs: one that is drawn, and what the pad makes of samples, which are
+    scaled and centred alike. Then some steps on the GPU, each of which takes a software GPU a
+    second."""
+    page = pages("digits")
+    program = page.evaluate("() => document.querySelector('py-editor').text")
+    assert program == (EXAMPLES / "digits.py").read_text()
     call(page, "move", "cpu")
-    logs = call(page, "train", {"epochs": 2})
-    assert logs["steps"] == 282
-    assert logs["val_accuracy"] >= 0.97
+    logs = call(page, "train", {"epochs": 2, "limit": 2048})
+    assert logs["steps"] == 64
+    assert logs["val_accuracy"] >= 0.85
     page.locator("pf-pad").scroll_into_view_if_needed()
     box = page.locator("pf-pad canvas").first.bounding_box()
     page.mouse.move(box["x"] + 0.55 * box["width"], box["y"] + 0.2 * box["height"])
@@ -109,34 +97,20 @@ def test_digits_are_read(digits: Any) -> None:
     page.mouse.move(box["x"] + 0.48 * box["width"], box["y"] + 0.8 * box["height"], steps=8)
     page.mouse.up()
     wait_for_best(page, "1")
+    marks = page.locator("pf-samples button").all_inner_texts()
+    assert len(marks) == 21
+    for i, mark in enumerate(marks[:3]):
+        page.locator("pf-samples button").nth(i).click()
+        wait_for_best(page, mark.split()[0])
 
-
-def marks(page: Any) -> list[str]:
-    """What stands below each of the unseen samples."""
-    texts: list[str] = page.locator("pf-samples button").all_inner_texts()
-    return texts
-
-
-def test_training_learns_on_the_gpu(digits: Any) -> None:
-    """A few steps, each of which takes a software GPU a second."""
-    call(digits, "move", "gpu")
-    done = call(digits, "train", {"epochs": 2, "limit": 6 * 32})
+    call(page, "reset")
+    call(page, "move", "gpu")
+    done = call(page, "train", {"epochs": 2, "limit": 6 * 32})
     assert done["steps"] == 6
-    first, second = digits.evaluate("() => document.querySelector('py-frame').history")
+    first, second = page.evaluate("() => document.querySelector('py-frame').history")
     assert second["loss"] < first["loss"] < 2.4
     assert second["val_accuracy"] > first["val_accuracy"]
-    assert "WebGPU" in digits.locator("py-frame [part=device-name]").inner_text()
-    assert len(marks(digits)) == 21
-
-
-def test_a_sample_on_the_pad_is_read_as_before(digits: Any) -> None:
-    """What the pad makes of a digit of MNIST is the digit again: scaled and centred alike."""
-    call(digits, "move", "cpu")
-    call(digits, "train", {"epochs": 2, "limit": 2048})
-    for i in range(3):
-        guess = marks(digits)[i].split()[0]
-        digits.locator("pf-samples button").nth(i).click()
-        wait_for_best(digits, guess)
+    assert "WebGPU" in page.locator("py-frame [part=device-name]").inner_text()
 
 
 def test_without_webgpu_and_without_digits(
@@ -183,44 +157,43 @@ def test_the_playground_is_trained_and_edited(pages: Any) -> None:
     page.evaluate("() => document.querySelector('py-editor').revert()")
 
 
-def test_the_gpt_writes_and_learns(pages: Any) -> None:
-    """Most of its words are Shakespeare's; a step on the CPU makes its loss."""
+STOP = """(count) => {
+    const frame = document.querySelector("py-frame");
+    frame.addEventListener("prediction", ({ detail: { text } }) => {
+        if ([text].flat()[0].length === count) frame.engine.stop();
+    });
+}"""
+
+
+def test_the_gpt_writes(pages: Any) -> None:
+    """Most of its words are Shakespeare's; who stops it has what is written."""
     page = pages("gpt")
     call(page, "move", "cpu")
-    written = page.evaluate(
-        """async () => {
-            const frame = document.querySelector("py-frame");
-            frame.addEventListener("prediction", ({ detail }) => {
-                if (detail.text.length === 50) frame.engine.stop();
-            });
-            return await frame.predict("ROMEO:");
-        }"""
-    )
+    page.evaluate(STOP, 50)
+    written = call(page, "predict", "ROMEO:")
     assert 50 <= len(written) < 400
     gpt = example("gpt")
     assert set(written) <= set(gpt["LETTERS"])
     known = set(re.findall(r"\w+", gzip.decompress(gpt["TEXT"].read_bytes()).decode()))
     words = re.findall(r"\w+", written)[:-1]  # the last one may be cut
     assert sum(word in known for word in words) > len(words) / 2
-    assert call(page, "train", {"steps": 1})["loss"] < 1.7
 
 
 def test_the_writer_becomes_the_visitors(pages: Any) -> None:
     """It learns from the text in the page; what it was stays what it was."""
     page = pages("writer")
     call(page, "move", "cpu")
-    text = "Rain falls on the hills, and the river rises. " * 8
-    call(page, "set", "text", text)
+    call(page, "set", "text", "Rain falls on the hills, and the river rises. " * 6)
     call(page, "set", "temperature", 0.2)
-    call(page, "set", "lr", 0.003)
-    before = call(page, "predict", "Rain falls on ")
-    assert before[0].startswith("Rain falls on ")
-    done = call(page, "train", {"epochs": 8})
+    call(page, "set", "lr", 0.005)
+    done = call(page, "train", {"epochs": 4})
     assert done["loss"] < 0.5
     assert page.evaluate("() => document.querySelector('py-frame').history[0].loss") > 1
+    page.evaluate(STOP, 45)
     was, now = call(page, "predict", "Rain falls on ")
-    assert "the hills, and the river" in now
-    assert "the hills, and the river" not in was
+    assert now.startswith("Rain falls on the hills, and the")
+    assert was.startswith("Rain falls on ")
+    assert "the hills, and the" not in was
     page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go)))")
     shown = page.locator("py-frame [part=output] output").all_inner_texts()
     assert [text.strip() for text in shown] == [was.strip(), now.strip()]

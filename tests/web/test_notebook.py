@@ -145,33 +145,28 @@ def test_a_cell_shows_a_program(kernel: Kernel, tab: Tab) -> None:
         kernel.run("pf.web.notebook.frame('points.py')")
 
 
-def test_jupyter_serves_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without base= the program's own page is served by this process, once."""
+def test_jupyter_serves_a_program(
+    tab: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without base= the program's own page is served by this process, once; notebooks of this
+    computer show it, and no page shows what `pyframe serve` serves."""
     monkeypatch.chdir(tmp_path)
     Path("points.py").write_text(POINTS)
     shown = notebook.frame("points.py", height=500)
     assert notebook.frame(Path("points.py")).url == shown.url
-    text = shown._repr_html_()
     style = r'style="[^"]*height: 500px[^"]*"'
-    assert re.fullmatch(rf'<iframe title="points.py" {style} src="http[^"]+"></iframe>', text)
+    text = rf'<iframe title="points.py" {style} src="http[^"]+"></iframe>'
+    assert re.fullmatch(text, shown._repr_html_())
     with urllib.request.urlopen(f"{shown.url}program/points.py") as answer:
         assert answer.read().decode() == POINTS
     assert repr(shown) == f"<py-frame of points.py at {shown.url}>"
 
-
-def test_notebooks_of_this_computer_show_a_program(
-    tab: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And no page shows what `pyframe serve` serves."""
-    monkeypatch.chdir(tmp_path)
-    Path("points.py").write_text(POINTS)
-    shown, demos = (f"{url}style.css" for url in (notebook.frame("points.py").url, tab.url))
     found = []
     (tmp_path / "index.html").write_text(BLANK)  # the page of a notebook
     with files(tmp_path) as url:
         for host in ("127.0.0.1", "localhost"):
             tab.page.goto(url.replace("127.0.0.1", host))
-            for src in (shown, demos):
+            for src in (f"{shown.url}style.css", f"{tab.url}style.css"):
                 frame = tab.page.evaluate_handle(
                     """(src) => new Promise((resolve) => {
                         const frame = Object.assign(document.createElement("iframe"), { src });

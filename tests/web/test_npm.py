@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,6 @@ from pyframe.web import Demo, Points, Values, exporter
 
 from .conftest import Tab, files
 
-LONG = 240_000  # ms; a busy machine takes its time
 OTHERS = ("vite@8", "react@19", "react-dom@19", "vue@3")
 TYPES = ("typescript@5", "@types/react@19")
 TYPED = {  # with what type checkers are to take, and to refuse
@@ -101,7 +101,9 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     out = tmp_path_factory.mktemp("npm")
-    run(sys.executable, serve.ROOT / "scripts" / "pack_npm", f"--out={out}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["pack_npm", f"--out={out}"])
+        runpy.run_path(str(serve.ROOT / "scripts" / "pack_npm"), run_name="__main__")
     return out / f"pyframe-{pf.__version__}.tgz"
 
 
@@ -195,7 +197,6 @@ def test_the_element_with_python(site: str, tab: Tab, pyodide_files: None) -> No
     """The package's archives, a data set and the worker come from beside the bundle."""
     asked: list[str] = []
     tab.page.on("request", lambda request: asked.append(request.url.removeprefix(site)))
-    tab.page.set_default_timeout(LONG)
     tab.page.goto(f"{site}element.html")
     found = start(tab, src="program.py", data="tinyshakespeare", pyodide="/pyodide/", device="cpu")
     assert found == {"steps": 1, "shape": [1, 1], "finite": True, "engine": "python"}
@@ -205,17 +206,11 @@ def test_the_element_with_python(site: str, tab: Tab, pyodide_files: None) -> No
     assert [name for name in asked if "config.json" in name] == []
 
 
-@pytest.mark.parametrize(
-    ("base", "said"),
-    [
-        (
-            "workerless",
-            "The worker could not start from {site}workerless/worker.js: is the file there",
-        ),
-        ("missing", "There is no config.json in {site}missing/: base="),
-        ("other", "In {site}other/ are the files of pyframe 0.0.1, and this page has pyframe "),
-    ],
-)
+@pytest.mark.parametrize(("base", "said"), {
+    "workerless": "The worker could not start from {site}workerless/worker.js: is the file there",
+    "missing": "There is no config.json in {site}missing/: base=",
+    "other": "In {site}other/ are the files of pyframe 0.0.1, and this page has pyframe ",
+}.items())  # fmt: skip
 def test_a_folder_that_does_not_fit(site: str, tab: Tab, base: str, said: str) -> None:
     tab.page.goto(f"{site}element.html")
     with pytest.raises(Exception, match=re.escape(said.format(site=site))):

@@ -79,9 +79,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]
 def place(exported: Path, host: tuple[Path, str]) -> Callable[..., str]:
     """Puts a copy of the site behind the server, with a file that is changed or gone."""
 
-    def make(damaged: str = "", gone: bool = False, name: str = "good") -> str:
+    def make(name: str, damaged: str = "", gone: bool = False) -> str:
         folder, url = host
-        name = damaged.replace("/", "-") or name
         shutil.copytree(exported, folder / name, copy_function=shutil.copy)
         (code,) = (folder / name).glob("pyframe-*")
         if gone:
@@ -101,11 +100,10 @@ def test_a_site_names_the_licence_of_all_that_it_ships(exported: Path) -> None:
     assert {name: told[name] for name in wheels} == {n: sites.SHIPPED[n][0] for n in wheels}
 
 
-@pytest.mark.parametrize("name", ["good", "unpacked"])
-def test_a_site_trains(place: Any, tab: Tab, name: str) -> None:
-    """From a plain server, and from one that has the browser unpack .gz files; all that it asks for
-    comes from its own folders."""
-    url = place(name=name)
+def test_a_site_trains(place: Any, tab: Tab) -> None:
+    """From a server that has the browser unpack .gz files (test_offline.py has a plain one); all
+    that it asks for comes from its own folders."""
+    url = place("unpacked")
     asked: list[str] = []
     tab.page.on("request", lambda request: asked.append(request.url))
     tab.page.goto(url)
@@ -152,43 +150,29 @@ def test_a_page_of_ones_own(
     assert found == wanted
 
 
-DAMAGES = [  # a file, whether it is gone, and what the page says
+@pytest.mark.parametrize(("name", "gone", "said"), [
     ("start.js", False, "start.js, is missing or was changed; export the page again"),
     ("config.json", False, "config.json is missing or not the file that was exported"),
     ("widgets.js", False, "widgets.js is not the file that was exported: its SHA-256 is another"),
     ("widgets/pad.js", True, "pad.js is missing: for http"),
-]
-
-
-@pytest.mark.parametrize(("name", "gone", "said"), DAMAGES, ids=[name for name, _, _ in DAMAGES])
-def test_other_code_is_refused(place: Any, tab: Tab, name: str, gone: bool, said: str) -> None:
-    tab.page.goto(place(name, gone))
-    tab.page.wait_for_function("said => document.body.innerText.includes(said)", arg=said)
-    assert not tab.page.evaluate("() => Boolean(customElements.get('py-frame'))")
-    tab.errors.clear()
-
-
-@pytest.mark.parametrize(
-    ("name", "gone", "said"),
-    [
-        ("program/my_model.py", False, "my_model.py is not the file that was exported"),
-        ("program/helper.py", True, "helper.py can't be had from http"),
-        ("pyframe.tar.gz", False, "pyframe.tar.gz"),
-        ("pyframe-late.tar.gz", False, "pyframe-late.tar.gz is not the file that was exported"),
-    ],
-)
-def test_other_parts_are_refused(place: Any, tab: Tab, name: str, gone: bool, said: str) -> None:
-    """Shown in the element, and told by its event."""
-    url = place(name, gone)
+    ("program/my_model.py", False, "my_model.py is not the file that was exported"),
+    ("program/helper.py", True, "helper.py can't be had from http"),
+    ("pyframe.tar.gz", False, "pyframe.tar.gz"),
+    ("pyframe-late.tar.gz", False, "pyframe-late.tar.gz is not the file that was exported"),
+])  # fmt: skip
+def test_other_files_are_refused(place: Any, tab: Tab, name: str, gone: bool, said: str) -> None:
+    """Code of the page in its text; other parts in the element, and by its event."""
     if name.startswith("program/"):  # which is told before Python is there
         tab.page.route("**/pyodide.asm.wasm", lambda route: None)
-    tab.page.goto(url)
-    tab.page.wait_for_function("() => customElements.get('py-frame')")
-    told = tab.page.evaluate(
-        "() => document.querySelector('py-frame').load().then(() => '', (error) => error.message)"
-    )
-    assert said in told
-    assert said in tab.page.locator("py-frame [part=error-message]").inner_text()
+    tab.page.goto(place(name.replace("/", "-"), name, gone))
+    if name.endswith((".js", ".json")):
+        tab.page.wait_for_function("said => document.body.innerText.includes(said)", arg=said)
+        assert not tab.page.evaluate("() => Boolean(customElements.get('py-frame'))")
+    else:
+        tab.page.wait_for_function("() => customElements.get('py-frame')")
+        load = "document.querySelector('py-frame').load().then(() => '', (e) => e.message)"
+        assert said in tab.page.evaluate(load)
+        assert said in tab.page.locator("py-frame [part=error-message]").inner_text()
     tab.errors.clear()
 
 
@@ -210,26 +194,24 @@ def test_names_tell_what_is_in_them(exported: Path, tmp_path: Path) -> None:
 
 
 def test_from_the_cdn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    pyodide_files: None,
 ) -> None:
-    monkeypatch.setattr(serve, "pyodide_folder", lambda: None)
-    (tmp_path / "a.py").write_text("def make_model(): ...")
-    command = ["export", f"{tmp_path}/a.py", "--python", "--to", f"{tmp_path}/site"]
-    assert main(command) == 1
-    assert "there is no local Pyodide to put into the site" in capsys.readouterr().err
-    assert main([*command, "--cdn"]) == 0
-    (code,) = (tmp_path / "site").glob("py*-*")
-    assert json.loads((code / "config.json").read_text())["pyodide"] == serve.PYODIDE_CDN
-
-
-def test_files_from_the_cdn_are_checked_too(tmp_path: Path, pyodide_files: None) -> None:
-    (tmp_path / "a.py").write_text("def make_model(): ...")
-    assert main(["export", f"{tmp_path}/a.py", "--python", "--cdn", f"--to={tmp_path}/site"]) == 0
-    (code,) = (tmp_path / "site").glob("py*-*")
-    digests = json.loads((code / "config.json").read_text())["integrity"]
+    """Files from there are checked too, where a local Pyodide tells what they are."""
     folder = serve.pyodide_folder()
     assert folder is not None
     wanted = sites.integrity((folder / "pyodide.asm.wasm").read_bytes())
+    (tmp_path / "a.py").write_text("def make_model(): ...")
+    command = ["export", f"{tmp_path}/a.py", "--python", "--to", f"{tmp_path}/site"]
+
+    def config() -> dict[str, Any]:
+        assert main([*command, "--cdn"]) == 0
+        (code,) = (tmp_path / "site").glob("py*-*")
+        return json.loads((code / "config.json").read_text())
+
+    digests = config()["integrity"]
     assert digests[f"{serve.PYODIDE_CDN}pyodide.asm.wasm"] == wanted
     # of the CDN's own files: the lock file as npm has it, and none of what PyPI has instead
     known = re.search(r'^LOCK = "(\w+)"', (serve.ROOT / "scripts/get_pyodide").read_text(), re.M)
@@ -237,6 +219,11 @@ def test_files_from_the_cdn_are_checked_too(tmp_path: Path, pyodide_files: None)
     locked = base64.b64encode(bytes.fromhex(known[1])).decode()
     assert digests[f"{serve.PYODIDE_CDN}pyodide-lock.json"] == f"sha256-{locked}"
     assert not any("micropip" in name for name in digests)
+
+    monkeypatch.setattr(serve, "pyodide_folder", lambda: None)
+    assert main(command) == 1
+    assert "there is no local Pyodide to put into the site" in capsys.readouterr().err
+    assert config()["pyodide"] == serve.PYODIDE_CDN
 
 
 def test_what_makes_tokens_comes_where_it_is_named(tmp_path: Path) -> None:
@@ -253,26 +240,20 @@ def test_what_makes_tokens_comes_where_it_is_named(tmp_path: Path) -> None:
 
 
 def test_what_can_not_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program = tmp_path / "a.py"
+    program, to = tmp_path / "a.py", f"--to={tmp_path / 'site'}"
     program.write_text("def make_model(): ...")
-    assert main(["export", str(program), "--python", "--to", str(tmp_path)]) == 1
-    assert "holds something else; name a folder that may be replaced" in capsys.readouterr().err
-    to = ["--to", str(tmp_path / "site")]
-    assert main(["export", str(program), "--python", "--single", *to]) == 1
-    assert "--single is for an export without --python" in capsys.readouterr().err
-    assert main(["export", *to]) == 1
-    assert "expected a program, as in pyframe export my_model.py" in capsys.readouterr().err
-    assert main(["export", "--python", "--data", "digits", *to]) == 1
-    assert "--data is for a program" in capsys.readouterr().err
-    for wrong, why in {
-        ("--cdn",): "--cdn is for --python",
-        ("--url=https://a.b/",): "--url is for --python",
-        ("--python", "--cdn", "--url=https://a.b/"): "--url is for --cdn without a program",
+    for words, why in {
+        f"{program} --python --to={tmp_path}": "holds something else; name a folder that may be",
+        f"{program} --python --single {to}": "--single is for an export without --python",
+        to: "expected a program, as in pyframe export my_model.py",
+        f"--python --data digits {to}": "--data is for a program",
+        f"{program} --cdn {to}": "--cdn is for --python",
+        f"{program} --url=https://a.b/ {to}": "--url is for --python",
+        f"{program} --python --cdn --url=https://a.b/ {to}": "is for --cdn without a program",
+        f"--python --cdn --url=a.b {to}": "--url is 'a.b'; expected as in --url https://my.site/",
     }.items():
-        assert main(["export", str(program), *wrong, *to]) == 1
+        assert main(["export", *words.split()]) == 1
         assert why in capsys.readouterr().err
-    assert main(["export", "--python", "--cdn", "--url=a.b", *to]) == 1
-    assert "--url is 'a.b'; expected as in --url https://my.site/" in capsys.readouterr().err
     assert not (tmp_path / "site").exists()
 
 
