@@ -265,11 +265,11 @@ def same(a: Any, b: Any, what: str = "", rtol: float = 2e-5, atol: float = 2e-6)
 
 
 def anywhere(table: dict[str, Program], gpu: Any = None) -> Any:
-    """Parametrizes a test of a device and a name: all on the CPU, and those named `gpu`, or all, on
-    the GPU, but what is about the CPU."""
+    """Parametrizes a test of a device and a name: with all on the CPU, and on the GPU those named,
+    or all that is not about the CPU."""
     import pytest  # which a page has not
 
-    some = [n for n in table if "cpu" not in table[n].notes and (gpu is None or n in gpu)]
+    some = [n for n in table if "cpu" not in table[n].notes] if gpu is None else gpu
     cases = [*[("cpu", n) for n in table], *[("gpu", n) for n in some]]
     return pytest.mark.parametrize(("device", "name"), cases, indirect=["device"])
 

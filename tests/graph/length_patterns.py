@@ -64,7 +64,7 @@ lengths (n, m, 4): F.avg_pool2d(x[:, None], 2, 1), F.avg_pool1d(x.transpose(1, 2
 == places of the largest (no gradients)
 lengths (n, m, 4): F.max_pool2d(x[:, None], 2, 1, return_indices=True)[1]
 == sums of what is joined: lengths (n, m, 4): pf.cat([x[:, 1:], x[:, :-1] * 2], 1).sum(1)
-== one and two less: lengths (n, 4): x[1:].unfold(0, 2, 1).sum(-1), x[2:].cumsum(0)
+== one and two less (4 captures): lengths (n, 4): x[1:].unfold(0, 2, 1).sum(-1), x[2:].cumsum(0)
 # --- lengths as numbers
 == a mean over a count: lengths (n, 4): x.sum() / x.shape[0] + x.numel()
 == a scale: lengths (n, 4): x * x.shape[0] ** -0.5
@@ -87,12 +87,13 @@ lengths (2, n, n): i = pf.arange(x.shape[1]); x.masked_fill(i > i.unsqueeze(1), 
 == padded by a computed amount (4 captures): lengths (3, n): F.pad(x, (0, -x.shape[1] % 8))
 == padded to a length: lengths (3, n): F.pad(x, (0, 200 - x.shape[1]))
 == twice as large: lengths (1, 2, n, 6): F.interpolate(x, scale_factor=2.0)
-== pooled (4 captures): lengths (1, 2, n, m): F.max_pool2d(x, 2) + F.avg_pool2d(x, 2)
+== pooled (5 captures): lengths (1, 2, n, m): F.max_pool2d(x, 2) + F.avg_pool2d(x, 2)
 == reflected: lengths (2, 3, n, m): F.pad(x, (2, 1, 1, 2), mode='reflect')
 == replicated: lengths (2, 3, n): F.pad(x, (3, 1), mode='replicate')
 == wrapped around: lengths (2, 3, n): F.pad(x, (2, 3), mode='circular')
 == padded by all of it: lengths (2, 3, n): F.pad(x, (x.shape[2] - 1, 0), mode='reflect')
-== cut and reflected (13 captures): lengths (2, 3, n): F.pad(x, (-1, 2), mode='reflect')
+== cut and reflected (6 captures)
+lengths (2, 3, n) over [5, 7, 9, 33, 16, 16]: F.pad(x, (-1, 2), mode='reflect')
 == by a factor: lengths (1, 2, n, m): F.interpolate(x, scale_factor=1.5)
 == linear: lengths (1, 2, n): F.interpolate(x, scale_factor=2.0, mode='linear')
 == bilinear: lengths (1, 2, n, m): F.interpolate(x, scale_factor=(2.0, 0.7), mode='bilinear')
@@ -131,5 +132,32 @@ lengths (1, 3, n, m): F.conv2d(x, pf.ones(4, 3, 3, 3), stride=2, padding=1)
 == of sequences: lengths (2, n, 4), [2, n]: F.cross_entropy(x.reshape(-1, 4), y.reshape(-1))
 == a loss of counts: lengths (n, 4), (n, 4): F.mse_loss(x, y) + F.l1_loss(x, y, reduction='sum')
 == ignored ones: lengths (n, 4), [n]: F.cross_entropy(x, y, ignore_index=2)
+# --- what is not the lengths'
+== numbers of sizes
+lengths (n, 3) over [4, 5, 6, 7, 9]: x.shape[0] // 2, x + 1, f"{x.ndim} dims"
+== a table by length (6 captures)
+table = {5: 1.0, 6: 2.0, 7: 3.0, 8: 4.0}
+lengths (n,) over [5, 6, 7, 8, 9, 7]: x * table.get(x.shape[0], 9.0)
+== drawn numbers (4 captures, no gradients)
+? F.dropout(x, 0.5) + pf.rand(x.shape[0], 1, device=x.device)
+for n in 5, 6, 7, 8, 30, 9:
+    pf.manual_seed(n)
+    yield f(pf.ones(n, 3, device=x.device)), f(pf.ones(n, 3, device=x.device))
+== a value outside (no gradients)
+o = Plain(scale=2.0)
+? x * o.scale
+each 4, 5, 6, 7, 8, 9: o.scale = 3.0 if i > 7 else 2.0 -> f(pf.ones(i, device=x.device))
+== what is written in place (no gradients)
+total, whole = pf.zeros(3, device=x.device), pf.ones(20, 3, device=x.device)
+def f(x):
+    x.mul_(2)
+    x[0] = 5.0
+    total.add_(x.sum(0))
+for n in 4, 5, 6, 7, 9, 12:
+    y = pf.ones(n, 3, device=x.device)
+    f(y)
+    yield y, total
+f(whole[3:9])
+yield whole
 """,
 )

@@ -514,21 +514,11 @@ for register, hook in (
 with net[0].register_full_backward_pre_hook(lambda m, go: (go[0] * 2,)):
     yield from [f(x) for _ in range(2)]
 calls
-== a hook that reads outside
-net, o = mlp(x), Plain(t=1.0)
-net[0].register_forward_hook(lambda m, a, out: out * o.t)
-? net(x)
-turns: setattr(o, "t", float(i))
 == a hook that collects (eager)
 net, seen = mlp(x), []
 net[0].register_forward_hook(lambda m, a, out: seen.append(out.detach()))
 ? net(x)
 each 4: f(x + i) -> len(seen), seen[-1]
-== a hook that keeps the latest
-net, seen = mlp(x), {"out": x}
-net[0].register_forward_hook(lambda m, a, out: seen.update(out=out.detach()))
-? net(x).sum()
-each 6 -> f(x + i), seen["out"]
 == backward hooks
 net, o = mlp(x), Plain(k=2.0)
 net[0].register_full_backward_hook(lambda m, gi, go: (gi[0] * o.k,))
@@ -1051,6 +1041,23 @@ for i in range(6):
 big = pf.cat([x + i for i in range(6)])
 f = c(lambda a: a.add_(1).sum() * 2)
 each 0, 1, 0, 2, 0 -> f(big[i:i + 2]), big
+== a row of a cache that is added to
+"What is written is a view of the cache then, which was changed in place before."
+cache, row = pf.zeros(2, 5, 3, device=x.device), pf.arange(3.0, device=x.device)
+def f(cache, i, row):
+    cache[:, i] += row
+    cache[1:, i] *= 2
+for i in 0, 3, pf.tensor(1, device=x.device), 3, pf.tensor(3, device=x.device):
+    f(cache, i, row)
+    yield cache
+== a view that is an argument and was written to
+whole = pf.zeros(2, 2, 3, device=x.device)
+def f(part, i, row):
+    old = part.sum()
+    part[i] = row
+    return old, part.sum()
+for k, i in enumerate((0, 1, 0, 0, 0, 1)):
+    yield f(whole[1], i, pf.ones(3, device=x.device) * k)
 == where a slice begins
 big = pf.cat([x + i for i in range(6)])
 f = c(lambda a: a.sum() * a.storage_offset())

@@ -57,7 +57,7 @@ def test_it_is_what_eager_execution_gives(name: str, device: str) -> None:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", [*PATTERNS][::3])
+@anywhere(dict([*PATTERNS.items()][::3]))
 def test_so_it_is_without_gradients(name: str, device: str) -> None:
     run(PATTERNS[name], device, **CLOSE)
 
@@ -341,7 +341,7 @@ def test_packed_sequences_of_any_lengths(
         found, wanted = step(*given), run(*given)
         check(found, wanted)
 
-    for n, longest in ((3, 5), (4, 7), (5, 9), (2, 3), (7, 13), (3, 16), (6, 2), (9, 11)):
+    for n, longest in ((3, 5), (4, 7), (5, 9), (7, 13), (3, 16), (6, 2)):
         call(n, longest, longest)
     captured = step.captured
     assert captured <= 3 + in_order  # two sequences have but one neighbour to compare
@@ -500,29 +500,6 @@ def test_what_a_capture_for_many_sizes_relies_on(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out
 
 
-def test_numbers_of_sizes_that_leave_the_function() -> None:
-    @pf.compile
-    def f(x: pf.Tensor) -> Any:
-        return {"n": x.shape[0] // 2, "x": x + 1}, f"{x.ndim} dims"
-
-    for n in (4, 5, 6, 7, 9):
-        out, text = f(pf.ones(n, 3))
-        assert (out["n"], type(out["n"]), text) == (n // 2, int, "2 dims")
-        assert out["x"].shape == (n, 3)
-    assert f.captured == 3
-
-
-def test_a_table_by_length_is_looked_up_by_the_number() -> None:
-    table = {5: 1.0, 6: 2.0, 7: 3.0, 8: 4.0}
-
-    @pf.compile
-    def f(x: pf.Tensor) -> pf.Tensor:
-        return x * table.get(x.shape[0], 9.0)
-
-    for n in (5, 6, 7, 8, 9, 7):
-        assert f(pf.ones(n)).tolist() == [table.get(n, 9.0)] * n
-
-
 def test_other_threads_see_numbers_during_a_capture() -> None:
     x, seen = pf.arange(15.0).reshape(5, 3), []
     y = x[1:]
@@ -542,21 +519,6 @@ def test_other_threads_see_numbers_during_a_capture() -> None:
     assert not is_symbolic(x.shape)
 
 
-def test_drawn_numbers_are_those_of_eager_execution() -> None:
-    def f(x: pf.Tensor) -> pf.Tensor:
-        return F.dropout(x, 0.5) + pf.rand(x.shape[0], 1)
-
-    compiled = pf.compile(f)
-    for n in (5, 6, 7, 8, 30, 9):
-        x = pf.ones(n, 3)
-        pf.manual_seed(n)
-        expected = [f(x), f(x)]
-        pf.manual_seed(n)
-        for want in expected:
-            assert compiled(x).tolist() == want.tolist()
-    assert compiled.captured <= 4
-
-
 def test_an_index_out_of_range_is_refused_with_the_present_size() -> None:
     f = pf.compile(lambda x, i: x[i] * 2)
     for n in (5, 6, 7, 8, 9):
@@ -564,36 +526,6 @@ def test_an_index_out_of_range_is_refused_with_the_present_size() -> None:
     with pytest.raises(IndexError, match="10 is out of range for size 10"):
         f(pf.ones(10, 3), pf.tensor([10]))
     assert f(pf.ones(11, 3), pf.tensor([10])).tolist() == [[2.0] * 3]
-
-
-def test_another_value_outside_is_seen_at_any_length() -> None:
-    state = {"scale": 2.0}
-    f = pf.compile(lambda x: x * state["scale"])
-    for n in (4, 5, 6, 7, 8, 9):
-        if n == 8:
-            state["scale"] = 3.0
-        assert f(pf.ones(n)).tolist() == [state["scale"]] * n
-
-
-def test_what_is_written_in_place() -> None:
-    total = pf.zeros(3)
-
-    @pf.compile
-    def f(x: pf.Tensor) -> None:
-        x.mul_(2)
-        x[0] = 5.0
-        total.add_(x.sum(0))
-
-    expected = np.zeros(3)
-    for n in (4, 5, 6, 7, 9, 12):
-        x = pf.ones(n, 3)
-        f(x)
-        expected += 5 + 2 * (n - 1)
-        assert x.tolist() == [[5.0] * 3] + [[2.0] * 3] * (n - 1)
-        assert total.tolist() == expected.tolist()
-    whole = pf.ones(20, 3)
-    f(whole[3:9])
-    assert whole.sum().item() == 3 * (14 + 5 + 5 * 2)
 
 
 def test_texts_have_constants_where_no_size_changes(
@@ -665,10 +597,9 @@ def test_what_a_failed_capture_has_changed_is_not_changed_twice() -> None:
 
 
 SHARING = ["arguments_that_share_memory", "slices_that_are_written_to", "where_a_slice_begins"]
-SOME = {n: p for k, (n, p) in enumerate(STALE.items()) if k % 4 == 0 or n in SHARING}
 
 
-@anywhere(SOME, [*SHARING, *[*STALE][::32]])
+@anywhere(dict([*STALE.items()][::4]), [*SHARING, *[*STALE][::30]])
 def test_stale_programs_with_sizes_that_change(device: str, name: str) -> None:
     """They give what they give eagerly where all sizes are symbols from the first capture on."""
 

@@ -7,7 +7,6 @@ import itertools
 import random
 import subprocess
 import sys
-import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from forms import once, plain, programs, same, tensor
+from together import Thread, together
 
 import pyframe as pf
 from pyframe import nn
@@ -94,33 +94,6 @@ def test_a_step_is_one_program_however_often_it_is_done() -> None:
         opt.step()
         assert not recording.open, "a step computes what it recorded"
     assert kept() == before + 1
-
-
-@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW", "RMSprop", "Adadelta"])
-def test_steps_are_those_of_ops_computed_at_once(
-    optimizer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def train() -> list[float]:
-        pf.manual_seed(3)
-        net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(),
-                            nn.Linear(4 * 36, 5))  # fmt: skip
-        opt = getattr(pf.optim, optimizer)(net.parameters(), lr=0.01)
-        schedule = pf.optim.lr_scheduler.StepLR(opt, 2, 0.5)
-        losses = []
-        for _ in range(7):
-            x, y = pf.randn(6, 1, 8, 8), pf.randint(0, 5, (6,))
-            opt.zero_grad()
-            loss = F.cross_entropy(net(x), y)
-            loss.backward()
-            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-            opt.step()
-            schedule.step()
-            losses.append(loss.item())
-        return losses
-
-    lazy = train()
-    monkeypatch.setattr(recording, "least", np.inf)
-    np.testing.assert_allclose(lazy, train(), rtol=2e-4)
 
 
 # --- memory
@@ -286,53 +259,34 @@ def test_one_at_once_for_debugging(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("read", [lambda x: x * 2, lambda x: x[1:] @ x.T, lambda x: x.T.sum(0)])
 def test_a_write_waits_for_what_other_threads_read(read: Any) -> None:
-    x, made = pf.ones(4, 4) * 1, []
+    x = pf.ones(4, 4) * 1
     pf.flush()
     want = read(pf.ones(4, 4)).tolist()
-    thread = threading.Thread(target=lambda: made.append(read(x)))
-    thread.start()
-    thread.join()
-    assert waits(made[0])
+    made = Thread(lambda: read(x)).result()
+    assert waits(made)
     x.mul_(5).add_(1)
     assert x.sum().item() == 96
-    assert made[0].tolist() == want
+    assert made.tolist() == want
 
 
 def test_threads_read_what_others_have_recorded() -> None:
     x = pf.ones(16, 16) * 1
-    made: list[pf.Tensor] = []
-    ready = threading.Event()
-
-    def make() -> None:
-        for i in range(20):
-            made.append((x * i).exp().log() + 1)
-        ready.set()
-
-    t = threading.Thread(target=make)
-    t.start()
-    ready.wait()
+    made = Thread(lambda: [(x * i).exp().log() + 1 for i in range(20)]).result()
     values = [(y * 1).sum().item() / 256 for y in made]
-    t.join()
     np.testing.assert_allclose(values, np.arange(20) + 1, rtol=1e-5)
 
 
 def test_threads_train_side_by_side() -> None:
-    def train(seed: int, out: dict[int, float]) -> None:
-        w = pf.full((8,), float(seed)).requires_grad_()
+    def train(seed: int) -> float:
+        w = pf.full((8,), seed + 1.0).requires_grad_()
         opt = pf.optim.SGD([w], lr=0.1)
         for _ in range(30):
             opt.zero_grad()
             (w * w).sum().backward()
             opt.step()
-        out[seed] = w.sum().item()
+        return w.sum().item()
 
-    found: dict[int, float] = {}
-    threads = [threading.Thread(target=train, args=(i, found)) for i in range(1, 5)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    for seed, value in found.items():
+    for seed, value in enumerate(together(train, 4), 1):
         assert value == pytest.approx(8 * seed * 0.8**30, rel=1e-3)
 
 
@@ -758,6 +712,21 @@ for i in range(8):
     scaler.step(opt)
     scaler.update()
     yield values(net)
+== a convolutional net
+for kind in optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Adadelta:
+    pf.manual_seed(3)
+    layers = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5)
+    net = nn.Sequential(*layers)
+    opt = kind(net.parameters(), lr=0.01)
+    schedule = optim.lr_scheduler.StepLR(opt, 2, 0.5)
+    for i in range(7):
+        opt.zero_grad()
+        loss = F.cross_entropy(net(pf.randn(6, 1, 6, 6)), pf.randint(0, 5, (6,)))
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        opt.step()
+        schedule.step()
+        yield loss.detach()
 == recurrent
 pf.manual_seed(2)
 for kind, more in (nn.LSTM, {"proj_size": 2}), (nn.GRU, {}), (nn.RNN, {}), (nn.LSTM, {}):
