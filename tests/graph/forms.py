@@ -4,9 +4,8 @@ A row is the body of a generator, which needs no PyTorch. It makes functions wit
 or nothing), calls them, often with the tensor `x` of (2, 3), with changes in between, and yields
 what is seen then: the same in each form. `== a title (notes): line` begins a row; `: line` is its
 first line, if it has but few. Notes are `eager`, where no replay can be right, which a warning then
-says, once; `any`, where one may;
-`cpu`, if it is about that device; and `3 captures`, which are as many as all calls may
-take. These lines are short for
+says, once; `any`, where one may say it; `cpu`, if it is about that device; and `3 captures`, if all
+calls may take no more. These lines are short for
 
     ? e                   f = c(lambda x: e)
     def f(x):             a function that is compiled, as is `def step(x):`
@@ -154,9 +153,8 @@ class Program(NamedTuple):
     def __call__(self, c: Callable[[Any], Any], x: Any, library: Any = pf) -> Iterator[Any]:
         """What it shows, call by call."""
         module = _module(*self.table, library)
-        if self.name not in vars(module):
-            _exec(self.source, self.table[0], module)
-        return vars(module)[self.name](c, x)  # type: ignore[no-any-return]
+        _exec(self.source, self.table[0], module)
+        return module.program(c, x)
 
     @property
     def captures(self) -> int | None:
@@ -191,12 +189,10 @@ def programs(file: str, text: str, **given: Any) -> dict[str, Program]:
         body = [p for line in [first, *lines] for p in in_full(line)]
         if first.startswith("lengths") or any(line.startswith("lengths") for line in lines):
             notes = notes if "captures" in notes else f"3 captures, {notes}"
-        source = "".join(f"\n    {line}" for line in body)
+        source = "\n    ".join(["def program(c, x):", *body, ""])
         noted = tuple(notes.rstrip(")").split(", "))
         assert name not in out, f"two programs of the name {title!r} in {file}"
-        out[name] = Program(
-            name, f"def {name}(c, x):{source}\n", (file, begin, tuple(given.items())), noted
-        )
+        out[name] = Program(name, source, (file, begin, tuple(given.items())), noted)
     return out
 
 

@@ -222,9 +222,10 @@ FIT_CHANGES: list[Callable[[Any], Any]] = [
 
 @pytest.mark.filterwarnings("ignore:fit. no optimizer holds")  # of the layer that was replaced
 def test_fit(device: str) -> None:
-    """After each change of what its steps read, with batches of which the last is small."""
+    """After each change of what its steps read, with batches of which the last is small. On a GPU
+    after some: the changes are Python's."""
 
-    def run(compiled: bool, device: str) -> list[Any]:
+    def run(compiled: bool) -> list[Any]:
         pf.manual_seed(0)
         net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.25), nn.Linear(8, 3))
         x, y = pf.randn(20, 4), pf.arange(20) % 3
@@ -234,16 +235,15 @@ def test_fit(device: str) -> None:
         options: dict[str, Any] = {"batch_size": 8, "verbose": 0, "compile": compiled,
                                    "device": device, "shuffle": False, "read_every": 1}  # fmt: skip
         seen = []
-        for change in FIT_CHANGES:
+        for change in FIT_CHANGES[: None if device == "cpu" else 4]:
             change(m)
-            pf.manual_seed(0)  # each device draws numbers of its own
             logs = m.fit((x, y), epochs=2, callbacks=m.schedule, **options).history
             logs |= m.evaluate((x, y), compile=compiled)
             seen += [np.asarray(logs[name]) for name in sorted(logs)]
             seen += [plain(p) for p in m.net.parameters()]
         return seen
 
-    for k, (a, b) in enumerate(zip(run(False, "cpu"), run(True, device), strict=True)):
+    for k, (a, b) in enumerate(zip(run(False), run(True), strict=True)):
         np.testing.assert_allclose(b, a, rtol=1e-3, atol=1e-4, err_msg=f"value {k}")
 
 
