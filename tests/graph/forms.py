@@ -9,7 +9,7 @@ calls may take no more. These lines are short for
 
     ? e                   f = c(lambda x: e)
     def f(x):             a function that is compiled, as is `def step(x):`
-    calls                 two calls of f
+    calls                 two calls of f; `then change` is a change before two calls
     each n: change        n calls, each after the change; `-> e` yields that instead of f(x)
     each a, b: change     a call for each of the values `i`
     turns: change         seven calls, with a change before some of them, see `turns`
@@ -204,6 +204,8 @@ def in_full(line: str) -> list[str]:
         return ["@c", line]
     if line == "calls":
         return ["yield from (f(x), f(x))"]
+    if found := re.fullmatch(r"then (.*)", line):
+        return [found[1], *in_full("calls")]
     if line == "learn":
         return ["step = c(learning(net, opt))"]
     if found := re.fullmatch(r"numbers (.*)", line):

@@ -139,10 +139,8 @@ turns: setattr(o, "t", float(i))
 ws = [x + 1, x + 2]
 ? sum(x * w for w in ws)
 calls
-ws[1] = x + 7
-calls
-ws.append(x)
-calls
+then ws[1] = x + 7
+then ws.append(x)
 with pf.no_grad():
     ws[0].mul_(3)
 calls
@@ -158,20 +156,15 @@ each math.nan, math.nan, float("nan"), 2.0, 2.0: o.v = i
 o = Plain(dtype=pf.float32, shape=(2, 3), part=slice(0, 1))
 ? pf.ones(o.shape, dtype=o.dtype, device=x.device)[o.part] + x[:1]
 calls
-o.dtype = pf.int32
-calls
-o.part = slice(0, 2)
-calls
-o.shape = [1, 3]
-calls
+then o.dtype = pf.int32
+then o.part = slice(0, 2)
+then o.shape = [1, 3]
 == what a shape is made of
 o = Plain(w=x + 1)
 ? x.sum() * o.w.shape[0] * o.w.ndim
 calls
-o.w = pf.cat([x, x])
-calls
-o.w = o.w[:1]
-calls
+then o.w = pf.cat([x, x])
+then o.w = o.w[:1]
 == an attribute of a tensor
 w = x + 1
 w.scale = 2.0
@@ -226,8 +219,7 @@ each 0, 0, 1, 1: w.requires_grad_(bool(i))
 w = pf.ones(3, device=x.device)
 ? x * w * w.shape[0]
 calls
-w.data = pf.ones(1, device=x.device) * 4
-calls
+then w.data = pf.ones(1, device=x.device) * 4
 # --- numbers that change in each call
 == a temperature (3 captures): numbers F.softmax(x / o.t, -1)
 == a number as an argument (3 captures)
@@ -409,10 +401,8 @@ shared = [1.0]
 o = Plain(a=shared, b=shared)
 ? x * o.a[0] + o.b[0]
 calls
-o.b = [2.0]
-calls
-o.a.append(o.a)
-calls
+then o.b = [2.0]
+then o.a.append(o.a)
 == results of many kinds
 Pair = collections.namedtuple("Pair", "a b")
 def f(x):
@@ -485,14 +475,10 @@ for change in (
 net = mlp(x)
 ? net(x)
 calls
-h = net[0].register_forward_hook(lambda m, a, out: out * 2)
-calls
-g = net.register_forward_pre_hook(lambda m, a: (a[0] + 1,))
-calls
-h.remove()
-calls
-g.remove()
-calls
+then h = net[0].register_forward_hook(lambda m, a, out: out * 2)
+then g = net.register_forward_pre_hook(lambda m, a: (a[0] + 1,))
+then h.remove()
+then g.remove()
 == hooks on all modules
 net, of = mlp(x), nn.modules.module
 def f(x):
