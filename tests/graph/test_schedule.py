@@ -240,7 +240,7 @@ def test_equal_layers_are_planned_once(kind: str, monkeypatch: pytest.MonkeyPatc
 
     def counts(device: Any) -> list[tuple[int, int]]:
         out = []
-        for layers in (6, 12, 48):
+        for layers in (6, 12, 18):
             train(layers, device)
             out.append(found[-1])
         return out
