@@ -24,7 +24,7 @@ PROGRAMS = [
 ]  # fmt: skip
 GRAPHS = [
     "control_flow.py", "exported.py", "members.py", "time_steps.py", "traced_resnet.py",
-    *[f"{name}.py{how}" for name in ("classifier_to_onnx", "super_resolution", "tagger")
+    *[f"{name}.py{how}" for name in ("classifier_to_onnx", "tagger")
       for how in ("", " --dynamo")],
 ]  # fmt: skip
 NUMBER = re.compile(r"-?\d+\.\d+")

@@ -401,6 +401,8 @@ class CompiledFunction(Generic[P, R]):
             self._broken(refused, inputs, key)
             return result
         if capture.broken:
+            if inputs:  # which the run may have put where it stays
+                observer.settle(observer.finish(result).effects)
             self._broken(capture.broken, inputs, key)
             return observer.without_symbols(result)
         gc.collect(1)  # what only a cycle of dead objects of the run holds would be computed

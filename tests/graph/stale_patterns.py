@@ -1,125 +1,19 @@
-"""What users' steps read and change outside, as programs. They need no PyTorch.
-
-PROGRAMS holds their source. A program makes a function with `c` (pf.compile, or nothing) and calls
-it with the tensor `x`, with changes in between; what it yields is the same for both. It is Python,
-the body of a generator, in which these lines are short for
-
-    ? e                  f = c(lambda x: e)
-    def f(x):            a function that is compiled, as is `def step(x):`
-    calls                two calls of f
-    each n: change       n calls, each after the change; `-> e` yields that instead of f(x)
-    each a, b: change    a call for each of the values `i`
-    turns: change        seven calls, with a change before some of them, see `turns`
-    train adam: change   steps of a net with an optimizer, see `training`; `g` is its first group
-
-At the end of a program the function still replays, without a warning; unless it is *eager*: no
-replay can be right for it, and a warning says so, once.
-"""
+"""What users' steps read and change outside, as rows for forms.py. They need no PyTorch."""
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Callable, Iterator
-from typing import Any
+from forms import programs
 
-import numpy as np
-
-import pyframe as pf
-from pyframe import nn, optim
-
-REPLAYS, EAGER = "replays", "runs eagerly"
-
-
-def turns(f: Any, *args: Any, change: Any, at: Any = (2, 4), n: int = 7) -> Iterator[Any]:
-    """`n` calls with a change before some of them."""
-    for i in range(n):
-        if i in at:
-            change(i)
-        yield f(*args)
-
-
-class Plain:
-    """An object with attributes."""
-
-    def __init__(self, **names: Any) -> None:
-        self.__dict__.update(names)
-
-
-def mlp(x: Any, *more: Any) -> Any:
-    pf.manual_seed(0)
-    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3), *more).to(x.device)
-
-
-def training(
-    c: Any, x: Any, make: Any, change: Any = None, at: Any = (3,), n: int = 7, zero: Any = None
-) -> Any:
-    net = mlp(x)
-    o = Plain(net=net, opt=make(net.parameters()))
-
-    @c
-    def step(x: Any) -> Any:
-        (zero or o.opt.zero_grad)() if zero is None else zero(o)
-        loss = o.net(x).square().mean()
-        loss.backward()
-        o.opt.step()
-        return loss.detach()
-
-    for i in range(n):
-        if change is not None and i in at:
-            change(o)
-        yield step(x)
-        yield [p.detach().clone() for p in net.parameters()]
-
-
-def adam(params: Any) -> Any:
-    return optim.Adam(params, lr=0.1)
-
-
-def sgd(params: Any) -> Any:
-    return optim.SGD(params, lr=0.1, momentum=0.9)
-
-
-def a_step_in_parts(c: Any, x: Any, set_to_none: bool) -> Iterator[Any]:
-    """Gradients of two batches, or of one, with an update that is a function of its own."""
-    pf.manual_seed(0)
-    net = nn.Linear(3, 2).to(x.device)  # whose gradients are views
-    opt = optim.Adam(net.parameters(), lr=0.1)
-
-    def step(x: Any, first: bool, last: bool) -> Any:
-        if first:
-            opt.zero_grad(set_to_none)
-        net(x).square().mean().backward()
-        if last:
-            opt.step()
-
-    step, update = c(step), c(lambda: opt.step())
-    for i in range(4):
-        step(x + i, True, False)
-        if i == 2:
-            net.weight.grad.mul_(2)
-        step(x - i, False, True)
-        yield net.weight.grad
-        step(x * i, True, False)
-        update() if i != 1 else opt.step()
-        yield net.weight.detach(), net.bias.grad
-
-
-PROGRAMS = r"""
-import collections, contextlib, copy, dataclasses, importlib.machinery, math, operator, os, sys
-import types
-from pyframe.nn import functional as F
-
+PATTERNS = programs(
+    __file__,
+    r"""
 SCALE, LATEST, CALLS = 1.0, None, 0
 
 # --- globals
-== a global number
-def change(i):
-    global SCALE
-    SCALE = 1.0 + i
-change(0)
-yield from turns(c(lambda x: x * SCALE), x, change=change)
-change(0)
+== a global number (3 captures)
+? x * SCALE
+turns: globals().update(SCALE=1.0 + i)
+globals().update(SCALE=1.0)
 == a counter that the function advances
 global CALLS
 CALLS = 0
@@ -150,17 +44,11 @@ def f(x):
     object.__setattr__(o, "a", 1.0)
     vars(o)["b"] = 2.0
     return x * 2
-for i in range(6):
-    if i > 2:
-        o.a = o.b = float(i)
-    yield f(x), o.a, o.b
+each 6: o.a, o.b = (float(i), float(i)) if i > 2 else (o.a, o.b) -> f(x), o.a, o.b
 == a number as a key
 o, table = Plain(k=0), {i: pf.ones(3, device=x.device) * i for i in range(-2, 3)}
 ? x * table[o.k]
 each 0, 1, 2, -1, -2, 0, 1, 2, -1, -2: o.k = i
-== a rare number among the arguments
-f = c(lambda x, t: x * math.exp(-t))
-each 24 -> f(x, float(i // 3))
 == a counter in a cell
 n = 0
 def f(x):
@@ -177,37 +65,22 @@ def f(x):
 each 4: f(x + i) -> last
 == no grad as a decorator
 k = 1.0
-@pf.no_grad()
-def g(x):
-    return x * k
-? g(x)
+? pf.no_grad()(lambda x: x * k)(x)
 for k in 1.0, 1.0, 2.0, 2.0, 3.0, 4.0:
     yield f(x)
 # --- objects
-== a dict with attributes
-class Config(dict):
-    def __getattr__(self, name):
-        return self[name]
-o = Config(t=1.0, more=Config(u=2.0))
-? x * o.t + o.more.u
-turns: o.more.update(u=float(i))
 == an object as an argument
-o = Plain(t=1.0)
-yield from turns(c(lambda x, o: x * o.t), x, o, change=lambda i: setattr(o, "t", float(i)))
-== objects within an argument
-o = {"cfg": [Plain(t=1.0)]}
-f = c(lambda x, o: x * o["cfg"][0].t)
-yield from turns(f, x, o, change=lambda i: setattr(o["cfg"][0], "t", float(i)))
+f = c(lambda x, o, more: x * o.t + more["cfg"][0].u)
+o, p = Plain(t=1.0), Plain(u=1.0)
+yield from turns(f, x, o, {"cfg": [p]}, change=lambda i: setattr(o, "t", float(i)))
+yield from turns(f, x, o, {"cfg": [p]}, change=lambda i: setattr(p, "u", float(i)))
 == an attribute that is only written
 o = Plain(last=None, status="")
 def f(x):
     o.last = x * 2
     o.status = "done"
     return x
-for i in range(5):
-    o.status = "" if i == 3 else o.status
-    f(x + i)
-    yield o.last, o.status
+each 5: o.status = "" if i == 3 else o.status; f(x + i) -> o.last, o.status
 == results in containers that are kept
 o = Plain()
 def f(x):
@@ -219,37 +92,25 @@ for i in range(4):
     kept.append(o.out)
 for out in kept:
     yield out["a"], out["more"][0], out["more"][1]
-== a counter on an object
+== a counter on an object (3 captures)
 o = Plain(n=0)
 def f(x):
     o.n += 1
     return x * o.n
-for i in range(7):
-    if i == 5:
-        o.n = 100
-    yield f(x), o.n
-== every third call
-o = Plain(n=0)
-def f(x):
-    o.n += 1
-    return x * 2 if o.n % 3 == 0 else x + 1
-each 12 -> f(x), o.n
-== a tensor that is carried
+each 7: o.n = 100 if i == 5 else o.n -> f(x), o.n
+== a tensor that is carried (3 captures)
 o = Plain(h=x * 0)
 def f(x):
     o.h = (o.h * 0.5 + x).tanh()
     return o.h * 2
-for i in range(7):
-    if i == 5:
-        o.h = x * 0
-    yield f(x + i), o.h
+each 7: o.h = x * 0 if i == 5 else o.h -> f(x + i), o.h
 == a moving average in a dict
 ema = {"x": x * 0}
 def f(x):
     ema["x"] = ema["x"] * 0.9 + x * 0.1
     return ema["x"].sum()
 each 6 -> f(x + i), ema["x"]
-== tensors from outside that change each time
+== tensors from outside that change each time (3 captures)
 o = Plain(batch=x)
 f = c(lambda: o.batch * 2)
 each 8: o.batch = x + i -> f()
@@ -266,10 +127,8 @@ o = Plain(t=1.0)
 @contextlib.contextmanager
 def scaled(k):
     before, o.t = o.t, k
-    try:
-        yield
-    finally:
-        o.t = before
+    yield
+    o.t = before
 def f(x):
     with scaled(3.0):
         y = x * o.t
@@ -280,10 +139,8 @@ turns: setattr(o, "t", float(i))
 ws = [x + 1, x + 2]
 ? sum(x * w for w in ws)
 calls
-ws[1] = x + 7
-calls
-ws.append(x)
-calls
+then ws[1] = x + 7
+then ws.append(x)
 with pf.no_grad():
     ws[0].mul_(3)
 calls
@@ -299,25 +156,15 @@ each math.nan, math.nan, float("nan"), 2.0, 2.0: o.v = i
 o = Plain(dtype=pf.float32, shape=(2, 3), part=slice(0, 1))
 ? pf.ones(o.shape, dtype=o.dtype, device=x.device)[o.part] + x[:1]
 calls
-o.dtype = pf.int32
-calls
-o.part = slice(0, 2)
-calls
-o.shape = [1, 3]
-calls
+then o.dtype = pf.int32
+then o.part = slice(0, 2)
+then o.shape = [1, 3]
 == what a shape is made of
 o = Plain(w=x + 1)
 ? x.sum() * o.w.shape[0] * o.w.ndim
 calls
-o.w = pf.cat([x, x])
-calls
-o.w = o.w[:1]
-calls
-== a view that is rebound
-table = pf.arange(12, dtype=pf.float32, device=x.device).reshape(4, 3)
-o = Plain(v=table[0])
-? x * o.v
-each 0, 0, 1, 1, 2, 3, 3: o.v = table[i]
+then o.w = pf.cat([x, x])
+then o.w = o.w[:1]
 == an attribute of a tensor
 w = x + 1
 w.scale = 2.0
@@ -326,13 +173,10 @@ turns: setattr(w, "scale", float(i))
 == an import that reads a file
 "As of a page, where some modules are fetched when they are first imported."
 class Finder:
-    @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != "found_late":
-            return None
-        with open(os.devnull) as file:
-            file.read()
-        return importlib.machinery.ModuleSpec(name, None, is_package=True)
+        if name == "found_late":
+            open(os.devnull).close()
+            return importlib.machinery.ModuleSpec(name, None, is_package=True)
 sys.modules.pop("found_late", None)
 sys.meta_path.append(Finder)
 def f(x):
@@ -345,30 +189,43 @@ t = pf.arange(6.0, device=x.device).reshape(2, 3)
 ? x * t
 turns: t.add_(i)
 == new gradients for another function
-yield from a_step_in_parts(c, x, True)
-== the same gradients for another function
-yield from a_step_in_parts(c, x, False)
+"Of two batches, or of one, with an update that is a function of its own."
+for set_to_none in True, False:
+    pf.manual_seed(0)
+    net = nn.Linear(3, 2).to(x.device)  # whose gradients are views
+    opt = adam(net.parameters())
+    @c
+    def step(x, first, last):
+        if first:
+            opt.zero_grad(set_to_none)
+        net(x).square().mean().backward()
+        if last:
+            opt.step()
+    update = c(lambda: opt.step())
+    for i in range(4):
+        step(x + i, True, False)
+        if i == 2:
+            net.weight.grad.mul_(2)
+        step(x - i, False, True)
+        yield net.weight.grad
+        step(x * i, True, False)
+        update() if i != 1 else opt.step()
+        yield net.weight.detach(), net.bias.grad
 == whether a tensor needs a gradient
 w = pf.ones(3, device=x.device)
 ? x * (2 if w.requires_grad else 3)
-calls
-w.requires_grad_()
-calls
+each 0, 0, 1, 1: w.requires_grad_(bool(i))
 == the data of a tensor
 w = pf.ones(3, device=x.device)
 ? x * w * w.shape[0]
 calls
-w.data = pf.ones(1, device=x.device) * 4
-calls
+then w.data = pf.ones(1, device=x.device) * 4
 # --- numbers that change in each call
-== a temperature
-o = Plain(t=1.0)
-? F.softmax(x / o.t, -1)
-each 9: o.t = 1.0 + 0.1 * i
-== a number as an argument
+== a temperature (3 captures): numbers F.softmax(x / o.t, -1)
+== a number as an argument (3 captures)
 f = c(lambda x, t: x * t + (1 - t))
 each 9 -> f(x, 0.1 * i)
-== an int as an argument
+== an int as an argument (3 captures)
 f = c(lambda x, n, k=0: x * 0.9 ** n + k)
 each 9 -> f(x, i, k=i)
 == a backward pass outside
@@ -416,7 +273,7 @@ class Named(list):
         self.name = name
 ? (Named("two", x, x + 1), collections.deque([x], maxlen=3))
 each 4: a, d = f(x + i) -> a.name, list(a), len(a), d.maxlen, d[0]
-== several numbers at once
+== several numbers at once (3 captures)
 o = Plain(a=1.0, b=2, cfg={"c": 3.0}, deep=[[4.0]])
 ? x * o.a + o.b * o.cfg["c"] - o.deep[0][0] ** 2
 each 9: o.a, o.b, o.cfg["c"], o.deep[0][0] = 1.0 / (i + 1), i, 0.5 * i, -float(i)
@@ -427,21 +284,12 @@ def f(x):
     scale = warm * 0.5 if o.step < 8 else 0.01
     return x * scale * 0.99 ** o.step
 each 14: o.step = i
-== a number beyond float32
-o = Plain(t=1.0)
-? x * (1000000.0 * (o.t - 0.9999999))
-each 7: o.t = 1.0 + i * 1e-09
+== a number beyond float32: numbers x * (1000000.0 * (0.9999999 + o.t * 1e-09 - 0.9999999))
 == a number for ints
 o = Plain(n=1)
-y = x.int()
-f = c(lambda y: (y + o.n) * 2 - (y < o.n).int())
-each 8: o.n = i -> f(y)
-== a number in float16
-if x.device.type != "cpu":
-    return
-y, o = x.half(), Plain(t=1.0)
-f = c(lambda y: y * o.t + 1)
-each 7: o.t = 1 + i / 8 -> f(y)
+? (x.int() + o.n) * 2 - (x.int() < o.n).int()
+each 8: o.n = i
+== a number in float16 (cpu): numbers (x.half() * (o.t / 8) + 1)
 == numbers of functions
 o = Plain(t=0.1)
 def f(x):
@@ -470,17 +318,9 @@ def f(x):
 each 5 -> f(x), config.last, o.extra, w.note
 del Plain.extra
 == abs round and divmod
-o = Plain(t=0.25)
-? x * abs(-o.t) + round(o.t, 1) + o.t // 0.1 + o.t % 0.1 + divmod(o.t, 1)[1]
-each 8: o.t = 0.25 + i * 0.31
-== a number that math wants (eager)
-o = Plain(t=1.0)
-? x * math.exp(-o.t)
-each 8: o.t = float(i)
-== a number that numpy makes an array of (eager)
-o = Plain(t=1.0)
-? x * float(np.asarray(o.t))
-each 8: o.t = float(i)
+numbers x * abs(-o.t) + round(o.t / 3, 1) + o.t // 0.3 + o.t % 0.7 + divmod(o.t, 2)[1]
+== a number that math wants (eager, 3 captures): numbers x * math.exp(-o.t)
+== a number that numpy makes an array of (eager): numbers x * float(np.asarray(o.t))
 == a number that math wants and that changes rarely
 o = Plain(t=1.0)
 ? x * math.exp(-o.t)
@@ -497,39 +337,28 @@ each 12: o.name = "a" * i
 o = Plain(mode="a", acts={"a": pf.tanh, "b": pf.sin, "c": pf.cos, "d": pf.exp, "e": pf.abs})
 ? o.acts[o.mode](x)
 each "abcdeabcde": o.mode = i
-== a loss scale
-pf.manual_seed(0)
-net = nn.Linear(3, 2).to(x.device)
-opt = optim.SGD(net.parameters(), lr=0.1)
-o = Plain(scale=1024.0)
-def step(x):
-    opt.zero_grad()
-    (net(x).square().mean() * o.scale).backward()
-    with pf.no_grad():
-        for p in net.parameters():
-            p.grad.mul_(1 / o.scale)
-    opt.step()
-    return net.weight.sum()
-each 7: o.scale = 1024.0 / 2 ** i -> step(x)
+== a loss scale (3 captures)
+def unscaled(o):
+    for p in o.net.parameters():
+        p.grad.mul_(1 / o.scale)
+def change(o):
+    o.scale /= 2
+loss = lambda o, v: v * o.scale
+yield from training(c, x, sgd, change, range(7), grads=unscaled, loss=loss, scale=1024.0)
 # --- side effects
 == a list that grows (eager)
 seen = []
-def f(x):
-    seen.append(x * 2)
-    return x
+? seen.append(x * 2) or x
 each 4: f(x + i) -> len(seen), seen[-1]
 == a dict that grows (eager)
-o = Plain(log={}, n=0)
-def f(x):
-    o.log[len(o.log)] = "call"
-    return x
-each 4 -> f(x), len(o.log)
+log = {}
+? x + len(log.setdefault(len(log), "call"))
+each 4 -> f(x), len(log)
 == an argument that is changed (eager)
 def f(batch, out):
     batch["y"] = batch["x"] * 2
     out.append(batch["y"])
-    return batch["y"]
-each 4: batch, out = ({"x": x + i}, []) -> f(batch, out), len(out), sorted(batch)
+each 4: batch, out = ({"x": x + i}, []); f(batch, out) -> out, batch["y"], sorted(batch)
 == batches that are drawn inside (eager)
 it = iter([x, x + 1, x + 2, x + 3, x + 4])
 f = c(lambda: next(it) * 2)
@@ -538,18 +367,13 @@ each 4 -> f()
 ? x * 2 if x.sum().item() > 0 else x
 each 1, -1, 1 -> f(x * i)
 == printing
-def f(x):
-    print(end="")
-    return x * 2
+? print(end="") or x * 2
 each 3 -> f(x + i)
 == what a function makes for itself
-class Node:
-    def __init__(self, value, parent):
-        self.value, self.parent = value, parent
 def f(x):
-    n, log, table = Node(x, None), [], {}
+    n, log, table = Plain(value=x, parent=None), [], {}
     for i in range(3):
-        n = Node(n.value * 2, n)
+        n = Plain(value=n.value * 2, parent=n)
         n.self = n
         log.append(n)
         table[i] = n.value
@@ -561,31 +385,24 @@ class Output:
     loss: Any
     parts: dict[str, Any]
     name: str = "output"
-kept = []
-? Output(x.sum(), {"double": x * 2})
-for i in range(4):
-    kept.append(f(x + i))
-    kept[-1].name += str(i)
-for o in kept:
-    yield o.loss, o.parts["double"], o.name
-== results with slots
 @dataclasses.dataclass(slots=True, frozen=True)
-class Output:
+class Slots:
     loss: Any
     n: int = 3
-? Output(x.sum())
-kept = [f(x + i) for i in range(4)]
-for o in kept:
-    yield o.loss, o.n
+? (Output(x.sum(), {"double": x * 2}), Slots(x.sum()))
+kept = []
+for i in range(4):
+    kept.append(f(x + i))
+    kept[-1][0].name += str(i)
+for o, s in kept:
+    yield o.loss, o.parts["double"], o.name, s.loss, s.n
 == a list in two places
 shared = [1.0]
 o = Plain(a=shared, b=shared)
 ? x * o.a[0] + o.b[0]
 calls
-o.b = [2.0]
-calls
-o.a.append(o.a)
-calls
+then o.b = [2.0]
+then o.a.append(o.a)
 == results of many kinds
 Pair = collections.namedtuple("Pair", "a b")
 def f(x):
@@ -599,10 +416,7 @@ for i in range(4):
 == results that lie outside
 o = Plain(t=1.0)
 ? (o, x * o.t)
-for i in range(5):
-    o.t = float(i // 2)
-    found, y = f(x)
-    yield found is o, y
+each 5: o.t = float(i // 2); found, y = f(x) -> found is o, y
 # --- modules
 == a compiled module
 net = mlp(x)
@@ -622,32 +436,26 @@ yield from (f(x), f(x), f(x))
 d = nn.ParameterDict({"k": 2.0, "w": pf.ones(3, device=x.device)})
 m = nn.ParameterList([pf.ones(3, device=x.device), 0.5])
 ? (x[..., :3] * d["w"] * d["k"] + m[0] * m[1]) * len(d)
-calls
-d["k"] = 3.0
-calls
-m[1] = -1.0
-calls
-d["w"] = d["w"].detach() * 2
-calls
-d["more"] = 1
-calls
+turns: d.update({"k": 3.0})
+turns: operator.setitem(m, 1, -float(i))
+turns: d.update({"w": d["w"].detach() * 2})
+turns: operator.setitem(d, "more", 1)
 == layers replaced added and removed
 net = mlp(x)
 ? net(x)
 calls
-net[1] = nn.ReLU()
-calls
-net.append(nn.Tanh())
-calls
-del net[1]
-calls
-net.insert(0, nn.Flatten())
-calls
+for change in (
+    lambda: operator.setitem(net, 1, nn.ReLU()), lambda: net.append(nn.Tanh()),
+    lambda: operator.delitem(net, 1), lambda: net.insert(0, nn.Flatten()),
+):
+    change()
+    yield from (f(x), f(x))
 == module containers
 pf.manual_seed(0)
 new = lambda: nn.Linear(3, 3).to(x.device)
+weight = lambda k: nn.Parameter(pf.ones(3, device=x.device) * k)
 layers, table = nn.ModuleList([new()]), nn.ModuleDict({"a": new()})
-weights = nn.ParameterList([nn.Parameter(pf.ones(3, device=x.device))])
+weights = nn.ParameterList([weight(1)])
 def f(x):
     for m in layers:
         x = m(x)
@@ -657,26 +465,20 @@ def f(x):
         x = x * w
     return x.detach()
 calls
-layers.append(new())
-calls
-table["bb"] = new()
-calls
-weights.append(nn.Parameter(pf.ones(3, device=x.device) * 2))
-calls
-weights[0] = nn.Parameter(pf.ones(3, device=x.device) * 7)
-calls
+for change in (
+    lambda: layers.append(new()), lambda: operator.setitem(table, "bb", new()),
+    lambda: weights.append(weight(2)), lambda: operator.setitem(weights, 0, weight(7)),
+):
+    change()
+    yield from (f(x), f(x))
 == hooks added and removed
 net = mlp(x)
 ? net(x)
 calls
-h = net[0].register_forward_hook(lambda m, a, out: out * 2)
-calls
-g = net.register_forward_pre_hook(lambda m, a: (a[0] + 1,))
-calls
-h.remove()
-calls
-g.remove()
-calls
+then h = net[0].register_forward_hook(lambda m, a, out: out * 2)
+then g = net.register_forward_pre_hook(lambda m, a: (a[0] + 1,))
+then h.remove()
+then g.remove()
 == hooks on all modules
 net, of = mlp(x), nn.modules.module
 def f(x):
@@ -698,21 +500,11 @@ for register, hook in (
 with net[0].register_full_backward_pre_hook(lambda m, go: (go[0] * 2,)):
     yield from [f(x) for _ in range(2)]
 calls
-== a hook that reads outside
-net, o = mlp(x), Plain(t=1.0)
-net[0].register_forward_hook(lambda m, a, out: out * o.t)
-? net(x)
-turns: setattr(o, "t", float(i))
 == a hook that collects (eager)
 net, seen = mlp(x), []
 net[0].register_forward_hook(lambda m, a, out: seen.append(out.detach()))
 ? net(x)
 each 4: f(x + i) -> len(seen), seen[-1]
-== a hook that keeps the latest
-net, seen = mlp(x), {"out": x}
-net[0].register_forward_hook(lambda m, a, out: seen.update(out=out.detach()))
-? net(x).sum()
-each 6 -> f(x + i), seen["out"]
 == backward hooks
 net, o = mlp(x), Plain(k=2.0)
 net[0].register_full_backward_hook(lambda m, gi, go: (gi[0] * o.k,))
@@ -736,13 +528,8 @@ yield f(x)
 == the rate of dropout
 drop = nn.Dropout(0.5)
 ? drop(x)
-for p in 0.5, 0.5, 0.1, 0.1, 0.9, 0.0, 0.0, 1.0, 0.3, 0.4:
-    drop.p = p
-    pf.manual_seed(3)
-    yield f(x)
+each 0.5, 0.5, 0.1, 0.1, 0.9, 0.0, 0.0, 1.0, 0.3, 0.4: drop.p = i; pf.manual_seed(3)
 == batch norm
-if not hasattr(nn, "BatchNorm1d"):
-    return
 bn = nn.BatchNorm1d(3).to(x.device)
 ? bn(x).detach()
 for i in range(9):
@@ -773,96 +560,53 @@ with pf.no_grad():
     for p in other.parameters():
         p.add_(1)
 ? net(x)
-calls
-net.load_state_dict(other.state_dict())
-calls
-net.load_state_dict({k: v * 2 for k, v in other.state_dict().items()}, assign=True)
-calls
+turns: net.load_state_dict(other.state_dict())
+turns: net.load_state_dict({k: v * i for k, v in other.state_dict().items()}, assign=True)
 == frozen layers
 net = mlp(x)
 def f(x):
     net.zero_grad()
     net(x).square().sum().backward()
     return [p.grad for p in net.parameters()]
-calls
-net[0].requires_grad_(False)
-calls
-net[0].requires_grad_(True)
-calls
+turns: net[0].requires_grad_(i == 4)
 # --- training
-== zero grad of the net
-yield from training(c, x, adam, zero=lambda o: o.net.zero_grad())
+== zero grad of the net: yield from training(c, x, adam, zero=lambda o: o.net.zero_grad())
 == zero grad that keeps the gradients
 yield from training(c, x, adam, zero=lambda o: o.net.zero_grad(set_to_none=False))
 == gradients set to none by hand
-def zero(o):
-    for p in o.net.parameters():
-        p.grad = None
-yield from training(c, x, sgd, zero=zero)
+none = lambda o: [setattr(p, "grad", None) for p in o.net.parameters()]
+yield from training(c, x, sgd, zero=none)
 == gradients zeroed by hand
-def zero(o):
-    for p in o.net.parameters():
-        if p.grad is not None:
-            p.grad.zero_()
+zero = lambda o: [p.grad.zero_() for p in o.net.parameters() if p.grad is not None]
 yield from training(c, x, sgd, zero=zero)
 == gradients that are read
-net = mlp(x)
-opt = optim.SGD(net.parameters(), lr=0.1)
-def step(x):
-    net.zero_grad()
-    net(x).square().mean().backward()
-    norm = sum((p.grad ** 2).sum() for p in net.parameters() if p.grad is not None)
-    opt.step()
-    return norm
-for i in range(6):
-    if i == 3:
-        net[0].requires_grad_(False)
-    yield step(x)
+def norm(o):
+    return sum((p.grad ** 2).sum() for p in o.net.parameters() if p.grad is not None)
+change = lambda o: o.net[0].requires_grad_(False)
+yield from training(c, x, sgd, change, zero=lambda o: o.net.zero_grad(), grads=norm)
 == gradients that are clipped by hand
-o = Plain(limit=0.1)
-net = mlp(x)
-opt = sgd(net.parameters())
-def step(x):
-    opt.zero_grad()
-    net(x).square().mean().backward()
-    with pf.no_grad():
-        for p in net.parameters():
-            p.grad.clamp_(-o.limit, o.limit)
-    opt.step()
-    return net[0].weight.sum()
-yield from turns(step, x, change=lambda i: setattr(o, "limit", 0.01 * i))
-== a learning rate
-train adam, at=range(7): g["lr"] *= 0.5
+clip = lambda o: [p.grad.clamp_(-o.limit, o.limit) for p in o.net.parameters()]
+change = lambda o: setattr(o, "limit", o.limit / 2)
+yield from training(c, x, sgd, change, range(1, 7), grads=clip, limit=0.1)
+== a learning rate (3 captures): train adam, at=range(7): g["lr"] *= 0.5
 == a learning rate that the step sets
-net = mlp(x)
-o = Plain(n=0, opt=sgd(net.parameters()))
-def step(x):
-    o.n += 1
+def schedule(o):
+    o.taken += 1
     for g in o.opt.param_groups:
-        g["lr"] = 0.1 * min(1.0, o.n / 4) * 0.9 ** o.n
+        g["lr"] = 0.1 * min(1.0, o.taken / 4) * 0.9 ** o.taken
     o.opt.zero_grad()
-    net(x).square().mean().backward()
-    o.opt.step()
-    return net[0].weight.sum()
-each 12 -> step(x), o.opt.param_groups[0]["lr"], o.n
+yield from training(c, x, sgd, n=12, zero=schedule, taken=0)
 == a learning rate that the step reads
-net = mlp(x)
-opt = adam(net.parameters())
-def step(x):
-    opt.zero_grad()
-    (net(x).square().mean() * opt.param_groups[0]["lr"]).backward()
-    opt.step()
-    return net[0].weight.sum()
-each 9: opt.param_groups[0]["lr"] = 0.1 / (i + 1) -> step(x)
+group = lambda o: o.opt.param_groups[0]
+change = lambda o: group(o).update(lr=group(o)["lr"] * 0.8)
+loss = lambda o, v: v * group(o)["lr"]
+yield from training(c, x, adam, change, range(9), 9, loss=loss)
 == losses kept in an array of places (eager)
 kept, o = [x] * 9, Plain(i=0)
 def f(x):
     kept[o.i] = x * 2
     return x
-for i in range(9):
-    o.i = i
-    f(x + i)
-    yield kept[i]
+each 9: o.i = i; f(x + i) -> kept[i]
 == recursion
 o = Plain(depth=2, k=0.5)
 def g(x, n):
@@ -873,14 +617,8 @@ o.depth = 3
 calls
 == a property with a setter
 class A:
-    def __init__(self):
-        self.raw = 1.0
-    @property
-    def t(self):
-        return self.raw * 2
-    @t.setter
-    def t(self, value):
-        self.raw = value
+    raw = 1.0
+    t = property(lambda self: self.raw * 2, lambda self, v: setattr(self, "raw", v))
 o = A()
 def f(x):
     y = x * o.t
@@ -889,8 +627,7 @@ def f(x):
 each 7 -> f(x), o.raw
 == sizes of arguments
 ? x.sum() / x.shape[0] + x.ndim
-for n in 2, 2, 4, 4, 2:
-    yield f(pf.ones(n, 3, device=x.device))
+each 2, 2, 4, 4, 2 -> f(pf.ones(i, 3, device=x.device))
 == a number that becomes something else
 o = Plain(v=1.0)
 def f(x):
@@ -909,28 +646,17 @@ o = Plain(h=None)
 def f(x):
     o.h = x if o.h is None else o.h * 0.5 + x
     return o.h * 2
-for i in range(14):
-    if i % 5 == 4:
-        o.h = None
-    yield f(x + i), o.h
-== the type of a number (eager)
-o = Plain(v=1.0)
-? x * o.v if type(o.v) is float else x + 100
-each 8: o.v = float(i)
-== a learning rate that is a tensor
-train sgd, n=8: g["lr"] = pf.tensor(0.01, device=x.device)
+each 14: o.h = None if i % 5 == 4 else o.h -> f(x + i), o.h
+== the type of a number (eager): numbers x * o.t if type(o.t) is float else x + 100
+== a learning rate that is a tensor: train sgd, n=8: g["lr"] = pf.tensor(0.01, device=x.device)
 == a group that is added
 net = mlp(x)
 opt = optim.SGD(net[0].parameters(), lr=0.1)
-def step(x):
-    opt.zero_grad()
-    net(x).square().mean().backward()
-    opt.step()
-    return net[2].weight.sum() + net[0].weight.sum()
+learn
 new = {"params": list(net[2].parameters()), "lr": 0.5}
 yield from turns(step, x, change=lambda i: opt.add_param_group(new), at=(3,))
-== a group that is replaced
-train adam, at=(2, 4): o.opt.param_groups[0] = {**g, "lr": 0.01}
+yield list(net.parameters())
+== a group that is replaced: train adam, at=(2, 4): o.opt.param_groups[0] = {**g, "lr": 0.01}
 == groups that are replaced
 def change(o):
     g = o.opt.param_groups[0]
@@ -938,10 +664,8 @@ def change(o):
     first, rest = g["params"][:half], g["params"][half:]
     o.opt.param_groups = [{**g, "params": first}, {**g, "params": rest, "lr": 0.5}]
 yield from training(c, x, adam, change)
-== a parameter that leaves its group
-train sgd: g["params"].pop()
-== parameters whose data is replaced
-train adam: for p in o.net.parameters(): p.data = p.data * 0.5
+== a parameter that leaves its group: train sgd: g["params"].pop()
+== parameters whose data is replaced: train adam: for p in o.net.parameters(): p.data = p.data * 0.5
 == weights that are loaded while it trains
 train sgd: o.net.load_state_dict({k: v * 0.5 for k, v in o.net.state_dict().items()})
 == state of an optimizer that is loaded
@@ -961,12 +685,10 @@ def change(o):
 yield from training(c, x, adam, change)
 == gradients that are set in between
 train sgd: for p in o.net.parameters(): p.grad = pf.ones_like(p)
-== gradients that are forgotten in between
-train adam: o.opt.zero_grad()
+== gradients that are forgotten in between: train adam: o.opt.zero_grad()
 == a parameter that is frozen while it trains
 train adam: next(o.net.parameters()).requires_grad_(False)
-== a net that is moved and comes back
-train adam: o.net.to("cpu").to(x.device)
+== a net that is moved and comes back: train adam: o.net.to("cpu").to(x.device)
 == arguments that share memory
 def f(a, b):
     a.add_(1)
@@ -974,7 +696,7 @@ def f(a, b):
 for i in range(2):
     a, b = pf.zeros(3, device=x.device), pf.zeros(3, device=x.device)
     yield f(a, b), f(a, a), f(a[:2], a[1:])
-== arguments of all kinds
+== arguments of all kinds (8 captures)
 Pair = collections.namedtuple("Pair", "first second")
 def f(x, n, how, *, shift=None, more=()):
     out = x * n if how == "mul" else x + n
@@ -988,12 +710,12 @@ for i in range(2):
     yield f(y, 2, "mul"), f(y, 2, "add"), f(y, 2.5, "mul"), f(y, y, "mul"), f(y, z, "mul")
     yield f(y, 1, "mul", shift={"by": [z]}), f(y, 0, "add", more=[Pair(y, z), Pair(z, 2)])
     yield f(y.int(), True, "mul")
-== a number of a constant
+== a number of a constant (1 captures)
 def f(x):
     table = pf.tensor([[2, 3], [4, 5]])
     return x * int(table[1, 0]) + float(table.mT[1, 1:])
 each 3 -> f(x + i)
-== functions in functions methods and modules
+== functions in functions methods and modules (2 captures)
 inner = c(lambda x: x * 2)
 outer, net = c(lambda x: inner(x) + inner(x + 1)), c(mlp(x))
 class Model:
@@ -1017,17 +739,13 @@ def step(x):
     opt.step()
     return value
 each 3: loss = step(x + i) -> round(loss, 4), list(net.parameters())
-== averages of weights
+== averages of weights (2 captures)
 functions = optim.swa_utils
 for kw in {}, {"multi_avg_fn": functions.get_ema_multi_avg_fn(0.75), "use_buffers": True}:
     net = mlp(x, nn.BatchNorm1d(3).to(x.device))
-    opt, averaged = sgd(net.parameters()), functions.AveragedModel(net, **kw)
-    def step(x):
-        opt.zero_grad()
-        net(x).square().mean().backward()
-        opt.step()
-        averaged.update_parameters(net)
-    step = c(step)
+    averaged = functions.AveragedModel(net, **kw)
+    opt = sgd(net.parameters())
+    step = c(learning(net, opt, lambda: averaged.update_parameters(net)))
     for i in range(6):
         if i == 5:
             averaged.n_averaged.zero_()
@@ -1038,13 +756,7 @@ from pyframe.utils.checkpoint import checkpoint_sequential
 for again in True, False:
     net = mlp(x)
     opt = sgd(net.parameters())
-    def step(x):
-        opt.zero_grad()
-        loss = checkpoint_sequential(net, 2, x * 1, use_reentrant=again).square().mean()
-        loss.backward()
-        opt.step()
-        return loss.detach()
-    step = c(step)
+    step = c(learning(lambda x: checkpoint_sequential(net, 2, x * 1, use_reentrant=again), opt))
     for i in range(4):
         yield step((x + i).requires_grad_()), list(net.parameters())
 == an optimizer within the function
@@ -1067,13 +779,9 @@ o = Plain(n=0)
 def f(x):
     o.n += 1
     if o.n == 4:
-        raise ValueError("four")
+        raise RuntimeError("four")
     return x * o.n
-for i in range(6):
-    try:
-        yield f(x)
-    except ValueError:
-        yield o.n
+each 6 -> attempt(lambda: f(x)), o.n
 == zero and minus zero as arguments
 f = c(lambda x, n: x.abs() * n)
 each 0.0, -0.0, 0.0, -0.0 -> pf.signbit(f(x, i))
@@ -1120,21 +828,12 @@ for i in range(3):
 net, twin = mlp(x), mlp(x)
 twin.load_state_dict(net.state_dict())
 opt = sgd(net.parameters())
-def step(x):
-    opt.zero_grad()
-    net(x).square().mean().backward()
-    opt.step()
+learn
 each 3: step(x) -> list(net.parameters()), list(twin.parameters())
-== a largest norm that changes
-o, net = Plain(most=0.0), mlp(x)
-opt = sgd(net.parameters())
-def step(x):
-    opt.zero_grad()
-    net(x).square().mean().backward()
-    nn.utils.clip_grad_norm_(net.parameters(), o.most)
-    opt.step()
-    return net[0].weight.sum()
-each 8: o.most = 0.01 * (i + 1) -> step(x)
+== a largest norm that changes (3 captures)
+clip = lambda o: nn.utils.clip_grad_norm_(o.net.parameters(), o.most)
+change = lambda o: setattr(o, "most", o.most + 0.01)
+yield from training(c, x, sgd, change, range(8), 8, grads=clip, most=0.0)
 == a module that is parametrized and pruned
 class Symmetric(nn.Module):
     def forward(self, x):
@@ -1185,17 +884,10 @@ yield from training(c, x, sgd, change, at=(2, 5))
 net = mlp(x)
 opt = sgd(net.parameters())
 schedule = optim.lr_scheduler.CosineAnnealingLR(opt, 6)
-def step(x):
-    opt.zero_grad()
-    net(x).square().mean().backward()
-    opt.step()
-    schedule.step()
-    return net[0].weight.sum()
+step = c(learning(net, opt, schedule.step))
 each 8 -> step(x), schedule.last_epoch, schedule.get_last_lr()
-== an optimizer that is replaced
-train adam: o.opt = sgd(o.net.parameters())
-== state that is cleared
-train adam: o.opt.state.clear()
+== an optimizer that is replaced: train adam: o.opt = sgd(o.net.parameters())
+== state that is cleared: train adam: o.opt.state.clear()
 == state that is replaced
 kept = []
 def change(o):
@@ -1204,7 +896,7 @@ def change(o):
         kept.append(s["exp_avg"])
         s["exp_avg"] = pf.zeros_like(s["exp_avg"])
 yield from training(c, x, adam, change)
-== an optimizer of the users
+== an optimizer of the users (3 captures)
 class Sign(optim.Optimizer):
     def __init__(self, params, lr=0.1):
         super().__init__(params, {"lr": lr})
@@ -1212,7 +904,7 @@ class Sign(optim.Optimizer):
         for p in params:
             p.sub_(p.grad.sign() * group["lr"])
 train Sign, at=range(8), n=8: g["lr"] *= 0.5
-== updates by hand
+== updates by hand (3 captures)
 net, o = mlp(x), Plain(lr=0.1, mom=0.9)
 velocity = [pf.zeros_like(p) for p in net.parameters()]
 def step(x):
@@ -1227,14 +919,14 @@ each 8: o.lr = 0.1 / (i + 1) -> step(x)
 == two nets in turns
 nets = [mlp(x), mlp(x)]
 opts = [adam(n.parameters()) for n in nets]
-o = Plain(k=0)
+o = Plain(net=None, opt=None)
 def step(x):
-    opts[o.k].zero_grad()
-    loss = nets[o.k](x).square().mean()
+    o.opt.zero_grad()
+    loss = o.net(x).square().mean()
     loss.backward()
-    opts[o.k].step()
+    o.opt.step()
     return loss.detach()
-each 8: o.k = i % 2 -> step(x)
+each 8: o.net, o.opt = nets[i % 2], opts[i % 2] -> step(x)
 == accumulation every second step
 net = mlp(x)
 o = Plain(n=0, opt=sgd(net.parameters()))
@@ -1246,12 +938,12 @@ def step(x):
         o.opt.zero_grad()
     return net[0].weight.sum()
 each 10 -> step(x + i), o.n
-== a trainer class
+== a trainer class (3 captures)
 class Trainer:
+    weight = 1.0
     def __init__(self):
         self.net, self.step_number, self.smooth = mlp(x), 0, None
-        self.opt, self.name = adam(self.net.parameters()), "trainer"
-        self.train_step = c(self.train_step)
+        self.opt, self.train_step = adam(self.net.parameters()), c(self.train_step)
     def train_step(self, x):
         self.opt.zero_grad()
         loss = self.loss(x)
@@ -1264,23 +956,11 @@ class Trainer:
         return detached
     def loss(self, x):
         return self.net(x).square().mean() * self.weight
-    weight = 1.0
 t = Trainer()
-for i in range(9):
-    if i == 6:
-        t.weight = 0.5
-    yield t.train_step(x), t.smooth, t.step_number
+each 9: vars(t).update(weight=0.5) if i == 6 else 0 -> t.train_step(x), t.smooth, t.step_number
 # --- host data
-== an array that is changed
-a = np.arange(3, dtype=np.float32)
-? x + pf.tensor(a, device=x.device)
-each 8: a += i
-== an array that shares memory
-a = np.arange(3, dtype=np.float32)
-if x.device.type != "cpu":
-    return
-? x + pf.from_numpy(a)
-each 8: a += i
+== an array that is changed (3 captures): arrays x + pf.tensor(o.a, device=x.device)
+== an array that shares memory (cpu): arrays x + pf.from_numpy(o.a)
 == an array that is rebound
 o = Plain(a=np.arange(3, dtype=np.float32))
 ? x + pf.tensor(o.a, device=x.device)
@@ -1293,38 +973,18 @@ each 8: o.a[1] += i
 o = Plain(a=np.zeros((40000, 3), np.float32))
 ? x + pf.tensor(o.a[:1], device=x.device)
 each 8: o.a[0] += i
-== an array whose numbers are read (eager)
-o = Plain(a=np.arange(3, dtype=np.float32))
-? x * float(o.a[1])
-each 8: o.a += i
+== an array whose numbers are read (eager): arrays x * float(o.a[1])
 == an array that is read and made a tensor (eager)
-o = Plain(a=np.arange(3, dtype=np.float32))
-? pf.tensor(o.a, device=x.device) + (x if o.a[0] > 3 else -x)
-each 8: o.a += i
+arrays pf.tensor(o.a, device=x.device) + (x if o.a[0] > 3 else -x)
 == a large array whose numbers are read (eager)
 o = Plain(a=np.zeros(40000, np.float32))
 ? x * float(o.a.sum())
 each 4: o.a[0] += i
-== an array that numpy turns into a plain one (eager)
-o = Plain(a=np.arange(3, dtype=np.float32))
-? x * float(np.asarray(o.a)[1])
-each 8: o.a += i
-== arrays in a list that is made a tensor (eager)
-o = Plain(a=np.arange(3, dtype=np.float32))
-? x + pf.tensor([o.a, o.a], device=x.device)
-each 8: o.a += i
-== a buffer of an array (eager)
-o = Plain(a=np.arange(3, dtype=np.float32))
-? x * memoryview(o.a)[1]
-each 8: o.a += i
-== sums and comparisons of an array (eager)
-o = Plain(a=np.arange(3, dtype=np.float32))
-? x * (2 if (o.a + 1 > 5).any() else 3)
-each 8: o.a += i
-== an array beside a tensor
-o = Plain(a=np.arange(3, dtype=np.float32))
-? x * o.a + pf.as_tensor(o.a[1:], device=x.device).sum()
-each 8: o.a += i
+== an array that numpy turns into a plain one (eager): arrays x * float(np.asarray(o.a)[1])
+== arrays in a list that is made a tensor (eager): arrays x + pf.tensor([o.a, o.a], device=x.device)
+== a buffer of an array (eager): arrays x * memoryview(o.a)[1]
+== sums and comparisons of an array (eager): arrays x * (2 if (o.a + 1 > 5).any() else 3)
+== an array beside a tensor: arrays x * o.a + pf.as_tensor(o.a[1:], device=x.device).sum()
 == an argument that is read from outside too
 y, o = x + 100, Plain(t=x)
 f = c(lambda a: a.sum() + o.t.mean() * 1000)
@@ -1367,50 +1027,52 @@ for i in range(6):
 big = pf.cat([x + i for i in range(6)])
 f = c(lambda a: a.add_(1).sum() * 2)
 each 0, 1, 0, 2, 0 -> f(big[i:i + 2]), big
+== a row of a cache that is added to
+"What is written is a view of the cache then, which was changed in place before."
+cache, row = pf.zeros(2, 5, 3, device=x.device), pf.arange(3.0, device=x.device)
+def f(cache, i, row):
+    cache[:, i] += row
+    cache[1:, i] *= 2
+for i in 0, 3, pf.tensor(1, device=x.device), 3, pf.tensor(3, device=x.device):
+    f(cache, i, row)
+    yield cache
+== a view that is an argument and was written to
+whole = pf.zeros(2, 2, 3, device=x.device)
+def f(part, i, row):
+    old = part.sum()
+    part[i] = row
+    return old, part.sum()
+for k, i in enumerate((0, 1, 0, 0, 0, 1)):
+    yield f(whole[1], i, pf.ones(3, device=x.device) * k)
 == where a slice begins
 big = pf.cat([x + i for i in range(6)])
 f = c(lambda a: a.sum() * a.storage_offset())
 each 0, 1, 0, 2, 0 -> f(big[i:i + 2])
 == a number that is made a tensor
-o = Plain(t=1.0)
-? x * pf.tensor(o.t, device=x.device) + pf.full((3,), o.t, device=x.device)
-each 8: o.t = 1.0 + i
+numbers x * pf.tensor(o.t, device=x.device) + pf.full((3,), o.t, device=x.device)
 # --- modes
 == modes of pyframe
 w = pf.ones(3, device=x.device, requires_grad=True)
 ? x * w
-yield f(x).requires_grad, f(x).requires_grad
-with pf.no_grad():
-    yield f(x).requires_grad, f(x).requires_grad
-with pf.inference_mode():
-    yield f(x).is_inference(), f(x).is_inference()
-yield f(x).requires_grad, f(x).is_inference()
-== the default dtype and device
-if x.device.type != "cpu":
-    return
+calls
+for mode in pf.no_grad(), pf.inference_mode(), pf.enable_grad():
+    with mode:
+        found = f(x), f(x)
+    yield [(y.requires_grad, y.is_inference()) for y in found]
+== the default dtype and device (cpu)
 ? x + pf.ones(3)
-yield f(x).dtype, f(x).dtype
-pf.set_default_dtype(pf.float64)
-try:
-    yield f(x).dtype, f(x).dtype
-finally:
+for dtype in pf.float32, pf.float64, pf.float32:
+    pf.set_default_dtype(dtype)
+    found = f(x), f(x)
     pf.set_default_dtype(pf.float32)
-yield f(x).dtype
+    yield [y.dtype for y in found]
 == a compiled function within another
 o = Plain(t=1.0)
 inner = c(lambda x: x * o.t)
 ? inner(x) + 1
-for t in 1.0, 1.0, 2.0, 2.0, 3.0:
-    o.t = t
-    yield f(x), inner(x)
-== vmap inside
-o = Plain(t=1.0)
-? pf.vmap(lambda row: row * o.t + row.sum())(x)
-each 8: o.t = 1.0 + i
-== grad inside
-o = Plain(t=1.0)
-? pf.func.grad(lambda y: (y ** 2).sum() * o.t)(x)
-each 8: o.t = 1.0 + i
+each 1.0, 1.0, 2.0, 2.0, 3.0: o.t = i -> f(x), inner(x)
+== vmap inside: numbers pf.vmap(lambda row: row * o.t + row.sum())(x)
+== grad inside: numbers pf.func.grad(lambda y: (y ** 2).sum() * o.t)(x)
 == a function of autograd
 class Scaled(pf.autograd.Function):
     k = 2.0
@@ -1445,9 +1107,7 @@ for i in range(5):
     yield loss, w.grad
 == a tensor that is turned each time (eager)
 table = x * 1
-def f(x):
-    table.t_()
-    return x * 2
+? x * 2 if table.t_() is table else x
 each 4 -> f(x), table.clone()
 == a tensor that gains a dim and is written (eager)
 table = x.sum()
@@ -1456,103 +1116,5 @@ def f(x):
     table.unsqueeze_(0)
     return x * 2
 each 4 -> f(x), table.clone()
-"""
-
-
-def patterns(text: str) -> Iterator[tuple[str, str, str]]:
-    """The name of each program, its source, and how its function runs."""
-    for block in text.split("\n== ")[1:]:
-        title, *lines = block.splitlines()
-        name = re.sub(r"\W+", "_", title.removesuffix(" (eager)"))
-        source = "".join(f"\n    {line}" for written in lines for line in in_full(written))
-        yield name, f"def {name}(c, x):{source}\n", EAGER if "(eager)" in title else REPLAYS
-
-
-def in_full(line: str) -> list[str]:
-    """A line of a program as Python."""
-    if found := re.fullmatch(r"\? (.*)", line):
-        return [f"f = c(lambda x: {found[1]})"]
-    if line.startswith(("def f(", "def step(")):
-        return ["@c", line]
-    if line == "calls":
-        return ["yield from (f(x), f(x))"]
-    if found := re.fullmatch(r"turns: (.*)", line):
-        return [f"yield from turns(f, x, change=lambda i: {found[1]})"]
-    if found := re.fullmatch(r"train ([^:]*): (.*)", line):
-        change = ["def change(o):", "    g = o.opt.param_groups[0]", f"    {found[2]}"]
-        return [*change, f"yield from training(c, x, {found[1]}, change=change)"]
-    if found := re.fullmatch(r"each (.+?)(?:: (.*?))?(?: -> (.*))?", line):
-        values, change, seen = found.groups("")
-        values = f"range({values})" if values.isdecimal() else values
-        loop = [f"for i in {values}:", f"    {change}", f"    yield {seen or 'f(x)'}"]
-        return [part for part in loop if part.strip()]
-    return [line]
-
-
-def run_source(text: str) -> None:
-    """In this module, which the functions' globals are: as of a user's file."""
-    exec(compile(text, __file__, "exec"), globals())
-
-
-PATTERNS: dict[str, tuple[Callable[..., Iterator[Any]], str]] = {}
-run_source(PROGRAMS.split("\n== ")[0])
-for _name, _source, _how in patterns(PROGRAMS):
-    run_source(_source)
-    PATTERNS[_name] = globals()[_name], _how
-
-
-# --- running them
-
-
-def plain(value: Any) -> Any:
-    """A picture of what a pattern saw, taken at once: later calls may write over it."""
-    if isinstance(value, pf.Tensor):
-        return np.array(value.numpy(force=True))
-    if isinstance(value, (tuple, list)):
-        return [plain(v) for v in value]
-    return value
-
-
-def same(a: Any, b: Any, what: str) -> None:
-    if isinstance(a, np.ndarray):
-        assert isinstance(b, np.ndarray), what
-        assert (a.shape, a.dtype) == (b.shape, b.dtype), what
-        tolerance = 2e-3 if a.dtype == np.float16 else 2e-5
-        np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance / 10, err_msg=what)
-    elif isinstance(a, list):
-        assert len(a) == len(b), what
-        for x, y in zip(a, b, strict=True):
-            same(x, y, what)
-    else:
-        assert a == b or a is b, (what, a, b)
-
-
-OWN_DEVICE = {
-    "a_number_in_float16", "an_array_that_shares_memory", "the_default_dtype_and_device",
-}  # fmt: skip
-
-
-def run(name: str, device: str) -> None:
-    """AssertionError unless a pattern gives what it gives without pf.compile, call by call. That is
-    computed on the CPU where that gives the same: a driver would compile as many kernels again."""
-    fn, how = PATTERNS[name]
-    x = pf.tensor([[1.0, -2.0, 3.0], [0.5, 0.25, -1.5]], device=device)
-    made: list[Any] = []
-
-    def wrap(f: Any) -> Any:
-        made.append(pf.compile(f))
-        return made[-1]
-
-    want = [plain(v) for v in fn(lambda f: f, x if name in OWN_DEVICE else x.cpu())]
-    with warnings.catch_warnings(record=True, action="always") as told:
-        got = [plain(v) for v in fn(wrap, x)]
-    for i, (a, b) in enumerate(zip(want, got, strict=True)):
-        same(a, b, f"call {i}")
-    texts = [str(w.message) for w in told if issubclass(w.category, RuntimeWarning)]
-    if how == EAGER:
-        assert len(texts) == 1, texts
-        assert "runs eagerly" in texts[0]
-        assert re.search(r"stale_patterns\.py:\d+", texts[0]), texts[0]
-    elif want:
-        assert not texts, texts
-        assert any(f.replayed for f in made), "no replay"
+""",
+)

@@ -819,11 +819,13 @@ def _plain(value: Any) -> Any:
 
 
 class Ran(NamedTuple):
-    """What the calls of a program gave, and how it went."""
+    """What the calls of a program gave, what it warned of before the first change and in all, and
+    whether there were replays until then."""
 
     seen: list[Any]
+    first: list[str]
     warned: list[str]
-    replayed: int
+    replayed: bool
 
 
 PATCHED = (builtins, math, operator, os.path, sys, string, json, bisect, np, np.linalg, pf,
@@ -870,7 +872,7 @@ def _as_before() -> Iterator[None]:
 
 
 def run(row: Row, read: str, changes: list[str], wrap: Any, device: str) -> Ran:
-    """Call the function twice, and twice after each change of what it reads."""
+    """Call the function four times, and twice after each change of what it reads."""
     module = sys.modules["user_program"] = types.ModuleType("user_program")
     space, seen = module.__dict__, []
     space["device"] = device
@@ -881,19 +883,22 @@ def run(row: Row, read: str, changes: list[str], wrap: Any, device: str) -> Ran:
     x = pf.tensor([1.0, -2.0, 3.0], device=device)
     with _as_before(), warnings.catch_warnings(record=True, action="always") as told:
         exec(compile(text, __file__, "exec"), space)
-        f = wrap(space["f"])
+        f, steady = wrap(space["f"]), (False, 0)
         for change in ("", *changes):
             with contextlib.suppress(Exception):
                 exec(change, space)
-            for _ in range(2):
+            for _ in range(2 if change else 4):
                 try:
                     seen.append(_plain(f(x)))
                 except Exception as e:
                     seen.append(type(e).__name__)
+            if not change:
+                steady = bool(getattr(f, "replayed", 0)), len(told)
         if "folder" in space:
             space["folder"].cleanup()
-    texts = [str(w.message) for w in told if issubclass(w.category, RuntimeWarning)]
-    return Ran(seen, [t for t in texts if "pf.compile" in t], getattr(f, "replayed", 0))
+    first, texts = ([str(w.message) for w in some if "pf.compile" in str(w.message)]
+                    for some in (told[: steady[1]], told))  # fmt: skip
+    return Ran(seen, first, texts, steady[0])
 
 
 def equal(a: Any, b: Any) -> bool:
@@ -905,25 +910,20 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def check(row: Row, read: str, changes: list[str], device: str, most: int = 1) -> str:
-    """What is wrong with a compiled program, which may warn `most` times, or ''."""
-    want = run(row, read, changes, lambda f: f, device).seen
+    """What is wrong with a compiled program, which is replayed as long as nothing changes and may
+    warn `most` times, or ''."""
+    want = run(row, read, changes, lambda f: f, "cpu").seen
     got = run(row, read, changes, pf.compile, device)
     for i, (a, b) in enumerate(zip(want, got.seen, strict=True)):
         if not equal(a, b):
-            change = changes[i // 2 - 1] if i > 1 else "nothing"
+            change = changes[i // 2 - 2] if i > 3 else "nothing"
             return f"{read!r} after {change!r} gives {b}, without pf.compile {a}\n{row.setup}"
     if len(got.warned) > most:
         return f"{read!r} warns {len(got.warned)} times: {got.warned}\n{row.setup}"
+    told = "".join(got.first)
+    if row.eager and not re.search(r"\.py:\d+", told):
+        return f"{read!r} warns of no line: {told}\n{row.setup}"
+    reads = isinstance(want[0], str) or "reads the value of a tensor" in told
+    if got.replayed == row.eager and not reads:
+        return f"{read!r} is {'replayed' if row.eager else 'not replayed'}: {told}\n{row.setup}"
     return ""
-
-
-def check_steady(row: Row, read: str, device: str) -> str:
-    """Whether it is replayed as long as nothing changes, or ''."""
-    ran = run(row, read, ["pass"], pf.compile, device)
-    if row.eager and not re.search(r"\.py:\d+", "".join(ran.warned)):
-        return f"{read!r} warns of no line: {ran.warned}\n{row.setup}"
-    if isinstance(ran.seen[0], str) or bool(ran.replayed) != row.eager:
-        return ""
-    if "reads the value of a tensor" in "".join(ran.warned):
-        return ""
-    return f"{read!r} is {'replayed' if row.eager else 'not replayed'}: {ran.warned}\n{row.setup}"

@@ -132,10 +132,10 @@ def objects() -> int:
 
 def test_memory_stays_flat_on_the_cpu() -> None:
     step = tiny("cpu")
-    for _ in range(200):
+    for _ in range(100):
         step()
     before = objects()
-    for _ in range(1800):
+    for _ in range(500):
         step()
     assert objects() <= before + 20
 
@@ -150,13 +150,13 @@ def test_memory_stays_flat_on_the_gpu(gpu: str) -> None:
         return stats.bytes_live + stats.bytes_pooled, len(backend._buffers)
 
     loss = step()
-    for _ in range(100):
+    for _ in range(60):
         loss = step()
     loss.item()
     before, count = look(), objects()
-    for i in range(1900):
+    for i in range(500):
         loss = step()
-        if i % 200 == 0:
+        if i % 100 == 0:
             loss.item()
     assert look() == before
     assert objects() <= count + 20
@@ -232,11 +232,11 @@ def test_slices_as_arguments_share_one_capture(device: str, width: int) -> None:
     step = pf.compile(training_step(opt, lambda x, y: F.cross_entropy(net(x / 600), y)))
     stats = pf.device(device).backend.stats
     made = []
-    for i in range(60):
+    for i in range(20):
         step(x[i : i + 10], y[i : i + 10]).item()
         step(x[i : i + 20 : 2], y[i : i + 20 : 2]).item()
         made.append((stats.pipelines, stats.bind_groups))
-    assert (step.captured, step.replayed) == (2, 118)
+    assert (step.captured, step.replayed) == (2, 38)
     assert made[8] == made[-1]
 
 
@@ -244,7 +244,7 @@ def test_slices_that_move_share_pipelines(gpu: str) -> None:
     host = pf.arange(600.0).reshape(100, 6)
     x, stats = host.to(gpu), pf.device(gpu).backend.stats
     made = []
-    for i in range(30):
+    for i in range(10):
         for cut in (slice(i, i + 10), slice(i, i + 10, 3), i):
             assert (x[cut] * 2 + 1).tolist() == (host[cut] * 2 + 1).tolist()
             assert (x[:, 2:4][cut].t() * 3).tolist() == (host[:, 2:4][cut].t() * 3).tolist()

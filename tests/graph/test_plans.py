@@ -11,6 +11,7 @@ import pytest
 
 import pyframe as pf
 import pyframe.nn.functional as F
+from pyframe import nn
 from pyframe.codegen.wgsl import generate
 from pyframe.runtime.offline import offline_device
 from pyframe.tools.bench.plans import GPT, LARGE, PLANS, Block, Plan
@@ -33,6 +34,12 @@ BOUNDS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def values_that_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the time would go into drawing weights, with which nothing is computed."""
+    monkeypatch.setattr(nn.init.values, "skipped", True)
+
+
 @pytest.mark.parametrize("plan", PLANS[:-1], ids=lambda plan: plan.name)
 def test_plans(plan: Plan) -> None:
     t = plan.totals()
@@ -51,24 +58,24 @@ def test_checkpoints_lower_what_is_held(reentrant: bool) -> None:
             return checkpoint(super().forward, x, use_reentrant=reentrant)
 
     def peak(kind: type[Block], layers: int) -> int:
-        def made() -> pf.nn.Module:
+        def made() -> nn.Module:
             blocks = [kind(256, 4) for _ in range(layers)]
-            return pf.nn.Sequential(pf.nn.Embedding(64, 256), *blocks, pf.nn.Linear(256, 64))
+            return nn.Sequential(nn.Embedding(64, 256), *blocks, nn.Linear(256, 64))
 
         def loss(y: pf.Tensor, of: pf.Tensor) -> pf.Tensor:
             return F.cross_entropy(y.flatten(0, 1), of)
 
         return Plan("", made, (4, 512), text=True, loss=loss).totals().peak_bytes
 
-    kept, again = (peak(kind, 8) - peak(kind, 4) for kind in (Block, Again))
-    weights = 4 * 12 * 256**2 * 4 * 4  # of four layers, with gradients and moments
-    values = 4 * 4 * 512 * 256 * 4  # what comes into the layers
+    kept, again = (peak(kind, 4) - peak(kind, 2) for kind in (Block, Again))
+    weights = 2 * 12 * 256**2 * 4 * 4  # of two layers, with gradients and moments
+    values = 2 * 4 * 512 * 256 * 4  # what comes into the layers
     most = 3.1 if reentrant else 1.1
     assert again < weights + most * values < weights + 12 * values < kept
 
 
 def gpt_in_bfloat16(device: Any) -> Any:
-    net = GPT(50257, 1024, 768, 2, 12).to(device)
+    net = GPT(50257, 1024, 768, 1, 12).to(device)
     optimizer = pf.optim.AdamW(net.parameters(), lr=1e-3)
 
     def step(x: pf.Tensor) -> pf.Tensor:

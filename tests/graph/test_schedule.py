@@ -62,7 +62,7 @@ def test_scalars_are_parameters_not_text(lazy: Any) -> None:
 moves = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False), moves)
 def test_any_chain_of_movement_is_what_numpy_says(rnd: Any, kinds: list[int]) -> None:
     """Index maps compose: read through them, a buffer shows what the NumPy views show."""
@@ -197,7 +197,7 @@ def test_planning_is_linear_in_the_layers(kind: str, monkeypatch: pytest.MonkeyP
         return lines
 
     def steps(device: Any) -> list[int]:
-        return [step(n, device) for n in (2, 4, 8, 16)][1:]  # the first one fills caches
+        return [step(n, device) for n in (2, 4, 6, 10)][1:]  # the first one fills caches
 
     if kind == "cpu":
         small, middle, large = steps(pf.device("cpu"))
@@ -240,7 +240,7 @@ def test_equal_layers_are_planned_once(kind: str, monkeypatch: pytest.MonkeyPatc
 
     def counts(device: Any) -> list[tuple[int, int]]:
         out = []
-        for layers in (6, 12, 48):
+        for layers in (6, 12, 18):
             train(layers, device)
             out.append(found[-1])
         return out

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from refused import rows
 
 import pyframe as pf
 from pyframe import nn
@@ -144,7 +146,7 @@ def test_a_tuple_with_names_has_methods_of_tuples() -> None:
     op.exponent_of: I""".split("\n"),
 )  # fmt: skip
 def test_ops_ask_what_fits(args: str) -> None:
-    call, _, rows = args.strip().partition(": ")
+    call, _, given_rows = args.strip().partition(": ")
     tensors = {
         "X": pf.tensor([1.0, 2, 3, 4]), "M": pf.ones(2, 3), "B": pf.tensor([True, False]),
         "E": pf.ones(0), "C": pf.ones(2, dtype=pf.complex64), "D": pf.ones(4, dtype=pf.float64),
@@ -152,7 +154,7 @@ def test_ops_ask_what_fits(args: str) -> None:
     }  # fmt: skip
     names = {k: {"ref": k} for k in tensors}
     inputs = shape(shape(*names.values()), {"dict": []})
-    for row in rows.split("; "):
+    for row in given_rows.split("; "):
         given = eval(f"[{row}]", {**names, "X": {"ref": "X"}})
         given = [shape(*a) if isinstance(a, tuple) else a for a in given]
         try:
@@ -180,80 +182,40 @@ def test_ops_that_fit() -> None:
 # --- what a file sizes
 
 
-@pytest.mark.parametrize(
-    ("call", "args"),
-    [
-        ("code.mul", ["a", 10**10]),
-        ("code.mul", [[0], 1 << 40]),
-        ("code.imul", [1 << 40, "a"]),
-        ("code.pow", [10, 10**10]),
-        ("code.ipow", [-3, 10**9]),
-        ("code.lshift", [1, 10**12]),
-        ("code.formatted", [3, "99999999999d"]),
-        ("code.formatted", [3.5, ".999999999f"]),
-        ("code.mod", ["%1000000000d", 3]),
-        ("code.mod", ["%*d", shape(1 << 40, 3)]),
-        ("code.list", ["range"]),
-        ("code.tuple", ["range"]),
-        ("code.sorted", ["range"]),
-        ("code.round", [3, -(10**10)]),
-        ("method.zfill", ["3", 10**12]),
-        ("method.ljust", ["3", 10**12, "x"]),
-        ("method.extend", [[], "range"]),
-        ("method.join", ["x" * 1000, "range"]),
-        ("method.replace", ["a" * 9999, "a", "b" * 9999]),
-        ("zeros", [10**7, 10**7]),
-        ("Tensor.repeat", [X, 10**13]),
-        ("arange", [10**13]),
-        ("rand", [shape(10**6, 10**7)]),
-        ("op.iota", [{"const": [0, "int32"]}, shape(10**13)]),
-        ("nn.functional.pad", [X, shape(0, 10**13)]),
-        ("eye", [10**7]),
-        ("full", [shape(10**13), 1]),
-        ("nn.functional.one_hot", [{"ref": "i"}, 10**13]),
-        ("linspace", [0, 1, 10**13]),
-        ("randperm", [10**13]),
-        ("hann_window", [10**13]),
-        ("tril_indices", [10**7, 10**7]),
-        ("bincount", [{"ref": "i"}, None, 10**13]),
-        ("fft.fft", [X, 10**13]),
-        ("nn.functional.interpolate", [{"ref": "u"}, 10**13]),
-        ("randint", [5, shape(10**13)]),
-        ("Tensor.resize_", [X, 10**13]),
-        ("Tensor.new_zeros", [X, 10**13]),
-        ("repeat_interleave", [X, 10**13]),
-        ("tile", [X, shape(10**13)]),
-        ("logspace", [0, 1, 10**13]),
-        ("empty", [10**13]),
-        ("empty_strided", [shape(4), shape(10**13)]),
-        ("vander", [X, 10**13]),
-        ("nn.functional.adaptive_avg_pool1d", [{"ref": "u"}, 10**13]),
-        ("randn", [10**13]),
-        ("Tensor.new_full", [X, shape(10**13), 2.0]),
-        ("diag_embed", [X, 10**13]),
-        ("diagflat", [X, 10**7]),
-        ("kron", [{"ref": "e"}, {"ref": "e"}]),
-        ("outer", [{"ref": "e"}, {"ref": "e"}]),
-        ("Tensor.clone", [{"ref": "e"}]),
-        ("cumsum", [{"ref": "e"}, 0]),
-        ("method.tolist", [{"ref": "e"}]),
-        ("stft", [X, 2, 1, 10**13]),
-        ("histc", [X, 10**13]),
-        ("broadcast_tensors", [X]),
-        ("scalar_tensor", [3]),
-    ],
-    ids=lambda x: x if isinstance(x, str) else "",
-)
-def test_what_is_made_is_counted(call: str, args: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+# calls with arguments; I, U, E and RANGE are such tensors, and a range, that nodes before them make
+MADE = """
+code.mul "a", 10**10 | code.mul [0], 1 << 40 | code.imul 1 << 40, "a" | code.pow 10, 10**10
+code.ipow -3, 10**9 | code.lshift 1, 10**12 | code.formatted 3, "99999999999d"
+code.formatted 3.5, ".999999999f" | code.mod "%1000000000d", 3 | code.mod "%*d", shape(1 << 40, 3)
+code.list RANGE | code.tuple RANGE | code.sorted RANGE | code.round 3, -(10**10)
+method.zfill "3", 10**12 | method.ljust "3", 10**12, "x" | method.extend [], RANGE
+method.join "x" * 1000, RANGE | method.replace "a" * 9999, "a", "b" * 9999 | zeros 10**7, 10**7
+Tensor.repeat X, 10**13 | arange 10**13 | rand shape(10**6, 10**7) | eye 10**7
+op.iota {"const": [0, "int32"]}, shape(10**13) | nn.functional.pad X, shape(0, 10**13)
+full shape(10**13), 1 | nn.functional.one_hot I, 10**13 | linspace 0, 1, 10**13 | randperm 10**13
+hann_window 10**13 | tril_indices 10**7, 10**7 | bincount I, None, 10**13 | fft.fft X, 10**13
+nn.functional.interpolate U, 10**13 | randint 5, shape(10**13) | Tensor.resize_ X, 10**13
+Tensor.new_zeros X, 10**13 | repeat_interleave X, 10**13 | tile X, shape(10**13)
+logspace 0, 1, 10**13 | empty 10**13 | empty_strided shape(4), shape(10**13) | vander X, 10**13
+nn.functional.adaptive_avg_pool1d U, 10**13 | randn 10**13 | Tensor.new_full X, shape(10**13), 2.0
+diag_embed X, 10**13 | diagflat X, 10**7 | kron E, E | outer E, E | Tensor.clone E | cumsum E, 0
+method.tolist E | stft X, 2, 1, 10**13 | histc X, 10**13 | broadcast_tensors X | scalar_tensor 3
+"""
+
+
+@pytest.mark.parametrize("row", re.split(r" \| |\n", MADE.strip()))
+def test_what_is_made_is_counted(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of 10 TB is tried; the machine's memory does not matter."""
+    call, _, given = row.partition(" ")
+    refs = {n: {"ref": n} for n in ("RANGE", "I", "U", "E")}
+    args = eval(f"[{given}]", {"X": X, "shape": shape, **refs})
     monkeypatch.setattr(host_memory, "available", lambda: 1 << 30)
     before = [
-        node("code.range", 10**10, out={"ref": "range"}), node("ones", 1, out={"ref": "one"}),
-        node("Tensor.long", {"ref": "one"}, out={"ref": "i"}),
-        node("Tensor.reshape", {"ref": "one"}, 1, 1, 1, out={"ref": "u"}),
-        node("Tensor.expand", {"ref": "one"}, 10**9, out={"ref": "e"}),
+        node("code.range", 10**10, out=refs["RANGE"]), node("ones", 1, out={"ref": "one"}),
+        node("Tensor.long", {"ref": "one"}, out=refs["I"]),
+        node("Tensor.reshape", {"ref": "one"}, 1, 1, 1, out=refs["U"]),
+        node("Tensor.expand", {"ref": "one"}, 10**9, out=refs["E"]),
     ]  # fmt: skip
-    args = [{"ref": "range"} if a == "range" else a for a in args]
     module = loaded(*before, node(call, *args))
     if call in ("broadcast_tensors", "scalar_tensor"):  # which are small
         module(pf.ones(4))
@@ -274,104 +236,77 @@ def test_a_graph_of_ones_own_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> 
 # --- damage
 
 
+DAMAGE = """
+call=None -> node 0 .* a function, got 'None'
+args=None -> node 0 .*arguments
+out=3 | out={"float": "nan"} -> node 0 .*results
+blocks=[1] -> node 0 .*block
+blocks=[[[], None]] -> node 0 .*blocks
+args=[{"ref": "none"}] -> node 0 .relu.: 'none' has no value
+args=[{"ref": "y"}] -> node 0 .relu.: 'y' has no value
+args=[{"size": "s9"}] -> node 0 .*size
+args=[{"size": ["+", 1]}] -> node 0 .*a size
+args=[{"format": "load"}] -> node 0 .*format
+args=[] -> node 0 .*missing
+args=[{"const": ["x", "int8"]}] -> node 0 .*number
+specs={"y": 3} -> node 0 .*shape
+call="op.conv" -> node 0 .*may not call
+call=3 | call="x" * 999 | args={} | kwargs=[] | module=3 | args=[{"ref": None}] -> node 0
+args=[{"what": 1}] | args=[{"size": ["pow", 2, 3]}] | args=[{"dtype": "save"}] -> node 0
+args=[{"dtype": ["int8"]}] | args=[{"device": "../x"}] | args=[X, X, X] -> node 0
+args=[{"complex": ["x", "1"]}] | args=[{"tuple": 3}] | args=[{"slice": [1]}] -> node 0
+args=[{"dict": [1]}] | args=[{"dict": [[[1], 2]]}] | call="control.loop" -> node 0
+call="control.stop", args=["break"] | call="control.fail", args=["SystemExit", shape()] -> node 0
+call="control.branch", args=[] | call="control.nodes" | call="op.as_strided" -> node 0
+call="op.put" | call="op.const", args=[3] | call="code.python_" | call="method.data_ptr" -> node 0
+call="method.format", args=["{0.__class__}", X] | call="method.numpy" | call="hub.load" -> node 0
+call="method.register_hook" | call="Tensor.tofile" | call="save" | call="attr.__class__" -> node 0
+call="nn.functional.__loader__" | call="method.__class__" | call="attr.__dict__" -> node 0
+call="code.eval" | call="code.__import__" | call="code.getattr" | call="attr.grad_fn" -> node 0
+"""
+
+
 @pytest.mark.parametrize(
-    ("damage", "why"),
-    [
-        ({"call": None}, "node 0 .* a function, got 'None'"),
-        ({"call": 3}, "node 0"),
-        ({"call": "x" * 999}, "node 0"),
-        ({"args": None}, "node 0 .*arguments"),
-        ({"args": {}}, "node 0"),
-        ({"kwargs": []}, "node 0"),
-        ({"out": 3}, "node 0 .*results"),
-        ({"out": {"float": "nan"}}, "node 0 .*results"),
-        ({"blocks": [1]}, "node 0 .*block"),
-        ({"blocks": [[[], None]]}, "node 0 .*blocks"),
-        ({"module": 3}, "node 0"),
-        ({"args": [{"ref": "none"}]}, "node 0 .relu.: 'none' has no value"),
-        ({"args": [{"ref": "y"}]}, "node 0 .relu.: 'y' has no value"),
-        ({"args": [{"ref": None}]}, "node 0"),
-        ({"args": [{"size": "s9"}]}, "node 0 .*size"),
-        ({"args": [{"size": ["+", 1]}]}, "node 0 .*a size"),
-        ({"args": [{"what": 1}]}, "node 0"),
-        ({"args": [{"size": ["pow", 2, 3]}]}, "node 0"),
-        ({"args": [{"dtype": "save"}]}, "node 0"),
-        ({"args": [{"dtype": ["int8"]}]}, "node 0"),
-        ({"args": [{"device": "../x"}]}, "node 0"),
-        ({"args": [{"format": "load"}]}, "node 0 .*format"),
-        ({"args": [X, X, X]}, "node 0"),
-        ({"args": []}, "node 0 .*missing"),
-        ({"args": [{"complex": ["x", "1"]}]}, "node 0"),
-        ({"args": [{"const": ["x", "int8"]}]}, "node 0 .*number"),
-        ({"args": [{"tuple": 3}]}, "node 0"),
-        ({"args": [{"slice": [1]}]}, "node 0"),
-        ({"args": [{"dict": [1]}]}, "node 0"),
-        ({"args": [{"dict": [[[1], 2]]}]}, "node 0"),
-        ({"specs": {"y": 3}}, "node 0 .*shape"),
-        ({"call": "control.loop"}, "node 0"),
-        ({"call": "control.stop", "args": ["break"]}, "node 0"),
-        ({"call": "control.fail", "args": ["SystemExit", {"tuple": []}]}, "node 0"),
-        ({"call": "control.branch", "args": []}, "node 0"),
-        ({"call": "control.nodes"}, "node 0"),
-        ({"call": "op.conv"}, "node 0 .*may not call"),
-        ({"call": "op.as_strided"}, "node 0"),
-        ({"call": "op.put"}, "node 0"),
-        ({"call": "op.const", "args": [3]}, "node 0"),
-        ({"call": "code.python_"}, "node 0"),
-        ({"call": "method.data_ptr"}, "node 0"),
-        ({"call": "method.format", "args": ["{0.__class__}", X]}, "node 0"),
-        ({"call": "method.numpy"}, "node 0"),
-        ({"call": "method.register_hook"}, "node 0"),
-        ({"call": "Tensor.tofile"}, "node 0"),
-        ({"call": "save"}, "node 0"),
-        ({"call": "hub.load"}, "node 0"),
-        ({"call": "attr.__class__"}, "node 0"),
-        ({"call": "nn.functional.__loader__"}, "node 0"),
-    ],
+    ("damage", "why"), [(d, why) for some, why in rows(DAMAGE) for d in some.split(" | ")]
 )
-def test_damage_names_its_node(damage: Any, why: str) -> None:
+def test_damage_names_its_node(damage: str, why: str) -> None:
     with pytest.raises(GraphError, match=f"(?s){why}"):
-        loaded(node("relu", X) | damage)
+        loaded(node("relu", X) | eval(f"dict({damage})", {"X": X, "shape": shape}))
+
+
+AROUND = """
+file format "x" -> x of version 1
+file modules 3 -> modules
+file same [] -> names
+file modules {} -> no module ''
+file modules {"a": {}} -> module 'a'
+top graphs None | top name 3 -> module ''
+top parameters {"v": True} -> no weights 'v'
+top class "Sequentia" -> no|not
+top children [""] | top children [None] -> no module
+top children ["b"] -> no module 'b'
+top attributes {"save": 1} -> attribute 'save'
+top attributes {"__class__": 1} -> attribute '__class__'
+top attributes {"a": {"ref": "x"}} -> a part of graphs
+graph version 2 -> version 2
+graph nodes {} -> nodes
+graph inputs {"tuple": [1, 2]} | graph rest "z" -> inputs
+graph outputs {"ref": "q"} -> 'q'
+graph sizes {"s": ["x", -1]} | graph sizes {"s": ["q", 0]} | graph ranges {"s": [0]} -> size
+graph guards [["s", ">", True]] | graph specs {"x": [["s"], "float32"]} -> size
+graph guards [[1, "?", True]] -> guard
+graph state {"w": 3} | graph names [3] -> name of a value
+graph defaults [] -> defaults
+"""
 
 
 @pytest.mark.parametrize(
-    ("place", "key", "value", "why"),
-    [
-        ("", "format", "x", "x of version 1"),
-        ("", "modules", 3, "modules"),
-        ("", "same", [], "names"),
-        ("", "modules", {}, "no module ''"),
-        ("", "modules", {"a": {}}, "module 'a'"),
-        ("top", "graphs", None, "module ''"),
-        ("top", "name", 3, "module ''"),
-        ("top", "parameters", {"v": True}, "no weights 'v'"),
-        ("top", "class", "Sequentia", "no|not"),
-        ("top", "children", [""], "no module"),
-        ("top", "children", ["b"], "no module 'b'"),
-        ("top", "attributes", {"save": 1}, "attribute 'save'"),
-        ("top", "children", [None], "no module"),
-        ("top", "attributes", {"a": {"ref": "x"}}, "a part of graphs"),
-        ("top", "attributes", {"__class__": 1}, "attribute '__class__'"),
-        ("graph", "version", 2, "version 2"),
-        ("graph", "nodes", {}, "nodes"),
-        ("graph", "inputs", {"tuple": [1, 2]}, "inputs"),
-        ("graph", "outputs", {"ref": "q"}, "'q'"),
-        ("graph", "sizes", {"s": ["x", -1]}, "size"),
-        ("graph", "sizes", {"s": ["q", 0]}, "size"),
-        ("graph", "guards", [["s", ">", True]], "size"),
-        ("graph", "guards", [[1, "?", True]], "guard"),
-        ("graph", "ranges", {"s": [0]}, "size"),
-        ("graph", "rest", "z", "inputs"),
-        ("graph", "state", {"w": 3}, "name of a value"),
-        ("graph", "names", [3], "name of a value"),
-        ("graph", "specs", {"x": [["s"], "float32"]}, "size"),
-        ("graph", "defaults", [], "defaults"),
-    ],
+    ("damage", "why"), [(d, why) for some, why in rows(AROUND) for d in some.split(" | ")]
 )
-def test_damage_of_what_is_around(place: str, key: str, value: Any, why: str) -> None:
+def test_damage_of_what_is_around(damage: str, why: str) -> None:
     text = document(node("relu", X))
-    top = text["modules"][""]
-    {"": text, "top": top, "graph": top["graphs"]["forward"]}[place][key] = value
+    top, (place, key, value) = text["modules"][""], damage.split(" ", 2)
+    {"file": text, "top": top, "graph": top["graphs"]["forward"]}[place][key] = eval(value)
     with pytest.raises(GraphError, match=f"(?s)the file.*{why}"):
         pf.jit.load(packed(text))
     for gone in ("modules", "same"):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
-import random
 import threading
 import warnings
 import zipfile
@@ -19,7 +17,6 @@ from pyframe.export import Dim, export
 from pyframe.jit.graph import GraphError, decoded, encoded
 from pyframe.jit.record import NeedsValueError
 from pyframe.nn import functional as F
-from pyframe.vision import models
 
 
 class Net(nn.Module):
@@ -266,15 +263,6 @@ def test_frozen() -> None:
         pf.jit.freeze(pf.jit.trace(net.train(), pf.ones(2, 3), check_trace=False))
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v3_small"])
-def test_vision_models(name: str) -> None:
-    net = getattr(models, name)(num_classes=3).eval()
-    traced = pf.jit.trace(net, pf.randn(1, 3, 32, 32), check_trace=False)
-    with pf.no_grad():
-        x = pf.randn(2, 3, 32, 32)
-        alike(traced(x), net(x))
-
-
 def test_recurrent_of_any_length() -> None:
     class Words(nn.Module):
         def __init__(self) -> None:
@@ -353,7 +341,7 @@ def test_exports_that_would_not_hold() -> None:
 # --- files
 
 
-def test_files_of_others_and_damaged_ones() -> None:
+def test_files_of_others() -> None:
     file = io.BytesIO()
     pf.jit.trace(nn.Linear(3, 2), pf.ones(1, 3)).save(file, {"note.txt": "hello"})
     extra = {"note.txt": "", "none": ""}
@@ -392,21 +380,6 @@ def test_files_of_others_and_damaged_ones() -> None:
     torchs.seek(0)
     with pytest.raises(GraphError, match="one of PyTorch's"):
         pf.jit.load(torchs)
-
-    rng, plain = random.Random(0), json.dumps(text)
-    whole = file.getvalue()
-    for _ in range(400):
-        at, n = rng.randrange(len(plain)), rng.randrange(1, 6)
-        junk = "".join(rng.choice('0123456789[]{}",:.truefalsn') for _ in range(n))
-        cut = bytearray(whole)
-        for _ in range(rng.randrange(1, 8)):
-            cut[rng.randrange(len(cut))] = rng.randrange(256)
-        for attempt in (
-            lambda at=at, n=n, junk=junk: load(plain[:at] + junk + plain[at + n :]),
-            lambda cut=cut: pf.jit.load(io.BytesIO(bytes(cut))),
-        ):
-            with contextlib.suppress(GraphError):
-                attempt()
 
 
 def test_a_deep_file_is_refused() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "graph"))
 
+import forms
 import stale_patterns
 
 ON_THE_GPU = [
@@ -22,8 +23,9 @@ ON_THE_GPU = [
 
 
 def run(page: Any, name: str, device: str) -> None:
-    page.give(stale_patterns)
-    done = page.run(f"import stale_patterns\nstale_patterns.run({name!r}, {device!r})\n'the same'")
+    page.give(forms, stale_patterns)
+    call = f"forms.run(stale_patterns.PATTERNS[{name!r}], {device!r})"
+    done = page.run(f"import forms, stale_patterns\n{call}\n'the same'")
     assert done == "the same"
 
 
