@@ -375,19 +375,6 @@ def versions(t: Any, d: str) -> Any:
 
 
 @program
-def inplace_on_leaves(t: Any, d: str) -> Any:
-    x = leaf(t, d)
-    out = [attempt(lambda: x.add_(1)), attempt(lambda: x[0].add_(1)), attempt(lambda: x.zero_())]
-    out += [attempt(lambda: x.view(3, 1).mul_(2)), attempt(lambda: x.__setitem__(0, 1.0))]
-    with t.no_grad():
-        x.add_(1)
-        x[0] = 7
-    x.detach().mul_(2)
-    x.data.sub_(1)
-    return [*out, x]
-
-
-@program
 def detach_in_place(t: Any, d: str) -> Any:
     x = leaf(t, d)
     y = x * 2

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from nn.test_layers import LAYERS
+from nn.layers import BASIC
 from stale_patterns import PATTERNS, plain, run, same
 from stale_places import TABLE, again_and_again, check, check_steady, in_turns, one_by_one
 from together import Thread, together
@@ -74,10 +74,11 @@ def outcome(call: Any) -> Any:
 
 
 def test_each_field_of_each_layer(device: str) -> None:
-    for name, make, (shape,) in LAYERS:
+    for row in BASIC:
         pf.manual_seed(0)
-        net = make(nn).to(device)
-        x = (pf.randn(*shape) if isinstance(shape, tuple) else pf.tensor(shape)).to(device)
+        name, net = row.text, row.layer(pf).to(device)
+        ((x,), _) = row.given(pf)
+        x = x.detach().to(device)
         f = pf.compile(lambda x, net=net: net(x))
         same(plain(net(x)), plain(f(x)), name)
         same(plain(net(x)), plain(f(x)), name)
