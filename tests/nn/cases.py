@@ -100,7 +100,7 @@ def database() -> dict[str, Any]:
     return {info.name.removeprefix("nn."): info for info in module_db}
 
 
-MOST = 12  # inputs of one entry, evenly spread; LinearCrossEntropyLoss alone has 857
+MOST = 10  # inputs of one entry, evenly spread; LinearCrossEntropyLoss alone has 857
 
 
 def drawn(name: str, training: bool = True) -> list[Made]:
@@ -227,9 +227,8 @@ class Case:
             assert not {id(p) for p in twin.parameters()} & {id(p) for p in self.ours.parameters()}
             same(self.run(twin)[0], want, "result of a copy")
 
-    def check_compiled(self, reads: bool = False) -> None:
-        """Three steps, one captured and two replayed, do what three steps of PyTorch do; all run
-        eagerly where the layer reads a value."""
+    def check_compiled(self) -> None:
+        """Three steps, one captured and two replayed, do what three steps of PyTorch do."""
         ours, inputs = self.ours, self.fresh(self.ours)
 
         @pf.compile
@@ -246,7 +245,7 @@ class Case:
             mine = {k: p.grad for k, p in ours.named_parameters()}
             same(mine, grads, "gradients", 1e-3, 1e-4)
         self.check_state(ours, self.theirs)
-        assert bool(step.replayed) != reads, step.eager
+        assert step.replayed, step.eager
 
 
 def _fresh(x: Any) -> Any:

@@ -9,7 +9,6 @@ of a shape that require a gradient, N such that don't, L int64 of the values giv
     nn.Linear(-1, 2) -> must not be negative    is refused, as tests/refused.py has it; there X, O
                                                 and I make ones, zeros and zeros of int64
 
-A layer that reads the value of a tensor, so that a compiled step runs eagerly, says so: `# reads`.
 What PyTorch's own table of modules draws (cases.py) needs a row here for other options alone.
 """
 
@@ -59,7 +58,7 @@ nn.Embedding.from_pretrained(X(3)) -> 2-dimensional
 nn.EmbeddingBag(6, 3)(L([0, 1], [5, 5]))
 nn.EmbeddingBag(6, 3, 1.0, mode="sum", padding_idx=2)(L(0, 2, 2, 5, 1), L(0, 3), R(5))
 nn.EmbeddingBag(6, 3, mode="max", include_last_offset=True, padding_idx=-1)(L(0, 1, 2, 5),
-    L(0, 2, 2, 4))  # reads offsets
+    L(0, 2, 2, 4))
 nn.EmbeddingBag(3, 2, padding_idx=-4) -> adding_idx must be within
 nn.EmbeddingBag(3, 2, mode='min')(I(2, 2)) -> sum.*mean.*max
 nn.EmbeddingBag(3, 2)(I(2)) -> offsets

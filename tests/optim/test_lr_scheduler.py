@@ -62,7 +62,7 @@ s.ChainedScheduler([s.StepLR(o, 3)], optimizer=o)
 s.SequentialLR(o, several(s, o), [5, 14])
 s.SequentialLR(o, [s.SequentialLR(o, several(s, o), [3, 6]), s.StepLR(o, 2)], milestones=[12])
 s.SequentialLR(o, [s.ConstantLR(o, 0.1, 3), s.CosineAnnealingWarmRestarts(o, 4),
-    s.ExponentialLR(o, 0.5)], milestones=[3, 10],)
+    s.ExponentialLR(o, 0.5)], milestones=[3, 10])
 s.SWALR(o, [0.5, 0.05], anneal_epochs=6)
 s.SWALR(o, 0.5, 8, anneal_strategy="linear")
 s.SWALR(o, 0.5, 0)
@@ -82,7 +82,7 @@ def make(call: str, s: Any, o: Any) -> Any:
 
 def test_every_scheduler_has_a_row() -> None:
     for name in {*vars(schedulers(pf))} - {"LRScheduler", "ReduceLROnPlateau"}:  # see PLATEAUS
-        assert name[0] == "_" or f"s.{name}(o" in TABLE, (
+        assert name[0] == "_" or f"s.{name}(" in TABLE, (
             f"no row in tests/optim/test_lr_scheduler.py for {name}: add one beside StepLR's"
         )
 
