@@ -269,7 +269,7 @@ nn.MultiheadAttention(8, 3) -> divisible by num_heads
 nn.MultiheadAttention(8, 0) -> greater than 0
 nn.MultiheadAttention(0, 2) -> greater than 0
 nn.MultiheadAttention(8, 2)(*[O(5, 2, 7)] * 3) -> embedding dimension of 8, but got 7
-nn.MultiheadAttention(8, 2)(O(5, 2, 8), O(5, 8), O(5, 8)) -> all \(T, N, E\) or all \(T, E\)
+nn.MultiheadAttention(8, 2)(O(5, 2, 8), O(5, 8), O(5, 8)) -> all be \(T, N, E\)
 nn.MultiheadAttention(8, 2)(O(5, 2, 8), O(5, 2, 8), O(4, 2, 8)) -> does not match value shape
 nn.MultiheadAttention(8, 2)(*[O(5, 2, 8)] * 3, key_padding_mask=O(2, 4)) -> must be \[2, 5\]
 nn.MultiheadAttention(8, 2)(*[O(5, 2, 8)] * 3, attn_mask=O(4, 5)) -> should be \[5, 5\]

@@ -301,13 +301,13 @@ def test_dispatches_of_a_step_are_few(
     most = (LARGE if large else PER_STEP)[name][train]
     counts = {
         size: dispatches(recorder, name, *size, train)
-        for size in [(4, 16, 1), (10, 16, 1), (4, 64, 1), (4, 16, 2), (10, 16, 2)]
+        for size in [(8, 16, 1), (16, 16, 1), (8, 64, 1), (8, 16, 2), (16, 16, 2)]
     }
-    assert abs(counts[4, 16, 1] - counts[4, 64, 1]) <= 2
+    assert abs(counts[8, 16, 1] - counts[8, 64, 1]) <= 2
     for layers in (1, 2):
-        each = (counts[10, 16, layers] - counts[4, 16, layers]) / 6 / layers
+        each = (counts[16, 16, layers] - counts[8, 16, layers]) / 8 / layers
         assert each <= most
-        assert counts[4, 16, layers] <= layers * (4 * most + 12)
+        assert counts[8, 16, layers] <= layers * (8 * most + 12)
 
 
 # --- fields, states, errors
