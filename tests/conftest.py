@@ -166,6 +166,17 @@ def steady(gpu: str) -> Any:
 
 
 @pytest.fixture
+def by_numpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """NumPy runs what the CPU captures: LLVM takes longer to compile a step than all the rest."""
+    monkeypatch.setattr("pyframe.runtime.cpu.compiler", lambda: None)
+    limits = importlib.import_module("pyframe.backend.interpreter").HOST
+    monkeypatch.setattr(pf.device("cpu").backend, "limits", limits)
+    pf.device("cpu").executor.forget_programs()
+    yield
+    pf.device("cpu").executor.forget_programs()
+
+
+@pytest.fixture
 def lazy() -> Iterator[Any]:
     """A device that only records, whose schedules can be looked at."""
     d = pf.device("gpu:77")

@@ -28,6 +28,7 @@ def programs() -> tuple[Any, Any]:
         gathered.append(fn)
         return fn
 
+    @pytest.mark.sampled(5)  # what is recorded does not depend on the device
     @pytest.mark.parametrize("fn", gathered, ids=lambda f: f.__name__)
     def test_both(fn: Any, same: Any) -> None:
         same(fn)

@@ -103,6 +103,7 @@ def in_segments(t: Any, d: str) -> Any:
     return out
 
 
+@pytest.mark.sampled(2)
 @BOTH
 def test_random_numbers_are_drawn_again(device: str, reentrant: bool) -> None:
     x = pf.ones(64, device=device).requires_grad_()
@@ -150,6 +151,7 @@ def test_forward_keeps_nothing(reentrant: bool) -> None:
     assert len(kept) == 2
 
 
+@pytest.mark.sampled(2)
 @BOTH
 def test_compiled_gradients_are_those_without(device: str, reentrant: bool) -> None:
     """Of a checkpoint within another one, too; and an input that is not finite is that alone."""

@@ -1,8 +1,7 @@
-"""What each process of a job does in test_collectives.py: each collective, against NumPy."""
+"""Each collective, against NumPy, by each process of a job (checks.py)."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -212,8 +211,10 @@ def check_pieces() -> None:
 
 def check_refusals() -> None:
     """What differs between processes is an error on each of them, and nothing hangs."""
-    rank = dist.get_rank()
+    n, rank = dist.get_world_size(), dist.get_rank()
+    last = rf"rank 0 calls all_reduce .* \[3\], rank {n - 1} all_reduce \(sum\) of float32 \[4\]"
     for differ, words in (
+        (lambda: dist.all_reduce(pf.zeros(3 + (rank == n - 1))), last),
         (lambda: dist.all_reduce(pf.zeros(2 + rank)), r"all_reduce \(sum\) of float32 \[3\]"),
         (lambda: dist.all_reduce(pf.zeros(2, dtype=[pf.int32, pf.float32][rank % 2])), "int32"),
         (lambda: dist.broadcast(pf.zeros(2), rank % 2), "with root 1"),
@@ -223,16 +224,12 @@ def check_refusals() -> None:
             differ()
 
 
-if __name__ == "__main__":
-    dist.init_process_group("mpi")
-    gpu = sys.argv[1:] == ["gpu"]
-    if gpu:
+def check(device: str = "cpu") -> None:
+    if device == "gpu":
         check_all("gpu", ["float32", "int64", "bool"])
         check_pieces()
-    else:
-        check_all("cpu", DTYPES)
-        check_more()
-        if dist.get_world_size() > 1:
-            check_refusals()
-    print(f"rank {dist.get_rank()} of {dist.get_world_size()} is done", flush=True)
-    dist.destroy_process_group()
+        return
+    check_all("cpu", DTYPES)
+    check_more()
+    if dist.get_world_size() > 1:
+        check_refusals()

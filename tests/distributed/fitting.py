@@ -1,4 +1,5 @@
-"""A program that knows nothing of processes: the same with mpiexec and without."""
+"""A program that knows nothing of processes: the same with mpiexec and without. Its arguments are
+one fit after the other: folder,epochs,compiled or eager,what ends it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import pyframe as pf
 from pyframe import nn, optim
 
 
-def main(folder: str, epochs: int, compile: bool, stops: str) -> None:
+def main(number: int, folder: str, epochs: int, compile: bool, stops: str) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((50, 6)).astype("f")
     y = (x[:, 0] > x[:, 1]).astype(int) + (x[:, 2] > 0)
@@ -31,7 +32,7 @@ def main(folder: str, epochs: int, compile: bool, stops: str) -> None:
 
     class Told(pf.Callback):
         def on_epoch(self, model, epoch, logs):  # type: ignore[no-untyped-def]
-            print("told of", epoch)
+            print("fit", number, "is told of", epoch)
             if stops == "here" and epoch == 2:
                 model.stop_training = True
             if stops == "interrupted" and epoch == 2:
@@ -46,10 +47,13 @@ def main(folder: str, epochs: int, compile: bool, stops: str) -> None:
     )  # fmt: skip
     weights = {k: v.numpy().tolist() for k, v in net.state_dict().items()}
     bits = hashlib.sha256(json.dumps(weights).encode()).hexdigest()
-    out = Path(os.environ["OUT"], f"{os.getpid()}.json")  # lines of several processes may mix
+    out = Path(
+        os.environ["OUT"], f"{number}-{os.getpid()}.json"
+    )  # lines of several processes may mix
     out.write_text(json.dumps({"history": history.history, "weights": weights, "bits": bits}))
 
 
 if __name__ == "__main__":
-    folder, epochs, compile, stops = sys.argv[1:]
-    main(folder, int(epochs), compile == "compiled", stops)
+    for number, fit in enumerate(sys.argv[1:]):
+        folder, epochs, how, stops = fit.split(",")
+        main(number, folder, int(epochs), how == "compiled", stops)

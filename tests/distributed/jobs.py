@@ -36,7 +36,7 @@ def job(n: int, program: str | Path, *args: str, env: dict[str, str] | None = No
     env = os.environ | more
     env.pop("PYTHONUNBUFFERED", None)  # it writes a line in two parts, which processes mix
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, env=env, check=False
+        command, capture_output=True, text=True, timeout=300, env=env, check=False
     )
 
 

@@ -1,9 +1,8 @@
-"""What each process of a job does in test_fit.py: fits whose losses are no mean over rows, together
-and, for comparison, alone with all of each batch."""
+"""Fits whose losses are no mean over rows, by the processes of a job (checks.py): together and, for
+comparison, alone with all of each batch."""
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import Any
 
@@ -129,11 +128,21 @@ def compare(case: str, together: dict[str, Any], alone: dict[str, Any], names: A
         )
 
 
-def main(device: str, names: str) -> None:
-    warnings.simplefilter("error")
-    dist.init_process_group()
+def check(device: str, *names: str) -> None:
+    with warnings.catch_warnings(action="error"):
+        check_cases(device, names)
+    CASES["pairs"] = (Flat, contrastive, REAL, {})
+    with warnings.catch_warnings(record=True, action="always") as found:
+        fit("pairs", "cpu")
+    texts = [str(w.message) for w in found]
+    first = dist.get_rank() == 0
+    assert ["no mean over samples" in t for t in texts] == [True] * first, texts
+    assert processes.replicas(Net()) is None
+
+
+def check_cases(device: str, names: tuple[str, ...]) -> None:
     shared = of_model._shared
-    for case in names.split(",") if names else CASES:
+    for case in names or CASES:
         of_model._shared = shared
         together = fit(case, device)
         of_model._shared = lambda net: None
@@ -142,32 +151,20 @@ def main(device: str, names: str) -> None:
         if case == "statistics":  # are others if each process counts its own rows
             apart = fit(case, device, sync_batch_norm=False)
             assert abs(apart["norm.running_var"] - together["norm.running_var"]).max() > 1e-3
-    if not names:
-        for loss, y in ((nn.CrossEntropyLoss(), SOME), (nn.MSELoss(reduction="sum"), REAL)):
-            for how in ((1, True), (2, True), (1, False)) if dist.get_world_size() == 2 else ():
-                of_model._shared = shared
-                together = replicas(loss, y, True, *how)
-                of_model._shared = lambda net: None
-                compare(f"DDP {how}", together, replicas(loss, y, False, *how),
-                        ["linear.weight", "linear.bias"])  # fmt: skip
-        of_model._shared = shared
-        counts = []
-        for epochs in (1, 3):  # a step sends its gradients, and their divisor with them
-            dist.stats.clear()
-            fit("ignored", device, validation_data=None, epochs=epochs)
-            counts.append(dist.stats["all_reduce"])
-        steps, told = 4, 3  # of an epoch; three more calls agree on its end
-        assert counts[1] - counts[0] == 2 * (steps + told), counts
-    CASES["pairs"] = (Flat, contrastive, REAL, {})
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        fit("pairs", "cpu")
-    texts = [str(w.message) for w in found]
-    first = dist.get_rank() == 0
-    assert ["no mean over samples" in t for t in texts] == [True] * first, texts
-    assert processes.replicas(Net()) is None
-    print("done")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if names:
+        return
+    for loss, y in ((nn.CrossEntropyLoss(), SOME), (nn.MSELoss(reduction="sum"), REAL)):
+        for how in ((1, True), (2, True), (1, False)) if dist.get_world_size() == 2 else ():
+            of_model._shared = shared
+            together = replicas(loss, y, True, *how)
+            of_model._shared = lambda net: None
+            compare(f"DDP {how}", together, replicas(loss, y, False, *how),
+                    ["linear.weight", "linear.bias"])  # fmt: skip
+    of_model._shared = shared
+    counts = []
+    for epochs in (1, 3):  # a step sends its gradients, and their divisor with them
+        dist.stats.clear()
+        fit("ignored", device, validation_data=None, epochs=epochs)
+        counts.append(dist.stats["all_reduce"])
+    steps, told = 4, 3  # of an epoch; three more calls agree on its end
+    assert counts[1] - counts[0] == 2 * (steps + told), counts

@@ -1,5 +1,5 @@
-"""pyframe.distributed: collectives against NumPy in jobs of up to five processes, and how jobs end
-in which something goes wrong."""
+"""pyframe.distributed in jobs of up to four processes: collectives against NumPy, training against
+one process, and how jobs end in which something goes wrong."""
 
 from __future__ import annotations
 
@@ -15,18 +15,39 @@ import pytest
 import pyframe as pf
 from pyframe import distributed as dist
 from pyframe.distributed.world import JobWatch, start_watch
+from tests.distributed import checks
 from tests.distributed.jobs import done, job, mpiexec
 
+# Processes of a job, and what they check one after the other; a start takes as long as most checks
+JOBS = [
+    (1, "collectives"),
+    (2, ("collectives drops:compiled drops:eager training:cpu:eager:mlp:cnn "
+        "training:cpu:compiled:mlp:cnn:gpt means:cpu")),
+    (3, "collectives more zero captured means:cpu"),
+    (4, "collectives training:cpu:compiled:cnn"),
+]  # fmt: skip
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5])
-def test_collectives_are_numpys(n: int) -> None:
-    text = done(n, "collectives.py")  # whose lines may mix
-    assert all(f"rank {r} of {n or 1} is done" in text for r in range(n or 1))
+
+@pytest.mark.parametrize(("n", "checks"), JOBS, ids=[f"{n}" for n, _ in JOBS])
+def test_checks_by_several_processes(n: int, checks: str) -> None:
+    check_by(n, checks)
 
 
-def test_collectives_of_tensors_on_a_gpu(gpu: str) -> None:
+def test_checks_by_processes_with_a_gpu(gpu: str) -> None:
+    check_by(2, "collectives:gpu training:gpu:compiled:cnn captured:gpu "
+                "means:gpu:ignored:statistics")  # fmt: skip
+
+
+def check_by(n: int, checks: str) -> None:
     mpiexec()
-    assert done(2, "collectives.py", "gpu").count("is done") == 2
+    text = done(n, "checks.py", *checks.split())  # whose lines may mix
+    for rank in range(n):
+        for what in checks.split():
+            assert f"rank {rank} of {n} has checked {what}" in text
+
+
+def test_collectives_of_one_process_that_nobody_started() -> None:
+    checks.main(["collectives"])
 
 
 def begun(then: str) -> str:
@@ -41,7 +62,6 @@ dist.barrier()
 """
 
 
-DIFFERS = r"rank 0 calls all_reduce \(sum\) of float32 \[3\], rank 2 all_reduce .*\[4\]"
 HANGS = """
 if rank == 0: signal.pause()
 dist.barrier()
@@ -53,26 +73,25 @@ dist.barrier()
 if rank == 1: signal.pause()
 dist.all_reduce(pf.ones(3), async_op=True).wait(0.2)
 """
-FAULTS = {  # what happens in a job of three, and what it says
-    "raises": ("if rank == 1: raise ValueError('no more data')\ndist.barrier()",
+FAULTS = {  # what happens in a job of so many, and what it says
+    "raises": (3, "if rank == 1: raise ValueError('no more data')\ndist.barrier()",
                "rank 1 of 3 ended the job with ValueError: no more data"),
-    "is killed": ("if rank == 2: os.kill(os.getpid(), 9)\ndist.all_reduce(pf.ones(3))",
-                  "rank 2 ended the job: it was killed"),
-    "exits": ("if rank == 1: sys.exit(3)\ndist.all_reduce(pf.ones(3))",
+    "is killed": (2, "if rank == 1: os.kill(os.getpid(), 9)\ndist.all_reduce(pf.ones(3))",
+                  "rank 1 ended the job: it was killed"),
+    "exits": (2, "if rank == 1: sys.exit(3)\ndist.all_reduce(pf.ones(3))",
               r"all_reduce: rank \d waits for rank 1, which ended"),
-    "ends just before the time is over": (ENDS, r"rank \d waits for rank 1, which ended"),
-    "differs": ("dist.all_reduce(pf.ones(3 + (rank == 2)))", DIFFERS),
-    "hangs": (HANGS, r"barrier: rank \d waited .* for rank 0, which did not come"),
-    "is missed": ("if rank == 2: signal.pause()\ndist.monitored_barrier(timeout=3)",
-                  r"\[Rank 0\]: Rank 2 failed to pass monitoredBarrier in 3000 ms"),
+    "ends just before the time is over": (3, ENDS, r"rank \d waits for rank 1, which ended"),
+    "hangs": (2, HANGS, r"barrier: rank \d waited .* for rank 0, which did not come"),
+    "is missed": (2, "if rank == 1: signal.pause()\ndist.monitored_barrier(timeout=1)",
+                  r"\[Rank 0\]: Rank 1 failed to pass monitoredBarrier in 1000 ms"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_process_that_fails_ends_the_job(what: str) -> None:
-    then, said = FAULTS[what]
+    n, then, said = FAULTS[what]
     patience = "1" if what == "hangs" else "60"  # the others end by themselves
-    ran = job(3, begun(then), env={"PYFRAME_DISTRIBUTED_TIMEOUT": patience})
+    ran = job(n, begun(then), env={"PYFRAME_DISTRIBUTED_TIMEOUT": patience})
     assert ran.returncode != 0
     assert re.search(said, ran.stderr), ran.stderr
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,5 @@
-"""Several processes train as one does: DistributedDataParallel, SyncBatchNorm, compiled and not."""
+"""Programs of several processes as users write them; what DistributedDataParallel does in them is
+checked in test_collectives.py."""
 
 from __future__ import annotations
 
@@ -10,23 +11,6 @@ import pytest
 from pyframe import distributed as dist, nn
 from pyframe.nn.parallel import DistributedDataParallel
 from tests.distributed.jobs import ROOT, done, job, mpiexec
-
-
-@pytest.mark.parametrize(
-    ("n", "what", "names"),
-    [(2, "eager", "mlp,cnn,gpt"), (2, "compiled", "mlp,cnn,gpt"), (4, "compiled", "mlp,cnn")],
-)
-def test_processes_get_the_weights_of_one(n: int, what: str, names: str) -> None:
-    assert done(n, "training.py", what, "cpu", names).count("done") == n
-
-
-def test_programs_of_a_gpu_with_collectives_between_them(gpu: str) -> None:
-    assert done(2, "training.py", "compiled", "gpu", "mlp,cnn").count("done") == 2
-    assert done(2, "training.py", "more", "gpu", "").count("done") == 2
-
-
-def test_what_else_data_parallel_does() -> None:
-    assert done(3, "training.py", "more", "cpu", "").count("done") == 3
 
 
 def test_one_process_has_the_module_itself() -> None:
@@ -68,9 +52,19 @@ def test_an_mpi_that_did_not_start_the_processes_is_named() -> None:
 
 
 def test_a_program_for_pytorch_runs_as_it_is() -> None:
-    before = ("-m", "pyframe.torch")
-    alone = done(0, "ddp.py", before=before)
-    assert done(2, "ddp.py", before=before) == alone == "2.880 1.111\n"
+    mpiexec()
+    launched = ("-m", "pyframe", "launch", "-n", "2", "-m", "pyframe.torch")
+    assert done(0, "ddp.py", before=launched) == "2.880 1.111\n"
+
+
+def test_the_command_line_ends_as_its_processes_do() -> None:
+    mpiexec()
+    ran = job(0, "fitting.py", "one", before=("-m", "pyframe", "launch", "-n", "2"))
+    assert ran.returncode == 1
+    assert "not enough values to unpack" in ran.stderr  # the argument is no fit
+    ran = job(0, "fitting.py", before=("-m", "pyframe", "launch", "-n", "0"))
+    assert ran.returncode == 2
+    assert "'0' is no number from 1 on" in ran.stderr
 
 
 def test_processes_that_a_program_spawns_are_a_job() -> None:

@@ -1,11 +1,10 @@
-"""What each process of a job does in test_training.py: it trains with the others and, for
-comparison, alone with all their shares of the batch."""
+"""Training by the processes of a job (checks.py): with the others and, for comparison, alone with
+all their shares of the batch."""
 
 from __future__ import annotations
 
 import copy
 import re
-import sys
 import warnings
 from typing import Any
 
@@ -18,7 +17,7 @@ from pyframe import distributed as dist, nn, optim
 from pyframe.nn.parallel import DistributedDataParallel as DDP  # noqa: N817
 from pyframe.optim.zero import ZeroRedundancyOptimizer
 
-STEPS = 50
+STEPS = 20
 
 
 class GPT(nn.Module):
@@ -89,7 +88,9 @@ def trained(net: Any, make: Any, data: Any, compiled: bool) -> dict[str, Any]:
     return {k: v.cpu().numpy() for k, v in net.state_dict().items()}
 
 
-def alike(device: str, names: list[str], compiled: bool) -> None:
+def check(device: str, how: str, *names: str) -> None:
+    """Processes get the weights of one."""
+    compiled = how == "compiled"
     rank, n = dist.get_rank(), dist.get_world_size()
     for name in names:
         for kind, make in OPTIMIZERS.items():
@@ -125,7 +126,8 @@ class Parts(nn.Module):
         return sum(self.layers[i](x) for i in which)
 
 
-def more() -> None:
+def check_more() -> None:
+    """What else DistributedDataParallel does."""
     rank, n = dist.get_rank(), dist.get_world_size()
     net = DDP(nn.Linear(2, 1, bias=False), bucket_cap_mb=1e-6)
     x = pf.full((1, 2), float(rank + 1))
@@ -166,7 +168,7 @@ def more() -> None:
         DDP(nn.Linear(3, 1 + (rank == 1)))
 
 
-def zero() -> None:
+def check_zero() -> None:
     """Each process keeps some of the moments, and all have the weights of one optimizer."""
     rank, n = dist.get_rank(), dist.get_world_size()
     for compiled in (False, True):
@@ -196,7 +198,7 @@ def zero() -> None:
             assert len(plain.state) == 4
 
 
-def captured(device: str) -> None:
+def check_captured(device: str = "cpu") -> None:
     """A compiled function calls collectives in its place, whatever becomes of their results."""
     rank, n = dist.get_rank(), dist.get_world_size()
     seen = pf.zeros(3, device=device)
@@ -229,16 +231,3 @@ def captured(device: str) -> None:
         warnings.simplefilter("always")
         assert with_barrier(pf.ones(2, device=device)).tolist() == [3, 3]
     assert re.search(r"training.py:\d+ calls distributed.barrier", str(said[0].message))
-
-
-if __name__ == "__main__":
-    dist.init_process_group("mpi")
-    what, device, names = sys.argv[1:]
-    if what == "more":
-        if device == "cpu":
-            more()
-            zero()
-        captured(device)
-    else:
-        alike(device, names.split(","), what == "compiled")
-    print("done", flush=True)

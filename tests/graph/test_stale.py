@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from forms import anywhere, plain, programs, run, same
-from nn.test_layers import LAYERS
+from nn.layers import BASIC
 from stale_patterns import PATTERNS
 from stale_places import TABLE, again_and_again, check, in_turns, one_by_one
 from together import Thread, together
@@ -120,10 +120,11 @@ def outcome(call: Any) -> Any:
 
 
 def test_each_field_of_each_layer(device: str) -> None:
-    for name, make, (shape,) in LAYERS[:: 1 if device == "cpu" else 6]:
+    for row in BASIC[:: 1 if device == "cpu" else 6]:
         pf.manual_seed(0)
-        net = make(nn).to(device)
-        x = (pf.randn(*shape) if isinstance(shape, tuple) else pf.tensor(shape)).to(device)
+        name, net = row.text, row.layer(pf).to(device)
+        ((x,), _) = row.given(pf)
+        x = x.detach().to(device)
         f = pf.compile(lambda x, net=net: net(x))
         same(plain(net(x)), plain(f(x)), name)
         same(plain(net(x)), plain(f(x)), name)

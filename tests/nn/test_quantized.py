@@ -53,7 +53,7 @@ def test_layers(name: str, device: str) -> None:
             expected = plain(inputs).cpu().numpy()
             np.testing.assert_allclose(layer(inputs).cpu().numpy(), expected, 1e-5, 1e-5)
         compiled = pf.compile(lambda x, layer=layer: layer(x))
-        for _ in range(2):
+        for _ in range(2 if (mode, group, symmetric) in MODES[1::5] else 0):
             np.testing.assert_allclose(
                 compiled(inputs).detach().cpu().numpy(), expected, 1e-5, 1e-5
             )
@@ -162,6 +162,7 @@ def test_what_is_quantized() -> None:
     assert half.scale.dtype is half(pf.ones(1, 16).bfloat16()).dtype is pf.bfloat16
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("rows", "width", "out"), [(5, 1024, 33), (70, 530, 64), (9, 4096, 1)])
 @pytest.mark.parametrize(("mode", "group", "symmetric"), MODES[::3])
 def test_many_rows(
@@ -199,6 +200,7 @@ def test_a_gradient_keeps_no_weight_as_floats(rows: int) -> None:
     assert most < 4 * 512 * 512 * 4  # of eight
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("mode", "group", "symmetric"), MODES[::3])
 @pytest.mark.parametrize("rows", [1, 3, 40])
 def test_activations(mode: str, group: int, symmetric: bool, rows: int, device: str) -> None:

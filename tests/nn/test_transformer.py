@@ -1,11 +1,9 @@
-"""Attention with several heads and transformers against PyTorch's."""
+"""Attention with several heads and transformers: what rows of layers.py can't say."""
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
-import pickle
 import warnings
 from typing import Any
 
@@ -18,19 +16,9 @@ from pyframe import nn
 from pyframe.nn import functional as F
 from pyframe.nn.attention import SDPBackend, sdpa_kernel
 from tests.graph.plans import bodies, plan, value
-from tests.nn.test_rnn import numbers, pair as made, recorder as recorder, steps_are_alike, weighted
+from tests.nn.test_rnn import numbers, recorder as recorder, steps_are_alike, weighted
 
 WIDTH, HEADS = 8, 2
-
-
-def pair(torch: Any, name: str, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """A layer of each framework with the same weights, in float64; none of them is 0 or 1."""
-    ours, theirs = made(torch, name, *args, **kwargs)
-    with torch.no_grad():
-        for p in theirs.parameters():
-            p.add_(0.1 * torch.randn_like(p))
-    load(ours, theirs)
-    return ours, theirs
 
 
 def load(ours: Any, theirs: Any) -> None:
@@ -58,44 +46,9 @@ def causal(n: int) -> np.ndarray:
 # True is left out; no query is without a key
 PADDING = np.array([[False, False, False, True, True], [False, False, False, False, True],
                     [False] * 5])  # fmt: skip
-FORBIDDEN = np.array([[True, False, False, True, False]] * 4)
 
 
 # --- attention
-
-
-@pytest.mark.parametrize("batch_first", [False, True])
-def test_attention(batch_first: bool, torch: Any) -> None:
-    kinds: list[dict[str, Any]] = [
-        {}, {"bias": False}, {"add_bias_kv": True}, {"add_zero_attn": True},
-        {"kdim": 6, "vdim": 7}, {"kdim": 5, "bias": False, "add_bias_kv": True},
-        {"bias": False, "add_bias_kv": True, "add_zero_attn": True},
-    ]  # fmt: skip
-    masks: list[dict[str, Any]] = [
-        {}, {"need_weights": False}, {"average_attn_weights": False},
-        {"key_padding_mask": PADDING}, {"attn_mask": FORBIDDEN},
-        {"attn_mask": FORBIDDEN, "key_padding_mask": PADDING, "average_attn_weights": False},
-        {"attn_mask": np.repeat(FORBIDDEN[None], 6, 0), "need_weights": False},
-        {"attn_mask": np.where(FORBIDDEN, -np.inf, 0.5),
-         "key_padding_mask": np.where(PADDING, -np.inf, 0.0)},
-    ]  # fmt: skip
-    for kind, mask in [*((k, masks[3]) for k in kinds), *((kinds[2], m) for m in masks)]:
-        ours, theirs = pair(torch, "MultiheadAttention", WIDTH, HEADS, batch_first=batch_first,
-                            **kind)  # fmt: skip
-        widths = WIDTH, kind.get("kdim", WIDTH), kind.get("vdim", WIDTH)
-        xs = [numbers(n, 3, w) for n, w in zip((4, 5, 5), widths, strict=True)]
-        xs = [x.swapaxes(0, 1) for x in xs] if batch_first else xs
-        both(torch, ours, theirs, xs, **mask)
-        both(torch, ours.eval(), theirs.eval(), xs, **mask)
-
-
-def test_attention_of_no_batch(torch: Any) -> None:
-    ours, theirs = pair(torch, "MultiheadAttention", WIDTH, HEADS, batch_first=True)
-    xs = [numbers(n, WIDTH, seed=i) for i, n in enumerate((4, 5, 5))]
-    both(torch, ours, theirs, xs, key_padding_mask=PADDING[0], attn_mask=FORBIDDEN)
-    x = [numbers(5, WIDTH)] * 3
-    both(torch, ours, theirs, x, attn_mask=causal(5), is_causal=True, need_weights=False)
-    both(torch, ours, theirs, x, attn_mask=causal(5), is_causal=True)
 
 
 def test_attention_start(torch: Any) -> None:
@@ -150,48 +103,9 @@ def test_dropout_of_attention() -> None:
 # --- layers
 
 
-def options() -> list[dict[str, Any]]:
-    """Arguments of a layer: each option is in one of them."""
-    return [
-        {}, {"batch_first": True, "activation": "gelu"},
-        {"layer_norm_eps": 0.1, "norm_first": True, "batch_first": True, "bias": False},
-    ]  # fmt: skip
-
-
 def sequences(batch_first: bool, *lengths: int, batch: tuple[int, ...] = (3,)) -> list[np.ndarray]:
     xs = [numbers(n, *batch, WIDTH, seed=i) for i, n in enumerate(lengths)]
     return [x.swapaxes(0, 1) for x in xs] if batch and batch_first else xs
-
-
-# what is called with sequences of which lengths, and masks: the first ones in evaluation
-CALLS: dict[str, tuple[tuple[int, ...], list[dict[str, Any]]]] = {
-    "TransformerEncoderLayer": ((5,), [
-        {"src_key_padding_mask": PADDING}, {}, {"src_mask": causal(5), "is_causal": True},
-    ]),
-    "TransformerDecoderLayer": ((4, 5), [
-        {"tgt_mask": causal(4), "tgt_is_causal": True}, {},
-        {"memory_mask": FORBIDDEN, "tgt_key_padding_mask": PADDING[:, 1:],
-         "memory_key_padding_mask": PADDING & [True] * 4 + [False]},
-    ]),
-    "Transformer": ((5, 4), [
-        {"src_mask": causal(5), "tgt_is_causal": False},
-        {"tgt_mask": causal(4), "src_key_padding_mask": PADDING,
-         "memory_key_padding_mask": PADDING},
-    ]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_layers(name: str, torch: Any) -> None:
-    lengths, (first, *others) = CALLS[name]
-    sizes = (1, 2, 16, 0.0) if name == "Transformer" else (16, 0.0)
-    for kind, batch in itertools.product(options(), ((3,), ())):
-        ours, theirs = pair(torch, name, WIDTH, HEADS, *sizes, **kind)
-        xs = sequences("batch_first" in kind, *lengths, batch=batch)
-        for masks in (first, *others):
-            ours.train(masks is not first), theirs.train(masks is not first)
-            of_one = {k: m[0] if "padding" in k and not batch else m for k, m in masks.items()}
-            both(torch, ours, theirs, xs, **of_one)
 
 
 def test_the_causal_mask(torch: Any) -> None:
@@ -199,24 +113,6 @@ def test_the_causal_mask(torch: Any) -> None:
     alike(*made, 0, 0)
     mask = nn.Transformer.generate_square_subsequent_mask(3, dtype=pf.float64)
     alike(mask, causal(3), 0, 0)
-
-
-def test_activations(torch: Any) -> None:
-    for given in ("relu", "gelu", "silu"):
-        found = []
-        for lib in (pf, torch):
-            fn = getattr(lib.nn.functional, given)
-            made = [lib.nn.TransformerEncoderLayer(WIDTH, HEADS, 16, 0.0, fn).double()]
-            layer = {"relu": lib.nn.ReLU, "gelu": lib.nn.GELU, "silu": lib.nn.SiLU}[given]
-            made += [lib.nn.TransformerDecoderLayer(WIDTH, HEADS, 16, 0.0, layer()).double()]
-            assert "activation" in dict(made[1].named_children())
-            found.append(made)
-        x, memory = sequences(False, 4, 5)
-        for ours, theirs in zip(*found, strict=True):
-            assert repr(ours) == repr(theirs)
-            load(ours, theirs)
-            both(torch, ours, theirs, [x, memory][: 1 + ("Decoder" in type(ours).__name__)])
-        assert found[0][0].activation_relu_or_gelu == found[1][0].activation_relu_or_gelu
 
 
 # --- stacks
@@ -305,14 +201,6 @@ def test_dropout_of_layers() -> None:
     assert layer.self_attn.dropout == 0.5
     silent = nn.TransformerDecoderLayer(WIDTH, HEADS, 16, dropout=1.0, norm_first=True)
     alike(silent(x, x), x, 0, 0)  # the blocks give nothing
-
-
-def test_copies_do_the_same() -> None:
-    net = nn.Transformer(WIDTH, HEADS, 1, 1, 16, activation=F.gelu).eval()
-    x = pf.randn(4, 3, WIDTH)
-    for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
-        alike(twin(x, x), net(x, x), 0, 0)
-        assert twin.encoder.layers[0].activation is F.gelu
 
 
 # --- compiled, and on a GPU

