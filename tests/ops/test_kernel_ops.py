@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import KERNELS, make
 
 import pyframe as pf
 import pyframe.nn.quantized
@@ -123,54 +124,18 @@ def test_without_numpy_the_oracle_takes_the_slow_definition(declare: Declare) ->
             assert apply(op, (x, x + 1.0)).tolist() == [2.0, 6.0, 12.0]
 
 
-def _ints(*shape: int, high: int) -> Any:
-    return np.random.default_rng(0).integers(0, high, shape, np.int32)
-
-
 def _floats(*shape: int) -> Any:
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
 
 
-RUNS = np.tile(np.arange(8, dtype=np.int32), (3, 1))
-KEYS = np.sort(_ints(3, 8, high=9).reshape(3, 2, 4), -1).reshape(3, 8)
-
-# queries, keys and values; a mask, a seed, how many weights dropout zeros, and a scale; a gradient;
-# of the scores the logarithms of their sums, and how their gradients meet those of the weights
-QKV = _floats(2, 4, 5, 3), _floats(2, 2, 7, 3), _floats(2, 2, 7, 6)
-GIVEN = _floats(2, 4, 5, 7), np.array([1, 2, 3], np.uint32), np.float32(0.3), np.float32(0.6)
-G, STATS = _floats(2, 4, 5, 6), 2 + _floats(2, 2, 4, 5)
-
-# arguments and attributes for each op with a kernel
-CALLS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
-    "matmul": ((_floats(2, 5, 7), _floats(2, 7, 6)), ()),
-    "cumsum": ((_floats(2, 9, 3),), ()),
-    "cumprod": ((_floats(2, 9, 3),), ()),
-    "cummax": ((_floats(2, 9, 3),), ()),
-    "logcumsumexp": ((_floats(2, 9, 3),), ()),
-    "take_rows": ((_floats(6, 3), _ints(9, high=6)), ()),
-    "add_few_rows": ((_ints(9, high=6), _floats(9, 3)), (6,)),
-    "put_few_rows": ((_floats(6, 3), _ints(9, high=6), _floats(9, 3)), ()),
-    "put_row": ((_floats(50), np.array(2), _floats(3, 4)), ((5, 10), 2, 4)),
-    "put_row_over": ((np.array(0), _floats(3, 4)), ((3, 1, 4), 0, 1)),
-    "add_segments": ((np.array([0, 2, 2, 7], np.int32), _ints(7, high=7), _floats(7, 3)), ()),
-    "sort_runs": ((_ints(3, 8, high=5),), ()),
-    "merge_runs": ((KEYS, RUNS), ()),
-    "attention": ((*QKV, *GIVEN), (True, True, True)),
-    "attention_grad": ((*QKV, G, *STATS, *GIVEN), (True, True, True)),
-    "packed_linear": (
-        (_floats(1, 5, 64), _ints(6, 2, 8, high=1 << 31), _floats(6, 2) / 100, _floats(6, 2)),
-        (8, False),
-    ),
-    "searchsorted": ((np.sort(_ints(3, 8, high=9)), _ints(3, 5, high=9)), ()),
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", KERNELS)
 def test_kernels_give_what_their_fallbacks_give(name: str, device: str) -> None:
     """On the CPU NumPy, on a GPU the kernel: as the composition of other ops."""
     kernels = {op.name: op.routine or "" for op in REGISTRY.values() if op.kernel is not None}
-    assert set(CALLS) == {n for n, routine in kernels.items() if not routine.startswith("beside.")}
-    op, (arrays, attrs) = REGISTRY[name], CALLS[name]
+    known = {n for n, routine in kernels.items() if not routine.startswith("beside.")}
+    assert set(KERNELS) == known, "kernel= of the row in tests/samples, or KERNELS in its apart.py"
+    op, (specs, attrs) = REGISTRY[name], KERNELS[name]
+    arrays = [make(spec, np.random.default_rng(n)) for n, spec in enumerate(specs)]
     xs = tuple([pf.tensor(a, device=device) for a in arrays])
     got = apply(op, xs, attrs)
     want: Any = op.fallback(*[pf.tensor(a) for a in arrays], *attrs)  # type: ignore[misc]

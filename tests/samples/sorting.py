@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from .row import Row, bools, distinct, ints, normal, positive
+from .row import Row, bools, distinct, given, indices, ints, normal, positive
 
+ALONG = ((normal(2, 9, 3),), ())  # of a scan's kernel
 MASKED = ("sum", "prod", "amax", "amin", "mean", "norm", "logsumexp")
 MASKED_ALONG = ("cumsum", "cumprod", "softmax", "log_softmax", "softmin")
 
@@ -28,13 +29,14 @@ ROWS: tuple[Row, ...] = (
     Row("sort_key", lambda t, F, x: t.argsort(t.log(x).floor() * 0.0, stable=True),
         (normal(4, 60),), grad=False),
     Row("sort_runs", lambda t, F, x: x.sort(stable=True, descending=True).indices,
-        (ints(0, 300, 2, 1025),), grad=False),
+        (ints(0, 300, 2, 1025),), grad=False, kernel=((indices(5, 3, 8),), ())),
     Row("sort_runs:whole", lambda t, F, x: x.sort(stable=True).indices, (ints(0, 99, 2048),),
         grad=False),
     *[Row(f"sort_runs:{n}", lambda t, F, x: x.sort(stable=True).indices, (ints(-20, 20, 2, n),),
           grad=False) for n in (0, 1, 257, 2049)],
     Row("merge_runs", lambda t, F, x: x.sort(stable=True).indices, (ints(0, 999, 2, 5000),),
-        grad=False),
+        grad=False, kernel=((given([[0, 2, 4, 7, 1, 2, 2, 9], [3, 3, 8, 8, 0, 5, 6, 8]]),
+                             given([[*range(8)]] * 2)), ())),
     Row("topk", lambda t, F, x: x.topk(3, 1).values, (distinct(4, 9),)),
     Row("topk:of_many", lambda t, F, x: x.topk(5, 1).indices, (distinct(2, 3001),), grad=False),
     Row("topk:many", lambda t, F, x: x.topk(900, 1).indices, (distinct(2, 3001),), grad=False),
@@ -59,7 +61,8 @@ ROWS: tuple[Row, ...] = (
     Row("unique_consecutive", lambda t, F, x: t.unique_consecutive(x, return_counts=True)[1],
         (ints(0, 2, 20),), grad=False),
     Row("searchsorted", lambda t, F, s, x: t.searchsorted(s.msort(), x),
-        (normal(256), normal(2, 5)), grad=False),
+        (normal(256), normal(2, 5)), grad=False,
+        kernel=((given([[0, 1, 4, 4], [2, 3, 3, 8]]), indices(9, 2, 5)), ())),
     Row("searchsorted:right", lambda t, F, s, x: t.searchsorted(s.sort(1).values, x, right=True),
         (ints(0, 20, 3, 33), ints(-1, 22, 3, 40)), grad=False),
     Row("bucketize", lambda t, F, s, x: t.bucketize(x, s.msort(), out_int32=True),
@@ -72,21 +75,22 @@ ROWS: tuple[Row, ...] = (
     Row("histogramdd", lambda t, F, x: t.histogramdd(x, [3, 4])[0],
         (normal(50, 2),), grad=False),
     # scans
-    Row("cumsum", lambda t, F, x: x.cumsum(1), (normal(3, 4, 2),)),
+    Row("cumsum", lambda t, F, x: x.cumsum(1), (normal(3, 4, 2),), kernel=ALONG),
     Row("cumsum:long", lambda t, F, x: t.cumsum(x * 0.1, 0), (normal(1025, 2),), second=False,
         tol=30),
     *[Row(f"cumsum:{n}", lambda t, F, x: x.cumsum(1), (ints(-9, 9, 2, n, dtype="int32"),),
           grad=False) for n in (0, 1, 255, 256, 257, 3000)],
-    Row("cumprod", lambda t, F, x: x.cumprod(0), (normal(5, 3),)),
+    Row("cumprod", lambda t, F, x: x.cumprod(0), (normal(5, 3),), kernel=ALONG),
     Row("cumprod:zeros", lambda t, F, x, z: (x * z).cumprod(1), (positive(6, 5), ints(0, 3, 6, 5))),
     Row("cumprod:long", lambda t, F, x: (1 + x * 0.01).cumprod(1), (normal(2, 1500),),
         second=False, tol=30),
-    Row("cummax", lambda t, F, x: x.cummax(1).values, (distinct(4, 9),)),
+    Row("cummax", lambda t, F, x: x.cummax(1).values, (distinct(4, 9),), kernel=ALONG),
     Row("cummax:index", lambda t, F, x: t.cummax(x.log().floor(), 0).indices, (positive(300, 2),),
         grad=False),
     Row("cummin", lambda t, F, x: x.cummin(0)[0], (distinct(9, 4),)),
     Row("cummin:nan", lambda t, F, x: x.log().cummin(1).indices, (normal(4, 9),), grad=False),
-    Row("logcumsumexp", lambda t, F, x: t.logcumsumexp(x * 3, 1), (normal(3, 9),), tol=5),
+    Row("logcumsumexp", lambda t, F, x: t.logcumsumexp(x * 3, 1), (normal(3, 9),), tol=5,
+        kernel=ALONG),
     Row("diff", lambda t, F, x, y: t.diff(x, 2, 1, append=y), (normal(3, 6), normal(3, 1))),
     Row("trapezoid", lambda t, F, y, x: t.trapezoid(y, x), (normal(3, 6), normal(6))),
     Row("cumulative_trapezoid", lambda t, F, y: t.cumulative_trapezoid(y, dx=0.5, dim=0),
