@@ -144,11 +144,16 @@ def test_sums_of_repeated_and_infinite_numbers() -> None:
 
 
 def test_long_scans_do_not_stall(how: str) -> None:
-    n = (1 << 24) + 100
-    assert made_for(how, lambda t, f, x: x.cumsum(0)[-1:])(np.ones(n, np.float32)) == [n]
+    """Behind a number beside which those to be added are less than half of a last digit."""
+    x = np.ones(70_001, np.float32)
+    x[0] = (1 << 24) - 40_000
+    last = made_for(how, lambda t, f, x: x.cumsum(0)[-1:])(x)
+    assert abs(last - ((1 << 24) + 30_000)) <= 4
     run = made_for(how, lambda t, f, x: x.logcumsumexp(0)[-1])
-    for x in (np.zeros((2000000, 1), np.float32), np.zeros((50000, 40), np.float32)):
-        np.testing.assert_allclose(run(x), np.log(len(x)), 1e-6)
+    for shape in ((50_000, 1), (5_000, 40)):
+        x = np.concatenate([np.full((1, shape[1]), np.log(2e6), np.float32), np.zeros(shape)])
+        want = np.log(np.exp(np.float64(np.float32(np.log(2e6)))) + shape[0])
+        np.testing.assert_allclose(run(x.astype(np.float32)), want, 1e-6)
 
 
 # fn(the module, its nn.functional, x): errors are small beside the result
@@ -259,7 +264,7 @@ LARGE = {  # and how much memory they may take beside the result, in sizes of th
 }
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "bool", "float16"])
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "bool", "float16"])
 @pytest.mark.parametrize("name", LARGE)
 def test_reductions_copy_no_large_tensor(name: str, dtype: str) -> None:
     """In another dtype, eagerly and compiled; and small ints do not overflow."""

