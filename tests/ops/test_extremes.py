@@ -194,7 +194,13 @@ ACCURATE = {
     "mish special.erfcx": (64, 0),
     "special.ndtr logit gelu tanhshrink sinc special.spherical_bessel_j0": (8, 1),
     "lgamma digamma special.log_ndtr": (64, 1),
+    "pow atan2 hypot xlogy special.xlog1py": (8, 0),
+    "logaddexp logaddexp2": (8, 1),
 }
+PAIRED = "pow atan2 hypot xlogy special.xlog1py logaddexp logaddexp2".split()
+POWERS = np.float32(
+    [0.5, -0.5, 1.5, 2.5, -3, 4, 7, 10, 0.1, 30, -64, 1000, 1e5, -1e7, 0, 1, inf, -inf]
+)
 ULPS = [(name, *bound) for names, bound in ACCURATE.items() for name in names.split()]
 
 
@@ -216,50 +222,35 @@ def ulps_off(got: np.ndarray, want: np.ndarray, floor: float) -> np.ndarray:
     return np.where(small | large | same, 0, np.where(np.isnan(off), inf, off))
 
 
+def operands(name: str) -> list[np.ndarray]:
+    """From the smallest to the largest numbers, and near 1 and the zeros of sine and cosine; of a
+    function of two the pairs of fewer."""
+    step, least, most = 3 if name in PAIRED else 1, math.log(1.2e-38), math.log(3e38)
+    x = [
+        np.exp(np.linspace(least, most, 2000 // step**3)), [0.0, 1, 2, 3, 10, inf, nan],
+        1 + 2.0 ** np.arange(-23, 0, step), 1 - 2.0 ** np.arange(-24, -1, step),
+    ]  # fmt: skip
+    if name not in PAIRED:
+        x += [np.linspace(0.01, 8, 800), np.arange(1, 60) * math.pi / 4, 10.0 ** np.arange(1, 39)]
+    both = np.unique(np.concatenate([*x, *(-np.asarray(v) for v in x)]).astype(np.float32))
+    if name not in PAIRED:
+        return [both]
+    return [v.ravel() for v in np.meshgrid(both, POWERS if name == "pow" else both)]
+
+
 @pytest.mark.parametrize(("name", "most", "floor"), ULPS, ids=[u[0] for u in ULPS])
 def test_accuracy(name: str, most: float, floor: float, device: str, torch: Any) -> None:
-    """From the smallest to the largest numbers, and near 1 and the zeros of sine and cosine."""
-    x = np.concatenate([
-        np.exp(np.linspace(math.log(1.2e-38), math.log(3e38), 2000)), np.linspace(0.01, 8, 800),
-        1 + 2.0 ** np.arange(-23, 0), 1 - 2.0 ** np.arange(-24, -1),
-        np.arange(1, 60) * math.pi / 4, 10.0 ** np.arange(1, 39), [0.0, inf, nan],
-    ])  # fmt: skip
-    x = np.unique(np.concatenate([x, -x]).astype(np.float32))
-    got = function(pf, name)(pf.from_numpy(x).to(device)).cpu().numpy()
-    want = function(torch, name)(torch.from_numpy(x).double()).numpy()
+    xs = operands(name)
+    got = function(pf, name)(*(pf.from_numpy(v).to(device) for v in xs)).cpu().numpy()
+    want = function(torch, name)(*(torch.from_numpy(v).double() for v in xs)).numpy()
+    ok = np.ones(got.shape, bool)
     if name == "gelu":  # as PyTorch's of float32, the largest overflow on the way
-        x, got, want = (v[~(np.abs(x) > 1e38)] for v in (x, got, want))
+        ok = ~(np.abs(xs[0]) > 1e38)
     if name in ("sinc", "special.ndtr"):  # pi x is inf, and PyTorch's float64 gives up
-        ok = (np.abs(x) < 1e5) & (x > -6)
-        x, got, want = x[ok], got[ok], want[ok]
-    off = ulps_off(got, want, floor)
+        ok = (np.abs(xs[0]) < 1e5) & (xs[0] > -6)
+    off = np.where(ok, ulps_off(got, want, floor), 0)
     worst = np.argsort(-off)[:5]
-    assert off.max() <= most, [(x[i], got[i], want[i], off[i]) for i in worst]
-
-
-POWERS = np.array(
-    [0.5, -0.5, 1.5, 2.5, -3, 4, 7, 10, 0.1, 30, -64, 1000, 1e5, -1e7, 0, 1, inf, -inf]
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "most", "floor"),
-    [("pow", 8, 0), ("atan2", 8, 0), ("hypot", 8, 0), ("logaddexp", 8, 1), ("logaddexp2", 8, 1),
-     ("xlogy", 8, 0), ("special.xlog1py", 8, 0)],
-)  # fmt: skip
-def test_accuracy_of_pairs(name: str, most: float, floor: float, device: str, torch: Any) -> None:
-    x = np.concatenate([
-        np.exp(np.linspace(math.log(1.2e-38), math.log(3e38), 60)), [0.0, 1, 2, 3, 10, inf, nan],
-        1 + 2.0 ** np.arange(-23, 0, 3), 1 - 2.0 ** np.arange(-24, -1, 3),
-    ])  # fmt: skip
-    x = np.concatenate([x, -x]).astype(np.float32)
-    y = POWERS.astype(np.float32) if name == "pow" else x
-    x, y = (v.ravel() for v in np.meshgrid(x, y))
-    got = function(pf, name)(*(pf.from_numpy(v).to(device) for v in (x, y))).cpu().numpy()
-    want = function(torch, name)(*(torch.from_numpy(v).double() for v in (x, y))).numpy()
-    off = ulps_off(got, want, floor)
-    worst = np.argsort(-off)[:5]
-    assert off.max() <= most, [(x[i], y[i], got[i], want[i], off[i]) for i in worst]
+    assert off.max() <= most, [(*[x[i] for x in xs], got[i], want[i], off[i]) for i in worst]
 
 
 def test_rests_are_exact(device: str, torch: Any) -> None:

@@ -55,7 +55,6 @@ ROWS: tuple[Row, ...] = (
 
 REFUSED = r"""
 t.fft.fft(t.ones(3), 0) -> data points
-t.fft.fft(t.ones(3), dim=2) -> out of range
 t.fft.fft(t.ones(3), norm="no") -> normalization mode
 t.fft.rfft(t.ones(3) * 1j) -> real input
 t.fft.fftn(t.ones(3, 3), dim=(0, 0)) -> unique
@@ -65,7 +64,6 @@ t.stft(t.ones(9), 20, center=False, return_complex=True) -> n_fft
 t.stft(t.ones(9), 4) -> return_complex
 t.stft(t.ones(9), 4, align_to_window=True, return_complex=True) -> align_to_window
 t.istft(t.ones(5, 4), 8) -> complex
-t.complex(t.ones(2), t.ones(2).double()) -> same dtype
 t.imag(t.ones(2)) -> only supported for complex
 t.view_as_complex(t.ones(3)) -> size 2
 """

@@ -20,11 +20,6 @@ def loss(name: str, fn: Any, *specs: Any, **kw: Any) -> Row:
     return Row(f"loss:{name}", lambda t, F, *xs: fn(F, "none", *xs), specs, **kw)
 
 
-def sign(x: Any) -> Any:
-    """1 or -1 of 0 and 1."""
-    return x.to(x.dtype) * 2 - 1
-
-
 ROWS: tuple[Row, ...] = (
     # activations
     Row("hardtanh", lambda t, F, x: F.hardtanh(x, -0.5, 0.7), (normal(4, 5),)),

@@ -156,8 +156,6 @@ t.matmul(A33 > 0, A33 > 0) -> bool
 t.mm(A33, FLOAT) -> matrices
 t.bmm(A33[None], t.stack([A33, A33])) -> batch
 t.mv(A33, A33) -> vector
-t.dot(FLOAT, FLOAT[:2]) -> equal length
-t.dot(FLOAT, FLOAT.double()) -> dtype
 t.inner(A23, A23.T) -> last dimension
 t.outer(A33, FLOAT) -> 1-d
 t.addmm(A33, A23, A23) -> multiplied
@@ -172,12 +170,10 @@ t.tensordot(A33, A23, dims=1) -> need to match
 t.tensordot(A33, A33, dims=3) -> between 0 and 2
 t.tensordot(A33, A33, dims=([0, 1], [0])) -> same length
 t.cross(A23.T[:2], A23.T[:2]) -> size 3
-t.linalg.cross(A33, FLOAT) -> same number of dim
 t.block_diag(A33[None]) -> 2 or fewer
 t.cartesian_prod(A33) -> 1D
 t.combinations(A33) -> 1D
 t.combinations(FLOAT, -1) -> non-negative
-t.trace(FLOAT) -> matrix
 t.linalg.cholesky(A23) -> square
 t.linalg.inv(FLOAT) -> at least 2
 t.linalg.inv(A33.half()) -> Low precision
