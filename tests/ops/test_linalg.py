@@ -1,4 +1,4 @@
-"""Linear algebra: what is refused, names of results, special matrices, complex gradients."""
+"""Linear algebra: special matrices, drivers, equations of einsum, complex gradients."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pytest
 
 import pyframe as pf
 
-rng = np.random.default_rng(5)
-A33 = rng.standard_normal((3, 3)).astype(np.float32)
 SINGULAR = np.array([[1, 2], [2, 4]], np.float32)
 INDEFINITE = np.array([[1, 2], [2, 1]], np.float32)
 
