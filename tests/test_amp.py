@@ -29,79 +29,70 @@ def nothing_left() -> Iterator[None]:
 
 # --- which function computes in which dtype
 
-V, M, B = (6,), (6, 6), (3, 6, 6)  # a vector, a matrix and a batch of them
-X1, X2, X3 = (2, 4, 10), (2, 4, 8, 8), (2, 4, 6, 6, 6)
+SHAPES = {"V": (6,), "M": (6, 6), "B": (3, 6, 6), "X1": (2, 4, 10), "X2": (2, 4, 8, 8),
+          "X3": (2, 4, 6, 6, 6)}  # fmt: skip
 
-# Calls that hold for `t` (torch or pyframe) and its `F`, with the shapes of a, b and c: float32 and
-# bfloat16 in turn. The labels are `y`.
-ON_CPU: list[tuple[str, tuple[Any, ...]]] = [
-    *[(f"t.{f}(a, b)", (M, M)) for f in "matmul mm chain_matmul inner".split()],
-    *[(f"t.{f}(a, b)", (M, M)) for f in "add mul atan2 kron dist cosine_similarity cdist".split()],
-    *[(f"t.{f}(a, b)", (V, V)) for f in "dot vdot outer".split()],
-    *[(f"t.{f}(a)", (M,)) for f in "exp log tan acos sinh expm1 rsqrt reciprocal sqrt".split()],
-    *[(f"t.{f}(a)", (M,)) for f in "sum mean prod norm var median trace erfinv cov".split()],
-    *[(f"t.{f}(a, 1)", (M,)) for f in "softmax log_softmax cumsum cumprod logsumexp".split()],
-    *[(f"t.linalg.{f}(a)", (M,)) for f in "inv svdvals cond vector_norm matrix_norm".split()],
-    *[(f"F.{f}(a)", (M,)) for f in "relu gelu silu softplus sigmoid tanh normalize".split()],
-    *[(f"F.{f}(a, b)", (M, M)) for f in "mse_loss l1_loss smooth_l1_loss huber_loss".split()],
-    *[(f"F.{f}(a, b)", (M, M)) for f in "binary_cross_entropy poisson_nll_loss kl_div".split()],
-    *[(f"F.{f}(a, y)", (M,)) for f in "cross_entropy nll_loss multi_margin_loss".split()],
-    *[(f"F.{f}(a, 2)", (X3,)) for f in "avg_pool3d max_pool3d adaptive_avg_pool3d".split()],
-    *[(f"F.{f}(a, 2)", (X2,)) for f in "avg_pool2d max_pool2d adaptive_max_pool2d".split()],
-    ("a @ b", (M, M)),
-    ("a**2.5", (M,)),
-    ("1 / a", (M,)),
-    ("t.bmm(a, b)", (B, B)),
-    ("t.mv(a, b)", (M, V)),
-    ("t.addmm(a, b, c)", (M, M, M)),
-    ("t.addmv(a, b, c)", (V, M, V)),
-    ("t.addbmm(a, b, c)", (M, B, B)),
-    ("t.baddbmm(a, b, c)", (B, B, B)),
-    ("t.addcmul(a, b, c)", (V, V, V)),
-    ("t.tensordot(a, b, 1)", (M, M)),
-    ("t.einsum('ij,jk->ik', a, b)", (M, M)),
-    ("t.linalg.multi_dot([a, b, c])", (M, M, M)),
-    ("t.linalg.vecdot(a, b)", (M, M)),
-    ("t.matrix_power(a, 2)", (M,)),
-    ("t.quantile(a, 0.5)", (V,)),
-    ("t.cholesky(a @ a.T + 9 * t.eye(6))", (M,)),
-    ("t.linalg.solve(a + 3 * t.eye(6), b)", (M, M)),
-    ("t.polar(a, b)", (V, V)),
-    ("t.fft.fft(a)", (V,)),
-    ("t.cat([a, b.float()])", (M, M)),
-    ("t.stack([a, b.float()])", (M, M)),
-    ("t.index_copy(a, 0, y[:1], b[:1].float())", (M, M)),
-    ("t.prelu(a, b)", (M, (1,))),
-    ("t.exp(t.mm(a, b))", (M, M)),
-    ("t.mm(a, b, out=t.empty(6, 6, dtype=a.dtype))", (M, M)),
-    ("a.clone().addmm_(b, c)", (M, M, M)),
-    ("t.mm(a.double(), b.double())", (M, M)),
-    ("F.linear(a, b, c)", (M, M, V)),
-    ("F.bilinear(a, b, c)", (M, M, (2, 6, 6))),
-    ("F.conv1d(a, b)", (X1, (5, 4, 3))),
-    ("F.conv2d(a, b, c, padding=1)", (X2, (5, 4, 3, 3), (5,))),
-    ("F.conv3d(a, b)", (X3, (5, 4, 3, 3, 3))),
-    ("F.conv_transpose2d(a, b)", (X2, (4, 5, 3, 3))),
-    ("F.scaled_dot_product_attention(a, b, c)", ((2, 3, 5, 4),) * 3),
-    ("F.layer_norm(a, (6,), b, c)", (M, V, V)),
-    ("F.group_norm(a, 2)", (M,)),
-    ("F.batch_norm(a, None, None, b, c, training=True)", (M, V, V)),
-    ("F.local_response_norm(a, 2)", (X2,)),
-    ("F.grid_sample(a, b, align_corners=False)", (X2, (2, 3, 3, 2))),
-    ("F.interpolate(a, scale_factor=2)", (X1,)),
-    ("F.embedding(y, a)", (M,)),
-    ("F.binary_cross_entropy_with_logits(a, b)", (M, M)),
-    ("F.cosine_embedding_loss(a, b, t.ones(6))", (M, M)),
-    ("F.triplet_margin_loss(a, b, c)", (M, M, M)),
-    ("F.multilabel_soft_margin_loss(a, b)", (M, M)),
-    ("t.lstm_cell(a, (b, b), c, c)", (M, M, (24, 6))),
-    ("t.rnn_tanh_cell(a, b, c, c)", (M, M, M)),
-    ("net(t.nn.Linear(6, 6))(a)", (M,)),
-    ("net(t.nn.MultiheadAttention(6, 2))(a, a, a)", (B,)),
-    ("net(t.nn.LSTM(6, 4))(a)[0]", (B,)),
-    ("net(t.nn.LSTM(6, 4))(t.nn.functional.linear(a, b))[0]", (B, M)),
-    ("net(t.nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0))(a)", (B,)),
-]
+
+def table(text: str) -> list[tuple[str, list[tuple[int, ...]]]]:
+    """The calls of each row, parted by "; ", and the shapes of their operands a, b and c, which
+    stand before them. A name alone is called with all operands."""
+    found = []
+    for row in text.strip().replace("\n    ", " ").split("\n"):
+        names, _, calls = row.partition(" | ")
+        shapes = [SHAPES.get(n) or tuple(map(int, n.split(","))) for n in names.split()]
+        given = ", ".join("abc"[: len(shapes)])
+        for call in calls.split("; "):
+            found.append((f"{call}({given})" if call.replace(".", "").isidentifier() else call,
+                          shapes))  # fmt: skip
+    return found
+
+
+# Calls that hold for `t` (torch or pyframe) and its `F`. The labels are `y`.
+ON_CPU = table("""
+V | t.fft.fft; t.quantile(a, 0.5)
+M | t.exp; t.log; t.tan; t.acos; t.sinh; t.expm1; t.rsqrt; t.reciprocal; t.sqrt; t.sum; t.mean;
+    t.prod; t.norm; t.var; t.median; t.trace; t.erfinv; t.cov; t.softmax(a, 1);
+    t.log_softmax(a, 1); t.cumsum(a, 1); t.cumprod(a, 1); t.logsumexp(a, 1); t.linalg.inv;
+    t.linalg.svdvals; t.linalg.cond; t.linalg.vector_norm; t.linalg.matrix_norm; F.relu; F.gelu;
+    F.silu; F.softplus; F.sigmoid; F.tanh; F.normalize; F.cross_entropy(a, y); F.nll_loss(a, y);
+    F.multi_margin_loss(a, y); a**2.5; 1 / a; t.matrix_power(a, 2); F.group_norm(a, 2);
+    t.cholesky(a @ a.T + 9 * t.eye(6)); F.embedding(y, a); net(t.nn.Linear(6, 6))(a)
+M M | t.matmul; t.mm; t.chain_matmul; t.inner; t.add; t.mul; t.atan2; t.kron; t.dist; t.cdist;
+    t.cosine_similarity; F.mse_loss; F.l1_loss; F.smooth_l1_loss; F.huber_loss; F.kl_div;
+    F.binary_cross_entropy; F.poisson_nll_loss; a @ b; t.tensordot(a, b, 1); t.linalg.vecdot;
+    t.einsum('ij,jk->ik', a, b); t.linalg.solve(a + 3 * t.eye(6), b); t.cat([a, b.float()]);
+    t.stack([a, b.float()]); t.index_copy(a, 0, y[:1], b[:1].float()); t.exp(t.mm(a, b));
+    t.mm(a, b, out=t.empty(6, 6, dtype=a.dtype)); t.mm(a.double(), b.double());
+    F.binary_cross_entropy_with_logits; F.cosine_embedding_loss(a, b, t.ones(6));
+    F.multilabel_soft_margin_loss
+V V | t.dot; t.vdot; t.outer; t.polar
+B B | t.bmm
+M V | t.mv
+M 1 | t.prelu
+V V V | t.addcmul
+V M V | t.addmv
+M M M | t.addmm; t.linalg.multi_dot([a, b, c]); a.clone().addmm_(b, c); F.triplet_margin_loss;
+    t.rnn_tanh_cell(a, b, c, c)
+M B B | t.addbmm
+B B B | t.baddbmm
+M M V | F.linear
+M M 2,6,6 | F.bilinear
+M M 24,6 | t.lstm_cell(a, (b, b), c, c)
+M V V | F.layer_norm(a, (6,), b, c); F.batch_norm(a, None, None, b, c, training=True)
+X1 | F.interpolate(a, scale_factor=2)
+X2 | F.avg_pool2d(a, 2); F.max_pool2d(a, 2); F.adaptive_max_pool2d(a, 2);
+    F.local_response_norm(a, 2)
+X3 | F.avg_pool3d(a, 2); F.max_pool3d(a, 2); F.adaptive_avg_pool3d(a, 2)
+X1 5,4,3 | F.conv1d
+X2 5,4,3,3 5 | F.conv2d(a, b, c, padding=1)
+X3 5,4,3,3,3 | F.conv3d
+X2 4,5,3,3 | F.conv_transpose2d
+X2 2,3,3,2 | F.grid_sample(a, b, align_corners=False)
+2,3,5,4 2,3,5,4 2,3,5,4 | F.scaled_dot_product_attention
+B | net(t.nn.MultiheadAttention(6, 2))(a, a, a); net(t.nn.LSTM(6, 4))(a)[0];
+    net(t.nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0))(a)
+B M | net(t.nn.LSTM(6, 4))(t.nn.functional.linear(a, b))[0]
+""")
 
 
 def filled(shape: tuple[int, ...]) -> np.ndarray:
@@ -154,57 +145,49 @@ def test_dtypes_are_pytorchs(torch: Any) -> None:
 
 # What CUDA's autocast gives of float16 and of float32 operands, by its op reference (no such device
 # is needed to know: on a lazy one nothing is computed for a dtype).
-LOWER, WIDE, SAME = (pf.float16, pf.float16), (pf.float32, pf.float32), (pf.float16, pf.float32)
-ON_GPU: list[tuple[tuple[Any, Any], str, tuple[Any, ...]]] = [
-    *[(LOWER, f"t.{f}(a, b)", (M, M)) for f in "matmul mm chain_matmul".split()],
-    *[(LOWER, code, shapes) for code, shapes in ON_CPU if "F.conv" in code or "t.addm" in code],
-    (LOWER, "a @ b", (M, M)),
-    (LOWER, "t.mv(a, b)", (M, V)),
-    (LOWER, "t.addr(a, b, c)", (M, V, V)),
-    (LOWER, "t.einsum('ij,jk->ik', a, b)", (M, M)),
-    (LOWER, "t.prelu(a, b)", (M, (1,))),
-    (LOWER, "t.linalg.vecdot(a, b)", (M, M)),
-    (LOWER, "F.linear(a, b, c)", (M, M, V)),
-    (LOWER, "F.scaled_dot_product_attention(a, b, c)", ((2, 3, 5, 4),) * 3),
-    (LOWER, "t.lstm_cell(a, (b, b), c, c)", (M, M, (24, 6))),
-    (LOWER, "t.gru_cell(a, b, c, c)", (M, M, (18, 6))),
-    (LOWER, "nn.LSTM(6, 4).to('gpu')(a)[0]", (B,)),
-    *[(WIDE, f"t.{f}(a)", (M,)) for f in "acos asin cosh exp expm1 log log10 log1p log2".split()],
-    *[(WIDE, f"a.{f}()", (M,)) for f in "reciprocal rsqrt sinh tan erfinv sum prod norm".split()],
-    *[(WIDE, f"t.{f}(a, 1)", (M,)) for f in "softmax log_softmax cumsum cumprod logsumexp".split()],
-    *[(WIDE, f"t.{f}(a, b)", (M, M)) for f in "dist cdist cosine_similarity".split()],
-    *[(WIDE, f"F.{f}(a)", (M,)) for f in "softplus normalize pdist".split()],
-    *[(WIDE, f"F.{f}(a, b)", (M, M)) for f in "mse_loss l1_loss smooth_l1_loss huber_loss".split()],
-    *[(WIDE, f"F.{f}(a, y)", (M,)) for f in "cross_entropy nll_loss multi_margin_loss".split()],
-    (WIDE, "F.softmin(a, 1)", (M,)),
-    (WIDE, "a**2.5", (M,)),
-    (WIDE, "2**a", (M,)),
-    (WIDE, "1 / a", (M,)),
-    (WIDE, "t.renorm(a, 2, 0, 1.0)", (M,)),
-    (WIDE, "t.linalg.vector_norm(a)", (M,)),
-    (WIDE, "F.layer_norm(a, (6,))", (M,)),
-    (WIDE, "nn.LayerNorm(6).to('gpu')(a)", (M,)),
-    (WIDE, "t.layer_norm(a, (6,))", (M,)),
-    (WIDE, "F.rms_norm(a, (6,))", (M,)),
-    (WIDE, "F.group_norm(a, 1)", (M,)),
-    (WIDE, "F.binary_cross_entropy_with_logits(a, b)", (M, M)),
-    (WIDE, "F.interpolate(a, scale_factor=2)", (X1,)),
-    *[(WIDE, f"t.{f}(a, b.float())", (M, M)) for f in "add mul atan2".split()],
-    *[(WIDE, f"t.{f}(a, b.float())", (V, V)) for f in "dot vdot".split()],
-    (WIDE, "t.tensordot(a, b.float(), 1)", (M, M)),
-    (WIDE, "t.addcmul(a, b.float(), c)", (V, V, V)),
-    (WIDE, "t.cat([a, b.float()])", (M, M)),
-    (WIDE, "F.bilinear(a, b.float(), c)", (M, M, (2, 6, 6))),
-    (WIDE, "t.scatter_add(a, 0, y.reshape(1, 6), b.float())", (M, M)),
-    (WIDE, "F.grid_sample(a, b.float(), align_corners=False)", (X2, (2, 3, 3, 2))),
-    *[(SAME, f"t.{f}(a)", (M,)) for f in "relu sigmoid tanh mean var sqrt sin abs".split()],
-    *[(SAME, f"t.{f}(a, b)", (M, M)) for f in "add mul atan2 maximum".split()],
-    (SAME, "F.gelu(a)", (M,)),
-    (SAME, "F.max_pool2d(a, 2)", (X2,)),
-    (SAME, "F.batch_norm(a, None, None, training=True)", (M,)),
-    (SAME, "t.tensordot(a, b, 1)", (M, M)),
-    (SAME, "a.exp_()", (M,)),
-    (SAME, "F.embedding(y, a)", (M,)),
+LOWER = [row for row in ON_CPU if "F.conv" in row[0] or "t.addm" in row[0]] + table("""
+M M | t.matmul; t.mm; t.chain_matmul; a @ b; t.einsum('ij,jk->ik', a, b); t.linalg.vecdot
+M V | t.mv
+M V V | t.addr
+M 1 | t.prelu
+M M V | F.linear
+2,3,5,4 2,3,5,4 2,3,5,4 | F.scaled_dot_product_attention
+M M 24,6 | t.lstm_cell(a, (b, b), c, c)
+M M 18,6 | t.gru_cell(a, b, c, c)
+B | nn.LSTM(6, 4).to('gpu')(a)[0]
+""")
+WIDE = table("""
+M | t.acos; t.asin; t.cosh; t.exp; t.expm1; t.log; t.log10; t.log1p; t.log2; a.reciprocal();
+    a.rsqrt(); a.sinh(); a.tan(); a.erfinv(); a.sum(); a.prod(); a.norm(); t.softmax(a, 1);
+    t.log_softmax(a, 1); t.cumsum(a, 1); t.cumprod(a, 1); t.logsumexp(a, 1); F.softplus;
+    F.normalize; F.pdist; F.cross_entropy(a, y); F.nll_loss(a, y); F.multi_margin_loss(a, y);
+    F.softmin(a, 1); a**2.5; 2**a; 1 / a; t.renorm(a, 2, 0, 1.0); t.linalg.vector_norm;
+    F.layer_norm(a, (6,)); nn.LayerNorm(6).to('gpu')(a); t.layer_norm(a, (6,)); F.group_norm(a, 1);
+    F.rms_norm(a, (6,))
+M M | t.dist; t.cdist; t.cosine_similarity; F.mse_loss; F.l1_loss; F.smooth_l1_loss; F.huber_loss;
+    F.binary_cross_entropy_with_logits; t.add(a, b.float()); t.mul(a, b.float());
+    t.atan2(a, b.float()); t.tensordot(a, b.float(), 1); t.cat([a, b.float()]);
+    t.scatter_add(a, 0, y.reshape(1, 6), b.float())
+V V | t.dot(a, b.float()); t.vdot(a, b.float())
+V V V | t.addcmul(a, b.float(), c)
+M M 2,6,6 | F.bilinear(a, b.float(), c)
+X1 | F.interpolate(a, scale_factor=2)
+X2 2,3,3,2 | F.grid_sample(a, b.float(), align_corners=False)
+""")
+SAME = table("""
+M | t.relu; t.sigmoid; t.tanh; t.mean; t.var; t.sqrt; t.sin; t.abs; F.gelu; a.exp_();
+    F.batch_norm(a, None, None, training=True); F.embedding(y, a)
+M M | t.add; t.mul; t.atan2; t.maximum; t.tensordot(a, b, 1)
+X2 | F.max_pool2d(a, 2)
+""")
+ON_GPU = [
+    (kinds, code, shapes)
+    for kinds, rows in (
+        ((pf.float16, pf.float16), LOWER),
+        ((pf.float32, pf.float32), WIDE),
+        ((pf.float16, pf.float32), SAME),
+    )
+    for code, shapes in rows
 ]
 
 

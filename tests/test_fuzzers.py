@@ -21,34 +21,38 @@ try:
 finally:
     sys.path.remove(str(SCRIPTS))
 
-# Programs of each family on each back end, and of those that take long to compile
+# Back ends that try the same programs one after the other, so that PyTorch's results are computed
+# once: of each family so many, and of those that take long to compile
 CASES = {
-    "llvm": (12, 3), "numpy": (12, 3), "recorded": (12, 3), "wasm": (8, 2), "wgsl": (3, 1),
-    "export": (5, 2), "onnx": (8, 2), "onnx-read": (5, 2), "onnx-sizes": (5, 2),
-}  # fmt: skip
+    "cpu": {"llvm": (7, 2), "numpy": (8, 2), "recorded": (6, 2), "wasm": (6, 2)},
+    "gpu": {"wgsl": (2, 1)},
+    "export": {"export": (4, 1)},
+    "onnx": {"onnx": (5, 1), "onnx-read": (4, 1), "onnx-sizes": (4, 1)},
+}
 # Files and scripts have no back end: tests/io/test_fuzz.py has the share of files
-LONG = ("attention", "nets", "optimizers", "recurrent")
+LONG = ("attention", "nets", "optimizers", "recurrent", "texts")
 MORE = {"programs": 4, "database": 3}  # they take little
 NAMES = [n for n, f in families.families().items()
          if not f.__module__.endswith(("files", "scripted"))]  # fmt: skip
-NEEDED = {"llvm": "llvmlite", "recorded": "llvmlite", "wasm": "wasmtime", "export": "wasmtime",
-          **dict.fromkeys(("onnx", "onnx-read", "onnx-sizes"), "onnxruntime")}  # fmt: skip
+NEEDED = {"cpu": ("llvmlite", "wasmtime"), "gpu": (), "export": ("wasmtime",),
+          "onnx": ("onnxruntime",)}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")  # PyTorch's, and what both say of such programs
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("backend", CASES)
-def test_programs(backend: str, name: str, request: pytest.FixtureRequest) -> None:
-    if backend == "wgsl":
+@pytest.mark.parametrize("group", CASES)
+def test_programs(group: str, name: str, request: pytest.FixtureRequest) -> None:
+    if group == "gpu":
         request.getfixturevalue("gpu")
-    if backend in NEEDED:
-        pytest.importorskip(NEEDED[backend])
-    where = backends.BACKENDS[backend]
-    for seed in range(CASES[backend][name in LONG] * MORE.get(name, 1)):
-        found = check.failure(families.case(name, seed), where)
-        again = ["--only", name, "--backend", backend, "--seed", str(seed), "--cases", "1"]
-        if isinstance(found, str) and not (backend == "wgsl" and known.of_the_driver(again)):
-            pytest.fail(f"python scripts/fuzz {' '.join(again)}\n{found}")
+    for needed in NEEDED[group]:
+        pytest.importorskip(needed)
+    counts = {b: count[name in LONG] * MORE.get(name, 1) for b, count in CASES[group].items()}
+    for seed in range(max(counts.values())):
+        for backend in [b for b, count in counts.items() if seed < count]:
+            found = check.failure(families.case(name, seed), backends.BACKENDS[backend])
+            again = ["--only", name, "--backend", backend, "--seed", str(seed), "--cases", "1"]
+            if isinstance(found, str) and not (backend == "wgsl" and known.of_the_driver(again)):
+                pytest.fail(f"python scripts/fuzz {' '.join(again)}\n{found}")
 
 
 @pytest.mark.parametrize("seed", range(0, 60, 10))

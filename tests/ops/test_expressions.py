@@ -24,6 +24,11 @@ t.eye(2, 3)
 t.full((2,), 7)
 t.zeros(0, 3)
 t.ones(2, 3).new_zeros(2)
+t.vander(X, 3, True)
+t.spmm(M, M)
+t.native_channel_shuffle(t.arange(4.0).reshape(1, 4, 1, 1), 2)
+t.nn.functional.affine_grid(t.ones(1, 3, 4), (1, 1, 2, 3, 1), False)
+t.max_pool1d_with_indices(t.tensor([[[1.0, 3, 2, 5]]]), 2)
 """
 POINTWISE = """
 I << 2

@@ -1,7 +1,7 @@
 """Numbers at the edges: NaN and infinities, the largest and the smallest, far angles, long rows.
 
-WGSL lets a compiler take it that no number is NaN, so the tables run on each device, eagerly and
-compiled, and with numbers that the kernel gets and that it makes itself.
+WGSL lets a compiler take it that no number is NaN, so rows of tests/samples with `edges=True` run
+on each device, eagerly of numbers that the kernel gets, and compiled of such as it makes itself.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import ROWS, Row
 
 import pyframe as pf
 import pyframe.nn.functional as F
@@ -20,75 +21,9 @@ nan, inf = math.nan, math.inf
 TINY, MOST = 1e-40, 3.4e38  # a GPU may take the first for 0
 EDGES = np.array([nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, TINY, -TINY, MOST, -MOST], np.float32)
 PAIRS = [x.ravel() for x in np.meshgrid(EDGES, EDGES)]
-
-
-def minus(t: Any, x: Any) -> Any:
-    """Where the sign is set; NaN may have any."""
-    return t.logical_and(t.signbit(x), x == x)
-
-
-# fn(the module, its nn.functional, x, y)
-COMPARED: dict[str, Callable[..., Any]] = {
-    "eq": lambda t, f, x, y: x == y,
-    "ne": lambda t, f, x, y: x != y,
-    "lt": lambda t, f, x, y: x < y,
-    "le": lambda t, f, x, y: x <= y,
-    "gt": lambda t, f, x, y: x > y,
-    "ge": lambda t, f, x, y: x >= y,
-    "with_itself": lambda t, f, x, y: t.stack([x == x, x != x, x < x, x <= x, x > x, x >= x]),
-    "with_zero": lambda t, f, x, y: t.stack([x == 0, x != 0, x < 0, x <= 0, x > 0, x >= 0]),
-    "with_nan": lambda t, f, x, y: t.stack([x == nan, x != nan, x < nan, x >= nan]),
-    "not": lambda t, f, x, y: t.stack([~(x < y), ~(x >= y), ~(x == y), ~(x != y)]),
-    "of_sizes": lambda t, f, x, y: t.stack([x.abs() >= 0, x * x >= 0, x.exp() >= 0, x.sqrt() >= 0]),
-    "bool": lambda t, f, x, y: x.bool(),
-    "logical_and": lambda t, f, x, y: t.logical_and(x, y),
-    "logical_or": lambda t, f, x, y: t.logical_or(x, y),
-    "logical_xor": lambda t, f, x, y: t.logical_xor(x, y),
-    "logical_not": lambda t, f, x, y: t.logical_not(x),
-    "questions": lambda t, f, x, y: t.stack([x.isnan(), x.isinf(), x.isfinite(), t.isreal(x)]),
-    "infinities": lambda t, f, x, y: t.stack([t.isposinf(x), t.isneginf(x), minus(t, x)]),
-    "isclose": lambda t, f, x, y: t.isclose(x, y),
-    "isclose_nan": lambda t, f, x, y: t.isclose(x, y, equal_nan=True),
-    "isin": lambda t, f, x, y: t.isin(x, t.tensor([nan, inf, 1.0], dtype=x.dtype, device=x.device)),
-}  # fmt: skip
-CHOSEN: dict[str, Callable[..., Any]] = {
-    "maximum": lambda t, f, x, y: t.maximum(x, y),
-    "minimum": lambda t, f, x, y: t.minimum(x, y),
-    "fmax": lambda t, f, x, y: t.fmax(x, y),
-    "fmin": lambda t, f, x, y: t.fmin(x, y),
-    "clamp": lambda t, f, x, y: x.clamp(-0.5, 0.5),
-    "clamp_tensors": lambda t, f, x, y: x.clamp(y, t.ones_like(y)),
-    "clamp_nan": lambda t, f, x, y: x.clamp(max=nan),
-    "where": lambda t, f, x, y: t.where(x > y, x, y),
-    "where_same": lambda t, f, x, y: t.where(x == x, x, 7.0),
-    "masked_fill": lambda t, f, x, y: x.masked_fill(x != x, 5.0),
-    "relu": lambda t, f, x, y: t.relu(x),
-    "relu6": lambda t, f, x, y: f.relu6(x),
-    "leaky_relu": lambda t, f, x, y: f.leaky_relu(x, 0.5),
-    "hardtanh": lambda t, f, x, y: f.hardtanh(x),
-    "hardshrink": lambda t, f, x, y: f.hardshrink(x),
-    "softshrink": lambda t, f, x, y: f.softshrink(x),
-    "threshold": lambda t, f, x, y: f.threshold(x, 0.5, 9.0),
-    "hardsigmoid": lambda t, f, x, y: f.hardsigmoid(x),
-    "sign": lambda t, f, x, y: t.stack([t.sign(x), t.sgn(x)]),
-    "frac": lambda t, f, x, y: t.frac(x),
-    "neg": lambda t, f, x, y: minus(t, -x),
-    "abs": lambda t, f, x, y: minus(t, x.abs()),
-    "nan_to_num": lambda t, f, x, y: t.nan_to_num(x, 3.0),
-    "nan_to_num_all": lambda t, f, x, y: t.nan_to_num(x, 3.0, 4.0, 5.0),
-    "angle": lambda t, f, x, y: t.angle(x),
-    "lerp": lambda t, f, x, y: t.stack([t.lerp(x, y, w) for w in (0.0, 0.5, 1.0)]),
-    "lerp_tensor": lambda t, f, x, y: t.lerp(x, y, t.where(x > y, 0.0, 1.0)),
-    "heaviside": lambda t, f, x, y: t.heaviside(x, y),
-    "copysign": lambda t, f, x, y: t.copysign(x, y.nan_to_num(1.0)),
-    "nextafter": lambda t, f, x, y: t.nextafter(x, y),
-    "sum": lambda t, f, x, y: x + y,
-    "difference": lambda t, f, x, y: x - y,
-    "nothing": lambda t, f, x, y: t.stack([x - x, x + (-x), x + 1 - x]),
-    "product": lambda t, f, x, y: x * y,
-    "quotient": lambda t, f, x, y: x / y,
-    "floor_divide": lambda t, f, x, y: x // y,
-}  # fmt: skip
+MIXED = [*PAIRS, *np.random.default_rng(3).choice(EDGES, (3, 121))]
+AT_EDGES = [r for r in ROWS if r.edges]
+ONE_BY_ONE = "amax any cummax sort_key kth_index searchsorted max_pool".split()  # rows of numbers
 
 
 def made(v: np.ndarray) -> list[np.ndarray]:
@@ -109,8 +44,8 @@ def agree(got: np.ndarray, wants: list[np.ndarray], *shown: np.ndarray) -> None:
         assert got.dtype == want.dtype
         fits |= (got == want) | ((got != got) & (want != want))
     at = np.argwhere(~fits)[:5]
-    seen = [(*[s[i[-1]] for s in shown], got[tuple(i)], wants[0][tuple(i)]) for i in at]
-    assert not len(at), f"(operands…, got, wanted): {seen}"
+    seen = [(*i, *[s[i[-1]] for s in shown], got[tuple(i)], wants[0][tuple(i)]) for i in at]
+    assert not len(at), f"(place, operands…, got, wanted): {seen}"
 
 
 def both(fn: Any, torch: Any, *arrays: np.ndarray) -> list[np.ndarray]:
@@ -121,32 +56,34 @@ def both(fn: Any, torch: Any, *arrays: np.ndarray) -> list[np.ndarray]:
     return out + [flushed(o) for o in out if o.dtype.kind == "f"]
 
 
-@pytest.mark.parametrize("name", [*COMPARED, *CHOSEN])
-def test_pairs(name: str, device: str, torch: Any) -> None:
-    fn = {**COMPARED, **CHOSEN}[name]
-    x, y = PAIRS
-    wants = both(fn, torch, x, y)
-    p, q, r, s = (pf.from_numpy(v).to(device) for v in (*made(x), *made(y)))
-    agree(fn(pf, F, *(pf.from_numpy(v).to(device) for v in PAIRS)).cpu().numpy(), wants, x, y)
-    agree(fn(pf, F, p / q, r / s).cpu().numpy(), wants, x, y)
-    compiled = pf.compile(lambda p, q, r, s: fn(pf, F, p / q, r / s))
+@pytest.mark.parametrize("row", AT_EDGES, ids=lambda r: r.name)
+def test_rows_at_the_edges(row: Row, device: str, torch: Any) -> None:
+    folds = row.name.partition(":")[0] in ONE_BY_ONE
+    arrays = MIXED[:3] if folds else PAIRS[: len(row.specs)]
+    shown = () if folds else arrays
+    wants = both(row.call, torch, *arrays)
+    given = [pf.from_numpy(v).to(device) for v in arrays]
+    agree(row.call(pf, F, *given).cpu().numpy(), wants, *shown)
+    parts = [pf.from_numpy(v).to(device) for a in arrays for v in made(a)]
+    compiled = pf.compile(lambda *ps: row.call(pf, F, *map(pf.div, ps[::2], ps[1::2])))
     for _ in range(2):
-        agree(compiled(p, q, r, s).cpu().numpy(), wants, x, y)
+        agree(compiled(*parts).cpu().numpy(), wants, *shown)
 
 
-@pytest.mark.parametrize("name", COMPARED)
-def test_pairs_of_float16(name: str, gpu: str, torch: Any) -> None:
+@pytest.mark.parametrize("name", ["eq:edges", "isnan:edges", "isfinite:edges"])
+def test_questions_of_float16(name: str, gpu: str, torch: Any) -> None:
     if not pf.device(gpu).backend.limits.float16:
         pytest.skip("this GPU has no float16")
+    (row,) = (r for r in AT_EDGES if r.name == name)
     with np.errstate(over="ignore"):
         x, y = (np.clip(v, -65504, 65504, where=np.isfinite(v), out=v.copy()).astype(np.float16)
                 for v in PAIRS)  # fmt: skip
-    got = COMPARED[name](pf, F, *(pf.from_numpy(v).to(gpu) for v in (x, y)))
-    agree(got.cpu().numpy(), both(COMPARED[name], torch, x, y), x, y)
+    got = row.call(pf, F, *(pf.from_numpy(v).to(gpu) for v in (x, y)))
+    agree(got.cpu().numpy(), both(row.call, torch, x, y), x, y)
 
 
 # NaN that a kernel makes: of what, and how
-MADE = {
+MADE: dict[str, tuple[float, Callable[..., Any]]] = {
     "0 / 0": (0.0, lambda z: z / z),
     "inf / inf": (inf, lambda z: z / z),
     "inf - inf": (inf, lambda z: z - z),
@@ -166,77 +103,21 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_nan_that_a_kernel_makes(name: str, gpu: str) -> None:
-    start, make = MADE[name]
-
-    def holds(z: pf.Tensor) -> pf.Tensor:
+def test_nan_that_a_kernel_makes(gpu: str) -> None:
+    def holds(z: pf.Tensor, make: Callable[..., Any]) -> pf.Tensor:
         x = make(z)
         yes = [x != x, x != 1, x.isnan(), x.bool(), ~(x == x), ~(x < 1), ~(x >= 1), (x != 0)]
         kept = [pf.maximum(x, z * 0), x.clamp(0, 1), pf.relu(x), x.abs(), -x, pf.where(x < 1, 1, x)]
         count = pf.stack([x, x, x]).count_nonzero(0) == 3
         return pf.stack([*yes, *[k.isnan() for k in kept], count, pf.stack([x, z]).any(0)])
 
-    z = pf.full((3,), start, device=gpu)
-    assert holds(z).all().item()
-    compiled = pf.compile(holds)
-    for _ in range(2):
-        assert compiled(z).all().item()
+    def all_of(*starts: pf.Tensor) -> list[pf.Tensor]:
+        return [holds(z, make) for z, (_, make) in zip(starts, MADE.values(), strict=True)]
 
-
-# fn(the module, rows of three numbers)
-FOLDED: dict[str, Callable[..., Any]] = {
-    "amax": lambda t, x: x.amax(1),
-    "amin": lambda t, x: x.amin(1),
-    "aminmax": lambda t, x: t.stack(list(x.aminmax(dim=1))),
-    "argmax": lambda t, x: x.argmax(1),
-    "argmin": lambda t, x: x.argmin(1),
-    "max": lambda t, x: t.stack([x.max(1).values, x.max(1).indices.to(x.dtype)]),
-    "min": lambda t, x: t.stack([x.min(1).values, x.min(1).indices.to(x.dtype)]),
-    "any": lambda t, x: x.any(1),
-    "all": lambda t, x: x.all(1),
-    "count_nonzero": lambda t, x: x.count_nonzero(1),
-    "norm": lambda t, x: t.stack([x.norm(inf, 1), x.norm(-inf, 1), x.norm(0, 1)]),
-    "cummax": lambda t, x: x.cummax(1).values,
-    "cummin": lambda t, x: x.cummin(1).values,
-    "cummax_at": lambda t, x: x.cummax(1).indices,
-    "cummin_at": lambda t, x: x.cummin(1).indices,
-    "sort": lambda t, x: x.sort(1).values,
-    "argsort": lambda t, x: x.argsort(dim=1, stable=True),
-    "descending": lambda t, x: x.sort(dim=1, descending=True, stable=True).indices,
-    "topk": lambda t, x: x.topk(2, 1).values,
-    "bottom": lambda t, x: x.topk(2, 1, largest=False).values,
-    "kthvalue": lambda t, x: x.kthvalue(2, 1).values,
-    "median": lambda t, x: x.median(1).values,
-    "nanmedian": lambda t, x: x.nanmedian(1).values,
-    "whole": lambda t, x: t.stack([x.max(), x.min(), x.median(), x.nanmedian()]),
-    "searchsorted": lambda t, x: t.searchsorted(t.tensor([-inf, -1.0, 0.0, 1.0]).to(x), x),
-    "bucketize": lambda t, x: t.bucketize(x, t.tensor([-1.0, 0.0, 1.0, inf]).to(x), right=True),
-    "softmax": lambda t, x: x.softmax(1).isnan(),
-    "logsumexp": lambda t, x: x.logsumexp(1).isnan(),
-    "nansum": lambda t, x: x.nansum(1).isnan(),
-    "max_pool": lambda t, x: t.nn.functional.max_pool1d(x[None], 2, 1),
-    "cumsum": lambda t, x: x.cumsum(1).isnan(),
-    "logcumsumexp": lambda t, x: x.logcumsumexp(1).isnan(),
-    "scatter_reduce": lambda t, x: x[:, :1].scatter_reduce(1, x.argmax(1, True) * 0, x, "amax"),
-}  # fmt: skip
-ROWS = np.concatenate(
-    [np.stack([*PAIRS, PAIRS[0][::-1]], 1), np.random.default_rng(3).choice(EDGES, (60, 3))]
-)
-
-
-@pytest.mark.parametrize("name", FOLDED)
-def test_rows(name: str, device: str, torch: Any) -> None:
-    def fn(t: Any, f: Any, x: Any) -> Any:
-        return FOLDED[name](t, x)
-
-    wants = both(fn, torch, ROWS)
-    agree(fn(pf, F, pf.from_numpy(ROWS).to(device)).cpu().numpy(), wants)
-    p, q = (pf.from_numpy(v).to(device) for v in made(ROWS))
-    agree(fn(pf, F, p / q).cpu().numpy(), wants)
-    compiled = pf.compile(lambda p, q: fn(pf, F, p / q))
-    for _ in range(2):
-        agree(compiled(p, q).cpu().numpy(), wants)
+    starts = [pf.full((3,), start, device=gpu) for start, _ in MADE.values()]
+    for run in (all_of, compiled := pf.compile(all_of), compiled):
+        found = dict(zip(MADE, run(*starts), strict=True))
+        assert [name for name, kept in found.items() if not kept.all().item()] == []
 
 
 INTS = ("int32", "int16", "int8", "uint8")
@@ -261,6 +142,7 @@ OF_INTS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OF_INTS)
 @pytest.mark.parametrize("kind", INTS)
 def test_ints(kind: str, name: str, gpu: str, torch: Any) -> None:
@@ -312,7 +194,13 @@ ACCURATE = {
     "mish special.erfcx": (64, 0),
     "special.ndtr logit gelu tanhshrink sinc special.spherical_bessel_j0": (8, 1),
     "lgamma digamma special.log_ndtr": (64, 1),
+    "pow atan2 hypot xlogy special.xlog1py": (8, 0),
+    "logaddexp logaddexp2": (8, 1),
 }
+PAIRED = "pow atan2 hypot xlogy special.xlog1py logaddexp logaddexp2".split()
+POWERS = np.float32(
+    [0.5, -0.5, 1.5, 2.5, -3, 4, 7, 10, 0.1, 30, -64, 1000, 1e5, -1e7, 0, 1, inf, -inf]
+)
 ULPS = [(name, *bound) for names, bound in ACCURATE.items() for name in names.split()]
 
 
@@ -334,50 +222,35 @@ def ulps_off(got: np.ndarray, want: np.ndarray, floor: float) -> np.ndarray:
     return np.where(small | large | same, 0, np.where(np.isnan(off), inf, off))
 
 
+def operands(name: str) -> list[np.ndarray]:
+    """From the smallest to the largest numbers, and near 1 and the zeros of sine and cosine; of a
+    function of two the pairs of fewer."""
+    step, least, most = 3 if name in PAIRED else 1, math.log(1.2e-38), math.log(3e38)
+    x = [
+        np.exp(np.linspace(least, most, 2000 // step**3)), [0.0, 1, 2, 3, 10, inf, nan],
+        1 + 2.0 ** np.arange(-23, 0, step), 1 - 2.0 ** np.arange(-24, -1, step),
+    ]  # fmt: skip
+    if name not in PAIRED:
+        x += [np.linspace(0.01, 8, 800), np.arange(1, 60) * math.pi / 4, 10.0 ** np.arange(1, 39)]
+    both = np.unique(np.concatenate([*x, *(-np.asarray(v) for v in x)]).astype(np.float32))
+    if name not in PAIRED:
+        return [both]
+    return [v.ravel() for v in np.meshgrid(both, POWERS if name == "pow" else both)]
+
+
 @pytest.mark.parametrize(("name", "most", "floor"), ULPS, ids=[u[0] for u in ULPS])
 def test_accuracy(name: str, most: float, floor: float, device: str, torch: Any) -> None:
-    """From the smallest to the largest numbers, and near 1 and the zeros of sine and cosine."""
-    x = np.concatenate([
-        np.exp(np.linspace(math.log(1.2e-38), math.log(3e38), 2000)), np.linspace(0.01, 8, 800),
-        1 + 2.0 ** np.arange(-23, 0), 1 - 2.0 ** np.arange(-24, -1),
-        np.arange(1, 60) * math.pi / 4, 10.0 ** np.arange(1, 39), [0.0, inf, nan],
-    ])  # fmt: skip
-    x = np.unique(np.concatenate([x, -x]).astype(np.float32))
-    got = function(pf, name)(pf.from_numpy(x).to(device)).cpu().numpy()
-    want = function(torch, name)(torch.from_numpy(x).double()).numpy()
+    xs = operands(name)
+    got = function(pf, name)(*(pf.from_numpy(v).to(device) for v in xs)).cpu().numpy()
+    want = function(torch, name)(*(torch.from_numpy(v).double() for v in xs)).numpy()
+    ok = np.ones(got.shape, bool)
     if name == "gelu":  # as PyTorch's of float32, the largest overflow on the way
-        x, got, want = (v[~(np.abs(x) > 1e38)] for v in (x, got, want))
+        ok = ~(np.abs(xs[0]) > 1e38)
     if name in ("sinc", "special.ndtr"):  # pi x is inf, and PyTorch's float64 gives up
-        ok = (np.abs(x) < 1e5) & (x > -6)
-        x, got, want = x[ok], got[ok], want[ok]
-    off = ulps_off(got, want, floor)
+        ok = (np.abs(xs[0]) < 1e5) & (xs[0] > -6)
+    off = np.where(ok, ulps_off(got, want, floor), 0)
     worst = np.argsort(-off)[:5]
-    assert off.max() <= most, [(x[i], got[i], want[i], off[i]) for i in worst]
-
-
-POWERS = np.array(
-    [0.5, -0.5, 1.5, 2.5, -3, 4, 7, 10, 0.1, 30, -64, 1000, 1e5, -1e7, 0, 1, inf, -inf]
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "most", "floor"),
-    [("pow", 8, 0), ("atan2", 8, 0), ("hypot", 8, 0), ("logaddexp", 8, 1), ("logaddexp2", 8, 1),
-     ("xlogy", 8, 0), ("special.xlog1py", 8, 0)],
-)  # fmt: skip
-def test_accuracy_of_pairs(name: str, most: float, floor: float, device: str, torch: Any) -> None:
-    x = np.concatenate([
-        np.exp(np.linspace(math.log(1.2e-38), math.log(3e38), 60)), [0.0, 1, 2, 3, 10, inf, nan],
-        1 + 2.0 ** np.arange(-23, 0, 3), 1 - 2.0 ** np.arange(-24, -1, 3),
-    ])  # fmt: skip
-    x = np.concatenate([x, -x]).astype(np.float32)
-    y = POWERS.astype(np.float32) if name == "pow" else x
-    x, y = (v.ravel() for v in np.meshgrid(x, y))
-    got = function(pf, name)(*(pf.from_numpy(v).to(device) for v in (x, y))).cpu().numpy()
-    want = function(torch, name)(*(torch.from_numpy(v).double() for v in (x, y))).numpy()
-    off = ulps_off(got, want, floor)
-    worst = np.argsort(-off)[:5]
-    assert off.max() <= most, [(x[i], y[i], got[i], want[i], off[i]) for i in worst]
+    assert off.max() <= most, [(*[x[i] for x in xs], got[i], want[i], off[i]) for i in worst]
 
 
 def test_rests_are_exact(device: str, torch: Any) -> None:
@@ -459,14 +332,12 @@ def test_long_products(gpu: str) -> None:
 def test_long_reductions(n: int, gpu: str) -> None:
     x = pf.zeros(n, device=gpu)
     x[n - 5] = 3.0
-    assert x.argmax().item() == n - 5
-    assert [x.max().item(), x.sum().item(), x.count_nonzero().item()] == [3, 3, 1]
+    assert [x.argmax().item(), x.sum().item()] == [n - 5, 3]
 
 
 def test_long_columns(gpu: str) -> None:
-    n = 70001
+    n = 65_600
     rows = pf.arange(n, device=gpu).reshape(-1, 1).expand(n, 8192)  # a thread has a column
-    assert rows.amax(0).unique().tolist() == [n - 1]
     assert rows.argmax(0).unique().tolist() == [n - 1]
 
 
@@ -482,7 +353,7 @@ def test_loops_in_long_reductions(gpu: str) -> None:
 
 
 def test_many_equal_indices(gpu: str) -> None:
-    for n in (300_000, 262_144 + 3):
+    for n in (262_144 + 3,):
         w = pf.zeros(10, 2, device=gpu, requires_grad=True)
         F.embedding(pf.full((n,), 3, device=gpu), w).sum().backward()
         assert w.grad.sum(1).tolist() == [0, 0, 0, 2 * n, *[0] * 6]

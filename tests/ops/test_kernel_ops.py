@@ -3,13 +3,13 @@ path, several results, and a plan that sees attributes, dtypes and limits."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from samples import KERNELS, make
 
 import pyframe as pf
 import pyframe.nn.quantized
@@ -123,54 +123,18 @@ def test_without_numpy_the_oracle_takes_the_slow_definition(declare: Declare) ->
             assert apply(op, (x, x + 1.0)).tolist() == [2.0, 6.0, 12.0]
 
 
-def _ints(*shape: int, high: int) -> Any:
-    return np.random.default_rng(0).integers(0, high, shape, np.int32)
-
-
 def _floats(*shape: int) -> Any:
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
 
 
-RUNS = np.tile(np.arange(8, dtype=np.int32), (3, 1))
-KEYS = np.sort(_ints(3, 8, high=9).reshape(3, 2, 4), -1).reshape(3, 8)
-
-# queries, keys and values; a mask, a seed, how many weights dropout zeros, and a scale; a gradient;
-# of the scores the logarithms of their sums, and how their gradients meet those of the weights
-QKV = _floats(2, 4, 5, 3), _floats(2, 2, 7, 3), _floats(2, 2, 7, 6)
-GIVEN = _floats(2, 4, 5, 7), np.array([1, 2, 3], np.uint32), np.float32(0.3), np.float32(0.6)
-G, STATS = _floats(2, 4, 5, 6), 2 + _floats(2, 2, 4, 5)
-
-# arguments and attributes for each op with a kernel
-CALLS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
-    "matmul": ((_floats(2, 5, 7), _floats(2, 7, 6)), ()),
-    "cumsum": ((_floats(2, 9, 3),), ()),
-    "cumprod": ((_floats(2, 9, 3),), ()),
-    "cummax": ((_floats(2, 9, 3),), ()),
-    "logcumsumexp": ((_floats(2, 9, 3),), ()),
-    "take_rows": ((_floats(6, 3), _ints(9, high=6)), ()),
-    "add_few_rows": ((_ints(9, high=6), _floats(9, 3)), (6,)),
-    "put_few_rows": ((_floats(6, 3), _ints(9, high=6), _floats(9, 3)), ()),
-    "put_row": ((_floats(50), np.array(2), _floats(3, 4)), ((5, 10), 2, 4)),
-    "put_row_over": ((np.array(0), _floats(3, 4)), ((3, 1, 4), 0, 1)),
-    "add_segments": ((np.array([0, 2, 2, 7], np.int32), _ints(7, high=7), _floats(7, 3)), ()),
-    "sort_runs": ((_ints(3, 8, high=5),), ()),
-    "merge_runs": ((KEYS, RUNS), ()),
-    "attention": ((*QKV, *GIVEN), (True, True, True)),
-    "attention_grad": ((*QKV, G, *STATS, *GIVEN), (True, True, True)),
-    "packed_linear": (
-        (_floats(1, 5, 64), _ints(6, 2, 8, high=1 << 31), _floats(6, 2) / 100, _floats(6, 2)),
-        (8, False),
-    ),
-    "searchsorted": ((np.sort(_ints(3, 8, high=9)), _ints(3, 5, high=9)), ()),
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", KERNELS)
 def test_kernels_give_what_their_fallbacks_give(name: str, device: str) -> None:
     """On the CPU NumPy, on a GPU the kernel: as the composition of other ops."""
     kernels = {op.name: op.routine or "" for op in REGISTRY.values() if op.kernel is not None}
-    assert set(CALLS) == {n for n, routine in kernels.items() if not routine.startswith("beside.")}
-    op, (arrays, attrs) = REGISTRY[name], CALLS[name]
+    known = {n for n, routine in kernels.items() if not routine.startswith("beside.")}
+    assert set(KERNELS) == known, "kernel= of the row in tests/samples, or KERNELS in its apart.py"
+    op, (specs, attrs) = REGISTRY[name], KERNELS[name]
+    arrays = [make(spec, np.random.default_rng(n)) for n, spec in enumerate(specs)]
     xs = tuple([pf.tensor(a, device=device) for a in arrays])
     got = apply(op, xs, attrs)
     want: Any = op.fallback(*[pf.tensor(a) for a in arrays], *attrs)  # type: ignore[misc]
@@ -186,139 +150,99 @@ def test_more_products_than_a_grid_has_places(gpu: str) -> None:
     np.testing.assert_allclose(found, a @ b, rtol=1e-6, atol=1e-6)
 
 
-# --- several results: attention with the logarithm of the sum of exponentials of its scores
+# --- several results: a softmax of scaled scores with the logarithms of the sums of exponentials
 
-ATTENTION = """
-const CAUSAL = false;
-const S = 1;
-const D = 1;
+SOFTMAX = """
+const LOG = false;
+const N = 1;
 const ROWS = 1;
-const SCALE = 1.0;
 
-fn score(b: i32, i: i32, j: i32) -> Acc {
-  var sum = Acc(0);
-  for (var d = 0; d < D; d++) { sum += load_q(b, i, d) * load_k(b, j, d); }
-  return sum * SCALE;
-}
+fn score(i: i32, j: i32) -> Acc { return load_x(i, j) * load_w(i, j); }
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-  let row = i32(id.x);
-  if (row >= ROWS) { return; }
-  let b = row / S;
-  let i = row % S;
-  let last = select(S, i + 1, CAUSAL);
-  var most = score(b, i, 0);
-  for (var j = 1; j < last; j++) { most = max(most, score(b, i, j)); }
+  let i = i32(id.x);
+  if (i >= ROWS) { return; }
+  var most = score(i, 0);
+  for (var j = 1; j < N; j++) { most = max(most, score(i, j)); }
   var total = Acc(0);
-  for (var j = 0; j < last; j++) { total += exp(score(b, i, j) - most); }
-  for (var d = 0; d < D; d++) {
-    var sum = Acc(0);
-    for (var j = 0; j < last; j++) { sum += exp(score(b, i, j) - most) * load_v(b, j, d); }
-    store(row * D + d, sum / total);
+  for (var j = 0; j < N; j++) { total += exp(score(i, j) - most); }
+  for (var j = 0; j < N; j++) {
+    let y = score(i, j) - most - log(total);
+    store(i * N + j, select(exp(y), y, LOG));
   }
-  store(ROWS * D + row, most + log(total));
+  store(ROWS * N + i, most + log(total));
 }
 """
 
 calls: list[KernelCall] = []
 
 
-def _attention_plan(call: KernelCall) -> Any:
+def _softmax_plan(call: KernelCall) -> Any:
     calls.append(call)
-    (b, s, d), _ = call.results
-    consts = {
-        "CAUSAL": call.attrs["is_causal"], "S": s, "D": d, "ROWS": b * s,
-        "SCALE": 1 / math.sqrt(d),
-    }  # fmt: skip
-    return consts, in_a_line(-(-b * s // 64))
+    (rows, n), _ = call.results
+    return {"LOG": call.attrs["log"], "N": n, "ROWS": rows}, in_a_line(-(-rows // 64))
 
 
-def _scores(q: Any, k: Any, is_causal: bool) -> Any:
-    scores = q @ k.transpose(1, 2) / math.sqrt(q.shape[-1])
-    if not is_causal:
-        return scores
-    n = q.shape[1]
-    return scores.masked_fill(pf.ones(n, n, device=q.device).triu(1).bool(), -math.inf)
+def _by_ops(x: Any, w: Any, log: bool) -> Any:
+    lse = (x * w).logsumexp(-1)
+    y = x * w - lse.unsqueeze(-1)
+    return y if log else y.exp(), lse
 
 
-def _by_ops(q: Any, k: Any, v: Any, is_causal: bool) -> Any:
-    lse = _scores(q, k, is_causal).logsumexp(-1)
-    return (_scores(q, k, is_causal) - lse.unsqueeze(-1)).exp() @ v, lse
-
-
-def _score_grad(g: Any, y: Any, q: Any, k: Any, v: Any, is_causal: bool) -> Any:
-    p = (_scores(q, k, is_causal) - y[1].unsqueeze(-1)).exp()
-    along = g[1] - (g[0] * y[0]).sum(-1)
-    return p * (g[0] @ v.transpose(1, 2) + along.unsqueeze(-1)) / math.sqrt(q.shape[-1])
+def _score_grad(g: Any, y: Any, log: bool) -> Any:
+    p = y[0].exp() if log else y[0]
+    back = g[0] if log else g[0] * p
+    return back + p * (g[1] - back.sum(-1)).unsqueeze(-1)
 
 
 GRADIENTS: dict[str, Any] = {
-    "q": lambda g, y, q, k, v, is_causal: _score_grad(g, y, q, k, v, is_causal) @ k,
-    "k": lambda g, y, q, k, v, is_causal:
-        _score_grad(g, y, q, k, v, is_causal).transpose(1, 2) @ q,
-    "v": lambda g, y, q, k, is_causal:
-        (_scores(q, k, is_causal) - y[1].unsqueeze(-1)).exp().transpose(1, 2) @ g[0],
-}  # fmt: skip
+    "x": lambda g, y, w, log: _score_grad(g, y, log) * w,
+    "w": lambda g, y, x, log: _score_grad(g, y, log) * x,
+}
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("rules", [{}, GRADIENTS], ids=["of the fallback", "declared"])
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_attention_with_two_results(
-    declare: Declare, device: str, tmp_path: Path, is_causal: bool, rules: dict[str, Any]
+@pytest.mark.parametrize("log", [False, True])
+def test_an_op_with_two_results(
+    declare: Declare, device: str, tmp_path: Path, log: bool, rules: dict[str, Any]
 ) -> None:
-    file = tmp_path / "attention.wgsl"
-    file.write_text(ATTENTION)
+    file = tmp_path / "softmax.wgsl"
+    file.write_text(SOFTMAX)
     op = declare(
-        "scratch_attention", ROUTINE, "q k v", "is_causal",
-        results=lambda q, k, v, is_causal: (q, q[:-1]), fallback=_by_ops,
-        kernel=KernelFile(str(file), _attention_plan), **rules,
+        "scratch_softmax", ROUTINE, "x w", "log", results=lambda x, w, log: (x, x[:-1]),
+        fallback=_by_ops, kernel=KernelFile(str(file), _softmax_plan), **rules,
     )  # fmt: skip
-    rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal((2, 5, 4)).astype(np.float32) for _ in "qkv"]
-    weights = rng.standard_normal((2, 5, 4)).astype(np.float32)
+    arrays, seed = (_floats(2, 5, 4), _floats(5, 4))
 
     def given() -> list[pf.Tensor]:
         return [pf.tensor(a, device=device, requires_grad=True) for a in arrays]
 
-    def loss(out: Any, lse: Any) -> Any:
-        return (out * pf.tensor(weights, device=device)).sum() + (lse * lse).sum()
+    def step(xs: Any, found: Any) -> Any:
+        y, lse = found
+        loss = (y * pf.tensor(seed, device=device)).sum() + (lse * lse).sum()
+        return [y, lse, *pf.autograd.grad(loss, xs)]
 
-    wanted = given()
-    want = _by_ops(*wanted, is_causal)
-    loss(*want).backward()
+    def close(found: Any, wanted: Any) -> None:
+        for x, w in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(x.detach().cpu(), w.detach().cpu(), 1e-4, 1e-5)
 
-    def step(*xs: pf.Tensor) -> Any:
-        out, lse = results_of(op, xs, (is_causal,))
-        return out, lse, loss(out, lse)
+    def run(*xs: pf.Tensor) -> Any:
+        return step(xs, results_of(op, xs, (log,)))
 
-    for run in (step, pf.compile(step)):
-        for _ in range(2):
-            xs = given()
-            out, lse, last = run(*xs)
-            last.backward()
-            np.testing.assert_allclose(out.detach().cpu(), want[0].detach().cpu(), 1e-4, 1e-5)
-            np.testing.assert_allclose(lse.detach().cpu(), want[1].detach().cpu(), 1e-4, 1e-5)
-            for x, w in zip(xs, wanted, strict=True):
-                np.testing.assert_allclose(x.grad.cpu(), w.grad.cpu(), 1e-3, 1e-4)
-
+    wanted = step(xs := given(), _by_ops(*xs, log))
+    for call in (run, compiled := pf.compile(run), compiled):
+        close(call(*given()), wanted)
     calls.clear()
     with pf.no_grad():  # the kernel itself, where there is one
-        out, lse = results_of(op, tuple(given()), (is_causal,))
-        np.testing.assert_allclose(out.cpu(), want[0].detach().cpu(), 1e-4, 1e-5)
-        np.testing.assert_allclose(lse.cpu(), want[1].detach().cpu(), 1e-4, 1e-5)
-    if device == "gpu":
-        used = calls[-1] if calls else None
-        if used is not None:  # else the text was made for the gradient already
-            assert used.attrs == {"is_causal": is_causal}
-            assert used.shape == (50,)
-            assert used.results == ((2, 5, 4), (2, 5))
-            assert used.dtypes == (pf.float32,) * 3
-            assert used.limits.workgroup_size >= 128
-
-    each = pf.func.vmap(lambda q: results_of(op, (q, q, q), (is_causal,)))
-    many = pf.tensor(np.stack(arrays), device=device)
+        close(results_of(op, tuple(given()), (log,)), wanted[:2])
+    if calls:  # else the text was made for the gradient already
+        used = calls[-1]
+        assert (used.attrs, used.shape, used.dtypes) == ({"log": log}, (25,), (pf.float32,) * 2)
+        assert used.results == ((5, 4), (5,))
+        assert used.limits.workgroup_size >= 128
+    many = pf.tensor(np.stack([arrays, arrays]).reshape(4, 5, 4), device=device)
+    each = pf.func.vmap(lambda x: results_of(op, (x, x), (log,)))(many)
     for i, x in enumerate(many):
-        for got, one in zip(each(many), _by_ops(x, x, x, is_causal), strict=True):
-            np.testing.assert_allclose(got[i].cpu(), one.cpu(), 1e-4, 1e-5)
+        close([y[i] for y in each], _by_ops(x, x, log))

@@ -1,8 +1,9 @@
 """What ops refuse: PyTorch's type of error, and a text that says the op, what was seen and what is
 expected; the same on each device, and in what is compiled.
 
-The rows are those of tests/refused.py. `t` is pyframe, or PyTorch, which says of which type the
-error must be; F and D are its nn.functional and distributions.
+The rows are those of tests/refused.py: what concerns one op is in REFUSED beside its family's rows
+in tests/samples, here is the rest. `t` is pyframe, or PyTorch, which says of which type the error
+must be; F and D are its nn.functional and distributions.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from refused import check_refused, rows
+from samples import REFUSED
 
 import pyframe as pf
 
@@ -153,76 +155,6 @@ t.cov(t.ones(2, 2), aweights=t.tensor([1.0, -1.0])) -> cannot be negative
 t.quantile(t.ones(2), t.tensor([1.5])) -> range \[0, 1\]
 bool(t.ones(2)) -> Boolean value of Tensor
 """  # at once on the CPU, on the GPU when a value is next read
-INDEXING = r"""
-X.index_select(0, t.ones(1, 1, dtype=t.int64)) -> vector
-X.gather(0, X) -> int32/int64
-X.gather(0, I) -> same number of dimensions
-X[:1].gather(1, t.zeros(2, 1, dtype=t.int64)) -> no larger than self
-X.scatter(0, I[None], t.ones(1, 1, dtype=t.int64)) -> self.dtype to be equal to src.dtype
-X.scatter(0, I[None], 1.0, reduce="max") -> add or multiply
-X.index_fill(0, I, X) -> 0-dimensional value
-X.masked_fill(X > 0, X) -> 0-dimensional value
-X.masked_fill(X, 1) -> boolean masks
-X.masked_scatter(X > 0, X[0]) -> at least 12 elements
-X.index_put((), X) -> at least one index
-X.index_put((I,), I) -> dtypes match
-X[0].tril() -> at least 2 dimensions
-X.select_scatter(X, 0, 1) -> size equal to the slice
-X.as_strided((3, 3), (4, 2), 1) -> out of bounds for storage of 12
-X.as_strided((3, 3), (4,)) -> mismatch in length
-X.as_strided((3,), (-1,)) -> Negative
-X.clone().requires_grad_().resize_(2) -> require grad
-X.diagonal(0, 1, -1) -> cannot be identical
-X.unfold(1, 5, 1) -> maximum size for tensor at dimension 1 is 4
-X.unfold(1, 2, 0) -> step is 0
-X[:, :3].contiguous().view(t.float64) -> divisible by 2
-t.ones(4, 4).T.view(t.float64) -> stride\(-1\) must be 1
-X.roll((1, 2), 0) -> must align
-X.hsplit(3) -> not divisible by the split_size 3
-X.split([1, 2], 1) -> sum exactly to 4
-X.chunk(0) -> greater than 0
-X.tensor_split(0) -> larger than 0
-t.stack(X) -> expected a list or tuple
-t.stack([X, X[0]]) -> equal size
-t.cat([X[0, 0], X[0, 0]]) -> zero-dimensional
-X.repeat(-1, 1) -> negative dimension
-X.repeat_interleave(-1) -> can not be negative
-X.repeat_interleave(t.tensor([1, 2]), 0) -> same size as input
-t.meshgrid(X[0], indexing="no") -> 'xy' or 'ij'
-X.unflatten(1, (3, 2)) -> multiply up
-X.narrow(0, 0, -1) -> non-negative
-t.positive(X > 0) -> bool tensor
-t.broadcast_shapes((3,), (2,)) -> sizes 3 and 2 differ
-t.arange(3, 1) -> step sign
-t.arange(float("inf")) -> unsupported range
-t.linspace(0, 1, -1) -> must be non-negative
-t.linspace(X, 1, 3) -> 0-dimensional start
-t.empty(-1) -> negative dimension
-t.full((2,), 1e+99, dtype=t.int32) -> without overflow
-t.zeros(2, colour=1) -> unexpected arguments
-t.zeros(2.5) -> expected ints
-t.zeros(2, layout=t.sparse_coo) -> strided layout
-t.empty_permuted((2, 3), (0, 0)) -> name each of 2 dims
-X.clone().exponential_(0) -> lambda > 0
-X.clone().geometric_(1) -> p to be in \(0, 1\)
-X.clone().cauchy_(0, 0) -> sigma > 0
-t.randint(3, 3, (2,)) -> 'from' to be less
-t.randint(3, 4) -> missing size
-t.randint(size=(2,)) -> missing high
-t.poisson(-X) -> rate
-t.normal(0.0, -1.0, (2,)) -> std >= 0
-t.segment_reduce(X, "sum") -> Either lengths or offsets
-t.segment_reduce(X, "median", lengths=I) -> 'median'
-t.segment_reduce(X, "sum", indices=I) -> not supported yet
-t.segment_reduce(X, "sum", lengths=I) -> to sum to 3
-t.segment_reduce(X, "sum", lengths=t.tensor([4, -1])) -> negative
-t.segment_reduce(X, "sum", lengths=I, axis=1) -> last dimension
-t.norm_except_dim(X[0, 0]) -> no dimensions
-X.clone().set_(I) -> Could not set tensor of type int64
-X.clone().set_(3) -> expected a Tensor or a storage, got int
-X.clone().requires_grad_().apply_(abs) -> Can't call apply_\(\)
-X.clone().map_(I, max) -> expected a tensor of float32, got int64
-"""
 WRITES = r"""
 t.gather(X[0], 0, I, out=X.double()) -> Expected out tensor to have dtype
 t.abs(X, out=X.double()) -> Expected out tensor to have dtype
@@ -247,133 +179,6 @@ D.Categorical() -> not both
 D.Bernoulli(2.0) -> probs to be from 0 to 1
 D.Bernoulli(0.5).rsample() -> no gradient
 """  # and what shares memory or a dtype with something else; distributions
-SORTING = r"""
-t.ones(2, 3).sort(2) -> Dimension out of range
-t.ones(2).sort(True) -> stable=
-t.ones(2, dtype=t.complex64).max() -> has no order
-t.ones(3).topk(4) -> out of range: k=4 of 3
-t.ones(3).kthvalue(0) -> out of range
-t.ones(0).kthvalue(1) -> non-zero size
-t.ones(0, 2).mode(0) -> non-zero size
-t.ones(0).max() -> non-zero size
-t.max(2, t.ones(2)) -> must be Tensor, not int
-t.ones(2).quantile(1.5) -> \[0, 1\] but got 1.5
-t.ones(2).quantile(0.5, interpolation="cubic") -> cubic
-t.ones(2).half().quantile(0.5) -> float or double
-t.bincount(t.tensor([-1])) -> non-negative
-t.histc(t.ones(2), 0) -> bins must be > 0
-t.histc(t.ones(2), 3, 2, 1) -> larger than min
-t.histogram(t.tensor([INF]), 3) -> not finite
-t.searchsorted(t.ones(2, 3), t.ones(3, 2)) -> must match
-t.searchsorted(t.ones(2), 1.0, side="left", right=True) -> opposites
-t.bucketize(1.0, t.ones(2, 2)) -> 1 dimension
-t.isin(1, 2) -> Tensor
-t.unique(t.zeros(2, 0), dim=0) -> 0 sized
-t.ones(2).cumsum(1.0) -> 'dim' must be int
-t.ones(2).int().logcumsumexp(0) -> use .float
-t.tensor(1.0).diff() -> at least one-dimensional
-t.ones(2, 2).diff(prepend=t.ones(1)) -> expects prepend
-t.trapezoid(t.ones(3), t.ones(2)) -> one `x` value
-t.gradient(t.ones(1)) -> at least edge_order
-t.ones(2, 2).sum((0, 0)) -> multiple times
-t.ones(2, 2).prod((0, 1)) -> must be int
-t.ones(2).norm("max") -> 'max'
-t.ones(0).norm(INF) -> non-zero size
-t.cov(t.ones(2, 2, 2)) -> two or fewer
-t.cov(t.ones(2, 3), fweights=t.ones(3)) -> integral
-t.ones(2, 2).renorm(-1, 0, 1) -> positive
-t.ones(2).renorm(2, 0, 1) -> at least 2
-t.masked.mean(t.ones(2).int()) -> int32
-C < C -> complex64
-C.ceil() -> complex64
-"""
-LINALG = r"""
-t.matmul(A23, A23) -> cannot be multiplied
-t.matmul(t.tensor(1.0), A23) -> at least 1D
-t.matmul(A33, A33.double()) -> dtype
-t.matmul(A33 > 0, A33 > 0) -> bool
-t.mm(A33, FLOAT) -> matrices
-t.bmm(A33[None], t.stack([A33, A33])) -> batch
-t.mv(A33, A33) -> vector
-t.dot(FLOAT, FLOAT[:2]) -> equal length
-t.dot(FLOAT, FLOAT.double()) -> dtype
-t.inner(A23, A23.T) -> last dimension
-t.outer(A33, FLOAT) -> 1-d
-t.addmm(A33, A23, A23) -> multiplied
-t.addmm(t.ones(4, 4), A33, A33) -> expand
-t.dot(FLOAT > 0, FLOAT > 0) -> bool
-t.addr(INT, INT[0], INT[0], beta=0.5) -> beta
-t.baddbmm(A33, A33[None], A23[None]) -> Expected size
-t.chain_matmul() -> one or more
-t.linalg.multi_dot([A33]) -> at least 2
-t.linalg.multi_dot([A33, FLOAT, A33]) -> 2D
-t.tensordot(A33, A23, dims=1) -> need to match
-t.tensordot(A33, A33, dims=3) -> between 0 and 2
-t.tensordot(A33, A33, dims=([0, 1], [0])) -> same length
-t.cross(A23.T[:2], A23.T[:2]) -> size 3
-t.linalg.cross(A33, FLOAT) -> same number of dim
-t.block_diag(A33[None]) -> 2 or fewer
-t.cartesian_prod(A33) -> 1D
-t.combinations(A33) -> 1D
-t.combinations(FLOAT, -1) -> non-negative
-t.trace(FLOAT) -> matrix
-t.linalg.cholesky(A23) -> square
-t.linalg.inv(FLOAT) -> at least 2
-t.linalg.inv(A33.half()) -> Low precision
-t.linalg.solve(A33, A23) -> Incompatible
-t.linalg.solve(A33, A33.double()) -> same dtype
-t.linalg.solve(A33, FLOAT, left=False) -> Vector
-t.linalg.solve_triangular(A33, A23, upper=True) -> Incompatible
-t.linalg.lu(A33, pivot=False) -> pivoting
-t.linalg.qr(A33, "some") -> reduced
-t.linalg.svd(A33, driver="gesvd") -> CUDA
-t.linalg.eigh(A33, "X") -> UPLO
-t.linalg.lstsq(A33, A33, driver="best") -> driver
-t.linalg.matrix_norm(A33, 3) -> not supported
-t.linalg.matrix_norm(A33, "fro", (0, 0)) -> different
-t.linalg.vector_norm(FLOAT[:0], -1) -> identity
-t.linalg.norm(A33[None], 2) -> 1D or 2D
-t.linalg.norm(A33.double(), dtype=t.float32) -> narrowing
-t.linalg.cond(A33, 3) -> norm type
-t.linalg.vander(FLOAT, N=1) -> greater than 1
-t.linalg.tensorinv(A23, ind=1) -> prod
-t.linalg.tensorsolve(A23, FLOAT) -> prod
-t.linalg.matrix_power(A23, 2) -> square
-t.linalg.householder_product(A23, FLOAT) -> shape
-t.cdist(A33, A23.T) -> columns
-t.cdist(A33, A33, p=-1) -> non-negative
-t.pca_lowrank(A33, q=4) -> min
-t.einsum("ij,jk", A33) -> operands
-t.einsum("ijk", A33) -> subscripts
-t.einsum("ij,jk->iz", A33, A33) -> output
-t.einsum("ij,jk->ii", A33, A33) -> more than once
-t.einsum("i1", A33) -> a-zA-Z
-t.einsum("ii", A23) -> match
-t.einsum("ij,jk", A23, A23) -> broadcast
-t.einsum(A33, [0, 60]) -> range
-t.linalg.cholesky(INDEFINITE) -> minor of order 2
-t.linalg.inv(SINGULAR) -> singular
-t.linalg.solve(t.stack([A33[:2, :2], SINGULAR]), A33[:2]) -> Batch element 1
-t.linalg.svd(A33 * NAN) -> nan
-t.linalg.qr(A33[:, :2].requires_grad_(), "complete").R.sum().backward() -> nrows > ncols
-t.linalg.qr(A33[:, :2].requires_grad_(), "r").R.sum().backward() -> mode='r'
-"""
-FOURIER = r"""
-t.fft.fft(t.ones(3), 0) -> data points
-t.fft.fft(t.ones(3), dim=2) -> out of range
-t.fft.fft(t.ones(3), norm="no") -> normalization mode
-t.fft.rfft(t.ones(3) * 1j) -> real input
-t.fft.fftn(t.ones(3, 3), dim=(0, 0)) -> unique
-t.fft.fftn(t.ones(3), s=(1, 2)) -> only has 1
-t.fft.fft(t.ones(3).half()) -> unsupported dtype
-t.stft(t.ones(9), 20, center=False, return_complex=True) -> n_fft
-t.stft(t.ones(9), 4) -> return_complex
-t.stft(t.ones(9), 4, align_to_window=True, return_complex=True) -> align_to_window
-t.istft(t.ones(5, 4), 8) -> complex
-t.complex(t.ones(2), t.ones(2).double()) -> same dtype
-t.imag(t.ones(2)) -> only supported for complex
-t.view_as_complex(t.ones(3)) -> size 2
-"""
 OTHERWISE = r"""
 X.scatter_reduce(0, I[None], X, "max") -> RuntimeError: sum, prod, mean
 X.index_add(0, I, X) -> IndexError: expected source of shape \[1, 4\]
@@ -405,8 +210,7 @@ t.maximum(C, C) -> NotImplementedError: complex64
 
 
 CALLED, READ = [*rows(ARGUMENTS), *rows(SHAPES)], rows(VALUES)
-TABLES = INDEXING, WRITES, SORTING, LINALG, FOURIER, OTHERWISE
-ON_THE_CPU = [row for table in TABLES for row in rows(table)]
+ON_THE_CPU = [row for table in (REFUSED, WRITES, OTHERWISE) for row in rows(table)]
 
 
 def given(t: Any) -> dict[str, Any]:

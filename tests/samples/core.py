@@ -8,7 +8,19 @@ from typing import Any
 from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY
 
-from .row import Row, binary, bools, compare, distinct, ints, normal, positive, unary
+from .row import (
+    Row,
+    binary,
+    bools,
+    compare,
+    distinct,
+    given,
+    indices,
+    ints,
+    normal,
+    positive,
+    unary,
+)
 
 
 def largest(t: Any, x: Any) -> Any:
@@ -116,9 +128,9 @@ ROWS: tuple[Row, ...] = (
     Row("pad:value", lambda t, F, x: F.pad(x.exp(), (1, 2), value=1.5) * 2, (normal(3, 4),)),
     Row("pad:negative", lambda t, F, x: F.pad(x, (-1, 2)), (normal(3, 4),)),
     Row("pad:slice", lambda t, F, x: F.pad(x * 2, (2, 2))[:, 1:-1].T, (normal(3, 4),)),
-    Row("sliding_windows", lambda t, F, x: F.avg_pool2d(x, 3, 2, 1), (normal(2, 3, 7, 8),)),
+    Row("sliding_windows", lambda t, F, x: F.avg_pool2d(x, 3, 2, 1), (normal(1, 2, 5, 6),)),
     Row("windows:ceil", lambda t, F, x: F.avg_pool2d(x, 3, 2, 1, True, False),
-        (normal(2, 3, 8, 8),)),
+        (normal(1, 2, 6, 6),)),
     Row("fold", lambda t, F, x: F.avg_pool1d(x, 3, 2), (normal(2, 3, 9),)),
     Row("cat:empty", lambda t, F, x, y, z: t.cat([x, y, z], 1),
         (normal(0), normal(3, 4), normal(0))),
@@ -159,6 +171,7 @@ ROWS: tuple[Row, ...] = (
     Row("max:all", lambda t, F, x: x.max(), (distinct(4, 5),)),
     Row("max:index", lambda t, F, x: x.max(0)[1], (distinct(4, 5),), grad=False),
     Row("min", lambda t, F, x: x.min(0).values, (distinct(4, 5),)),
+    Row("min:all", lambda t, F, x: x.min() * x.sum(), (distinct(4, 5),)),
     Row("any", lambda t, F, x: t.any(x, 0), (bools(2, 5),), grad=False),
     Row("all", lambda t, F, x: x.all(), (bools(2, 5),), grad=False),
     Row("var", lambda t, F, x: x.var(1), (normal(4, 5),)),
@@ -172,7 +185,8 @@ ROWS: tuple[Row, ...] = (
     Row("softmax:outer", lambda t, F, x: x.softmax(0), (normal(80, 3),), second=False),
     Row("log_softmax", lambda t, F, x: F.log_softmax(x * 30, -1), (normal(4, 5),), tol=5),
     # products
-    Row("matmul", lambda t, F, x, y: x @ y, (normal(3, 4), normal(4, 5))),
+    Row("matmul", lambda t, F, x, y: x @ y, (normal(3, 4), normal(4, 5)),
+        kernel=((normal(2, 5, 7), normal(2, 7, 6)), ())),
     Row("matmul:large", lambda t, F, x, y: x @ y, (normal(70, 90), normal(90, 40)), second=False,
         tol=10),
     Row("matmul:batch", lambda t, F, x, y: x @ y, (normal(2, 1, 3, 4), normal(3, 4, 5))),
@@ -211,15 +225,18 @@ ROWS: tuple[Row, ...] = (
         (distinct(1, 2, 5, 5),)),
     Row("max_pool:1d", lambda t, F, x: F.max_pool1d(x, 3, 2, dilation=2), (distinct(2, 3, 12),)),
     # indexing
-    Row("take_rows", lambda t, F, w, i: F.embedding(i, w), (normal(7, 3), ints(0, 7, 4, 5))),
+    Row("take_rows", lambda t, F, w, i: F.embedding(i, w), (normal(7, 3), ints(0, 7, 4, 5)),
+        kernel=((normal(6, 3), indices(6, 9)), ())),
     Row("add_rows", lambda t, F, x, i, s: x.index_add(0, i, s),
         (normal(4, 3), ints(0, 4, 600), normal(600, 3)), second=False, tol=30),
     Row("add_few_rows", lambda t, F, x, i, s: x.index_add(0, i, s),
-        (normal(4, 3), ints(0, 4, 7), normal(7, 3))),
+        (normal(4, 3), ints(0, 4, 7), normal(7, 3)), kernel=((indices(6, 9), normal(9, 3)), (6,))),
     Row("add_segments", lambda t, F, x, i, s: x.index_add(0, i, s),
-        (normal(70, 2), ints(0, 70, 3000), normal(3000, 2)), second=False, tol=30),
+        (normal(70, 2), ints(0, 70, 3000), normal(3000, 2)), second=False, tol=30,
+        kernel=((given([0, 2, 2, 7]), indices(7, 7), normal(7, 3)), ())),
     Row("put_few_rows", lambda t, F, x, s: x.index_put((t.tensor([1, -1]).to(x.device),), s),
-        (normal(7, 2), normal(2, 2))),
+        (normal(7, 2), normal(2, 2)),
+        kernel=((normal(6, 3), indices(6, 9), normal(9, 3)), ())),
     Row("put_rows:many", lambda t, F, x, i, s: x.index_put((i.unique(),), s[: len(i.unique())]),
         (normal(2500, 2), ints(0, 2500, 3000), normal(2500, 2)), second=False),
     Row("put:part", lambda t, F, x, s: written(t, x, s), (normal(3, 4), normal(2))),
@@ -236,6 +253,8 @@ ROWS: tuple[Row, ...] = (
     Row("index:mask", lambda t, F, x, m: x[m] * 2, (normal(4, 5), bools(4, 5))),
     Row("index:list", lambda t, F, x: x[[0, 2, 2], 1:], (normal(4, 5),)),
     Row("gather", lambda t, F, x, i: x.gather(1, i), (normal(4, 5), ints(0, 5, 4, 3))),
+    Row("gather:of_joined", lambda t, F, x, y: (z := t.stack([x, y], -1))[:, :1].gather(
+        1, z.argmax(1, True) * 0), (normal(4), normal(4))),
     Row("gather:one", lambda t, F, x, i: t.gather(x, 1, i), (normal(4, 5), ints(0, 5, 4, 1))),
     Row("add_along", lambda t, F, x, i, s: x.scatter_add(1, i, s),
         (normal(4, 5), ints(0, 5, 4, 3), normal(4, 3))),

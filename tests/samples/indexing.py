@@ -31,37 +31,21 @@ MOVEMENT = (
     Row("view_dtype:wider", lambda t, F, x: x.view(t.int64) // 2, (X,), grad=False, cpu=True),
     Row("view_dtype:bytes", lambda t, F, x: x.view(t.uint8), (X,), grad=False, cpu=True),
     move("diag", lambda t, x: t.diag(t.diag(x, 1), -2)),
-    move("diag_embed", lambda t, x: t.diag_embed(x, -1, 0, 2)),
-    move("diagflat", lambda t, x: x.diagflat(1)),
     move("unfold", lambda t, x: x.unfold(0, 3, 2).exp(), 6, 2),
     move("roll", lambda t, x: t.roll(x, (2, -1), (0, 1)) + x.roll(5)),
-    move("rot90", lambda t, x: t.rot90(x, 3).flipud() + x.rot90(1).fliplr()),
-    move("tile", lambda t, x: t.tile(x, (2, 1, 2))),
     move("repeat_interleave", lambda t, x: x.repeat_interleave(2, 1)),
     move("repeat_interleave:each",
          lambda t, x: t.repeat_interleave(x, t.tensor([2, 0, 3]).to(x.device), 0)),
     move("moveaxis", lambda t, x: t.moveaxis(x, (0, 1), (-1, 0)).swapdims(0, 1).swapaxes(1, 2),
          2, 3, 4),
     move("ravel", lambda t, x: t.ravel(x).reshape_as(x).view_as(x.T)),
-    move("atleast",
-         lambda t, x: t.atleast_3d(x[0]) + t.atleast_2d(x[0])[..., None] + t.atleast_1d(x)[0, 0]),
-    move("positive", lambda t, x: t.positive(+x)),
     move("copies", lambda t, x: t.t_copy(x) + t.permute_copy(x, (1, 0)) + t.view_copy(x, (4, 3))
          + t.view_copy(x.mT, (4, 3))),
     move("copies:more",
          lambda t, x: t.expand_copy(t.unsqueeze_copy(t.diagonal_copy(x), 1), (3, 3))
          + t.squeeze_copy(t.narrow_copy(x, 1, 1, 1), 1) + t.transpose_copy(x, 0, 1)[:3]),
-    parts("split_with_sizes", lambda t, x: x.split_with_sizes([1, 3, 2], 1), 2, 6),
     parts("tensor_split", lambda t, x: t.tensor_split(x, 4, 1) + x.tensor_split((1, 4), 1), 2, 6),
-    parts("hsplit", lambda t, x: t.hsplit(x, 3) + x.vsplit([1]) + t.dsplit(x[..., None], 1), 2, 6),
     parts("unbind", lambda t, x: x.unbind(1) + t.unbind_copy(x), 2, 3),
-    parts("chunk:unsafe", lambda t, x: t.unsafe_chunk(x, 2) + t.unsafe_split(x, 2), 3, 2),
-    parts("meshgrid",
-          lambda t, x: t.meshgrid(x[0], x[1], indexing="xy")
-          + t.meshgrid(x[0], indexing="ij"), 2, 3),
-    Row("hstack", lambda t, F, x, y: t.hstack([x, y]) + t.column_stack([x, y]), (X, X)),
-    Row("vstack", lambda t, F, x, y: t.vstack([x, y]) + t.row_stack([x, y]), (X, X)),
-    Row("dstack", lambda t, F, x, y: t.dstack([x, y]) + t.stack([x, y], 2), (X, X)),
 )  # fmt: skip
 
 
@@ -185,3 +169,59 @@ CREATION = (
 )  # fmt: skip
 
 ROWS: tuple[Row, ...] = (*MOVEMENT, *INDEXING, *CREATION)
+
+REFUSED = r"""
+X.index_select(0, t.ones(1, 1, dtype=t.int64)) -> vector
+X.gather(0, X) -> int32/int64
+X.scatter(0, I[None], 1.0, reduce="max") -> add or multiply
+X.index_fill(0, I, X) -> 0-dimensional value
+X.masked_fill(X, 1) -> boolean masks
+X.masked_scatter(X > 0, X[0]) -> at least 12 elements
+X.index_put((), X) -> at least one index
+X.index_put((I,), I) -> dtypes match
+X.select_scatter(X, 0, 1) -> size equal to the slice
+X.as_strided((3, 3), (4, 2), 1) -> out of bounds for storage of 12
+X.as_strided((3, 3), (4,)) -> mismatch in length
+X.as_strided((3,), (-1,)) -> Negative
+X.clone().requires_grad_().resize_(2) -> require grad
+X.unfold(1, 5, 1) -> maximum size for tensor at dimension 1 is 4
+X.unfold(1, 2, 0) -> step is 0
+X[:, :3].contiguous().view(t.float64) -> divisible by 2
+t.ones(4, 4).T.view(t.float64) -> stride\(-1\) must be 1
+X.hsplit(3) -> not divisible by the split_size 3
+X.split([1, 2], 1) -> sum exactly to 4
+X.chunk(0) -> greater than 0
+X.tensor_split(0) -> larger than 0
+t.stack(X) -> expected a list or tuple
+t.stack([X, X[0]]) -> equal size
+X.repeat(-1, 1) -> negative dimension
+X.repeat_interleave(-1) -> can not be negative
+X.repeat_interleave(t.tensor([1, 2]), 0) -> same size as input
+t.meshgrid(X[0], indexing="no") -> 'xy' or 'ij'
+X.unflatten(1, (3, 2)) -> multiply up
+t.positive(X > 0) -> bool tensor
+t.broadcast_shapes((3,), (2,)) -> sizes 3 and 2 differ
+t.empty(-1) -> negative dimension
+t.full((2,), 1e+99, dtype=t.int32) -> without overflow
+t.zeros(2, colour=1) -> unexpected arguments
+t.zeros(2.5) -> expected ints
+t.zeros(2, layout=t.sparse_coo) -> strided layout
+X.clone().exponential_(0) -> lambda > 0
+X.clone().geometric_(1) -> p to be in \(0, 1\)
+X.clone().cauchy_(0, 0) -> sigma > 0
+t.randint(3, 3, (2,)) -> 'from' to be less
+t.randint(3, 4) -> missing size
+t.randint(size=(2,)) -> missing high
+t.poisson(-X) -> rate
+t.segment_reduce(X, "sum") -> Either lengths or offsets
+t.segment_reduce(X, "median", lengths=I) -> 'median'
+t.segment_reduce(X, "sum", indices=I) -> not supported yet
+t.segment_reduce(X, "sum", lengths=I) -> to sum to 3
+t.segment_reduce(X, "sum", lengths=t.tensor([4, -1])) -> negative
+t.segment_reduce(X, "sum", lengths=I, axis=1) -> last dimension
+t.norm_except_dim(X[0, 0]) -> no dimensions
+X.clone().set_(I) -> Could not set tensor of type int64
+X.clone().set_(3) -> expected a Tensor or a storage, got int
+X.clone().requires_grad_().apply_(abs) -> Can't call apply_\(\)
+X.clone().map_(I, max) -> expected a tensor of float32, got int64
+"""

@@ -54,10 +54,6 @@ ROWS: tuple[Row, ...] = (
     Row("heaviside", lambda t, F, x, y: t.heaviside(t.floor(x), y), (normal(4, 5), normal(5)),
         grad=False),
     binary("fmax"), binary("fmin"), value("angle"), value("isreal"),
-    Row("isposinf", lambda t, F, x: t.isposinf(1 / t.floor(x)), (normal(4, 5),), grad=False),
-    Row("isneginf", lambda t, F, x: t.isneginf(-1 / t.floor(x)), (normal(4, 5),), grad=False),
-    Row("isclose", lambda t, F, x, y: t.isclose(x, y, atol=0.5), (normal(4, 5), normal(5)),
-        grad=False),
     # limits
     binary("clamp_min"), binary("clamp_max"),
     *[Row(f"{name}:of_infinite_gradient", lambda t, F, x, fn=fn: t.sqrt(fn(t, F, x)),
@@ -98,7 +94,6 @@ ROWS: tuple[Row, ...] = (
     Row("polygamma:negative", lambda t, F, x: t.polygamma(1, t.floor(x) + 0.3), (normal(4, 5),),
         grad=False, tol=30),
     Row("zeta", lambda t, F, x: t.special.zeta(2.5, x), (positive(4, 5),), tol=5),
-    Row("mvlgamma", lambda t, F, x: t.mvlgamma(x + 2, 3), (positive(4, 5),), tol=5),
     # the error function's kin
     unary("erfc"), Row("erfc:tail", lambda t, F, x: t.erfc(x * 3), (positive(20),), tol=3,
                        second=False),

@@ -1,7 +1,12 @@
-"""One row per op: inputs, and the same call on pyframe and on PyTorch (`t` is either module).
+"""The row of an op: its inputs, and the same call on pyframe and on PyTorch (`t` is either module).
 
 A row's name is that of the op in the registry, so that an op without a row fails the suite;
-further rows of an op add a colon and a word. `F` is nn.functional of the same module.
+further rows of an op add a colon and a word. `F` is nn.functional of the same module. From a row
+come the tests of values, dtypes and gradients on each device (ops/test_ops.py), of what is compiled
+(ops/test_compiled_rows.py, by each code generator backend/test_generators.py), of how results lie
+in memory (ops/test_layouts.py), of the page (web/test_ops_in_page.py), the mutants of
+scripts/mutate.py, and by its columns `edges` and `kernel` those of ops/test_extremes.py and
+ops/test_kernel_ops.py. What an op refuses is in REFUSED beside the rows of its family.
 """
 
 from __future__ import annotations
@@ -25,6 +30,8 @@ class Row:
     second: bool = True  # check second derivatives too
     tol: float = 1.0
     cpu: bool = False  # the CPU alone: the GPU has no float64
+    edges: bool = False  # exact of NaN, infinities, the largest and the smallest numbers, too
+    kernel: tuple[Any, ...] = ()  # specs of the operands of the op's own kernel, and its attributes
 
     @property
     def scipy(self) -> bool:
@@ -80,8 +87,18 @@ def ints(low: int, high: int, *shape: int, dtype: str = "int64") -> Any:
     return ("ints", shape, low, high, dtype)
 
 
+def indices(high: int, *shape: int) -> Any:
+    """As kernels take them."""
+    return ints(0, high, *shape, dtype="int32")
+
+
 def bools(*shape: int) -> Any:
     return ("bools", shape)
+
+
+def given(values: Any, dtype: str = "int32") -> Any:
+    """These numbers."""
+    return ("given", values, dtype)
 
 
 def edges(*shape: int) -> Any:
@@ -94,6 +111,8 @@ EDGES = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 3e38)
 
 def make(spec: Any, rng: np.random.Generator, dtype: Any = np.float32) -> np.ndarray:
     kind, shape = spec[0], spec[1]
+    if kind == "given":
+        return np.array(shape, spec[2])
     if kind == "normal":
         return rng.standard_normal(shape).astype(dtype)
     if kind == "positive":
