@@ -37,9 +37,14 @@ Case = Any
 
 @functools.cache
 def cases() -> list[Case]:
+    """All, but of those that write an operator out in others, which have cases of their own, a
+    fourth."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of NumPy, where the package computes what is expected
-        return list(load_model_tests(kind="node"))
+        found = list(load_model_tests(kind="node"))
+    expanded = [c for c in found if "_expanded" in c.name]
+    left_out = {c.name for i, c in enumerate(expanded) if i % 4}
+    return [c for c in found if c.name not in left_out]
 
 
 def array(value: Any) -> Any:

@@ -44,9 +44,9 @@ def tokenizer() -> Tokenizer:
     return Tokenizer(made, {"eos_token": "<|end|>"}, TEMPLATE)
 
 
-def test_a_writer_goes_on(device: str) -> None:
+def test_a_writer_goes_on() -> None:
     """It reads what is new, writes what a new one writes, and compiles nothing more."""
-    model = small().to(device)
+    model = small()
     writer, sizes = Writer(model, 1, 128), []
     read = writer.read
     writer.read = lambda ids, *more: sizes.append(ids.shape[1]) or read(ids, *more)

@@ -33,8 +33,8 @@ MASK[0, :4] = 0
 def test_a_family_is_as_in_transformers(
     transformers: Any, torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Scores, features, gradients, and what it writes, also of texts of different lengths."""
-    monkeypatch.setattr("pyframe.text.generate.SPAN", 16)  # attention looks at four sizes
+    """Scores, features, gradients, and what it writes of texts of different lengths."""
+    monkeypatch.setattr("pyframe.text.generate.SPAN", 16)
     theirs = families.made(transformers, torch, name)
     theirs.save_pretrained(tmp_path)
     model = CausalLM.from_pretrained(tmp_path)
@@ -64,18 +64,17 @@ def test_a_family_is_as_in_transformers(
         size = max(1.0, np.abs(grad).max())
         np.testing.assert_allclose(own[mine].grad, grad.T if turned else grad, 1e-4, 1e-4 * size)
 
-    new = min(50, theirs.config.max_position_embeddings - 9)
+    # attention looks at four sizes, or at two
+    new = min(50 if name in ("gpt2", "llama", "gemma3") else 20,
+              theirs.config.max_position_embeddings - 9)  # fmt: skip
     if new < 1:
         return  # dynamic scaling goes beyond what it says is the longest
     how: dict[str, Any] = {"max_new_tokens": new, "do_sample": False, "pad_token_id": 0}
-    for mine, other in (
-        ({}, {}),
-        ({"attention_mask": mask}, {"attention_mask": torch.tensor(MASK)}),
-        ({"repetition_penalty": 1.7}, {"repetition_penalty": 1.7}),
-    ):
-        expected = theirs.generate(torch.tensor(IDS), eos_token_id=None, **how, **other)
-        found = model.generate(ids, new, eos_token_id=(), **mine)
-        assert found.tolist() == expected.tolist(), mine
+    expected = theirs.generate(
+        torch.tensor(IDS), attention_mask=torch.tensor(MASK), eos_token_id=None, **how
+    )
+    found = model.generate(ids, new, attention_mask=mask, eos_token_id=())
+    assert found.tolist() == expected.tolist()
 
 
 def small(**more: Any) -> CausalLM:
@@ -179,10 +178,12 @@ def test_a_token_looks_at_the_slots_that_are_taken() -> None:
 
 
 @pytest.mark.parametrize("where", ["on two modules", "on all modules"])
-def test_a_model_that_reads_values_runs_as_it_is(where: str) -> None:
-    model, sums = small(max_position_embeddings=512), []
-    expected = model.generate([5, 6], 200, eos_token_id=())
-    model, shapes = small(max_position_embeddings=512), []
+def test_a_model_that_reads_values_runs_as_it_is(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyframe.text.generate.SPAN", 16)
+    expected, model = small().generate([5, 6], 40, eos_token_id=()), small()
+    shapes, sums = [], []
     first, then = model.model.embed_tokens, model.model.layers[0]
 
     def hook(module: pf.nn.Module, inputs: Any, y: pf.Tensor) -> None:
@@ -197,11 +198,11 @@ def test_a_model_that_reads_values_runs_as_it_is(where: str) -> None:
         handles = [pf.nn.modules.module.register_module_forward_hook(hook)]
     try:
         with pytest.warns(RuntimeWarning, match="runs eagerly"):
-            assert model.generate([5, 6], 200, eos_token_id=()).equal(expected)
+            assert model.generate([5, 6], 40, eos_token_id=()).equal(expected)
     finally:
         for handle in handles:
             handle.remove()
-    assert len(sums) == len(shapes) == 200
+    assert len(sums) == len(shapes) == 40
 
 
 def test_a_stream_looks_at_its_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,16 +233,16 @@ def test_a_stream_looks_at_its_model_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_long_text_takes_no_more_memory() -> None:
     """What is held after a token is what was held after the one before, but for its number."""
     model = small(max_position_embeddings=4096)
-    writer, held = Writer(model, 1, 3072), []
-    stream = iter(model.stream([5, 6], 3000, eos_token_id=(), writer=writer))
+    writer, held = Writer(model, 1, 1536), []
+    stream = iter(model.stream([5, 6], 1500, eos_token_id=(), writer=writer))
     gc.collect()
-    for count in (300, 1000, 1500):
+    for count in (300, 400, 600):
         for _ in range(count):
             next(stream)
         gc.collect()
         held.append(sys.getallocatedblocks())
     assert (writer.reads[16].captured, writer.write.captured) == (1, 1)
-    assert max(held[1:]) - held[0] < 2 * 2500 + 500, held
+    assert max(held[1:]) - held[0] < 2 * 1000 + 500, held
 
 
 @pytest.mark.parametrize(
@@ -394,13 +395,16 @@ def test_rules_on_a_device(device: str) -> None:
 def test_what_a_file_says_of_writing(tmp_path: Path) -> None:
     """It is done, or named once; what changes nothing is not; what is not drawn may be out of its
     range."""
-    model, path = small(), tmp_path / "generation_config.json"
-    model.save_pretrained(tmp_path)
+    path = tmp_path / "generation_config.json"
+    small().save_pretrained(tmp_path)
+    model = CausalLM.from_pretrained(tmp_path)
     plain = model.generate([1, 2, 3], 20, eos_token_id=())
 
     def said(**what: Any) -> CausalLM:
+        """The model, which keeps what it compiled, as one that is read beside such a file."""
         path.write_text(json.dumps(what))
-        return CausalLM.from_pretrained(tmp_path)
+        model.config.generation = Config.from_file(tmp_path).generation
+        return model
 
     quiet = {"top_k": 0, "temperature": 0.0, "num_beams": 1, "length_penalty": 2.0, "use_cache": 3,
              "typical_p": 1.0, "transformers_version": "4", "renormalize_logits": True,
