@@ -12,7 +12,6 @@ import operator
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,9 @@ from pyframe.core.symbolic import SymbolicScalar, calculate, formula, log
 from pyframe.data import TensorDataset
 from pyframe.runtime.offline import INDEX, OfflineBackend
 from pyframe.web import (
-    Bars,
     Choice,
     Demo,
     ExportError,
-    Numbers,
-    Pad,
     Plane,
     Points,
     Slider,
@@ -931,18 +927,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert "Traceback" not in error
         assert why in error
     assert not (tmp_path / "bad").exists()
-
-
-def test_widgets_that_need_no_data(tmp_path: Path) -> None:
-    """Other inputs and outputs: a pad, and sliders as inputs."""
-    for inputs in (Pad(4, 4), Numbers((Slider("a", 0, 1), Slider("b", 0, 1)))):
-        net = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(inputs.shape), 3))
-        shown = Demo(lambda net=net: pf.Model(net), inputs, Bars("abc"))
-        document = export(tmp_path, shown)
-        (about,) = document["programs"]["predict.1"]["inputs"]
-        assert about["shape"] == [1, *inputs.shape]
-        assert not document["spec"]["trains"]
-        assert SimpleNamespace(**document["spec"]).output["names"] == ["a", "b", "c"]
 
 
 def test_memory_that_is_known_again() -> None:

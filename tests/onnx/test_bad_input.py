@@ -18,7 +18,7 @@ import pytest
 import pyframe as pf
 
 pytest.importorskip("onnx.defs", reason="the package onnx is not installed")
-import onnx
+import onnx.parser
 from onnx import TensorProto, helper, numpy_helper
 
 CASES = int(os.environ.get("PYFRAME_ONNX_FUZZ", "300"))
@@ -49,46 +49,35 @@ def array(name: str, values: Any) -> Any:
     return numpy_helper.from_array(np.asarray(values), name)
 
 
+# with weights, shapes that are computed, a branch, a loop and a function
+GOOD = """
+<ir_version: 10, opset_import: ["": 18, "own": 1]>
+g (float[n, 4] x) => (float[n, 4] y)
+<float[4, 4] weight = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}, float[4] bias = {1, 1, 1, 1},
+ int64[1] one = {1}, int64[1] minus = {-1}, bool yes = {1}, int64 three = {3}> {
+    [dense] h = Gemm(x, weight, bias)
+    s = Shape(h)
+    k = Gather(s, one)
+    shape = Concat<axis = 0>(minus, k)
+    r = Reshape(h, shape)
+    t = If(yes)<then_branch = then () => (float[n, 4] a) { a = Neg(h) },
+                else_branch = other () => (float[n, 4] b) { b = Relu(h) }>
+    u = Loop(three, yes, t)<body = body (int64 i, bool c, float[n, 4] v)
+        => (bool go, float[n, 4] w) { go = Identity(c) w = Add(v, h) }>
+    d = own.Twice(u)
+    n = LayerNormalization(d, bias)
+    y = Add(n, r)
+}
+<domain: "own", opset_import: ["": 18]>
+Twice (p) => (q) { q = Add(p, p) }
+"""
+
+
 def good() -> Any:
-    """A model with weights, shapes that are computed, a branch, a loop and a function."""
-    then = helper.make_graph([helper.make_node("Neg", ["h"], ["a"])], "then", [], [tensor("a")])
-    other = helper.make_graph([helper.make_node("Relu", ["h"], ["b"])], "other", [], [tensor("b")])
-    body = helper.make_graph(
-        [
-            helper.make_node("Identity", ["c"], ["go"]),
-            helper.make_node("Add", ["v", "h"], ["w"]),
-        ],
-        "body",
-        [
-            tensor("i", (), TensorProto.INT64), tensor("c", (), TensorProto.BOOL), tensor("v"),
-        ],
-        [tensor("go", (), TensorProto.BOOL), tensor("w")],
-    )  # fmt: skip
-    function = helper.make_function(
-        "own", "Twice", ["p"], ["q"], [helper.make_node("Add", ["p", "p"], ["q"])],
-        [helper.make_opsetid("", 18)],
-    )  # fmt: skip
-    nodes = [
-        helper.make_node("Gemm", ["x", "weight", "bias"], ["h"], "dense"),
-        helper.make_node("Shape", ["h"], ["s"]),
-        helper.make_node("Gather", ["s", "one"], ["k"]),
-        helper.make_node("Concat", ["minus", "k"], ["shape"], axis=0),
-        helper.make_node("Reshape", ["h", "shape"], ["r"]),
-        helper.make_node("If", ["yes"], ["t"], then_branch=then, else_branch=other),
-        helper.make_node("Loop", ["three", "yes", "t"], ["u"], body=body),
-        helper.make_node("Twice", ["u"], ["d"], domain="own"),
-        helper.make_node("LayerNormalization", ["d", "bias"], ["n"]),
-        helper.make_node("Add", ["n", "r"], ["y"]),
-    ]
-    made = model(
-        nodes,
-        [
-            array("weight", np.eye(4, dtype=np.float32)), array("bias", np.ones(4, np.float32)),
-            array("one", [1]), array("minus", [-1]), array("yes", True), array("three", 3),
-        ],
-        functions=[function],
-    )  # fmt: skip
-    made.opset_import.append(helper.make_opsetid("own", 1))
+    """A model whose constants are bytes, as files have them."""
+    made = onnx.parser.parse_model(GOOD)
+    for proto in made.graph.initializer:
+        proto.CopyFrom(array(proto.name, numpy_helper.to_array(proto)))
     return made
 
 

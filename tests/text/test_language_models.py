@@ -12,6 +12,7 @@ from typing import Any
 import families
 import numpy as np
 import pytest
+from families import LLAMA, small
 
 import pyframe as pf
 from pyframe.capture.guards import Guard
@@ -23,7 +24,6 @@ from pyframe.text.generate import Writer
 from pyframe.text.loading import TURNED, ours, theirs
 from pyframe.tools.cost import table
 
-LLAMA = {"model_type": "llama", **families.BASE, "rms_norm_eps": 1e-6}
 IDS = np.random.default_rng(0).integers(1, 97, (2, 9))
 MASK = np.ones((2, 9), np.int64)
 MASK[0, :4] = 0
@@ -75,16 +75,6 @@ def test_a_family_is_as_in_transformers(
     )
     found = model.generate(ids, new, attention_mask=mask, eos_token_id=())
     assert found.tolist() == expected.tolist()
-
-
-def small(**more: Any) -> CausalLM:
-    """A Llama with random weights."""
-    pf.manual_seed(0)
-    model = CausalLM(Config.from_dict({**LLAMA, **more})).eval()
-    with pf.no_grad():
-        for p in model.parameters():
-            pf.nn.init.normal_(p, float(p.ndim == 1), 0.3)
-    return model
 
 
 def test_what_is_written_is_what_follows(device: str) -> None:
