@@ -18,8 +18,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def nodes(text: str) -> list[Any]:
-    """Nodes such as `[name] y = Cast<to=1>(x)`, one after the other with `;` between them."""
-    return [parser.parse_node(part) for part in text.split(";")]
+    """Nodes such as `[name] y = Cast<to=1>(x)`, one after the other with `;` between them. What
+    they read may have dots in its names, which the parser takes for others."""
+    found = [parser.parse_node(part.replace(".", "__")) for part in text.split(";")]
+    for node in found:
+        node.input[:] = [name.replace("__", ".") for name in node.input]
+    return found
 
 
 def made(

@@ -53,8 +53,9 @@ def array(name: str, values: Any) -> Any:
 GOOD = """
 <ir_version: 10, opset_import: ["": 18, "own": 1]>
 g (float[n, 4] x) => (float[n, 4] y)
-<float[4, 4] weight = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}, float[4] bias = {1, 1, 1, 1},
- int64[1] one = {1}, int64[1] minus = {-1}, bool yes = {1}, int64 three = {3}> {
+<float[4, 4] weight = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1},
+ float[4] bias = {1, 1, 1, 1}, int64[1] one = {1}, int64[1] minus = {-1}, bool yes = {1},
+ int64 three = {3}> {
     [dense] h = Gemm(x, weight, bias)
     s = Shape(h)
     k = Gather(s, one)
