@@ -252,13 +252,9 @@ ONES = {"w": np.ones((1, 1), np.float32), "one": [1]}
 # a model, options of the command, and what it says
 REFUSED = {
     "no file of a model": (b"what is this, then", "", "no ONNX model"),
-    "an unknown operator": (
-        made("[odd] y = Frobnicate(x)", {}), "",
-        "node 'odd' (Frobnicate): no operator Frobnicate of ai.onnx 18 here",
-    ),
-    "an open size": (
-        made("y = Relu(x)", {}, ("n", "width")), "", "as --shape x=1x? with numbers",
-    ),
+    "an unknown operator": (made("[odd] y = Frobnicate(x)", {}), "",
+        "node 'odd' (Frobnicate): no operator Frobnicate of ai.onnx 18 here"),
+    "an open size": (made("y = Relu(x)", {}, ("n", "width")), "", "as --shape x=1x? with numbers"),
     "a size that it asks for": (
         made("""s = Shape(x); i = Cast<to=1>(s); third = Div(i, three); f = Mul(third, three);
                 l = Cast<to=7>(f); y = Reshape(x, l)""", {"three": np.float32(3)}),
@@ -267,29 +263,20 @@ REFUSED = {
     "a size that does not fit": (PRODUCT, "--shape 1x3", "expected 2 sizes, as in"),
     "sizes that its nodes refuse": (
         made("[last] y = MatMul(x, w)", EYE, ("n", "width")), "--shape 1x3",
-        "in node 'last' (MatMul) of the ONNX",
-    ),
+        "in node 'last' (MatMul) of the ONNX"),
     "a value that is waited for": (
-        made("[find] y = NonZero(x)", {}), "", "node 'find' (NonZero) reads the value of a tensor",
-    ),
-    "float64": (
-        made("y = MatMul(x, w)", {"w": np.eye(4)}, kind=DOUBLE), "",
-        "the input 'x' is float64; a page's programs take float32",
-    ),
+        made("[find] y = NonZero(x)", {}), "", "node 'find' (NonZero) reads the value of a tensor"),
+    "float64": (made("y = MatMul(x, w)", {"w": np.eye(4)}, kind=DOUBLE), "",
+        "the input 'x' is float64; a page's programs take float32"),
     "strings": (made("y = Identity(x)", {}, kind=STRING), "", "the input 'x' is of strings"),
-    "an input that decides": (
-        made("y = Expand(w, x)", EYE, (2,), INT64), "",
-        "the input 'x' decides what is computed, which a page's program can't ask: give its value",
-    ),
-    "ints to learn": (
-        made("w = DequantizeLinear(q, s); y = MatMul(x, w)", WEIGHTS), "--train",
-        "its weights are int8",
-    ),
+    "an input that decides": (made("y = Expand(w, x)", EYE, (2,), INT64), "",
+        "the input 'x' decides what is computed, which a page's program can't ask: give its value"),
+    "ints to learn": (made("w = DequantizeLinear(q, s); y = MatMul(x, w)", WEIGHTS), "--train",
+        "its weights are int8"),
     "nothing to learn": (made("y = Relu(x)", {}), "--train", "it has no weights to"),
     "no classes": (
         made("r = ReduceSum(x, one); y = MatMul(r, w)", ONES), "--train --loss cross-entropy",
-        "no classes for cross-entropy: expected --loss bce or mse",
-    ),
+        "no classes for cross-entropy: expected --loss bce or mse"),
     "an unknown output": (PRODUCT, "--output z", "'z' is no output; it has y"),
     "an unknown input": (PRODUCT, "--value z=1", "'z' is no input; it has x"),
     "no value": (PRODUCT, "--value x=high", "--value x=high: expected a number"),
