@@ -571,7 +571,7 @@ def told(js: Snippets, codes: set[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("third", "d"), enumerate([pf.bfloat16, pf.int8, pf.bool]))
+@pytest.mark.parametrize(("third", "d"), [*enumerate([pf.bfloat16, pf.int8, pf.bool])])
 def test_texts_of_whole_words(
     js: Snippets, monkeypatch: pytest.MonkeyPatch, third: int, d: pf.dtype
 ) -> None:
