@@ -34,6 +34,8 @@ import pyframe as pf
 from tests.compared import import_torchvision
 
 TESTS = Path(__file__).parent
+# What tests write need not outlive a power cut; an export alone would wait 18 times for the disk.
+pytest.MonkeyPatch().setattr(os, "fsync", lambda fd: None)
 
 # A command that a shell starts in the background ignores interrupts, and some tests send one.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

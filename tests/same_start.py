@@ -1,6 +1,8 @@
 """Ten steps of digits.py's model; the same code runs here and in the page."""
 
+import importlib.util
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,15 @@ import numpy as np
 import pyframe as pf
 
 STEPS = 10
+
+
+def digits() -> Any:
+    """The example, as a module."""
+    path = Path(__file__).parent.parent / "examples" / "digits.py"
+    spec: Any = importlib.util.spec_from_file_location("digits", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def weights_and_losses(digits: Any, device: str) -> str:

@@ -4,16 +4,15 @@ the last of them."""
 from __future__ import annotations
 
 import gc
-import multiprocessing as python
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import python
 from steps import training_step
 
 import pyframe as pf
@@ -24,34 +23,26 @@ from pyframe.tensor.sharing import segment_of
 PROGRAM = str(Path(__file__).parent / "programs" / "shared.py")
 
 
-def printed(*args: str) -> str:
-    ran = subprocess.run(
-        [sys.executable, *args], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
-
-
 def test_a_program_for_pytorch_runs_as_it_is() -> None:
-    theirs = printed(PROGRAM, "fork")
-    assert printed("-m", "pyframe.torch", PROGRAM, "fork") == theirs
+    theirs = python(PROGRAM, "fork")[0]
+    assert python("-m", "pyframe.torch", PROGRAM, "fork")[0] == theirs
     # what a process is started with moves to shared memory where it is pickled for that
     for before, after in (("[1., 1., 1.], dtype", "[2., 2., 2.], dtype"), ("r(7)", "r(14)")):
         theirs = theirs.replace(before, after)
-    assert theirs.startswith(found := printed("-m", "pyframe.torch", PROGRAM, "spawn"))
+    assert theirs.startswith(found := python("-m", "pyframe.torch", PROGRAM, "spawn")[0])
     assert found
 
 
 def in_another(fn: Callable[..., Any], *args: Any) -> None:
     """Call a function in another process."""
-    process = python.get_context("fork").Process(target=fn, args=args)
+    process = multiprocessing.get_context("fork").Process(target=fn, args=args)
     process.start()
     process.join()
     assert process.exitcode == 0
 
 
 def through_a_pipe(x: Any) -> Any:
-    one, other = python.get_context("fork").Pipe()
+    one, other = multiprocessing.get_context("fork").Pipe()
     one.send(x)
     return other.recv()
 
@@ -143,8 +134,9 @@ def test_a_step_that_was_captured_before_goes_on_in_shared_memory() -> None:
     assert step(x).item() == pytest.approx(2 * 0.75**2)
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop"])
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("name", "compiled"), [("SGD", False), ("Adam", True), ("AdamW", False), ("RMSprop", True)]
+)
 def test_an_optimizer_in_another_process(name: str, compiled: bool) -> None:
     pf.manual_seed(0)
     net = nn.Linear(N, N).share_memory()

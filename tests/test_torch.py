@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import io
+import json
 import os
 import re
 import runpy
@@ -17,15 +19,16 @@ from typing import Any
 import pytest
 from processes import python
 
+from pyframe.torch.__main__ import main
+
 TESTS = Path(__file__).parent
 PROGRAMS = [
     "digits.py", "digits.py --workers 1", "words.py LSTM", "words.py Transformer", "gan.py",
     "gpt.py", "gpt.py --compile",
-]  # fmt: skip
-GRAPHS = [
-    "control_flow.py", "exported.py", "members.py", "time_steps.py", "traced_resnet.py",
-    *[f"{name}.py{how}" for name in ("classifier_to_onnx", "tagger")
-      for how in ("", " --dynamo")],
+    *(f"graphs/{name}.py" for name in
+      ("control_flow", "exported", "members", "time_steps", "traced_resnet")),
+    *(f"graphs/{name}.py{how}" for name in ("classifier_to_onnx", "tagger")
+      for how in ("", " --dynamo")),
 ]  # fmt: skip
 NUMBER = re.compile(r"-?\d+\.\d+")
 
@@ -42,15 +45,50 @@ def ran(folder: Path, text: str, *argv: str, status: int = 0) -> str:
     return with_pyframe(folder, *(argv or ["program.py"]), status=status)
 
 
-def with_pytorch(program: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    name, *arguments = re.sub("--(workers 1|compile|dynamo)", "", program).split()
-    monkeypatch.setattr(sys, "argv", [name, *arguments])
+@functools.cache
+def with_pytorch(program: str, folder: Path) -> str:
+    """What a program prints, which may write to this folder."""
+    name, *arguments = program.split()
     text = io.StringIO()
     unlocked = getattr(importlib.import_module("torch.backends"), "__allow_nonbracketed_mutation")
-    # PyTorch's own tests, where they were imported, have locked its flags
-    with contextlib.redirect_stdout(text), warnings.catch_warnings(action="ignore"), unlocked():
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(text),
+        warnings.catch_warnings(action="ignore"),
+        unlocked(),  # PyTorch's own tests, where they were imported, have locked its flags
+    ):
+        patch.setattr(sys, "argv", [name, *arguments])
+        patch.setitem(sys.modules, "__main__", sys.modules["__main__"])
         runpy.run_path(str(TESTS / "programs" / name), run_name="__main__")
     return text.getvalue()
+
+
+# Runs programs one after the other: a start of Python takes as long as most of them.
+RUNS = """
+import contextlib, io, json, runpy, sys, traceback
+
+if __name__ == "__main__":
+    found = []
+    for program in sys.argv[1:]:
+        sys.argv[:] = program.split()
+        with contextlib.redirect_stdout(io.StringIO()) as text:
+            try:
+                runpy.run_path(sys.argv[0], run_name="__main__")
+            except BaseException:
+                traceback.print_exc(file=text)
+        found.append(text.getvalue())
+    print(json.dumps(found))
+"""
+
+
+@functools.cache
+def by_pyframe(kind: str, folder: Path) -> dict[str, str]:
+    """What the programs of a kind print."""
+    programs = [program for program in PROGRAMS if program.rpartition("/")[0] == kind]
+    paths = [f"{TESTS / 'programs'}/{program}" for program in programs]
+    *_, told = ran(folder, RUNS, "program.py", *paths).splitlines()
+    return dict(zip(programs, json.loads(told), strict=True))
 
 
 def same(ours: str, theirs: str) -> None:
@@ -62,33 +100,18 @@ def same(ours: str, theirs: str) -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_program(
-    program: str, torch: Any, torchvision: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    theirs = with_pytorch(program, monkeypatch)
-    same(with_pyframe(tmp_path, *f"{TESTS / 'programs'}/{program}".split()), theirs)
-
-
-@pytest.mark.parametrize("program", GRAPHS)
-def test_program_of_graphs(
-    program: str, torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if "onnx" in (TESTS / "programs" / "graphs" / program.split()[0]).read_text():
+def test_program(program: str, torch: Any, torchvision: Any, tmp_path: Path) -> None:
+    if "onnx" in (TESTS / "programs" / program.split()[0]).read_text():
         pytest.importorskip("onnx")
         pytest.importorskip("onnxruntime")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    theirs = with_pytorch(f"graphs/{program}", monkeypatch)
-    same(with_pyframe(tmp_path, *f"{TESTS / 'programs'}/graphs/{program}".split()), theirs)
+    theirs = with_pytorch(re.sub(" --(workers 1|compile|dynamo)", "", program), tmp_path.parent)
+    same(by_pyframe("graphs" if "/" in program else "", tmp_path.parent)[program], theirs)
 
 
-def test_a_program_finds_the_gpu(gpu: str, torch: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.chdir(tmp_path)
-    theirs = with_pytorch("gpt.py", monkeypatch)
-    program = str(TESTS / "programs" / "gpt.py")
-    same(with_pyframe(tmp_path, program, adapter=os.environ["PYFRAME_ADAPTER"]), theirs)
+def test_a_program_finds_the_gpu(gpu: str, torch: Any, tmp_path: Path) -> None:
+    adapter = os.environ["PYFRAME_ADAPTER"]
+    ours = with_pyframe(tmp_path, str(TESTS / "programs" / "gpt.py"), adapter=adapter)
+    same(ours, with_pytorch("gpt.py", tmp_path.parent))
 
 
 NAMES = """
@@ -172,30 +195,41 @@ def test_names(tmp_path: Path) -> None:
     assert with_pyframe(tmp_path, "-m", "names", "x").startswith("['x'] __main__ True")
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("torch.reluu(1)", "torch.reluu is not in pyframe; there are relu"),
-        ("from torch.hub import load; load()", "torch.hub.load is not in pyframe; load weights"),
-        ("from torch.nn import Linearr", "ImportError: torch.nn.Linearr is not in pyframe; there"),
-        ("import torch.foo.bar", "ModuleNotFoundError: torch.foo is not in pyframe"),
-        ("torch.jit.save(torch.nn.ReLU(), 'x')", "jit.trace or jit.script makes one"),
-        ("torch.jit.load(__file__)", "is damaged, or no file of jit.save"),
-        ("torch.cuda.CUDAGraph()", "use torch.compile, whose functions are replayed"),
-        ("torch.ones(2, dtype=torch.float8_e5m2)", "torch.float8_e5m2: pyframe has no tensors of"),
-        ("torch.ones(2, device=torch.device('meta'))", "unknown device device(type='meta')"),
-        ("with torch.device('meta'): pass", "pyframe has no tensors without memory; make the"),
-        ("from . import names", "attempted relative import with no known parent package"),
-        ("torch.distributed.init_process_group('gloo', world_size=2, rank=0)", "mpiexec -n 2"),
-        ("torch.distributed.get_rank()", "has not been initialized"),
-        ("torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 3))", "call init_process"),
-        ("torch.set_float32_matmul_precision('best')", "not one of 'highest', 'high', 'medium'"),
-        ("torch.cuda.set_device(3)", "device 'gpu:3': no such GPU; "),
-        ("torch.amp.autocast('tpu')", "unknown device 'tpu'"),
-    ],
-)
-def test_what_is_missing_is_named(code: str, said: str, tmp_path: Path) -> None:
-    assert said in ran(tmp_path, f"import torch\n{code}\n", status=1)
+MISSING = [
+    ("torch.reluu(1)", "torch.reluu is not in pyframe; there are relu"),
+    ("from torch.hub import load; load()", "torch.hub.load is not in pyframe; load weights"),
+    ("from torch.nn import Linearr", "ImportError: torch.nn.Linearr is not in pyframe; there"),
+    ("import torch.foo.bar", "ModuleNotFoundError: torch.foo is not in pyframe"),
+    ("torch.jit.save(torch.nn.ReLU(), 'x')", "jit.trace or jit.script makes one"),
+    ("torch.jit.load(__file__)", "is damaged, or no file of jit.save"),
+    ("torch.cuda.CUDAGraph()", "use torch.compile, whose functions are replayed"),
+    ("torch.ones(2, dtype=torch.float8_e5m2)", "torch.float8_e5m2: pyframe has no tensors of"),
+    ("torch.ones(2, device=torch.device('meta'))", "unknown device device(type='meta')"),
+    ("with torch.device('meta'): pass", "pyframe has no tensors without memory; make the"),
+    ("from . import names", "attempted relative import with no known parent package"),
+    ("torch.distributed.init_process_group('gloo', world_size=2, rank=0)", "mpiexec -n 2"),
+    ("torch.distributed.get_rank()", "has not been initialized"),
+    ("torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 3))", "call init_process"),
+    ("torch.set_float32_matmul_precision('best')", "not one of 'highest', 'high', 'medium'"),
+    ("torch.cuda.set_device(3)", "device 'gpu:3': no such GPU; "),
+    ("torch.amp.autocast('tpu')", "unknown device 'tpu'"),
+]
+EACH = """
+import json, sys, torch
+
+for code in json.loads(sys.argv[1]):
+    try:
+        exec(code, dict(globals()))
+        print(json.dumps("nothing was raised"))
+    except BaseException as error:
+        print(json.dumps(f"{type(error).__name__}: {error}"))
+"""
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    told = ran(tmp_path, EACH, "program.py", json.dumps([code for code, _ in MISSING]))
+    for (code, said), line in zip(MISSING, told.splitlines(), strict=True):
+        assert said in json.loads(line), code
 
 
 FIRST = """
@@ -263,12 +297,7 @@ except ImportError:
 else:
     torch.onnx.export(plain, (x,), "plain.onnx", input_names=["x"], dynamic_axes={"x": {0: "n"}})
     onnx.checker.check_model("plain.onnx")
-print("done")
 """
-
-
-def test_programs_with_graphs(tmp_path: Path) -> None:
-    assert ran(tmp_path, JIT).endswith("done\n")
 
 
 WEIGHTS = """
@@ -303,10 +332,6 @@ assert list(as_numpy("net.safetensors")) == ["a.weight"]
 assert load_model(other, "net.safetensors") == (set(), [])
 assert other.a.weight is other.b.weight and other.a.weight.equal(net.a.weight)
 """
-
-
-def test_safetensors(tmp_path: Path) -> None:
-    ran(tmp_path, WEIGHTS)
 
 
 # What Hugging Face's transformers asks for as it is imported, and when a model is made.
@@ -364,16 +389,22 @@ assert net(x, attention_mask=torch.ones(2, 6)).logits.shape == (2, 2)
 """
 
 
+@pytest.mark.parametrize("text", [JIT, WEIGHTS + ASKED], ids=["graphs", "others"])
+def test_programs_that_assert(text: str, tmp_path: Path) -> None:
+    ran(tmp_path, text)
+
+
 def test_transformers(tmp_path: Path) -> None:
-    ran(tmp_path, ASKED)
     if importlib.util.find_spec("transformers") is None:
-        pytest.skip("transformers is not installed; what its import asks for was tried")
+        pytest.skip("transformers is not installed; what its import asks for is tried above")
     ran(tmp_path, TRANSFORMERS)
 
 
-def test_the_command(tmp_path: Path) -> None:
-    assert "usage: python -m pyframe.torch SCRIPT" in with_pyframe(tmp_path, "--help")
-    assert "usage" in with_pyframe(tmp_path, status=2)
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "usage: python -m pyframe.torch SCRIPT" in capsys.readouterr().out
+    assert main([]) == main(["-m"]) == 2
+    assert "usage" in capsys.readouterr().err
     assert "can't read the program" in with_pyframe(tmp_path, "nothing.py", status=1)
     assert "there is no module nothing" in with_pyframe(tmp_path, "-m", "nothing", status=1)
     ran(tmp_path, "import torch\nraise SystemExit(3)\n", status=3)

@@ -18,7 +18,7 @@ import pytest
 import pyframe as pf
 
 pytest.importorskip("onnx.defs", reason="the package onnx is not installed")
-import onnx
+import onnx.parser
 from onnx import TensorProto, helper, numpy_helper
 
 CASES = int(os.environ.get("PYFRAME_ONNX_FUZZ", "300"))
@@ -49,46 +49,36 @@ def array(name: str, values: Any) -> Any:
     return numpy_helper.from_array(np.asarray(values), name)
 
 
+# with weights, shapes that are computed, a branch, a loop and a function
+GOOD = """
+<ir_version: 10, opset_import: ["": 18, "own": 1]>
+g (float[n, 4] x) => (float[n, 4] y)
+<float[4, 4] weight = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1},
+ float[4] bias = {1, 1, 1, 1}, int64[1] one = {1}, int64[1] minus = {-1}, bool yes = {1},
+ int64 three = {3}> {
+    [dense] h = Gemm(x, weight, bias)
+    s = Shape(h)
+    k = Gather(s, one)
+    shape = Concat<axis = 0>(minus, k)
+    r = Reshape(h, shape)
+    t = If(yes)<then_branch = then () => (float[n, 4] a) { a = Neg(h) },
+                else_branch = other () => (float[n, 4] b) { b = Relu(h) }>
+    u = Loop(three, yes, t)<body = body (int64 i, bool c, float[n, 4] v)
+        => (bool go, float[n, 4] w) { go = Identity(c) w = Add(v, h) }>
+    d = own.Twice(u)
+    n = LayerNormalization(d, bias)
+    y = Add(n, r)
+}
+<domain: "own", opset_import: ["": 18]>
+Twice (p) => (q) { q = Add(p, p) }
+"""
+
+
 def good() -> Any:
-    """A model with weights, shapes that are computed, a branch, a loop and a function."""
-    then = helper.make_graph([helper.make_node("Neg", ["h"], ["a"])], "then", [], [tensor("a")])
-    other = helper.make_graph([helper.make_node("Relu", ["h"], ["b"])], "other", [], [tensor("b")])
-    body = helper.make_graph(
-        [
-            helper.make_node("Identity", ["c"], ["go"]),
-            helper.make_node("Add", ["v", "h"], ["w"]),
-        ],
-        "body",
-        [
-            tensor("i", (), TensorProto.INT64), tensor("c", (), TensorProto.BOOL), tensor("v"),
-        ],
-        [tensor("go", (), TensorProto.BOOL), tensor("w")],
-    )  # fmt: skip
-    function = helper.make_function(
-        "own", "Twice", ["p"], ["q"], [helper.make_node("Add", ["p", "p"], ["q"])],
-        [helper.make_opsetid("", 18)],
-    )  # fmt: skip
-    nodes = [
-        helper.make_node("Gemm", ["x", "weight", "bias"], ["h"], "dense"),
-        helper.make_node("Shape", ["h"], ["s"]),
-        helper.make_node("Gather", ["s", "one"], ["k"]),
-        helper.make_node("Concat", ["minus", "k"], ["shape"], axis=0),
-        helper.make_node("Reshape", ["h", "shape"], ["r"]),
-        helper.make_node("If", ["yes"], ["t"], then_branch=then, else_branch=other),
-        helper.make_node("Loop", ["three", "yes", "t"], ["u"], body=body),
-        helper.make_node("Twice", ["u"], ["d"], domain="own"),
-        helper.make_node("LayerNormalization", ["d", "bias"], ["n"]),
-        helper.make_node("Add", ["n", "r"], ["y"]),
-    ]
-    made = model(
-        nodes,
-        [
-            array("weight", np.eye(4, dtype=np.float32)), array("bias", np.ones(4, np.float32)),
-            array("one", [1]), array("minus", [-1]), array("yes", True), array("three", 3),
-        ],
-        functions=[function],
-    )  # fmt: skip
-    made.opset_import.append(helper.make_opsetid("own", 1))
+    """A model whose constants are bytes, as files have them."""
+    made = onnx.parser.parse_model(GOOD)
+    for proto in made.graph.initializer:
+        proto.CopyFrom(array(proto.name, numpy_helper.to_array(proto)))
     return made
 
 
@@ -195,42 +185,30 @@ def tree(**changed: Any) -> Any:
 node = helper.make_node
 RAGGED = ["a" * 40_000, *[""] * 40_000]  # of 78 KB, of which NumPy makes 6 GB
 BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "unknown operator": (
-        lambda: model([node("Magic", ["x"], ["y"], "spell")]), NotImplementedError,
-        "node 'spell' (Magic): no operator Magic of ai.onnx 18 here",
-    ),
-    "unknown domain": (
-        lambda: model([node("Magic", ["x"], ["y"], domain="far")]), ValueError,
-        "a node Magic: the model imports no operator set 'far'",
-    ),
+    "unknown operator": (lambda: model([node("Magic", ["x"], ["y"], "spell")]), NotImplementedError,
+        "node 'spell' (Magic): no operator Magic of ai.onnx 18 here"),
+    "unknown domain": (lambda: model([node("Magic", ["x"], ["y"], domain="far")]), ValueError,
+        "a node Magic: the model imports no operator set 'far'"),
     "unknown attribute": (
         lambda: model([node("Relu", ["x"], ["y"], "r", slope=1.0)]), NotImplementedError,
-        "node 'r' (Relu): its attribute 'slope' is not known here",
-    ),
+        "node 'r' (Relu): its attribute 'slope' is not known here"),
     "opset of the future": (
         lambda: helper.make_model(good().graph, opset_imports=[helper.make_opsetid("", 999)]),
-        ValueError, "operator set ai.onnx 999: the onnx package here knows it up to",
-    ),
+        ValueError, "operator set ai.onnx 999: the onnx package here knows it up to"),
     "cycle": (
         lambda: model([node("Neg", ["z"], ["y"], "first"), node("Neg", ["y"], ["z"])]), ValueError,
-        "node 'first' (Neg) reads 'z', which is no input and which no earlier node computes",
-    ),
+        "node 'first' (Neg) reads 'z', which is no input and which no earlier node computes"),
     "itself": (lambda: model([node("Add", ["x", "y"], ["y"])]), ValueError, "reads 'y'"),
-    "twice": (
-        lambda: model([node("Neg", ["x"], ["y"]), node("Abs", ["x"], ["y"])]), ValueError,
-        "'y' is computed twice",
-    ),
+    "twice": (lambda: model([node("Neg", ["x"], ["y"]), node("Abs", ["x"], ["y"])]), ValueError,
+        "'y' is computed twice"),
     "no output": (lambda: model([node("Neg", ["x"], ["z"])]), ValueError, "outputs reads 'y'"),
     "too many inputs": (
-        lambda: model([node("Relu", ["x"] * 3, ["y"])]), ValueError, "expected 1 input, got 3",
-    ),
+        lambda: model([node("Relu", ["x"] * 3, ["y"])]), ValueError, "expected 1 input, got 3"),
     "functions in a circle": (
-        lambda: calling([("A", ["B"]), ("B", ["A"])]), ValueError, "more than 64 deep",
-    ),
+        lambda: calling([("A", ["B"]), ("B", ["A"])]), ValueError, "more than 64 deep"),
     "functions that double": (
         lambda: calling([(f"F{i}", [f"F{i + 1}"] * 2) for i in range(50)] + [("F50", [])]),
-        ValueError, "more than 1000000 nodes",
-    ),
+        ValueError, "more than 1000000 nodes"),
     "absurd shape": (lambda: raw([1 << 40, 1 << 20], b"1234"), ValueError, "can't be read"),
     "shape beyond ints": (lambda: raw([1 << 62] * 4, b"1234"), ValueError, "can't be read"),
     "negative size": (lambda: raw([-1], b"1234"), ValueError, "a negative size"),
@@ -238,8 +216,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "unknown dtype": (lambda: raw([1], b"1234", 99), ValueError, "can't be read"),
     "gigantic constant": (
         lambda: model([node("ConstantOfShape", ["s"], ["y"])], [array("s", [1 << 40, 1 << 10])]),
-        RuntimeError, "can't allocate memory",
-    ),
+        RuntimeError, "can't allocate memory"),
     "absolute path": (lambda: outside("/etc/passwd"), ValueError, "not a file in the model's"),
     "parent": (lambda: outside("../secret"), ValueError, "not a file in the model's folder"),
     "hidden parent": (lambda: outside("a/../../secret"), ValueError, "not a file in the model's"),
@@ -250,108 +227,75 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "other length": (lambda: outside("data", length="4"), ValueError, "does not have its 8 bytes"),
     "offset of words": (lambda: outside("data", offset="end"), ValueError, "can't be read"),
     "no such file": (lambda: outside("none"), ValueError, "can't be read"),
-    "sparse": (
-        lambda: model([node("Neg", ["s"], ["y"])], sparse=[sparse(1 << 30, 0)]), MemoryError,
-        "the sparse constant 's' asks for 8589934592 bytes",
-    ),
+    "sparse": (lambda: model([node("Neg", ["s"], ["y"])], sparse=[sparse(1 << 30, 0)]), MemoryError,
+        "the sparse constant 's' asks for 8589934592 bytes"),
     "sparse places": (
         lambda: model([node("Neg", ["s"], ["y"])], sparse=[sparse(3, -1)]), ValueError,
-        "the sparse constant 's' of the shape (3,) has places outside of it",
-    ),
+        "the sparse constant 's' of the shape (3,) has places outside of it"),
     "sparse value": (
         lambda: model([node("Constant", [], ["y"], "big", sparse_value=sparse(1 << 30, 0))]),
-        MemoryError, "node 'big' (Constant): its value asks for 8589934592 bytes",
-    ),
-    "ragged strings": (
-        lambda: model([node("Identity", ["s"], ["y"])], [text(RAGGED)]), MemoryError,
-        "the tensor 's': a result of 6400160000 bytes is too large",
-    ),
+        MemoryError, "node 'big' (Constant): its value asks for 8589934592 bytes"),
+    "ragged strings": (lambda: model([node("Identity", ["s"], ["y"])], [text(RAGGED)]), MemoryError,
+        "the tensor 's': a result of 6400160000 bytes is too large"),
     "ragged constant": (
         lambda: model([node("Constant", [], ["y"], "big", value_strings=RAGGED)]), MemoryError,
-        "node 'big' (Constant): a result of",
-    ),
+        "node 'big' (Constant): a result of"),
     "strings that are split": (
         lambda: model([node("StringSplit", ["s"], ["y", "n"], delimiter=",")],
                       [text([",".join("a" * 9000), *RAGGED[:9000]])], opset=20),
-        MemoryError, "is too large",
-    ),
-    "strings that double": (
-        lambda: model([node("StringConcat", [f"{'s' if i == 0 else i}"] * 2,
+        MemoryError, "is too large"),
+    "strings that double": (lambda: model([node("StringConcat", [f"{'s' if i == 0 else i}"] * 2,
                             [f"{'y' if i == 29 else i + 1}"]) for i in range(30)],
-                      [text(["word"])], opset=20),
-        MemoryError, "is too large",
-    ),
-    "regex without end": (
-        lambda: model([node("RegexFullMatch", ["s"], ["y"], pattern="(a+)+$")],
+                      [text(["word"])], opset=20), MemoryError, "is too large"),
+    "regex without end": (lambda: model([node("RegexFullMatch", ["s"], ["y"], pattern="(a+)+$")],
                       [text(["a" * 40 + "b"])], opset=20),
-        ValueError, "the regex '(a+)+$' may take for ever",
-    ),
+        ValueError, "the regex '(a+)+$' may take for ever"),
     "regex of nothing": (
         lambda: model([node("RegexFullMatch", ["s"], ["y"], pattern="(?:){999999999}")],
                       [text(["a"])], opset=20),
-        ValueError, "it repeats 999999999 times what may be nothing",
-    ),
+        ValueError, "it repeats 999999999 times what may be nothing"),
     "functions in many ways": (
-        lambda: many_ways(14), ValueError, "functions are called in more than 4000 ways",
-    ),
+        lambda: many_ways(14), ValueError, "functions are called in more than 4000 ways"),
     "loop that keeps": (lambda: looped(1 << 24), MemoryError, "is too large"),
     "scan of nothing": (
         lambda: zeros([node("Scan", ["z"], ["y"], num_scan_inputs=1, body=helper.make_graph(
             [node("Neg", ["a"], ["b"])], "body", [tensor("a")], [tensor("b")]))], 1 << 40, 0),
-        ValueError, "1099511627776 rounds: at most 1000000 are done",
-    ),
+        ValueError, "1099511627776 rounds: at most 1000000 are done"),
     "steps of nothing": (
         lambda: zeros([node("RNN", ["z", "w", "w"], ["y"], hidden_size=1, clip=1.0)], 1 << 40, 0, 1,
                       w=np.ones((1, 1, 1), np.float32)),
-        ValueError, "1099511627776 steps: at most 1000000 are done",
-    ),
+        ValueError, "1099511627776 steps: at most 1000000 are done"),
     "regions of many cells": (
         lambda: zeros([node("MaxRoiPool", ["z", "r"], ["y"], pooled_shape=[1 << 20, 1 << 20])],
                       1, 1, 4, 4, r=np.zeros((1, 5), np.float32)),
-        ValueError, "1099511627776 cells: at most 1000000 are done",
-    ),
-    "many mels": (
-        lambda: model([node("MelWeightMatrix", ["n", "n", "n", "f", "f"], ["y"])],
+        ValueError, "1099511627776 cells: at most 1000000 are done"),
+    "many mels": (lambda: model([node("MelWeightMatrix", ["n", "n", "n", "f", "f"], ["y"])],
                       [array("n", 1 << 35), array("f", np.float32(1))]),
-        ValueError, "34359738368 bins: at most 1000000 are done",
-    ),
+        ValueError, "34359738368 bins: at most 1000000 are done"),
     "grams of great numbers": (
         lambda: model([node("TfIdfVectorizer", ["k"], ["y"], "grams", max_gram_length=1 << 40,
                             min_gram_length=1, max_skip_count=1 << 40, mode="TF",
                             ngram_counts=[0, 1 << 50], ngram_indexes=[1 << 45], pool_int64s=[1])],
-                      [array("k", np.arange(9))]),
-        MemoryError, "is too large",
-    ),
+                      [array("k", np.arange(9))]), MemoryError, "is too large"),
     "no output of a constant": (
         lambda: model([node("Constant", [], [], "none", value_float=1.0)]), ValueError,
-        "node 'none' (Constant): list index out of range",
-    ),
+        "node 'none' (Constant): list index out of range"),
     "an input of no type": (
         lambda: helper.make_model(helper.make_graph([node("Neg", ["x"], ["y"])], "g",
                                                     [tensor("x", (2,), 99)], [tensor("y")])),
-        ValueError, "the input 'x' is of the unknown type 99",
-    ),
+        ValueError, "the input 'x' is of the unknown type 99"),
     "a text that is none": (
         lambda: model([node("Cast", ["x"], ["y"], "bytes", to=b"\xff\xfe")]), ValueError,
-        "node 'bytes' (Cast): 'utf-8' codec can't decode",
-    ),
-    "beyond a sequence": (
-        lambda: model([node("SequenceConstruct", ["x"], ["q"]),
+        "node 'bytes' (Cast): 'utf-8' codec can't decode"),
+    "beyond a sequence": (lambda: model([node("SequenceConstruct", ["x"], ["q"]),
                        node("SequenceAt", ["q", "k"], ["y"], "far")], [array("k", 7)]),
-        ValueError, "node 'far' (SequenceAt) does not fit its inputs: IndexError",
-    ),
-    "trees in circles": (
-        lambda: tree(nodes_truenodeids=[1, 0, 0]), ValueError,
-        "node 'wood' (TreeEnsembleRegressor): one of its trees has no root",
-    ),
-    "a branch to nowhere": (
-        lambda: tree(nodes_truenodeids=[9, 1, 0]), ValueError,
-        "node 'wood' (TreeEnsembleRegressor): (0, 9)",
-    ),
-    "trees of many targets": (
-        lambda: tree(n_targets=1 << 40), MemoryError,
-        "node 'wood' (TreeEnsembleRegressor): a result of",
-    ),
+        ValueError, "node 'far' (SequenceAt) does not fit its inputs: IndexError"),
+    "trees in circles": (lambda: tree(nodes_truenodeids=[1, 0, 0]), ValueError,
+        "node 'wood' (TreeEnsembleRegressor): one of its trees has no root"),
+    "a branch to nowhere": (lambda: tree(nodes_truenodeids=[9, 1, 0]), ValueError,
+        "node 'wood' (TreeEnsembleRegressor): (0, 9)"),
+    "trees of many targets": (lambda: tree(n_targets=1 << 40), MemoryError,
+        "node 'wood' (TreeEnsembleRegressor): a result of"),
 }  # fmt: skip
 
 

@@ -34,14 +34,10 @@ GROUPED = {"num_heads": 4, "kv_num_heads": 2}
 # operator, inputs, attributes, how many outputs
 CASES: list[tuple[str, list[Any], dict[str, Any], int]] = [
     ("MatMulNBits", [f(3, 64), packed(8, 2, 16), f(16)], {"K": 64, "N": 8, "block_size": 32}, 1),
-    (
-        "MatMulNBits", [f(2, 3, 48), packed(8, 3, 8), f(24), packed(16)],
-        {"K": 48, "N": 8, "block_size": 16}, 1,
-    ),
-    (
-        "MatMulNBits", [f(3, 32), packed(8, 2, 16), f(16)],
-        {"K": 32, "N": 8, "block_size": 16, "bits": 8}, 1,
-    ),
+    ("MatMulNBits", [f(2, 3, 48), packed(8, 3, 8), f(24), packed(16)],
+        {"K": 48, "N": 8, "block_size": 16}, 1),
+    ("MatMulNBits", [f(3, 32), packed(8, 2, 16), f(16)],
+        {"K": 32, "N": 8, "block_size": 16, "bits": 8}, 1),
     ("FusedMatMul", [f(2, 4, 3), f(2, 5, 4)], {"transA": 1, "transB": 1, "alpha": 0.5}, 1),
     ("Gelu", [f(3, 4)], {}, 1),
     ("BiasGelu", [f(3, 4), f(4)], {}, 1),
@@ -50,26 +46,17 @@ CASES: list[tuple[str, list[Any], dict[str, Any], int]] = [
     ("SkipSimplifiedLayerNormalization", [f(2, 3, 8), f(2, 3, 8), f(8)], {"epsilon": 1e-3}, 1),
     ("SkipLayerNormalization", [f(2, 3, 8), f(2, 3, 8), f(8), f(8), f(8)], {}, 1),
     ("RotaryEmbedding", [f(2, 3, 16), np.array([2]), COS, SIN], {}, 1),
-    (
-        "RotaryEmbedding", [f(2, 2, 3, 8), np.array([[0, 1, 2], [4, 5, 6]]), COS, SIN],
-        {"interleaved": 1}, 1,
-    ),
-    (
-        "GroupQueryAttention",
+    ("RotaryEmbedding", [f(2, 2, 3, 8), np.array([[0, 1, 2], [4, 5, 6]]), COS, SIN],
+        {"interleaved": 1}, 1),
+    ("GroupQueryAttention",
         [f(1, 5, 32), f(1, 5, 16), f(1, 5, 16), None, None, FIRST, np.array(5, np.int32)],
-        GROUPED, 3,
-    ),
-    (
-        "GroupQueryAttention",
+        GROUPED, 3),
+    ("GroupQueryAttention",
         [f(1, 1, 128), None, None, f(1, 2, 5, 16), f(1, 2, 5, 16), NEXT, np.array(6, np.int32),
-         WIDE_COS, WIDE_SIN],
-        {**GROUPED, "do_rotary": 1}, 3,
-    ),
-    (
-        "GroupQueryAttention",
+         WIDE_COS, WIDE_SIN], {**GROUPED, "do_rotary": 1}, 3),
+    ("GroupQueryAttention",
         [f(1, 5, 32), f(1, 5, 16), f(1, 5, 16), None, None, FIRST, np.array(5, np.int32)],
-        {**GROUPED, "local_window_size": 2, "scale": 0.3}, 3,
-    ),
+        {**GROUPED, "local_window_size": 2, "scale": 0.3}, 3),
     ("MultiHeadAttention", [f(2, 3, 8), f(2, 5, 8), f(2, 5, 8), f(24)], {"num_heads": 2}, 1),
 ]  # fmt: skip
 
@@ -132,10 +119,8 @@ ML: list[tuple[str, list[Any], dict[str, Any], int]] = [
          {"post_transform": how, **forest("class", "LEQ LEQ", [0], negative), **TWO}, 2)
         for how in ("NONE", "LOGISTIC") for negative in (False, True)
     ],
-    (
-        "SVMRegressor", [f(4, 3)],
-        {**MACHINE, "n_supports": 6, "coefficients": f(6), "rho": [0.2]}, 1,
-    ),
+    ("SVMRegressor", [f(4, 3)],
+        {**MACHINE, "n_supports": 6, "coefficients": f(6), "rho": [0.2]}, 1),
     *[
         (
             "SVMClassifier", [f(5, 3)],

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx_models import by_runtime, published
 from steps import training_step
 
 import pyframe as pf
 
-pytest.importorskip("onnx.defs", reason="the package onnx is not installed")
-runtime = pytest.importorskip("onnxruntime")
-
-ROOT = Path(__file__).parents[2]
 RANDOM = np.random.default_rng(0)
 
 
@@ -37,23 +32,16 @@ INPUTS: dict[str, list[Any]] = {
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    script = [sys.executable, str(ROOT / "scripts" / "get_models"), "onnx"]
-    found = subprocess.run(script, capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.skip(f"the models can't be had here: {found.stderr.strip()[-200:]}")
-    return ROOT / "build" / "onnx"
+    return published()
 
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_real_models(name: str, folder: Path) -> None:
     """Eager and compiled, which is one capture: nothing in them waits for a value."""
-    path = str(folder / f"{name}.onnx")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 3
-    session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    path = folder / f"{name}.onnx"
     net = pf.onnx.load(path)
     feeds = {n: np.asarray(v) for n, v in zip(net.input_names, INPUTS[name], strict=True)}
-    want = session.run(None, feeds)
+    want = by_runtime(path, feeds)
     args = [v if isinstance(v, int) else pf.tensor(v) for v in INPUTS[name]]
     step = pf.compile(net)
     with pf.no_grad(), warnings.catch_warnings():

@@ -1,8 +1,11 @@
-"""Small models of each family, as Hugging Face's transformers makes and saves them."""
+"""Small models: of each family, as Hugging Face's transformers makes and saves them; and ours."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import pyframe as pf
+from pyframe.text import CausalLM, Config
 
 BASE: dict[str, Any] = {
     "vocab_size": 97, "hidden_size": 32, "intermediate_size": 56, "num_hidden_layers": 3,
@@ -58,3 +61,16 @@ def made(transformers: Any, torch: Any, name: str) -> Any:
     for p in model.parameters():
         torch.nn.init.normal_(p, mean=float(p.ndim == 1), std=0.3)
     return model.eval()
+
+
+LLAMA = {"model_type": "llama", **BASE, "rms_norm_eps": 1e-6}
+
+
+def small(**more: Any) -> CausalLM:
+    """A Llama of pyframe's with random weights."""
+    pf.manual_seed(0)
+    model = CausalLM(Config.from_dict({**LLAMA, **more})).eval()
+    with pf.no_grad():
+        for p in model.parameters():
+            pf.nn.init.normal_(p, float(p.ndim == 1), 0.3)
+    return model

@@ -5,27 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import families
 import pytest
 
-import pyframe as pf
-from pyframe.text import CausalLM, Chat, Config, Tokenizer, Writer
+from pyframe.text import CausalLM, Chat, Tokenizer, Writer
 
 TEMPLATE = """{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}
 {%- if add_generation_prompt %}<|assistant|>{% endif %}"""
 
 
 def small() -> CausalLM:
-    """A Llama with random weights."""
-    pf.manual_seed(0)
-    config = {
-        "model_type": "llama", "vocab_size": 300, "hidden_size": 32, "intermediate_size": 56,
-        "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 512,
-    }  # fmt: skip
-    model = CausalLM(Config.from_dict(config)).eval()
-    with pf.no_grad():
-        for p in model.parameters():
-            pf.nn.init.normal_(p, float(p.ndim == 1), 0.3)
-    return model
+    """A Llama with random weights, and places for conversations."""
+    return families.small(vocab_size=300, num_hidden_layers=2, max_position_embeddings=512)
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +35,9 @@ def tokenizer() -> Tokenizer:
     return Tokenizer(made, {"eos_token": "<|end|>"}, TEMPLATE)
 
 
-def test_a_writer_goes_on(device: str) -> None:
+def test_a_writer_goes_on() -> None:
     """It reads what is new, writes what a new one writes, and compiles nothing more."""
-    model = small().to(device)
+    model = small()
     writer, sizes = Writer(model, 1, 128), []
     read = writer.read
     writer.read = lambda ids, *more: sizes.append(ids.shape[1]) or read(ids, *more)

@@ -19,7 +19,7 @@ from pyframe.text.gguf import GGUF
 gguf = pytest.importorskip("gguf", reason="gguf is not installed")
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 BLOCKS = {"F32": 1, "F16": 1, "BF16": 1, "Q8_0": 32, "Q4_0": 32, "Q4_K": 256, "Q6_K": 256}
-TRIES = 300
+TRIES = 150
 IDS = np.random.default_rng(0).integers(1, 97, (2, 9))
 
 # by family of families.py: the architecture, and what its files call layers beside what most do

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyframe.text import Tokenizer
+from pyframe.text import Tokenizer, templates
 
 SAID = [{"role": "user", "content": "Hi"}]
 DOUBLED = (
@@ -51,25 +51,14 @@ DOUBLED = (
         "{{ 1 * 2 ** 99999 * 2 ** 99999 }}",
         "{{ ([[1]] * 90000) | sum(start=[]) }}",
         "{% for i in range(9999) %}{{ 'x' * 60000 }}{% endfor %}",
-        *(
-            DOUBLED % more
-            for more in (
-                "[ns.x, ns.x]",
-                "(ns.x, ns.x)",
-                "{'a': ns.x, 'b': ns.x}",
-                "ns.x + ns.x",
-                "ns.x ~ ns.x",
-                "namespace(a=ns.x, b=ns.x)",
-                "ns.x * 2",
-            )
-        ),
-        DOUBLED % "ns.x %}{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y",
+        *(DOUBLED % more for more in (
+            "[ns.x, ns.x]", "(ns.x, ns.x)", "{'a': ns.x, 'b': ns.x}", "ns.x + ns.x", "ns.x ~ ns.x",
+            "namespace(a=ns.x, b=ns.x)", "ns.x * 2",
+            "ns.x %}{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y")),
     ],
-)
+)  # fmt: skip
 def test_templates_take_so_much(template: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of time and of memory: what would take more is not made."""
-    from pyframe.text import templates
-
     resource = pytest.importorskip("resource", reason="memory is not told here")
     monkeypatch.setattr(templates, "SECONDS", 1.0)
     before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
@@ -91,16 +80,11 @@ def test_templates_take_so_much(template: str, monkeypatch: pytest.MonkeyPatch) 
         ("{{ messages.no.no }}", "refuses: .*no attribute 'no'"),
         ("{% include '/etc/passwd' %}", "refuses: no loader"),
         ("{{ '' | striptags }}", "is no Jinja: No fil"),
-        (
-            "{{ messages | map(attribute='__class__') | list }}",
-            "asks for more than texts: it reads __cl",
-        ),
+        ("{{ messages | map(attribute='__class__') | list }}", "more than texts: it reads __class"),
         ("{{ messages | attr('__class__') }}", "asks for more than texts: it reads __class__"),
     ],
 )
 def test_templates_that_are_wrong(template: str, message: str) -> None:
-    from pyframe.text import templates
-
     with pytest.raises(ValueError, match=f"chat: .*{message}"):
         templates.render(template, {"messages": SAID})
 
@@ -127,8 +111,6 @@ WRITTEN = [  # what is no text, and what a template may do with it
 
 @pytest.mark.parametrize("template", WRITTEN)
 def test_places_in_memory_are_not_written(template: str) -> None:
-    from pyframe.text import templates
-
     with pytest.raises(ValueError, match="asks for more than texts: it writes down ") as found:
         templates.render(template, {"messages": SAID})
     assert "0x" not in str(found.value)
@@ -148,14 +130,10 @@ def test_places_in_memory_are_not_written(template: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_written(template: str, text: str) -> None:
-    from pyframe.text import templates
-
     assert templates.render(template, {"messages": SAID}) == text
 
 
 def test_errors_name_no_places_in_memory() -> None:
-    from pyframe.text import templates
-
     for template in ("{{ {}['a'.upper].x }}", "{{ messages('a'.upper) }}", "{{ 'a'.upper.x.y }}"):
         with pytest.raises(ValueError, match="chat: ") as found:
             templates.render(template, {"messages": SAID})
@@ -164,91 +142,50 @@ def test_errors_name_no_places_in_memory() -> None:
 
 SPLIT = {"type": "Split", "behavior": "Isolated", "invert": False}
 SWELL = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 20}
+AROUND = {"type": "TemplateProcessing", "special_tokens": {}, "pair": []}
+# what stands in a file in place of what a plain one has, and what is said of it
 HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
     "a regex without end": (
-        {"pre_tokenizer": SPLIT | {"pattern": {"Regex": "(a+)+$"}}},
-        "retry-limit",
-    ),
+        {"pre_tokenizer": SPLIT | {"pattern": {"Regex": "(a+)+$"}}}, "retry-limit"),
     "no regex": (
         {"pre_tokenizer": SPLIT | {"pattern": {"Regex": "("}}},
-        "is no tokenizer's file: .*unmatched",
-    ),
+        "is no tokenizer's file: .*unmatched"),
     "much of little": (
         {"normalizer": {"type": "Sequence", "normalizers": [SWELL] * 2}},
-        "its normalizer makes more than 256",
-    ),
+        "its normalizer makes more than 256"),
     "much of nothing": (
-        {
-            "decoder": {
-                "type": "Sequence",
-                "decoders": [{"type": "Replace", "pattern": {"Regex": ""}, "content": "a" * 999}],
-            }
-        },
-        "its decoder makes more than 256",
-    ),
+        {"decoder": {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"Regex": ""}, "content": "a" * 999}]}},
+        "its decoder makes more than 256"),
     "many times": (
-        {
-            "post_processor": {
-                "type": "TemplateProcessing",
-                "special_tokens": {},
-                "pair": [],
-                "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 999,
-            }
-        },
-        "its post_processor makes more than 256",
-    ),
+        {"post_processor": AROUND | {"single": [{"Sequence": {"id": "A", "type_id": 0}}] * 999}},
+        "its post_processor makes more than 256"),
     "long words": (
-        {
-            "model": {
-                "type": "WordPiece",
-                "unk_token": "a",
-                "continuing_subword_prefix": "",
-                "max_input_chars_per_word": 10**18,
-                "vocab": {"a": 0},
-            }
-        },
-        "max_input_chars_per_word is 4096 at most",
-    ),
+        {"model": {"type": "WordPiece", "unk_token": "a", "continuing_subword_prefix": "",
+                   "max_input_chars_per_word": 10**18, "vocab": {"a": 0}}},
+        "max_input_chars_per_word is 4096 at most"),
     "a large number": (
-        {"model": {"type": "BPE", "vocab": {"a": 1 << 40}, "merges": []}},
-        "1099511627776",
-    ),
+        {"model": {"type": "BPE", "vocab": {"a": 1 << 40}, "merges": []}}, "1099511627776"),
     "no vocabulary": ({"model": {"type": "BPE", "merges": []}}, "it has no model with a vocab"),
     "no model": ({"model": 3}, "it has no model with a vocab"),
     "no such token": (
-        {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["q", "z"]]}},
-        "out of vocabulary",
-    ),
+        {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["q", "z"]]}}, "out of vocabulary"),
     "no token around": (
-        {
-            "post_processor": {
-                "type": "TemplateProcessing",
-                "special_tokens": {},
-                "pair": [],
-                "single": [{"SpecialToken": {"id": "q", "type_id": 0}}],
-            }
-        },
-        "Tokenizer: ",
-    ),
+        {"post_processor": AROUND | {"single": [{"SpecialToken": {"id": "q", "type_id": 0}}]}},
+        "Tokenizer: "),
     "no character map": (
         {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "/////w=="}},
-        "Tokenizer: .*charsmap",
-    ),
-}
+        "Tokenizer: .*charsmap"),
+}  # fmt: skip
 
 
 def hostile(name: str) -> str:
     """Such a tokenizer's file."""
-    plain = {
-        "type": "BPE",
-        "unk_token": None,
-        "vocab": {"a": 0, "b": 1, "ab": 2},
-        "merges": [["a", "b"]],
-    }
+    vocab = {"a": 0, "b": 1, "ab": 2}
+    plain = {"type": "BPE", "unk_token": None, "vocab": vocab, "merges": [["a", "b"]]}
     parts = dict.fromkeys(("normalizer", "pre_tokenizer", "post_processor", "decoder"))
-    return json.dumps(
-        {"version": "1.0", "added_tokens": [], **parts, "model": plain, **HOSTILE[name][0]}
-    )
+    return json.dumps({"version": "1.0", "added_tokens": [], **parts, "model": plain}
+                      | HOSTILE[name][0])  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -15,16 +15,14 @@ import pyframe as pf
 from pyframe import nn, optim
 from pyframe.web import Bars, Demo, Pad, Slider
 
-from .conftest import BLANK, LONG, SIZE, Tab, files
-from .test_export import DEMO, STRICT, Site, make_model, points
+from .conftest import BLANK, SIZE, Tab, files
+from .test_export import DEMO, Site, policy
 
 NETS: dict[str, tuple[Callable[[], pf.Model], list[Any]]] = {
-    "mlp": (lambda: exported.mlp(optim.Adam), batches((16, 20), 5)),
-    "convolutional": (exported.convolutional, batches((16, 1, 12, 12), 10)),
     "classic": (exported.classic, batches((8, 1, 12, 12), 10)),
     "gpt": (exported.gpt, letters()),
 }
-STEPS = 20
+STEPS = 12
 WITHOUT = "Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined });"
 BEGIN = """async (url) => {
     Object.assign(self, await import(new URL("points/player.js", url)));
@@ -77,10 +75,6 @@ PADS = Demo(classifier, Pad(8, 8), Bars("abc"), data=pictures, epochs=2, batch_s
             controls=(Slider("lr", 1e-4, 1.0, 0.1, log=True),), title="Pads")  # fmt: skip
 
 
-def policy(path: str) -> dict[str, str]:
-    return {"Content-Security-Policy": STRICT} if path.startswith("/strict") else {}
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("site")
@@ -108,7 +102,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def plain(browser: Any, site: Site) -> Iterator[Tab]:
     """A page without WebGPU that has the player."""
     tab = Tab(browser, site)
-    tab.page.set_default_timeout(LONG)
     tab.page.add_init_script(WITHOUT + SAID)
     tab.open("blank/").evaluate(BEGIN, site.url)
     yield tab
@@ -157,71 +150,46 @@ def test_losses_are_those_of_python(name: str, plain: Tab, tmp_path: Path) -> No
     np.testing.assert_allclose(trained, model.predict(pf.from_numpy(x)).numpy(), atol=1e-3)
 
 
-ELEMENT = """async (device) => {
-    await customElements.whenDefined("py-frame");
-    const element = document.querySelector("py-frame");
-    element.loading = "eager";
-    await element.ready;
-    if (device !== "auto") await element.move(device);
-    const done = await element.train({ steps: 5 });
-    const shown = (part) => element.shadowRoot.querySelector(`[part~="${part}"]`)?.innerText ?? "";
-    return { loss: done.loss, device: element.spec.device, text: shown("numbers") };
-}"""
-
-
 def test_the_element_says_where_it_runs(browser: Any, site: Site) -> None:
-    """A folder and one file train alike, and are the same as with WebGPU. An adapter that is a CPU
-    is no GPU to them."""
+    """A folder and one file train alike. An adapter that is a CPU is no GPU to them, until they are
+    moved there."""
     found = {}
     for name, url, script in (
         ("folder", f"{site.url}points/", WITHOUT),
         ("file", (site.folder / "one.html").as_uri(), WITHOUT),
-        ("gpu", f"{site.url}points/", ""),
         ("software", f"{site.url}points/", ""),
     ):
         tab = Tab(browser, site)
-        tab.page.set_default_timeout(LONG)
         tab.page.add_init_script(script)
         tab.page.goto(url)
-        found[name] = tab.page.evaluate(ELEMENT, "gpu" if name == "gpu" else "auto")
+        found[name] = tab.page.evaluate(
+            """async (moves) => {
+                await customElements.whenDefined("py-frame");
+                const el = document.querySelector("py-frame");
+                el.loading = "eager";
+                await el.ready;
+                const done = await el.train({ steps: 5 });
+                const text = el.shadowRoot.querySelector("[part~=numbers]")?.innerText;
+                const { device } = el.spec;
+                if (moves) await el.move("gpu");
+                return { loss: done.loss, device, text, moved: el.spec.device };
+            }""",
+            name == "software",
+        )
         tab.close()
     cpu = {"kind": "cpu", "name": "WebAssembly on 1 core", "software": False, "choices": ["cpu"]}
     for name in ("folder", "file"):
         assert found[name]["device"] == cpu
         assert "WebAssembly on 1 core" in found[name]["text"]
-        assert found[name]["loss"] == pytest.approx(found["gpu"]["loss"], abs=1e-4)
+        assert found[name]["loss"] == found["software"]["loss"]
+    moved = found["software"]["moved"]
     assert found["software"]["device"] == {**cpu, "choices": ["cpu", "gpu"]}
-    assert found["gpu"]["device"]["kind"] == "gpu"
-    assert found["gpu"]["device"]["choices"] == ["cpu", "gpu"]
-
-
-def test_the_engine_trains(plain: Tab, tmp_path: Path) -> None:
-    found = plain.page.evaluate(
-        """async () => {
-            const engine = await open({ program: "points/" }, hear);
-            const first = await engine.evaluate();
-            const done = await engine.train({ epochs: 30 });
-            const saved = Array.from(await engine.save());
-            await engine.reset();
-            const again = await engine.evaluate();
-            await engine.close();
-            return { first, done, saved, again };
-        }"""
-    )
-    done = found["done"]
-    assert found["again"] == found["first"]
-    assert done["val_loss"] < found["first"]["loss"]
-    path = tmp_path / "w.safetensors"
-    path.write_bytes(bytes(found["saved"]))
-    expected = make_model().load(path).evaluate(points()[1])
-    for name in ("loss", "accuracy", "f1"):
-        assert expected[name] == pytest.approx(done[f"val_{name}"], abs=1e-5)
+    assert (moved["kind"], moved["choices"]) == ("gpu", ["cpu", "gpu"])
 
 
 def test_devices(browser: Any, site: Site) -> None:
     """From the GPU to WebAssembly and back, also while it trains: it is the same network."""
     tab = Tab(browser, site)
-    tab.page.set_default_timeout(LONG)
     tab.open("blank/").evaluate(BEGIN, site.url)
     found = tab.page.evaluate(
         """async () => {
@@ -229,7 +197,7 @@ def test_devices(browser: Any, site: Site) -> None:
                 const engine = await open({ program: "points/", device: "cpu" }, hear);
                 const kinds = [engine.spec.device.kind];
                 for (const device of moves) {
-                    const training = engine.train({ steps: 6 });
+                    const training = engine.train({ steps: 3 });
                     kinds.push((await engine.move(device)).device.kind);
                     await training;
                 }
@@ -243,7 +211,7 @@ def test_devices(browser: Any, site: Site) -> None:
     )  # fmt: skip
     moved, still = found
     assert moved["kinds"] == ["cpu", "gpu", "cpu", "gpu"]
-    assert moved["step"] == still["step"] == 18
+    assert moved["step"] == still["step"] == 9
     np.testing.assert_allclose(moved["saved"], still["saved"], atol=1e-4)
     # what has no form in WebAssembly still plays on WebGPU
     told = tab.page.evaluate(

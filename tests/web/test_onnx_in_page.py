@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx_models import by_runtime, made, published
 
 import pyframe as pf
 from pyframe import nn
@@ -19,11 +18,7 @@ from pyframe.web import ExportError, OnnxFile
 from .conftest import BLANK, Tab, files
 from .test_export import Site
 
-pytest.importorskip("onnx.defs", reason="the package onnx is not installed")
-from onnx import TensorProto, helper, numpy_helper
-
-ROOT = Path(__file__).parents[2]
-node = helper.make_node
+FLOAT, INT64, STRING, DOUBLE = 1, 7, 8, 11
 RANDOM = np.random.default_rng(0)
 
 
@@ -155,18 +150,21 @@ def tab(browser: Any, site: Site) -> Iterator[Tab]:
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_small_models(device: str, tab: Tab) -> None:
+    """On a GPU that of the fewer kernels, as test_any_batch plays the other."""
     with pf.no_grad():
         expected = cnn().eval()(pf.from_numpy(XS)).numpy()
         states = recurrent().eval()(*map(pf.from_numpy, STATE))
-    found = in_page(tab, "cnn", XS.ravel().tolist(), device)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
     inputs = {n: a.ravel().tolist() for n, a in zip(NAMES["input_names"], STATE, strict=True)}
     found = in_page(tab, "recurrent", inputs, device)
     for name, want in zip(NAMES["output_names"], states, strict=True):
         np.testing.assert_allclose(found[name], want.numpy(), atol=1e-5)
+    if device == "gpu":
+        return
+    found = in_page(tab, "cnn", XS.ravel().tolist())
+    np.testing.assert_allclose(found, expected, atol=1e-5)
     for odd in ({"x": [1]}, {**inputs, "z": [1]}):
         with pytest.raises(Exception, match=r"expected the inputs \{ x, h, c \}: [hz] is"):
-            in_page(tab, "recurrent", odd, device)
+            in_page(tab, "recurrent", odd)
 
 
 def test_any_batch_on_a_gpu(tab: Tab, site: Site) -> None:
@@ -247,93 +245,59 @@ def test_the_page_has_data_to_learn_from(tab: Tab, nets: dict[str, Path], site: 
 # --- what is refused
 
 
-def made(
-    nodes: list[Any],
-    constants: dict[str, Any],
-    shape: Any = ("n", 4),
-    kind: int = TensorProto.FLOAT,
-) -> bytes:
-    """A model of x to y."""
-    given = [numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()]
-    x = helper.make_tensor_value_info("x", kind, shape)
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph(nodes, "net", [x], [y], given)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-    return bytes(model.SerializeToString())
-
-
 EYE = {"w": np.eye(4, dtype=np.float32)}
-PRODUCT = [node("MatMul", ["x", "w"], ["y"], "last")]
-QUANTIZED = [node("DequantizeLinear", ["q", "s"], ["w"]), *PRODUCT]
+PRODUCT = made("[last] y = MatMul(x, w)", EYE)
 WEIGHTS = {"q": np.ones((4, 4), np.int8), "s": np.float32(0.1)}
+ONES = {"w": np.ones((1, 1), np.float32), "one": [1]}
+# a model, options of the command, and what it says
 REFUSED = {
     "no file of a model": (b"what is this, then", "", "no ONNX model"),
-    "an unknown operator": (
-        made([node("Frobnicate", ["x"], ["y"], "odd")], {}), "",
-        "node 'odd' (Frobnicate): no operator Frobnicate of ai.onnx 18 here",
-    ),
-    "an open size": (
-        made([node("Relu", ["x"], ["y"])], {}, ("n", "width")), "", "as --shape x=1x? with numbers",
-    ),
+    "an unknown operator": (made("[odd] y = Frobnicate(x)", {}), "",
+        "node 'odd' (Frobnicate): no operator Frobnicate of ai.onnx 18 here"),
+    "an open size": (made("y = Relu(x)", {}, ("n", "width")), "", "as --shape x=1x? with numbers"),
     "a size that it asks for": (
-        made([node("Shape", ["x"], ["s"]), node("Cast", ["s"], ["i"], to=TensorProto.FLOAT),
-              node("Div", ["i", "three"], ["third"]), node("Mul", ["third", "three"], ["f"]),
-              node("Cast", ["f"], ["l"], to=TensorProto.INT64),
-              node("Reshape", ["x", "l"], ["y"])], {"three": np.float32(3)}), "--shape 2*x4",
-        "asks for its number; export it for known sizes",
+        made("""s = Shape(x); i = Cast<to=1>(s); third = Div(i, three); f = Mul(third, three);
+                l = Cast<to=7>(f); y = Reshape(x, l)""", {"three": np.float32(3)}),
+        "--shape 2*x4", "asks for its number; export it for known sizes",
     ),
-    "a size that does not fit": (made(PRODUCT, EYE), "--shape 1x3", "expected 2 sizes, as in"),
+    "a size that does not fit": (PRODUCT, "--shape 1x3", "expected 2 sizes, as in"),
     "sizes that its nodes refuse": (
-        made(PRODUCT, EYE, ("n", "width")), "--shape 1x3", "in node 'last' (MatMul) of the ONNX",
-    ),
+        made("[last] y = MatMul(x, w)", EYE, ("n", "width")), "--shape 1x3",
+        "in node 'last' (MatMul) of the ONNX"),
     "a value that is waited for": (
-        made([node("NonZero", ["x"], ["y"], "find")], {}), "",
-        "node 'find' (NonZero) reads the value of a tensor",
-    ),
-    "float64": (
-        made(PRODUCT, {"w": np.eye(4)}, kind=TensorProto.DOUBLE), "",
-        "the input 'x' is float64; a page's programs take float32",
-    ),
-    "strings": (
-        made([node("Identity", ["x"], ["y"])], {}, kind=TensorProto.STRING), "",
-        "the input 'x' is of strings",
-    ),
-    "an input that decides": (
-        made([node("Expand", ["w", "x"], ["y"])], EYE, (2,), TensorProto.INT64), "",
-        "the input 'x' decides what is computed, which a page's program can't ask: give its value",
-    ),
-    "ints to learn": (made(QUANTIZED, WEIGHTS), "--train", "its weights are int8"),
-    "nothing to learn": (made([node("Relu", ["x"], ["y"])], {}), "--train", "it has no weights to"),
+        made("[find] y = NonZero(x)", {}), "", "node 'find' (NonZero) reads the value of a tensor"),
+    "float64": (made("y = MatMul(x, w)", {"w": np.eye(4)}, kind=DOUBLE), "",
+        "the input 'x' is float64; a page's programs take float32"),
+    "strings": (made("y = Identity(x)", {}, kind=STRING), "", "the input 'x' is of strings"),
+    "an input that decides": (made("y = Expand(w, x)", EYE, (2,), INT64), "",
+        "the input 'x' decides what is computed, which a page's program can't ask: give its value"),
+    "ints to learn": (made("w = DequantizeLinear(q, s); y = MatMul(x, w)", WEIGHTS), "--train",
+        "its weights are int8"),
+    "nothing to learn": (made("y = Relu(x)", {}), "--train", "it has no weights to"),
     "no classes": (
-        made([node("ReduceSum", ["x", "one"], ["r"]), node("MatMul", ["r", "w"], ["y"])],
-             {"w": np.ones((1, 1), np.float32), "one": [1]}),
-        "--train --loss cross-entropy", "no classes for cross-entropy: expected --loss bce or mse",
-    ),
-    "an unknown output": (made(PRODUCT, EYE), "--output z", "'z' is no output; it has y"),
-    "an unknown input": (made(PRODUCT, EYE), "--value z=1", "'z' is no input; it has x"),
-    "no value": (made(PRODUCT, EYE), "--value x=high", "--value x=high: expected a number"),
-    "Python": (made(PRODUCT, EYE), "--python --train", "--train is for a model.onnx"),
-    "data for predictions": (made(PRODUCT, EYE), "--data x.npz", "No such file"),
+        made("r = ReduceSum(x, one); y = MatMul(r, w)", ONES), "--train --loss cross-entropy",
+        "no classes for cross-entropy: expected --loss bce or mse"),
+    "an unknown output": (PRODUCT, "--output z", "'z' is no output; it has y"),
+    "an unknown input": (PRODUCT, "--value z=1", "'z' is no input; it has x"),
+    "no value": (PRODUCT, "--value x=high", "--value x=high: expected a number"),
+    "Python": (PRODUCT, "--python --train", "--train is for a model.onnx"),
+    "data for predictions": (PRODUCT, "--data x.npz", "No such file"),
+    "options of other programs": (None, "--lr 0.1", "--lr is for a model.onnx"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In a line that says what to do, with nothing written."""
-    data, options, words = REFUSED[case]
-    path, to = tmp_path / "net.onnx", tmp_path / "site"
-    path.write_bytes(data)
+    model, options, words = REFUSED[case]
+    path, to = tmp_path / ("net.onnx" if model else "my_model.py"), tmp_path / "site"
+    if model:
+        path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
     assert main(["export", str(path), "--to", str(to), *options.split()]) == 1
     said = capsys.readouterr().err
     assert words in said
     assert len(said.splitlines()) == 1
     assert not to.exists()
-
-
-def test_options_of_other_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "my_model.py", "--to", str(tmp_path / "site"), "--lr", "0.1"]) == 1
-    assert "--lr is for a model.onnx" in capsys.readouterr().err
-    assert not (tmp_path / "site").exists()
 
 
 def test_several_inputs_do_not_train(nets: dict[str, Path], tmp_path: Path) -> None:
@@ -358,32 +322,17 @@ MODELS: dict[str, tuple[dict[str, np.ndarray], dict[str, str]]] = {
 RATE = {"sr": 16000}
 
 
-@pytest.fixture(scope="module")
-def models() -> Path:
-    script = [sys.executable, str(ROOT / "scripts" / "get_models"), "onnx"]
-    found = subprocess.run(script, capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.skip(f"the models can't be had here: {found.stderr.strip()[-200:]}")
-    return ROOT / "build" / "onnx"
-
-
 @pytest.mark.parametrize("name", MODELS)
-def test_real_models(name: str, models: Path, tab: Tab, site: Site) -> None:
-    """By WebAssembly; two small ones on WebGPU too, which a CPU plays here."""
-    runtime = pytest.importorskip("onnxruntime")
-    path, (inputs, shapes) = models / f"{name}.onnx", MODELS[name]
+def test_real_models(name: str, tab: Tab, site: Site) -> None:
+    path, (inputs, shapes) = published() / f"{name}.onnx", MODELS[name]
     values = RATE if name == "silero_vad" else {}
     program = OnnxFile(path, shapes, values)
     done = pf.web.export(program, to=site.folder / name, train=False, element=False)
     assert done.left_out == []
-    options = runtime.SessionOptions()
-    options.log_severity_level = 3
-    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    want = session.run(None, {**inputs, **{k: np.array(v) for k, v in values.items()}})
+    want = by_runtime(path, {**inputs, **{k: np.array(v) for k, v in values.items()}})
     given: Any = {k: v.ravel().tolist() for k, v in inputs.items()}
     given = given if len(want) > 1 else next(iter(given.values()))
-    for device in ("cpu", "gpu") if name in ("silero_vad", "magika") else ("cpu",):
-        found = in_page(tab, name, given, device)
-        found = list(found.values()) if len(want) > 1 else [found]
-        for one, other in zip(found, want, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+    found = in_page(tab, name, given)
+    found = list(found.values()) if len(want) > 1 else [found]
+    for one, other in zip(found, want, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)

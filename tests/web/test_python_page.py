@@ -12,7 +12,7 @@ import contract
 import numpy as np
 import pytest
 import same_start
-from test_same_start import digits
+from same_start import digits
 
 import pyframe as pf
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 from . import wasm_modules
 from .conftest import PythonPage, Tab
@@ -65,17 +67,13 @@ wasm.Compiler.load = counted
 found = losses("cpu")
 os.environ["PYFRAME_CPU"] = "numpy"
 cpu.compiler.cache_clear()
-[found, losses("cpu"), launches]
+by_numpy = losses("cpu")
+del os.environ["PYFRAME_CPU"]
+cpu.compiler.cache_clear()
+wasm.Compiler.load = load
+[found, by_numpy, launches]
 """
 )
-
-
-def test_a_page_without_webgpu_trains_on_modules(tab: Tab, pyodide_files: None) -> None:
-    """A network's step is launches in one module, and its losses are those of NumPy."""
-    tab.add_to_worker("Object.defineProperty(navigator, 'gpu', { value: undefined });")
-    compiled, numpy, launches = PythonPage(tab).run(BOTH)
-    np.testing.assert_allclose(compiled, numpy, rtol=1e-4)
-    assert max(launches) > 20
 
 
 LENGTHS = """
@@ -108,12 +106,27 @@ for some in step.replays.values():
 """
 
 
-def test_one_capture_is_for_all_lengths(tab: Tab, pyodide_files: None) -> None:
+@pytest.fixture(scope="module")
+def without_gpu(visited: Any, server: Any, pyodide_files: None) -> Iterator[PythonPage]:
+    """Python in a browser without WebGPU."""
+    tab = Tab(visited, server)
     tab.add_to_worker("Object.defineProperty(navigator, 'gpu', { value: undefined });")
-    captured, off, unsupported = PythonPage(tab).run(LENGTHS)
+    yield PythonPage(tab)
+    tab.close()
+
+
+def test_one_capture_is_for_all_lengths(without_gpu: PythonPage) -> None:
+    captured, off, unsupported = without_gpu.run(LENGTHS)
     assert captured == 3
     assert off < 1e-5
     assert unsupported == []
+
+
+def test_a_page_without_webgpu_trains_on_modules(without_gpu: PythonPage) -> None:
+    """A network's step is launches in one module, and its losses are those of NumPy."""
+    compiled, numpy, launches = without_gpu.run(BOTH)
+    np.testing.assert_allclose(compiled, numpy, rtol=1e-4)
+    assert max(launches) > 20
 
 
 EAGER = """
@@ -169,10 +182,3 @@ def test_a_loop_that_compiles_nothing_is_recorded(python_page: PythonPage) -> No
     programs, losses = python_page.run(RECORDED)
     assert programs == 1
     assert sorted(losses, reverse=True) == list(losses)
-
-
-def test_natively_there_are_none() -> None:
-    from pyframe.backend import wasm
-
-    assert sys.platform != "emscripten"
-    assert wasm.compiler() is None
