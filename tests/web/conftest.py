@@ -65,7 +65,7 @@ BOUNDED = f"""async (given) => {{
     );
     let timer;
     const late = new Promise((_, reject) => {{
-        timer = setTimeout(() => reject(new Error("no answer")), {LONG});
+        timer = setTimeout(() => reject(new Error("it never answers")), {LONG});
     }});
     return Promise.race([made(given), late]).finally(() => clearTimeout(timer));
 }}"""
@@ -197,7 +197,7 @@ class Tab:
             try:
                 return wait(BOUNDED % code if bounds and is_function else code, *args, **options)
             except Exception as error:
-                if re.search(r"no answer|Timeout \d+ms", str(error)):
+                if re.search(r"it never answers|Timeout \d+ms", str(error)):
                     pytest.fail(f"In {LONG // 1000} s {self.url} gave nothing for\n{code}")
                 raise
 

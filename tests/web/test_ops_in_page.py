@@ -95,7 +95,7 @@ CASES = {
     "map": lambda q, k, v, m: (q * 2 + k[:, :1].exp()) * (q > 0),
     "scan": lambda q, k, v, m: q.cumsum(2),
     "order": lambda q, k, v, m: q.flatten().topk(5).values,
-    "place": lambda q, k, v, m: q.argmax(-1) + q.amax(-1) + odd(q).amax(-1).isnan() * 0.5,
+    "place": lambda q, k, v, m: odd(q).argmax(-1) + q.amax(-1) + odd(q).amax(-1).isnan() * 0.5,
     "cross_entropy": lambda q, k, v, m: F.cross_entropy(q[0, 0], (q[0, 0, :, 0] > 0).long()),
     "attention": lambda q, k, v, m: F.scaled_dot_product_attention(q, q, q, is_causal=True),
     "attention masked": lambda q, k, v, m: F.scaled_dot_product_attention(

@@ -174,13 +174,7 @@ def test_mixed_precision(python_page: PythonPage) -> None:
             assert "bfloat16" in told[0]
 
 
-ON_THE_GPU = [
-    "a_global_number", "a_result_in_a_cell", "a_counter_on_an_object", "a_tensor_that_is_carried",
-    "a_temperature", "a_number_as_an_argument", "a_list_that_grows", "a_value_that_is_read",
-    "layers_replaced_added_and_removed", "the_rate_of_dropout", "gradients_set_to_none_by_hand",
-    "a_group_that_is_replaced", "accumulation_every_second_step", "a_trainer_class",
-    "an_array_that_is_changed", "tensors_from_outside_that_change_each_time",
-]  # fmt: skip
+STALE = sorted(stale_patterns.PATTERNS)
 # Python there is another than here, and tells in another way which code runs.
 WRONG = """
 import stale_patterns
@@ -196,9 +190,7 @@ def wrong(names, device):
 """
 
 
-@pytest.mark.parametrize(
-    ("device", "names"), [("cpu", sorted(stale_patterns.PATTERNS)), ("gpu", ON_THE_GPU)]
-)
+@pytest.mark.parametrize(("device", "names"), [("cpu", STALE), ("gpu", STALE[::11])])
 def test_a_compiled_step_is_never_stale(
     python_page: PythonPage, device: str, names: list[str]
 ) -> None:

@@ -211,12 +211,12 @@ class Asked:
 
     def run(self, name: str, program: str, *given: Path, packages: str = "") -> Any:
         """What asks a program, which has these files and the folders' beside it."""
-        files = {name: p for p in given for name, p in beside(p).items()}
-        for file, path in files.items():
-            answer = functools.partial(lambda path, route: route.fulfill(path=path), path)
-            self.tab.page.route(f"**/{file}", answer)
-        self.tab.page.route(f"**/{name}.py", lambda route: route.fulfill(body=program + SHOWN))
         if self.now != name:
+            files = {name: p for each in given for name, p in beside(each).items()}
+            for file, path in files.items():
+                answer = functools.partial(lambda path, route: route.fulfill(path=path), path)
+                self.tab.page.route(f"**/{file}", answer)
+            self.tab.page.route(f"**/{name}.py", lambda route: route.fulfill(body=program + SHOWN))
             self.page.evaluate(ADD, [f"{name}.py", " ".join(files), packages])
             self.now = name
         ask = "(text) => document.querySelector('py-frame').predict(text)"
