@@ -42,12 +42,11 @@ def page_with_samples(python_page: Any) -> Any:
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_ops_in_the_page(page_with_samples: Any, device: str) -> None:
-    found = json.loads(
-        page_with_samples.run(
-            f"names = set({NAMES!r})\n"
-            f"json.dumps({{r.name: results(r, {device!r}) for r in ROWS if r.name in names}})"
-        )
-    )
+    found: dict[str, Any] = {}
+    for i in range(0, len(NAMES), 40):  # so that the page answers now and then
+        some = f"r for r in ROWS if r.name in {NAMES[i : i + 40]!r}"
+        run = f"json.dumps({{r.name: results(r, {device!r}) for r in [{some}]}})"
+        found |= json.loads(page_with_samples.run(run))
     assert list(found) == NAMES
     scope: dict[str, Any] = {}
     exec(RUN, scope)
