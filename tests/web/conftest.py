@@ -196,7 +196,8 @@ class Tab:
         def run(code: str, *args: Any, **options: Any) -> Any:
             is_function = re.match(r"\s*(async\b|\w+ =>|\([^()]*\) =>)", code)
             try:
-                return wait(BOUNDED % code if bounds and is_function else code, *args, **options)
+                bounded = bounds and is_function
+                return wait(BOUNDED % code.rstrip("; \n") if bounded else code, *args, **options)
             except Exception as error:
                 limit = {"it never answers": LONGEST, f"Timeout {LONG}ms": LONG}
                 for text, time in limit.items():
