@@ -3,13 +3,16 @@ several files need: servers of folders, and pages that leave no error."""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import http.server
 import json
 import os
+import re
 import shutil
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,7 @@ FLAGS = (
 # With which of the engines the tests are run; scripts/test_elsewhere names others.
 ENGINE = os.environ.get("PYFRAME_BROWSER", "chromium")
 LONG = 240_000  # ms; a busy machine takes its time
+LONGEST = 900_000  # for a whole computation
 SIZE = {"width": 1200, "height": 1000}
 # From `fill()` on the browser has no memory for the next buffer of values.
 FULL = """
@@ -56,12 +60,26 @@ CLEAR = """async () => {
     for (const { name } of await indexedDB.databases()) indexedDB.deleteDatabase(name);
 }"""
 BLANK = '<!doctype html><title>test</title><link rel="icon" href="data:,">'
+# Playwright waits for ever for what a function gives.
+BOUNDED = f"""async (given) => {{
+    const made = (%s
+    );
+    let timer;
+    const late = new Promise((_, reject) => {{
+        timer = setTimeout(() => reject(new Error("it never answers")), {LONGEST});
+    }});
+    return Promise.race([made(given), late]).finally(() => clearTimeout(timer));
+}}"""
+OPEN: weakref.WeakSet[Tab] = weakref.WeakSet()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Any:
-    """What an engine, or the way to drive it, says that it lacks is no failure there."""
+    """A failure shows what the open pages have said. What an engine, or the way to drive it, says
+    that it lacks is no failure there."""
     report = yield
+    if report.failed:
+        report.sections += [(f"page {tab.url}", tab.told()) for tab in OPEN]
     if ENGINE != "chromium" and report.failed and call.excinfo is not None:
         lack = next((why for text, why in LACKS.items() if text in str(call.excinfo.value)), None)
         if lack is not None:
@@ -150,14 +168,19 @@ class Tab:
         """In a context of its own with these options, or in one that stands for the browser."""
         self.url = server.url
         self.errors: list[str] = []
+        self.said: collections.deque[str] = collections.deque(maxlen=30)
         self.own = hasattr(browser, "new_context")
         self.context = browser
         if self.own:
             self.context = browser.new_context(**{"viewport": SIZE, **context})
         self.page = self.context.new_page()
         self.page.set_default_timeout(LONG)
+        for wait in ("evaluate", "wait_for_function"):
+            setattr(self.page, wait, self._patient(getattr(self.page, wait)))
         self.page.on("console", self._console)
+        self.page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        OPEN.add(self)
         self.page.route(
             "**/blank", lambda route: route.fulfill(body=BLANK, content_type="text/html")
         )
@@ -165,6 +188,31 @@ class Tab:
     def _console(self, message: Any) -> None:
         if message.type == "error":
             self.errors.append(f"{message.text} ({message.location})")
+
+    def _patient(self, wait: Callable[..., Any]) -> Callable[..., Any]:
+        """A method of the page that always ends, and then tells what it waited for."""
+        bounds = wait.__name__ == "evaluate" and ENGINE != "webkit"
+
+        def run(code: str, *args: Any, **options: Any) -> Any:
+            is_function = re.match(r"\s*(async\b|\w+ =>|\([^()]*\) =>)", code)
+            try:
+                bounded = bounds and is_function
+                return wait(BOUNDED % code.rstrip("; \n") if bounded else code, *args, **options)
+            except Exception as error:
+                limit = {"it never answers": LONGEST, f"Timeout {LONG}ms": LONG}
+                for text, time in limit.items():
+                    if text in str(error):
+                        pytest.fail(f"In {time // 1000} s {self.url} gave nothing for\n{code}")
+                raise
+
+        return run
+
+    def told(self) -> str:
+        """What the page has said of late, and who runs in it."""
+        lines = [*self.said, *(f"an error: {text}" for text in self.errors)]
+        with contextlib.suppress(Exception):  # it may be closed
+            lines += [f"a worker: {worker.url}" for worker in self.page.workers]
+        return "\n".join(lines)
 
     def open(self, path: str) -> Any:
         """Go to a page of the server; "blank" is an empty one, with the server as its origin."""
@@ -195,6 +243,7 @@ class Tab:
 
     def close(self) -> None:
         """Close the page; whatever it complained about fails the test."""
+        OPEN.discard(self)
         if self.own:
             self.context.close()
         elif ENGINE == "chromium":
@@ -246,7 +295,7 @@ class PythonPage:
     """A blank page with the worker of programs, booted: `run` runs Python text in it."""
 
     def __init__(self, tab: Tab) -> None:
-        self.page = tab.open("blank")
+        self.page, self.given = tab.open("blank"), set[str]()
         self.page.evaluate(WORKER, "worker.js")
         self.page.evaluate(
             """async () => {
@@ -270,8 +319,10 @@ class PythonPage:
 
     def give(self, *modules: Any) -> None:
         """Let the page import modules that lie here beside the tests."""
-        for path in (Path(module.__file__) for module in modules):
-            self.put(path.name, path.read_text())
+        for path in {Path(module.__file__) for module in modules}:
+            if path.name not in self.given:
+                self.put(path.name, path.read_text())
+                self.given.add(path.name)
         self.run("import sys; '' in sys.path or sys.path.insert(0, '')")
 
 

@@ -310,38 +310,8 @@ def test_another_pyodide(visitor: Visitor, version: str) -> None:
     page.route("**/pyodide.mjs", lambda r: r.fulfill(body=script, content_type=kind))
     page.route("**/pyodide.asm.js", lambda r: r.fulfill(status=404))
     name = "pyodide.asm.mjs" if version > "3" else "pyodide.asm.js"
-    expected = made_for(version)
-    with pytest.raises(Exception, match=rf"{re.escape(name)} is missing.*{expected}"):
+    with pytest.raises(Exception, match=rf"{re.escape(name)} is missing.*{made_for(version)}"):
         page.evaluate(BOOT, visitor.config)
-
-
-LOCK = json.dumps({"info": {"version": serve.PYODIDE_VERSION}, "packages": {}})
-OTHER = LOCK.replace(serve.PYODIDE_VERSION, "0.26.4")
-HTML = "<!doctype html>"  # of some servers, where a file is missing
-BROKEN = [  # a file, what it has, and what is said
-    ("pyodide-lock.json", HTML, r"pyodide-lock\.json in .* is damaged.*scripts/get_pyodide"),
-    ("pyodide-lock.json", LOCK, r"pyodide-lock\.json in .* \(it names no NumPy\)"),
-    ("pyodide-lock.json", OTHER, r"of another Pyodide \(it is of 0\.26\.4\)\. All files there are"),
-    ("numpy*", HTML, r"numpy-.*\.whl is not the file that belongs here.*Put the right one there"),
-    ("python_stdlib.zip", HTML, r"Python's code in .* is damaged, or of another Pyodide \(.*exit"),
-    ("pyodide.asm.wasm", HTML, r"pyodide\.asm\.wasm in .* is damaged.* scripts/get_pyodide"),
-    ("pyframe.tar.gz", HTML, "pyframe's package is damaged, or a web page in its place: export"),
-]
-
-
-def test_broken_files(visitor: Visitor) -> None:
-    """What a server gives in the place of a file is told in a sentence, and not kept."""
-    for file, text, said in BROKEN:
-        page = visitor.visit()
-        visitor.change("for (const key of await cache.keys()) await cache.delete(key);")
-        page.route(
-            f"**/{file}",
-            lambda route, *_, text=text: route.fulfill(body=text, content_type="application/wasm"),
-        )
-        with pytest.raises(Exception, match=said):
-            page.evaluate(BOOT, visitor.config)
-    assert visitor.boot()["kept"]
-    assert visitor.python(WORKS)
 
 
 def made_for(version: str) -> str:
@@ -350,47 +320,93 @@ def made_for(version: str) -> str:
     return f"made for Pyodide {own}, and what lies there is {re.escape(version)}"
 
 
-@pytest.mark.parametrize("version", ["0.26.4", "0.28.3", "0.29.5", "314.0.7"])
-def test_other_pyodides_start(
-    version: str, browser: Any, server: serve.Server, tmp_path: Path
-) -> None:
-    """They run Python up to NumPy, in whose place a package stands: npm has none."""
-    npm = shutil.which("npm")
-    pack = [npm or "npm", "pack", "--silent", f"pyodide@{version}"]
-    if npm is None or subprocess.run(pack, cwd=tmp_path, capture_output=True).returncode:
-        pytest.skip(f"npm has no pyodide@{version} here")
-    (archive,) = tmp_path.glob("*.tgz")
-    shutil.unpack_archive(archive, tmp_path, "gztar", filter="data")
-    folder, wheel = tmp_path / "package", BytesIO()
+LOCK = json.dumps({"info": {"version": serve.PYODIDE_VERSION}, "packages": {}})
+OTHER = LOCK.replace(serve.PYODIDE_VERSION, "0.26.4")
+HTML = "<!doctype html>"  # of some servers, where a file is missing
+NO_CODE = b"\0asm\1\0\0\0"  # WebAssembly that is compiled at once, for what fails before it runs
+BROKEN = [  # what is read before Python starts, and then: a file, what it has, and what is said
+    ("pyodide-lock.json", HTML, r"pyodide-lock\.json in .* is damaged.*scripts/get_pyodide"),
+    ("pyodide-lock.json", LOCK, r"pyodide-lock\.json in .* \(it names no NumPy\)"),
+    ("pyodide-lock.json", OTHER, r"of another Pyodide \(it is of 0\.26\.4\)\. All files there are"),
+    ("numpy*", HTML, r"numpy-.*\.whl is not the file that belongs here.*Put the right one there"),
+], [
+    ("python_stdlib.zip", HTML, r"Python's code in .* is damaged, or of another Pyodide \(.*exit"),
+    ("pyodide.asm.wasm", HTML, r"pyodide\.asm\.wasm in .* is damaged.* scripts/get_pyodide"),
+    ("pyframe.tar.gz", HTML, "pyframe's package is damaged, or a web page in its place: export"),
+]  # fmt: skip
+
+
+def test_broken_files(visitor: Visitor) -> None:
+    """What a server gives in the place of a file is told in a sentence, and not kept."""
+    for rows, others in zip(BROKEN, ({"*.wasm": NO_CODE}, {}), strict=True):
+        for file, text, said in rows:
+            page = visitor.visit()
+            visitor.change("for (const key of await cache.keys()) await cache.delete(key);")
+            for name, body in {**others, file: text}.items():
+                fulfill = {"body": body, "content_type": "application/wasm"}
+                page.route(f"**/{name}", lambda route, _, how=fulfill: route.fulfill(**how))
+            with pytest.raises(Exception, match=said):
+                page.evaluate(BOOT, visitor.config)
+    assert visitor.boot()["kept"]
+    assert visitor.python(WORKS)
+
+
+def other_pyodide(version: str, folder: Path) -> Path:
+    """Another version's files, which npm has and build/ keeps, with a package in NumPy's place that
+    tells for which Python it was asked: npm has no NumPy."""
+    kept = serve.ROOT / "build" / f"pyodide-{version}.tgz"
+    if not kept.is_file():
+        pack = [shutil.which("npm") or "npm", "pack", "--silent", f"pyodide@{version}"]
+        if (
+            not shutil.which("npm")
+            or subprocess.run(pack, cwd=folder, capture_output=True).returncode
+        ):
+            pytest.skip(f"npm has no pyodide@{version} here")
+        shutil.move(folder / kept.name, kept)
+    shutil.unpack_archive(kept, folder, "gztar", filter="data")
+    folder, wheel = folder / "package", BytesIO()
     with zipfile.ZipFile(wheel, "w") as zipped:
         zipped.writestr("numpy/__init__.py", "import sys; raise ImportError(f'for {sys.version}')")
     lock = json.loads((folder / "pyodide-lock.json").read_text())
     lock["packages"]["numpy"]["sha256"] = hashlib.sha256(wheel.getvalue()).hexdigest()
     (folder / "pyodide-lock.json").write_text(json.dumps(lock))
     (folder / lock["packages"]["numpy"]["file_name"]).write_bytes(wheel.getvalue())
+    return folder
+
+
+@pytest.mark.parametrize("version", ["0.26.4", "314.0.7"])
+def test_other_pyodides_start(
+    version: str, browser: Any, server: serve.Server, tmp_path: Path
+) -> None:
+    """They run Python up to NumPy: the oldest, and one whose script is a module."""
+    folder = other_pyodide(version, tmp_path)
     visitor, asked = Visitor(browser, server), list[str]()
-    config, python = {**visitor.config, "pyodide": "pyodide/"}, lock["info"]["python"]
+    config = {**visitor.config, "pyodide": "pyodide/"}
+    python = json.loads((folder / "pyodide-lock.json").read_text())["info"]["python"]
     visitor.tab.context.on("request", lambda request: asked.append(request.url))
-    visitor.tab.context.route("**/pyodide/*", lambda route: answer(route, folder))
-    said = rf"(?s)ImportError: for {re.escape(python)} .*{made_for(version)}"
+
+    def answer(route: Any) -> None:
+        path = folder / route.request.url.rsplit("/", 1)[-1]
+        route.fulfill(path=path) if path.is_file() else route.fulfill(status=404)
+
+    visitor.tab.context.route("**/pyodide/*", answer)
     try:
+        said = rf"(?s)ImportError: for {re.escape(python)} .*{made_for(version)}"
         with pytest.raises(Exception, match=said):
             visitor.visit().evaluate(BOOT, config)
         if version > "3":  # a site that says what it has is not asked for anything else
             asked.clear()
             known = integrity((folder / "pyodide.asm.mjs").read_bytes())
             config["integrity"] = {"pyodide/pyodide.asm.mjs": known}
-            with pytest.raises(Exception, match=said):
-                visitor.visit().evaluate(BOOT, config)
+            (folder / "pyodide-lock.json").write_text(HTML)
+            visitor.visit()
+            visitor.change("for (const key of await cache.keys()) await cache.delete(key);")
+            with pytest.raises(Exception, match="pyodide-lock.json in .* is damaged"):
+                visitor.page.evaluate(BOOT, config)
+            assert {"pyodide.mjs", "pyodide-lock.json"} <= names(asked)
             assert "pyodide.asm.js" not in names(asked)
     finally:
         visitor.tab.context.close()
-
-
-def answer(route: Any, folder: Path) -> None:
-    """What a server of the folder says."""
-    path = folder / route.request.url.rsplit("/", 1)[-1]
-    route.fulfill(path=path) if path.is_file() else route.fulfill(status=404)
 
 
 def test_a_policy_without_wasm(visitor: Visitor) -> None:

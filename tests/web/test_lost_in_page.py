@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -56,13 +57,15 @@ def test_a_browser_whose_gpu_process_ends(browser: Any, server: serve.Server) ->
         own.close()
 
 
-@pytest.fixture
-def page(tab: Tab, pyodide_files: None) -> PythonPage:
-    """A page of its own, whose GPU can be lost."""
+@pytest.fixture(scope="module")
+def page(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:
+    """A page whose GPU can be lost, and can be full."""
+    tab = Tab(visited, server)
     tab.add_to_worker(FULL)
     page = PythonPage(tab)
-    page.run("import js\nimport pyframe as pf\nx = pf.arange(4.0, device='gpu')\npf.flush()")
-    return page
+    page.run(TRAIN)
+    yield page
+    tab.close()
 
 
 def lose(page: PythonPage) -> None:
@@ -75,36 +78,6 @@ def lose(page: PythonPage) -> None:
         with pytest.raises(Exception, match="DeviceLostError: a value is needed that is gone"):
             page.run(use)
     assert page.run("(pf.arange(4.0, device='gpu') * 2).tolist()") == [0, 2, 4, 6]
-
-
-def test_a_lost_device_is_named_and_opened_again(page: PythonPage) -> None:
-    lose(page)
-    assert page.run("pf.nn.Linear(2, 3).to('gpu')(pf.ones(1, 2, device='gpu')).numel()") == 3
-    page.run("js.pyframeRuntime.destroy()")  # and once more
-    with pytest.raises(Exception, match=LOST):
-        page.run("pf.ones(2, device='gpu').tolist()")
-    assert page.run("pf.ones(2, device='gpu').tolist()") == [1, 1]
-
-
-def test_a_page_that_cannot_wait(tab: Tab, pyodide_files: None) -> None:
-    """Without JSPI the GPU is there again after an await."""
-    tab.add_to_worker("delete WebAssembly.Suspending; delete WebAssembly.promising;")
-    page = PythonPage(tab)
-    page.run("import asyncio, js\nimport pyframe as pf\nx = pf.ones(4, device='gpu').sum()")
-    page.run("js.pyframeRuntime.destroy()")
-    with pytest.raises(Exception, match=LOST):
-        page.run("await x.item_async()")
-    assert page.run(
-        "told = None\n"
-        "while True:\n"
-        "    try:\n"
-        "        y = pf.ones(4, device='gpu').sum()\n"
-        "        break\n"
-        "    except RuntimeError as error:\n"
-        "        told = str(error)\n"
-        "        await asyncio.sleep(0)\n"
-        "[await y.item_async(), told is None or 'try again after' in told]"
-    ) == [4, True]
 
 
 DROPPED = """
@@ -128,7 +101,8 @@ backend._js = Dropped(backend._js)
 
 def test_no_memory_left(page: PythonPage) -> None:
     """The read after it tells; what had no memory is not used again, and the rest goes on."""
-    page.run("js.fill()\nbig = pf.full((3 << 18,), 2.0, device='gpu')\npf.flush()")
+    page.run("x = pf.arange(4.0, device='gpu')\npf.flush()\njs.fill()")
+    page.run("big = pf.full((3 << 18,), 2.0, device='gpu')\npf.flush()")
     told = r"OutOfMemoryError: the GPU .* has no memory for 3.0 MiB more: .*smaller batch"
     for _ in range(2):
         with pytest.raises(Exception, match=told):
@@ -188,18 +162,27 @@ async def train(*lost_at):
 """
 
 
-@pytest.mark.parametrize("waits", [True, False], ids=["JSPI", "no JSPI"])
-def test_fit_goes_on(tab: Tab, pyodide_files: None, waits: bool) -> None:
-    """Lost before its first step, within an epoch, and twice: what is learned is the same."""
-    if not waits:
-        tab.add_to_worker("delete WebAssembly.Suspending; delete WebAssembly.promising;")
-    page = PythonPage(tab)
-    page.run(TRAIN)
+def goes_on(page: PythonPage, *losses: tuple[int, ...]) -> None:
+    """A fit that loses its GPU when these samples are made learns what it learns without."""
     want, told = page.run("await train()")
     assert not told
-    for lost_at in ((1,), (100,), (30, 150)):
+    for lost_at in losses:
         seen, told = page.run(f"await train(*{lost_at})")
         assert seen == want
         assert len(told) == len(lost_at)
         for text in told:
             assert re.match(r"fit: the GPU .+ was lost: .+ goes on .+ device 'gpu'$", text)
+
+
+def test_fit_goes_on(page: PythonPage) -> None:
+    """Lost before its first step, within an epoch, and twice."""
+    goes_on(page, (1,), (100,), (30, 150))
+
+
+def test_a_lost_device_is_named_and_opened_again(page: PythonPage) -> None:
+    lose(page)
+    assert page.run("pf.nn.Linear(2, 3).to('gpu')(pf.ones(1, 2, device='gpu')).numel()") == 3
+    page.run("js.pyframeRuntime.destroy()")  # and once more
+    with pytest.raises(Exception, match=LOST):
+        page.run("pf.ones(2, device='gpu').tolist()")
+    assert page.run("pf.ones(2, device='gpu').tolist()") == [1, 1]

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import contract
+import exported
+import fits
 import pytest
 
 from pyframe import serve
 
+from . import test_lost_in_page as losing, test_refused_in_page as refusing
 from .conftest import BLANK, PythonPage, Tab, running
-from .test_lost_in_page import lose
+from .test_python_page import same
 
 ISOLATED = {
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -84,10 +87,11 @@ def shared(browser: Any, isolated: serve.Server, pyodide_files: None) -> Iterato
 
 @pytest.fixture(scope="module")
 def awaiting(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:
-    """Python that can't wait at all."""
+    """Python that can't wait at all, with a GPU that can be lost and may refuse kernels."""
     tab = Tab(visited, server)
+    refusing.refusing(tab)
     page = forced(tab, "await", {})
-    page.run("import pyframe as pf")
+    page.run("import asyncio, js\nimport pyframe as pf")
     yield page
     tab.close()
 
@@ -138,10 +142,9 @@ def test_shared_memory_is_the_second(shared: PythonPage) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("check", [c.__name__ for c in contract.CHECKS])
-def test_contract_through_shared_memory(shared: PythonPage, check: str) -> None:
-    backend = "pf.device('gpu').backend"
-    assert shared.run(f"import contract\nawait contract.{check}({backend})\n'kept'") == "kept"
+def test_contract_through_shared_memory(shared: PythonPage) -> None:
+    checks = "for check in contract.CHECKS:\n    await check(pf.device('gpu').backend)"
+    assert shared.run(f"import contract\n{checks}\n'kept'") == "kept"
 
 
 def test_a_step_is_one_message(shared: PythonPage) -> None:
@@ -249,7 +252,19 @@ def test_fit_goes_on_through_shared_memory(shared: PythonPage) -> None:
 
 
 def test_a_loss_is_told_through_shared_memory(shared: PythonPage) -> None:
-    lose(shared)
+    losing.lose(shared)
+
+
+def test_refused_kernels_through_shared_memory(shared: PythonPage, isolated: serve.Server) -> None:
+    """The GPU is in a worker of its own, which refuses them from the start."""
+    tab = Tab(shared.page.context, isolated)
+    refusing.refusing(tab, "'@workgroup_size(64)'")
+    page = forced(tab, "shared", ISOLATED)
+    asked = f"[[first.item(), *{refusing.ASKED}, step(1).item()], len(told)]"
+    found, told = page.run(f"{refusing.START}{refusing.STEPS}{asked}")
+    assert [x / refusing.ONE for x in found] == [1, 1, 3, 6, 10, 11]
+    assert told
+    tab.close()
 
 
 def test_await_is_the_last_way(awaiting: PythonPage) -> None:
@@ -278,6 +293,47 @@ def test_fit_without_waiting(awaiting: PythonPage, python_page: PythonPage) -> N
     assert awaiting.run(twins) == python_page.run(FIT)
     cpu = FIT.replace("'gpu'", "'cpu'")
     assert awaiting.run(cpu) == python_page.run(cpu)
+
+
+@pytest.mark.parametrize("name", ["two_optimizers", "resumed"])
+def test_fits_that_only_await(awaiting: PythonPage, python_page: PythonPage, name: str) -> None:
+    for page in (awaiting, python_page):
+        page.give(exported, fits)
+        page.run("import fits")
+    fit = f"await fits.FITS[{name!r}]"
+    same(awaiting.run(f"{fit}('gpu')"), python_page.run(f"{fit}('cpu')"))
+
+
+def test_a_lost_gpu_is_there_again_after_an_await(awaiting: PythonPage) -> None:
+    awaiting.run("x = pf.ones(4, device='gpu').sum()\njs.pyframeRuntime.destroy()")
+    with pytest.raises(Exception, match=losing.LOST):
+        awaiting.run("await x.item_async()")
+    assert awaiting.run(
+        "told = None\n"
+        "while True:\n"
+        "    try:\n"
+        "        y = pf.ones(4, device='gpu').sum()\n"
+        "        break\n"
+        "    except RuntimeError as error:\n"
+        "        told = str(error)\n"
+        "        await asyncio.sleep(0)\n"
+        "[await y.item_async(), told is None or 'try again after' in told]"
+    ) == [4, True]
+
+
+def test_fit_goes_on_where_it_cannot_wait(awaiting: PythonPage) -> None:
+    awaiting.run(losing.TRAIN)
+    losing.goes_on(awaiting, (30, 150))
+
+
+def test_refused_kernels_where_python_cannot_wait(awaiting: PythonPage) -> None:
+    found, told = awaiting.run(
+        f"{refusing.START}refuse('@workgroup_size(64)')\n{refusing.STEPS}"
+        f"[[await first.item_async(), *{refusing.ASKED}], len(told)]"
+    )
+    assert [x / refusing.ONE for x in found] == [1, 1, 3, 6, 10]
+    assert told
+    awaiting.run("refuse()\nawait renew()")
 
 
 def test_why_there_is_no_gpu(tab: Tab) -> None:

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from text.test_tokenizers import CHATS, SPECIAL, TEMPLATES, TEXTS, by_pieces, by
 
 import pyframe as pf
 from pyframe import nn, serve
-from pyframe.__main__ import main
 from pyframe.text import AutoModel, CausalLM, Config
 from pyframe.text.gguf import _NAMES
 
@@ -31,9 +31,22 @@ from .conftest import Tab, files
 playwright: Any = pytest.importorskip("playwright.sync_api")
 
 PAGE = """<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">
-<script type="module" src="pyframe.js"></script>
-<py-frame loading="eager" device="cpu" {}></py-frame>"""
-# What both are asked: the text of a question is JSON.
+<script type="module" src="pyframe.js"></script>"""
+ADD = """([src, files, packages]) => new Promise((resolve, reject) => {
+    const el = document.createElement("py-frame");
+    Object.assign(el, { src, files, packages, loading: "eager", device: "cpu" });
+    document.body.replaceChildren(el);
+    el.ready.then(() => resolve(null), reject);
+})"""
+# How a program answers: the text of a question, and maybe that of the answer, is JSON.
+SHOWN = """
+
+if __name__ != "__main__":
+    from pyframe.web import Demo, Text
+
+    demo = Demo(ask, Text(most=10**6), Text())
+"""
+# What both Pythons are asked.
 ASKED = """
 import json
 import random
@@ -66,12 +79,6 @@ def ask(question):
                 rows = t(short, pairs, max_length=most, padding_side=side)
                 found.append({name: rows[name].tolist() for name in rows})
     return json.dumps(found)
-
-
-if __name__ != "__main__":
-    from pyframe.web import Demo, Text
-
-    demo = Demo(ask, Text(most=10**6), Text())
 """
 
 
@@ -194,52 +201,66 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+class Asked:
+    """An empty page, in which one Python after the other runs programs."""
+
+    def __init__(self, tab: Tab) -> None:
+        html = {"body": PAGE, "content_type": "text/html"}
+        tab.page.route("**/asked", lambda route: route.fulfill(**html))
+        self.tab, self.page, self.now = tab, tab.open("asked"), ""
+
+    def run(self, name: str, program: str, *given: Path | str, packages: str = "") -> Any:
+        """What asks a program, which has files beside it, those by name from the server."""
+        if self.now != name:
+            names = [each if isinstance(each, str) else each.name for each in given]
+            for path in (each for each in given if isinstance(each, Path)):
+                answer = functools.partial(lambda path, route: route.fulfill(path=path), path)
+                self.tab.page.route(f"**/{path.name}", answer)
+            self.tab.page.route(f"**/{name}.py", lambda route: route.fulfill(body=program + SHOWN))
+            self.page.evaluate(ADD, [f"{name}.py", " ".join(names), packages])
+            self.now = name
+        ask = "(text) => document.querySelector('py-frame').predict(text)"
+        return lambda *question: self.page.evaluate(ask, json.dumps(question))
+
+
 @pytest.fixture(scope="module")
-def page(visited: Any, server: serve.Server, folder: Path, pyodide_files: None) -> Any:
+def page(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[Asked]:
     tab = Tab(visited, server)
-    names = [path.name for path in folder.iterdir()]
-    for name in names:
-        tab.page.route(f"**/{name}", lambda route: route.fulfill(
-            path=folder / route.request.url.rpartition("/")[2]))  # fmt: skip
-    tab.page.route("**/asked.py", lambda route: route.fulfill(body=ASKED))
-    html = PAGE.format(f'src="asked.py" files="{" ".join(names)}"')
-    tab.page.route("**/tokens", lambda route: route.fulfill(body=html, content_type="text/html"))
-    found = tab.open("tokens")
-    found.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
-    yield found
+    yield Asked(tab)
     tab.close()
 
 
-def asked(page: Any, name: str, texts: list[str]) -> Any:
-    call = "(text) => document.querySelector('py-frame').predict(text)"
-    return json.loads(page.evaluate(call, json.dumps([name, texts])))
+@pytest.fixture
+def ask(page: Asked, folder: Path) -> Any:
+    """Asks ASKED about one of the folder's files."""
+    return page.run("tokens", ASKED, *folder.iterdir())
 
 
 @pytest.mark.parametrize("name", [*(f"{kind.__name__}.json" for kind in KINDS), *GGUFS])
-def test_tokens_are_those_of_the_package(page: Any, folder: Path, name: str) -> None:
+def test_tokens_are_those_of_the_package(ask: Any, folder: Path, name: str) -> None:
     plays = serve.ROOT / "examples" / "data" / "tinyshakespeare.txt.gz"
     texts = [*TEXTS, "I'LL they'd 1234567 3.14 __a_b", "\n\n\n  x", "   ", "<pad><pad> <s>",
              gzip.decompress(plays.read_bytes()).decode()[:20_000]]  # fmt: skip
     known: dict[str, Any] = {}
-    exec(ASKED.replace('__name__ != "__main__"', "False"), known)
+    exec(ASKED, known)
     want = json.loads(known["ask"](json.dumps([str(folder / name), texts])))
-    found = asked(page, name, texts)
+    found = json.loads(ask(name, texts))
     assert len(found) == len(want)
     for a, b in zip(found, want, strict=True):
         assert a == b
 
 
-def test_a_file_that_is_none(page: Any) -> None:
-    said = asked(page, "broken.json", [])
+def test_a_file_that_is_none(ask: Any) -> None:
+    said = json.loads(ask("broken.json", []))
     assert said.startswith("ValueError: Tokenizer: ")
     assert "broken.json is no tokenizer's file" in said
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_files_that_are_hostile(page: Any, name: str) -> None:
+def test_files_that_are_hostile(ask: Any, name: str) -> None:
     """They are refused, or what they say is done, in bounded time."""
     try:
-        said = asked(page, f"hostile{[*HOSTILE].index(name)}.json", ["aab" * 100])
+        said = json.loads(ask(f"hostile{[*HOSTILE].index(name)}.json", ["aab" * 100]))
     except playwright.Error as error:  # not when it is read, but when a text is cut
         said = str(error).partition("line 20: ")[2]
     if "much" in name or name in ("a regex without end", "no regex", "many times", "no model"):
@@ -258,13 +279,7 @@ def ask(question):
         return Tokenizer.from_pretrained("byte_level.json").chat(messages, template=template)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-
-
-from pyframe.web import Demo, Text
-
-demo = Demo(ask, Text(most=10**6), Text())
 """
-
 
 SAID = """
 import json
@@ -298,12 +313,6 @@ def ask(question):
                 found.append(str(error))
     return json.dumps(found)
 """
-SHOWN = """
-
-from pyframe.web import Demo, Text
-
-demo = Demo(ask, Text(most=10**6), Text())
-"""
 
 
 def plain_wheel(name: str) -> bytes:
@@ -322,54 +331,37 @@ def test_chats_in_a_page(
 ) -> None:
     """Templates give what they give natively, refusals too, and a model answers. jinja2 comes as
     Pyodide's does, but is the one that is installed here."""
-    wheels = {}
-    for name in ("jinja2", "markupsafe"):
-        pytest.importorskip(name)
-        wheels[name] = plain_wheel(name)
-    tab = Tab(browser, server)
     pyodide = serve.pyodide_folder()
     assert pyodide is not None
     lock = json.loads((pyodide / "pyodide-lock.json").read_text())
-    for name, wheel in wheels.items():
-        about = lock["packages"][name]
+    tab = Tab(browser, server)
+    for name in ("jinja2", "markupsafe"):
+        pytest.importorskip(name)
+        about, wheel = lock["packages"][name], plain_wheel(name)
         about["sha256"] = hashlib.sha256(wheel).hexdigest()
         tab.page.route(f"**/{about['file_name']}", functools.partial(
             lambda wheel, route: route.fulfill(body=wheel), wheel))  # fmt: skip
     tab.page.route("**/pyodide-lock.json", lambda route: route.fulfill(json=lock))
-    path = folder / "byte_level.json"
-    tab.page.route("**/byte_level.json", lambda route: route.fulfill(path=path))
-    tab.page.route("**/said.py", lambda route: route.fulfill(body=SAID + SHOWN))
-    html = PAGE.format('src="said.py" packages="jinja2" files="byte_level.json"')
-    tab.page.route("**/chats", lambda route: route.fulfill(body=html, content_type="text/html"))
-    page = tab.open("chats")
-    page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
     templates = [t for n, t in TEMPLATES.items() if n != "dates"]
     templates += [
         "{{ ''.__class__.__mro__ }}", "{{ range(10000000) | list }}", "{% for %}",
         "{% for i in range(1000) %}{{ 'a' * 1000000 }}{% endfor %}",
     ]  # fmt: skip
-    question = json.dumps([CHATS, templates])
-    ask = "(text) => document.querySelector('py-frame').predict(text)"
-    found = json.loads(page.evaluate(ask, question))
+    path = folder / "byte_level.json"
+    found = json.loads(Asked(tab).run("said", SAID, path, packages="jinja2")(CHATS, templates))
     tab.close()
     known: dict[str, Any] = {}
     exec(SAID.replace('"byte_level.json"', repr(str(path))), known)
-    assert found == json.loads(known["ask"](question))
+    assert found == json.loads(known["ask"](json.dumps([CHATS, templates])))
 
 
-def test_chats_in_a_page_without_their_package(tab: Tab, folder: Path, pyodide_files: None) -> None:
+def test_chats_in_a_page_without_their_package(page: Asked, folder: Path) -> None:
     """Pyodide's jinja2 is looked for by itself; where it can't be had that is said on use."""
-    tab.page.route(re.compile("jinja2-", re.IGNORECASE), lambda route: route.fulfill(status=404))
-    path = folder / "byte_level.json"
-    tab.page.route("**/byte_level.json", lambda route: route.fulfill(path=path))
-    tab.page.route("**/chatted.py", lambda route: route.fulfill(body=CHATTED))
-    html = PAGE.format('src="chatted.py" files="byte_level.json"')
-    tab.page.route("**/chats", lambda route: route.fulfill(body=html, content_type="text/html"))
-    page = tab.open("chats")
-    page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
-    ask = "(text) => document.querySelector('py-frame').predict(text)"
-    said = page.evaluate(ask, json.dumps([CHATS[1], TEMPLATES["chatml"]]))
+    missing = re.compile("jinja2-", re.IGNORECASE)
+    page.tab.page.route(missing, lambda route: route.fulfill(status=404))
+    said = page.run("chatted", CHATTED, folder / "byte_level.json")(CHATS[1], TEMPLATES["chatml"])
     assert said.startswith("ImportError: chat: templates need the package jinja2")
+    page.tab.errors[:] = [e for e in page.tab.errors if "404" not in e]
 
 
 VECTORS = """
@@ -377,24 +369,13 @@ import json
 import pyframe as pf
 from pyframe.text import AutoModel, Tokenizer
 
-models = []
 
-
-def embed(text):
-    if not models:
-        models.append(AutoModel.from_pretrained("minilm"))
-    return json.dumps(models[0].embed(json.loads(text)).tolist())
-
-
-from pyframe.web import Demo, Text
-
-demo = Demo(embed, Text(most=10**6), Text())
+def ask(question):
+    return json.dumps(AutoModel.from_pretrained("minilm").embed(json.loads(question)).tolist())
 """
 
 
-def test_sentences_have_their_vectors_in_a_page(
-    tab: Tab, tmp_path: Path, pyodide_files: None
-) -> None:
+def test_sentences_have_their_vectors_in_a_page(page: Asked) -> None:
     """all-MiniLM-L6-v2 in WebAssembly gives the vectors that it has natively."""
     script = [sys.executable, str(serve.ROOT / "scripts" / "get_models"), "minilm"]
     found = subprocess.run(script, capture_output=True, text=True, check=False)
@@ -402,18 +383,11 @@ def test_sentences_have_their_vectors_in_a_page(
         pytest.skip(f"the model can't be had here: {found.stderr.strip()[-200:]}")
     folder = serve.ROOT / "build" / "minilm"
     names = [p.relative_to(folder.parent).as_posix() for p in folder.rglob("*") if p.is_file()]
-    assert main(["export", "--python", "--to", str(tmp_path / "pyframe")]) == 0
-    (tmp_path / "minilm").symlink_to(folder)
-    (tmp_path / "vectors.py").write_text(VECTORS)
-    tag = f'src="vectors.py" files="{" ".join(names)}"'
-    page = PAGE.replace("pyframe.js", "pyframe/pyframe.js").format(tag)
-    (tmp_path / "index.html").write_text(page)
-    with files(tmp_path) as url:
-        tab.page.goto(url)
-        tab.page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
-        texts = ["It rains all day.", "The weather is wet and grey.", "Naïve café, Ümläute 😀"]
-        call = "(text) => document.querySelector('py-frame').predict(text)"
-        vectors = json.loads(tab.page.evaluate(call, json.dumps(texts)))
+    texts = ["It rains all day.", "The weather is wet and grey.", "Naïve café, Ümläute 😀"]
+    with files(folder.parent) as url:  # too large for a route's own answer
+        page.tab.page.route("**/minilm/**", lambda route: route.continue_(
+            url=url + route.request.url.split("/", 3)[3]))  # fmt: skip
+        vectors = json.loads(page.run("vectors", VECTORS, *names)(*texts))
     np.testing.assert_allclose(vectors, AutoModel.from_pretrained(folder).embed(texts), 0, 1e-4)
 
 
@@ -422,22 +396,17 @@ import json
 from pyframe.text import AutoModel
 
 
-def write(text):
+def ask(tokens):
     model = AutoModel.from_pretrained("lama.gguf", packed=True)
     try:
         AutoModel.from_pretrained("lama.gguf")
     except ImportError as error:
         why = str(error)
-    return json.dumps([model.generate(json.loads(text), 12).tolist(), why])
-
-
-from pyframe.web import Demo, Text
-
-demo = Demo(write, Text(), Text())
+    return json.dumps([model.generate(json.loads(tokens), 12).tolist(), why])
 """
 
 
-def test_a_packed_model_of_a_gguf_file(tab: Tab, tmp_path: Path, pyodide_files: None) -> None:
+def test_a_packed_model_of_a_gguf_file(page: Asked, tmp_path: Path) -> None:
     """It needs no package beside, but to unpack it."""
     path, words = tmp_path / "lama.gguf", {
         "vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
@@ -448,30 +417,16 @@ def test_a_packed_model_of_a_gguf_file(tab: Tab, tmp_path: Path, pyodide_files: 
     for p in made.parameters():
         nn.init.normal_(p, float(p.ndim == 1), 0.3)
     gguf_file(path, made)
-    tab.page.route("**/lama.gguf", lambda route: route.fulfill(path=path))
-    tab.page.route("**/lama.py", lambda route: route.fulfill(body=LAMA))
-    html = PAGE.format('src="lama.py" files="lama.gguf"')
-    tab.page.route("**/written", lambda route: route.fulfill(body=html, content_type="text/html"))
-    page = tab.open("written")
-    page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
-    ask = "(text) => document.querySelector('py-frame').predict(text)"
-    found, why = json.loads(page.evaluate(ask, "[3, 1, 80, 41]"))
+    found, why = json.loads(page.run("lama", LAMA, path)(3, 1, 80, 41))
     native = AutoModel.from_pretrained(path, packed=True)
     assert found == native.generate([3, 1, 80, 41], 12).tolist()
     assert "needs the package gguf" in why
 
 
-FILE = '{"model": {"type": "BPE", "vocab": {}, "merges": []}}'
-
-
-def test_a_page_without_what_makes_tokens(tab: Tab, pyodide_files: None) -> None:
+def test_a_page_without_what_makes_tokens(tab: Tab, tmp_path: Path, pyodide_files: None) -> None:
     """It says what is missing, and how to get it."""
     config = {**serve.config(), "tokenizers": None}
     tab.page.route("**/config.json", lambda route: route.fulfill(json=config))
-    tab.page.route("**/some.json", lambda route: route.fulfill(body=FILE))
-    tab.page.route("**/asked.py", lambda route: route.fulfill(body=ASKED))
-    html = PAGE.format('src="asked.py" files="some.json"')
-    tab.page.route("**/tokens", lambda route: route.fulfill(body=html, content_type="text/html"))
-    page = tab.open("tokens")
-    page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
-    assert "extra `text`" in asked(page, "some.json", [])
+    path = tmp_path / "some.json"
+    path.write_text('{"model": {"type": "BPE", "vocab": {}, "merges": []}}')
+    assert "extra `text`" in Asked(tab).run("tokens", ASKED, path)("some.json", [])

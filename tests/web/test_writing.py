@@ -27,7 +27,7 @@ GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
 LETTERS = [chr(32 + i) for i in range(95)] + ["é", "😀"]
 # what a page without WebGPU needs beside
 POLICY = STRICT.replace("script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'")
-NEW = 50
+NEW = 24
 DISPATCHES = 2 * 11 + 6  # of two layers
 PROMPT = [5, 80, 33, 2, 61, 17]
 LONG_PROMPT = [(7 * i * i) % 97 for i in range(230)]  # several parts, on into the second span

@@ -190,11 +190,6 @@ class Route:
     def abort(self, *_: Any) -> None:
         self.aborted = True
 
-    def continue_(self) -> None:
-        pass
-
-    fallback = continue_
-
 
 class Proxy(http.server.ThreadingHTTPServer):
     """Passes requests on to servers of this computer."""
@@ -401,9 +396,6 @@ class Page(Rest):
         self.evaluate("null")  # what the last page said
         self.ask("POST", "/url", {"url": url})
 
-    def reload(self) -> None:
-        self.goto(self.url)
-
     @property
     def url(self) -> str:
         return str(self.ask("GET", "/url"))
@@ -552,10 +544,6 @@ class Locator(Rest):
     def first(self) -> Locator:
         return self.nth(0)
 
-    @property
-    def last(self) -> Locator:
-        return self.nth(-1)
-
     def all(self) -> list[Locator]:
         return [self.nth(i) for i in range(self.count())]
 
@@ -574,14 +562,8 @@ class Locator(Rest):
     def all_inner_texts(self) -> list[str]:
         return list(self._each("(el) => el.innerText"))
 
-    def evaluate_all(self, code: str) -> Any:
-        return self.page.evaluate(f"(steps) => ({code})(({FIND})(steps))", self.steps)
-
     def inner_text(self) -> str:
         return str(self.evaluate("(el) => el.innerText"))
-
-    def text_content(self, **_: Any) -> str:
-        return str(self.evaluate("(el) => el.textContent"))
 
     def input_value(self) -> str:
         return str(self.evaluate("(el) => el.value"))
@@ -612,11 +594,6 @@ class Locator(Rest):
         box = self.bounding_box()
         at = position or {"x": box["width"] / 2, "y": box["height"] / 2}
         self.page.mouse.click(box["x"] + math.floor(at["x"]), box["y"] + math.floor(at["y"]))
-
-    def hover(self, **_: Any) -> None:
-        self.scroll_into_view_if_needed()
-        box = self.bounding_box()
-        self.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
     def check(self, **_: Any) -> None:
         self.evaluate("(el) => el.checked || el.click()")
