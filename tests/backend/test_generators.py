@@ -77,7 +77,7 @@ def computed(row: Row, seed: Any, *xs: Any) -> tuple[Any, ...]:
     return row.results(pf, *xs, seed=seed)
 
 
-# LLVM has all rows. Of an op's further ones, NumPy and WebAssembly have every second, by turns. What
+# LLVM has all rows. Of an op's further ones NumPy and WebAssembly have every second, by turns. What
 # the interpreter gives the printers are compared with, too: it has a spread.
 FURTHER = [row.name for row in ROWS if ":" in row.name]
 LEFT = {"numpy": FURTHER[::2], "wasm": FURTHER[1::2], "llvm": []}

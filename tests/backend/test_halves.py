@@ -34,7 +34,8 @@ def expected(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
         return (
             (a * np.float32(1.5)).astype(np.float16) + y, a * 3,
             (a * one + np.float32(1e-8)).astype(np.float16), x > y, -x, np.where(x < y, x, y),
-            (a * np.float32(0.01)).astype(np.float16).sum(-1, np.float64).astype(np.float16), x.max(-1), x.argmin(-1),
+            (a * np.float32(0.01)).astype(np.float16).sum(-1, np.float64).astype(np.float16),
+            x.max(-1), x.argmin(-1),
         )  # fmt: skip
 
 
