@@ -78,14 +78,14 @@ X86_ALONE = pytest.mark.skipif(not X86, reason="x86-64 alone")
 def test_every_program_gives_what_the_interpreter_gives(
     lanes: int, cpu: str, tmp_path: Path
 ) -> None:
-    """And needs no symbol of any library."""
-    some = cases(lanes)
+    """And needs no symbol of any library. Those that vectors of 16 take are half of the others."""
+    some = cases(lanes)[lanes // 8 :: 1 if lanes == 16 else 2]
     compiled = made(tmp_path, cpu).load([c.function for c in some])
     for case, one in zip(some, compiled, strict=True):
         compare(case, run(case, one))
     if sys.platform == "linux":
         files = kept(tmp_path)
-        assert len(files) > 300
+        assert len(files) > 150
         needed = set().union(*[undefined(f.read_bytes()[32:]) for f in files])
         assert needed <= {"_GLOBAL_OFFSET_TABLE_"}
 
