@@ -78,7 +78,7 @@ X86_ALONE = pytest.mark.skipif(not X86, reason="x86-64 alone")
 def test_every_program_gives_what_the_interpreter_gives(
     lanes: int, cpu: str, tmp_path: Path
 ) -> None:
-    """And needs no symbol of any library. Those that vectors of 16 take are half of the others."""
+    """And needs no symbol of any library. Vectors of 16 take all, the others half each."""
     some = cases(lanes)[int(lanes == 8) :: 1 if lanes == 16 else 2]
     compiled = made(tmp_path, cpu).load([c.function for c in some])
     for case, one in zip(some, compiled, strict=True):
