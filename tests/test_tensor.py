@@ -113,11 +113,12 @@ def test_steps_find_their_bind_groups_again(gpu: str) -> None:
     net = nn.Sequential(nn.Linear(20, 16), nn.ReLU(), nn.Linear(16, 4)).to(gpu)
     optimizer = optim.Adam(net.parameters())
     stats = pf.device(gpu).backend.stats
-    rng, live = np.random.default_rng(0), set()
+    rng = np.random.default_rng(0)
+    live: set[int] = set()
     for i in range(15):
         if i == 8:
             stats.reset()
-            live = set()
+            live.clear()
         if i == 14:  # another rate is another number, not another kernel
             optimizer.param_groups[0]["lr"] = 0.03
         x = pf.from_numpy(rng.random((8, 20), np.float32)).to(gpu)
