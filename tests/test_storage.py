@@ -174,7 +174,10 @@ def test_memory_is_shared_with_numpy_and_others(torch: Any) -> None:
     for x in (pf.from_numpy(a), pf.asarray(a), pf.as_tensor(a)):
         x[0] += 1
     assert a[0] == 3
-    assert np.asarray(pf.asarray(a)) is not None
+    pf.from_numpy(a.reshape(2, 2)).T.numpy()[0, 1] = 8
+    copied = pf.tensor(a)
+    a[0] = 5
+    assert copied.tolist() == [3, 1, 8, 3]
     t = pf.arange(3.0)
     for other in (np.from_dlpack(t), torch.from_dlpack(t), np.asarray(t)):
         t[1] += 1

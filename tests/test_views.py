@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import pickle
 
-import numpy as np
 import pytest
 
 import pyframe as pf
@@ -20,22 +19,6 @@ def test_inplace_checks(device: str) -> None:
     y.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation.*exp"):
         y.sum().backward()
-
-
-def test_numpy_shares_memory() -> None:
-    array = np.zeros((2, 3), np.float32)
-    x = pf.from_numpy(array)
-    x[0] = 7
-    assert (array[0] == 7).all()
-    array[1] = 5
-    assert x[1].tolist() == [5, 5, 5]
-    y = x.T.numpy()
-    y[0, 0] = 1
-    assert x[0, 0].item() == 1
-    assert pf.as_tensor(array).data is not None
-    assert pf.tensor(array)[0, 0].item() == 1
-    array[0, 0] = 3
-    assert pf.tensor(array) is not x
 
 
 def test_copies_and_pickles(device: str) -> None:

@@ -42,9 +42,3 @@ def test_freed_buffers_are_used_again(gpu: str) -> None:
     assert pool.stats.bytes_live == live
     with pytest.raises(MemoryError, match="too large for this GPU"):
         pool.alloc(1 << 60)
-
-
-def test_a_broken_kernel_names_itself(gpu: str) -> None:
-    backend = pf.device(gpu).backend
-    with pytest.raises(RuntimeError, match="kernel broken"):
-        backend._pipeline("@compute @workgroup_size(1) fn main() { let x = y; }", "broken")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import itertools
 import os
 import time
 from pathlib import Path
@@ -136,8 +137,7 @@ def strided(shape: tuple[int, ...], kind: str, dtype: Any) -> np.ndarray:
     return x[..., 2:-1, 1:-1]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kinds", ["rows rows", "rows transposed", "transposed rows"])
+@pytest.mark.parametrize("native", [1, 5], indirect=True)
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -146,16 +146,19 @@ def strided(shape: tuple[int, ...], kind: str, dtype: Any) -> np.ndarray:
         ((1, 70), (70, 300)), ((2, 3, 2, 40), (2, 1, 40, 67)), ((7, 20), (20, 40)),
     ],
 )  # fmt: skip
-def test_products(native: cpu.Compiler, a: Any, b: Any, kinds: str, dtype: Any) -> None:
-    first, second = kinds.split()
-    x, y = strided(a, first, dtype), strided(b, second, dtype)
-    want = np.matmul(x, y)
-    narrow = {np.dtype(dtype): Tile("f32" if dtype == np.float32 else "f64", 4, 6)}
-    for tiles in (native.machine.tiles, narrow, {}):  # without tiles it is BLAS that multiplies
-        out = np.full(want.shape, np.nan, dtype)
-        native.machine = native.machine._replace(tiles=tiles)
-        run(native, pf.ops.matmul.matmul_op, [x, y], (), out)
-        np.testing.assert_allclose(out, want, 1e-3, 1e-4)
+def test_products(native: cpu.Compiler, a: Any, b: Any) -> None:
+    own = native.machine
+    for dtype, first, second in itertools.product(
+        (np.float32, np.float64), ("rows", "transposed"), ("rows", "transposed")
+    ):
+        x, y = strided(a, first, dtype), strided(b, second, dtype)
+        want = np.matmul(x, y)
+        narrow = {np.dtype(dtype): Tile("f32" if dtype == np.float32 else "f64", 4, 6)}
+        for tiles in (own.tiles, narrow, {}):  # without tiles it is BLAS that multiplies
+            out = np.full(want.shape, np.nan, dtype)
+            native.machine = own._replace(tiles=tiles)
+            run(native, pf.ops.matmul.matmul_op, [x, y], (), out)
+            np.testing.assert_allclose(out, want, 1e-3, 1e-4, f"{dtype} {first} {second}")
 
 
 @pytest.mark.skipif(found is None or found.bits < 256, reason="BLAS multiplies")
@@ -246,7 +249,9 @@ def test_products_of_operands_that_lie_anyhow(native: cpu.Compiler) -> None:
         np.testing.assert_allclose(out, a @ b, 1e-3, 1e-4)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("native", "dtype"), [(5, np.float32), (1, np.float64)], indirect=["native"]
+)
 @pytest.mark.parametrize(
     ("x", "w", "stride", "padding", "dilation", "groups"),
     CONVOLUTIONS,
@@ -268,6 +273,7 @@ def test_convolutions(
     convolved(native, "conv", turned, weight[:, :, ::1], attrs)
 
 
+@pytest.mark.parametrize("native", [5], indirect=True)
 @pytest.mark.parametrize(("x", "w", "stride", "padding", "dilation", "groups"), [
     *CONVOLUTIONS,
     ((1, 40, 14, 14), (70, 40, 1, 1), (1, 1), (0, 0), (1, 1), 1),
@@ -345,6 +351,7 @@ def test_a_convolution_does_what_follows(native: cpu.Compiler) -> None:
         assert [n.routine or "values" for n in launches] == ["values", name]
 
 
+@pytest.mark.parametrize("native", [1, 5], indirect=True)
 @pytest.mark.parametrize(
     ("x", "w", "padding", "groups"),
     [

@@ -41,15 +41,18 @@ def as_numpy(computed: Any) -> Callable[..., None]:
     return compare
 
 
-@pytest.mark.parametrize("wide", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
 @pytest.mark.parametrize("width", [1, 2, 3, 16, 35, 130])
-def test_rows(as_numpy: Any, wide: Any, dtype: str, width: int) -> None:
+def test_rows(as_numpy: Any, dtype: str, width: int) -> None:
     rng = np.random.default_rng(width)
     x = (9 * rng.standard_normal((7, width))).astype(dtype)
-    index = rng.integers(0, 7, 20).astype(wide)
+    index = rng.integers(0, 7, 20)
     source = (9 * rng.standard_normal((20, width))).astype(dtype)
-    for at, from_ in ((index, source), (index[::-2], source[::2]), (index[:0], source[:0])):
+    for at, from_ in (
+        (index, source),
+        (index.astype("i4")[::-2], source[::2]),
+        (index[:0], source[:0]),
+    ):
         as_numpy("take_rows", x, at)
         as_numpy("take_rows", x[::-1], at)
         as_numpy("take_rows", np.pad(x, ((0, 0), (1, 2)))[:, 1:-2], at)

@@ -73,19 +73,19 @@ X86_ALONE = pytest.mark.skipif(not X86, reason="x86-64 alone")
 
 @pytest.mark.parametrize(
     ("lanes", "cpu"),
-    [(1, ""), (4, ""), (16, ""), pytest.param(8, "haswell", marks=X86_ALONE)],
+    [(1, ""), (16, ""), pytest.param(8, "haswell", marks=X86_ALONE)],
 )
 def test_every_program_gives_what_the_interpreter_gives(
     lanes: int, cpu: str, tmp_path: Path
 ) -> None:
-    """And needs no symbol of any library."""
-    some = cases(lanes)
+    """And needs no symbol of any library. Vectors of 16 take all, the others half each."""
+    some = cases(lanes)[int(lanes == 8) :: 1 if lanes == 16 else 2]
     compiled = made(tmp_path, cpu).load([c.function for c in some])
     for case, one in zip(some, compiled, strict=True):
         compare(case, run(case, one))
     if sys.platform == "linux":
         files = kept(tmp_path)
-        assert len(files) > 300
+        assert len(files) > 150
         needed = set().union(*[undefined(f.read_bytes()[32:]) for f in files])
         assert needed <= {"_GLOBAL_OFFSET_TABLE_"}
 
@@ -99,8 +99,8 @@ def test_vectors_of_many_registers() -> None:
 @X86_ALONE
 def test_wide_vectors_are_cut() -> None:
     """Into those that a processor has. What rotates lanes is never wide."""
-    some = [c for c in cases(16) if "Rotate(" not in repr(c.function.body)]
-    assert len(some) > 250
+    some = [c for c in cases(16) if "Rotate(" not in repr(c.function.body)][::3]
+    assert len(some) > 80
     compiled = made(cpu="haswell").load([c.function._replace(width=4) for c in some])
     for case, one in zip(some, compiled, strict=True):
         compare(case, run(case, one))

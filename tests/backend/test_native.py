@@ -472,16 +472,14 @@ else:
     assert pf.compile(lambda x: x.exp().sum())(pf.zeros(9)).item() == 9
     assert str(pf.device("auto")) == "cpu"  # also where it was the GPU for the parent
     del part, x
-    END
+    sys.exit(3)
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-@pytest.mark.parametrize("end", ["sys.exit(3)", "os._exit(3)"])
-def test_a_forked_process_is_told_and_goes_on_on_the_cpu(gpu: str, end: str) -> None:
+def test_a_forked_process_is_told_and_goes_on_on_the_cpu(gpu: str) -> None:
     """Whichever locks another thread held; and its end waits for nobody either."""
-    code = FORK.replace("END", end)
-    assert python("-W", "ignore", "-c", code)[1] == ""
+    assert python("-W", "ignore", "-c", FORK)[1] == ""
 
 
 def test_every_lock_is_free_after_a_fork() -> None:
@@ -540,8 +538,8 @@ import pyframe as pf
 x = pf.arange(4.0, device="gpu")
 assert (x + 1).tolist() == [1, 2, 3, 4]
 size = next(int(line.split()[1]) for line in open("/proc/self/status") if "VmSize" in line)
-resource.setrlimit(resource.RLIMIT_AS, (size * 1024 + (1 << 30), -1))
-for n in (24 << 20, 28 << 20):  # the buffers of the first size are all in the pool then
+resource.setrlimit(resource.RLIMIT_AS, (size * 1024 + (1 << 29), -1))
+for n in (12 << 20, 14 << 20):  # the buffers of the first size are all in the pool then
     held = []
     try:
         while len(held) < 100:
@@ -572,8 +570,7 @@ optimizer = optim.SGD(net.parameters(), lr=0.1)
 net(pf.ones(2, 3, device="gpu")).sum().backward()
 optimizer.step()
 """
-    for _ in range(3):  # the driver's threads are still compiling
-        python("-c", code)
+    python("-c", code)  # the driver's threads are still compiling
 
 
 def test_a_type_is_parsed_alone(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:

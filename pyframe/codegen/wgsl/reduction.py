@@ -46,7 +46,9 @@ HELD, WORK = 16, 256  # elements that a thread holds at once, and instructions f
 MORE = 32  # instructions that a text may grow by so that threads have neighbours
 GROUP = "i32(group.x + group.y * groups.x)"
 SUMMED = 32  # numbers that one thread adds one after the other
-ROUNDS = 1 << 13  # of a loop: Mesa's software driver stops a thread after 65535 of all its loops
+# Of a loop: Mesa's software driver stops a thread, and tells nobody, after 65535 of all its loops,
+# of which up to LOOPS have so many rounds, and more of them fewer.
+ROUNDS, LOOPS = 1 << 13, 7
 
 
 class Sharing(NamedTuple):
@@ -111,6 +113,11 @@ def _work(nest: Nest) -> int:
     return sum(level == 1 for level in nest.at)
 
 
+def _loops(body: Sequence[Let | Loop | Write]) -> int:
+    """How many loops there are, one within another and one after another."""
+    return sum(1 + _loops(st.body) for st in body if isinstance(st, Loop))
+
+
 class _Reductions:
     """Prints a kernel with reductions. The walk over level 1 is shared by the threads that have
     a result together, deeper ones are done by each thread alone."""
@@ -128,6 +135,7 @@ class _Reductions:
         self.count = 0
         self.held: list[Block] = []  # of each element that a thread holds: what is known of it
         self.within = ""  # the condition under which that is an element
+        self.rounds = ROUNDS * LOOPS // max(_loops(nest.body), LOOPS)
         self.of_words(limits)
 
     def of_words(self, limits: Limits) -> None:
@@ -307,12 +315,12 @@ class _Reductions:
 
     def times(self, level: int) -> int:
         """How often the body of the loop over `level` stands in the text, so that a thread passes
-        it in at most ROUNDS rounds, those of the loops around it counted."""
+        it in at most `rounds` rounds, those of the loops around it counted."""
         rounds = 1
         for at in range(1, level + 1):
             rounds *= -(-self.nest.size(at) // (self.width if at == self.spread else 1))
         times = 1
-        while rounds > times * ROUNDS:
+        while rounds > times * self.rounds:
             times *= 2
         return times
 
