@@ -96,22 +96,16 @@ def names(lib: Any) -> Any:
 
 
 @scenario
-def stack_of_tuples(lib: Any) -> Any:
-    data = lib.data.StackDataset(range(3), tensors(lib), [7, 8, 9])
-    return len(data), items(data), data[-1], list(lib.data.DataLoader(data, 2))
-
-
-@scenario
-def stack_of_dicts(lib: Any) -> Any:
-    data = lib.data.StackDataset(a=range(3), b=lib.data.Subset(range(9), [4, 0, 8]))
-    return len(data), items(data), list(lib.data.DataLoader(data, 2)), data.__getitems__([2, 0])
-
-
-@scenario
-def stack_of_tensors(lib: Any) -> Any:
-    data = lib.data.StackDataset(tensors(lib), tensors(lib))
-    named = lib.data.StackDataset(a=tensors(lib), b=tensors(lib))
-    return list(lib.data.DataLoader(data, 2)), list(lib.data.DataLoader(named, 2))
+def stacks(lib: Any) -> Any:
+    some = [
+        lib.data.StackDataset(range(3), tensors(lib), [7, 8, 9]),
+        lib.data.StackDataset(a=range(3), b=lib.data.Subset(range(9), [4, 0, 8])),
+        lib.data.StackDataset(tensors(lib), tensors(lib)),
+        lib.data.StackDataset(a=tensors(lib), b=tensors(lib)),
+    ]
+    return [(len(x), items(x), list(lib.data.DataLoader(x, 2))) for x in some], [
+        (x[-1], x.__getitems__([2, 0])) for x in some[:2]
+    ]
 
 
 @scenario

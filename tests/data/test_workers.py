@@ -10,7 +10,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -472,19 +472,6 @@ def test_beside_a_gpu(gpu: str) -> None:
     with pytest.raises(RuntimeError, match="spawn"):
         next(iter(DataLoader(Do(lambda i: x + i), 2, num_workers=1)))
     assert (x + 1).tolist() == [2.0] * 3, "the parent's is as it was"
-
-
-def test_fit_with_workers() -> None:
-    x, y = pf.randn(40, 4), pf.arange(40) % 2
-
-    def losses(workers: int) -> Sequence[float]:
-        pf.manual_seed(0)
-        net = pf.nn.Linear(4, 2)
-        loss, optimizer = pf.nn.CrossEntropyLoss(), pf.optim.SGD(net.parameters(), lr=0.1)
-        loader = DataLoader(pf.data.TensorDataset(x, y), 8, shuffle=True, num_workers=workers)
-        return pf.Model(net, loss, optimizer).fit(loader, 3, device=None, verbose=0).history["loss"]
-
-    assert losses(2) == losses(0)
 
 
 def test_a_page_has_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:

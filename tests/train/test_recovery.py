@@ -150,7 +150,7 @@ def accumulated(lost_at: tuple[int, ...] = ()) -> Any:
 undisturbed_and_accumulated = functools.cache(accumulated)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("lost_at", [(12,), (36,), (44, 120)], ids=str)
 def test_batches_that_wait_for_their_update(gpu: str, copies: str, lost_at: Any) -> None:
     """Gradients that are not used yet, weights of classes and the state of metrics come back."""
@@ -159,7 +159,7 @@ def test_batches_that_wait_for_their_update(gpu: str, copies: str, lost_at: Any)
     same(again, want)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
 @pytest.mark.parametrize(
     ("lost_at", "step"),  # as which samples are made, and the step of the last copy then

@@ -89,8 +89,8 @@ def outcome(model: pf.Model) -> Any:
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
-    "plain": {}, "eager": {"compile": False}, "in groups": {"accumulate": 4},
-    "in half precision": {"mixed_precision": "float16"},
+    "plain": {}, "in groups": {"accumulate": 4},
+    "eager, in half precision": {"compile": False, "mixed_precision": "float16"},
 }  # fmt: skip
 
 
