@@ -59,14 +59,13 @@ def _every_name() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, str]]]:
-    """What mypy says of a user's programs: (line, text) by file. What it knows of pyframe is kept
-    between runs, apart from what it knows by this project's own options."""
+    """What mypy says of a user's programs: (line, text) by file."""
     folder = tmp_path_factory.mktemp("mypy")
     (folder / "names.py").write_text("\n".join(_every_name()))
     done = subprocess.run(
         [
             sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=",
-            f"--cache-dir={ROOT / 'build' / 'mypy'}", str(PROGRAM), str(folder / "names.py"),
+            f"--cache-dir={folder / 'cache'}", str(PROGRAM), str(folder / "names.py"),
         ],
         capture_output=True, text=True, cwd=ROOT, check=False,
     )  # fmt: skip
