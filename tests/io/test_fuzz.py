@@ -107,7 +107,7 @@ def test_damaged_idx(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
 # Tries of each family of files.py, language_files.py and graph_files.py in scripts/fuzz
 TRIES = {"pickles": 50, "zips": 30, "tars": 25, "packed": 10, "images": 20, "headers": 30,
          "exports": 30, "gguf": 20, "gguf-headers": 30, "model-folders": 25, "tokenizers": 30,
-         "templates": 20, "calls": 15, "graphs": 6}  # fmt: skip
+         "templates": 20, "calls": 15, "graphs": 12}  # fmt: skip
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="memory is Linux's to tell")
