@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import graphlib
 import re
 from pathlib import Path
 from types import ModuleType
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import pytest
 
@@ -120,6 +121,22 @@ def trees() -> dict[str, ast.Module]:
 
 
 @functools.cache
+def nodes() -> dict[type[ast.AST], list[tuple[str, Any]]]:
+    """Those of some kinds, with their modules' names."""
+    found: Any = {ast.Attribute: [], ast.Call: [], ast.Import: [], ast.ImportFrom: []}
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if type(node) in found:
+                found[type(node)].append((name, node))
+    return found
+
+
+def owner(node: ast.Attribute) -> str | None:
+    """The name in `name.attribute`."""
+    return node.value.id if isinstance(node.value, ast.Name) else None
+
+
+@functools.cache
 def graph() -> dict[str, list[str]]:
     return {name: imports(tree, KNOWN) for name, tree in trees().items()}
 
@@ -151,12 +168,9 @@ def test_the_lower_layers_do_not_import_the_public_package() -> None:
 def test_shape_dtype_and_device_are_asked_of_tensors() -> None:
     """Only what makes tensors asks their node, which a Tensor's own properties read as quickly."""
     asked = {
-        name
-        for name, tree in trees().items()
-        if not name.startswith(("pyframe.core", "pyframe.tensor"))
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr in ("shape", "dtype", "device")
+        name for name, node in nodes()[ast.Attribute] if node.attr in ("shape", "dtype", "device")
         and isinstance(node.value, ast.Attribute) and node.value.attr == "_node"
+        and not name.startswith(("pyframe.core", "pyframe.tensor"))
     }  # fmt: skip
     assert asked == set()
 
@@ -164,22 +178,18 @@ def test_shape_dtype_and_device_are_asked_of_tensors() -> None:
 def test_core_is_set_from_above_at_one_point() -> None:
     """By `provide` of core/dispatch.py: what core knows else is given by calls. `mode` is a
     thread's state, and what torch's names are printed as is said by pyframe.torch."""
-    assigned = set()
-    for name, tree in trees().items():
-        if layer(name) == 0:
-            continue
-        known = {
-            a.asname or a.name
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pyframe.core")
-            for a in node.names
-        } - {"mode"}
-        assigned |= {
-            (name, ast.unparse(node))
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-            and ast.unparse(node.value) in known
-        }  # fmt: skip
+    known = {
+        (name, a.asname or a.name)
+        for name, node in nodes()[ast.ImportFrom]
+        if (node.module or "").startswith("pyframe.core") and layer(name) > 0
+        for a in node.names
+        if a.name != "mode"
+    }
+    assigned = {
+        (name, ast.unparse(node))
+        for name, node in nodes()[ast.Attribute]
+        if isinstance(node.ctx, ast.Store) and (name, owner(node)) in known
+    }
     assert assigned == {("pyframe.gpu", "Device.current"), ("pyframe.torch", "dtype.home")}
     with pytest.raises(ValueError, match="declared twice"):
         provide(new=None)
@@ -190,96 +200,65 @@ def test_what_is_used_of_a_tensors_inside_is_declared() -> None:
     `self` is a tensor in ops alone; two names are public in PyTorch and IPython."""
     inside = {n for n in vars(pyframe.Tensor) if re.match("_[a-z]", n)}
     inside -= {"_version", "_repr_html_"}
-    used = set()
-    for name, tree in trees().items():
-        if layer(name) <= layer("pyframe.tensor"):
-            continue
-        own = [] if name.startswith("pyframe.ops") else ["self", "cls"]
-        used |= {
-            node.attr
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in own
-        }
-    assert used & inside == {*INSIDE}
+    used = {
+        node.attr
+        for name, node in nodes()[ast.Attribute]
+        if layer(name) > layer("pyframe.tensor") and node.attr in inside
+        and (name.startswith("pyframe.ops") or owner(node) not in ("self", "cls"))
+    }  # fmt: skip
+    assert used == {*INSIDE}
 
 
 def test_no_import_is_hidden_in_a_made_name() -> None:
     hidden = set()
-    for name, tree in trees().items():
-        package = name if KNOWN[name].name == "__init__.py" else name.rpartition(".")[0]
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and called(node).endswith(BY_NAME):
-                asked = node.args[0]
-                start = asked.values[0] if isinstance(asked, ast.JoinedStr) else asked
-                text = str(start.value) if isinstance(start, ast.Constant) else ""
-                if (start is not asked and not text.startswith(f"{package}.")) or not text:
-                    hidden.add(name)
+    for name, node in nodes()[ast.Call]:
+        if called(node).endswith(BY_NAME):
+            package = name if KNOWN[name].name == "__init__.py" else name.rpartition(".")[0]
+            asked = node.args[0]
+            start = asked.values[0] if isinstance(asked, ast.JoinedStr) else asked
+            text = str(start.value) if isinstance(start, ast.Constant) else ""
+            if (start is not asked and not text.startswith(f"{package}.")) or not text:
+                hidden.add(name)
     assert hidden == _MADE_NAMES.keys()
 
 
 def test_what_is_taken_from_the_public_package_lies_below() -> None:
     """`pf.Model` is of `pyframe.train`, however it was asked for."""
+    names = {
+        (name, a.asname or a.name)
+        for name, node in nodes()[ast.Import] for a in node.names if a.name == "pyframe"
+    }  # fmt: skip
     up = set()
-    for name, tree in trees().items():
-        names = {
-            a.asname or a.name
-            for node in ast.walk(tree) if isinstance(node, ast.Import)
-            for a in node.names if a.name == "pyframe"
-        }  # fmt: skip
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value) in names:
-                found = getattr(pyframe, node.attr, None)
-                is_module = isinstance(found, ModuleType)
-                home = getattr(found, "__name__" if is_module else "__module__", "")
-                if home in KNOWN and layer(home) > layer(name) and home != "pyframe":
-                    up.add((name, f"pf.{node.attr}"))
+    for name, node in nodes()[ast.Attribute]:
+        if (name, owner(node)) in names:
+            found = getattr(pyframe, node.attr, None)
+            is_module = isinstance(found, ModuleType)
+            home = getattr(found, "__name__" if is_module else "__module__", "")
+            if home in KNOWN and layer(home) > layer(name) and home != "pyframe":
+                up.add((name, f"pf.{node.attr}"))
     assert up == set()
 
 
 def test_no_module_is_in_a_circle() -> None:
-    """Strongly connected components of the imports (Tarjan, 1972) have one module each."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    circles = []
-
-    def visit(name: str) -> None:
-        index[name] = low[name] = len(index)
-        stack.append(name)
-        for other in graph()[name]:
-            if (name, other) in EXCEPTIONS or other == "pyframe" or other not in KNOWN:
-                continue
-            if other not in index:
-                visit(other)
-            if other in stack:
-                low[name] = min(low[name], low[other])
-        if low[name] == index[name]:
-            circle = stack[stack.index(name) :]
-            del stack[stack.index(name) :]
-            if len(circle) > 1:
-                circles.append(sorted(circle))
-
-    for name in graph():
-        if name not in index:
-            visit(name)
-    assert circles == []
+    imported = {
+        name: [o for o in others if (name, o) not in EXCEPTIONS and o not in ("pyframe", name)]
+        for name, others in graph().items()
+    }
+    graphlib.TopologicalSorter(imported).prepare()  # a CycleError names the circle
 
 
 def test_texts_are_utf8_on_every_system() -> None:
     """Windows reads and writes those of which nothing is said in an encoding of its own."""
     unsaid = []
-    for name, tree in trees().items():
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.Call):
-                continue
-            what, said = called_last(node), {k.arg for k in node.keywords} & {"encoding", None}
-            if what == "open" and isinstance(node.func, ast.Name):
-                mode = node.args[1] if len(node.args) > 1 else ast.Constant("r")
-                said |= {"bytes"} if "b" in ast.unparse(mode) else set()
-            elif what not in ("read_text", "write_text") or len(node.args) > (what[0] == "w"):
-                continue
-            if not said:
-                unsaid.append((name, ast.unparse(node)))
+    for name, node in nodes()[ast.Call]:
+        what, said = called_last(node), {k.arg for k in node.keywords} & {"encoding", None}
+        if what == "open" and isinstance(node.func, ast.Name):
+            mode = node.args[1] if len(node.args) > 1 else ast.Constant("r")
+            said |= {"bytes"} if "b" in ast.unparse(mode) else set()
+        elif what not in ("read_text", "write_text") or len(node.args) > (what[0] == "w"):
+            continue
+        if not said:
+            unsaid.append((name, ast.unparse(node)))
     assert unsaid == []
 
 

@@ -27,7 +27,7 @@ class Thread:
 
     def result(self, seconds: float = SOON) -> Any:
         self.thread.join(seconds)
-        assert not self.thread.is_alive(), "it is stuck"
+        assert not self.thread.is_alive(), f"a thread is stuck after {seconds} s in {self.work}"
         if self.error is not None:
             raise self.error
         return self.out

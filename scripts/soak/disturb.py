@@ -26,13 +26,14 @@ import pyframe as pf
 from pyframe.io import load, save
 
 TIMED = True  # whether to come at moments of time too, which no seed fixes
+KINDS = 3  # of each job: other numbers
 
 # --- threads
 
 
 def threads(rng: random.Random, device: str) -> None:
     """Several jobs at once give what each gives alone."""
-    jobs = [(rng.choice(JOBS), rng.randrange(3)) for _ in range(rng.randint(4, 8))]
+    jobs = [(rng.choice(JOBS), rng.randrange(KINDS)) for _ in range(rng.randint(4, 8))]
     want = [alone(job, device, seed) for job, seed in jobs]
     start = threading.Barrier(len(jobs))
 
@@ -143,7 +144,7 @@ def by_call(work: Callable[[], Any], n: int) -> Any:
 
 def interrupts(rng: random.Random, device: str) -> None:
     """After an interrupt the same work, and all other, goes as if there had been none."""
-    job, seed = rng.choice(JOBS), rng.randrange(3)
+    job, seed = rng.choice(JOBS), rng.randrange(KINDS)
     want, work = alone(job, device, seed), Work(device, seed)
     if rng.random() < 0.5:
         getattr(work, job)()  # its steps are replayed then
@@ -181,7 +182,7 @@ def faults(rng: random.Random, device: str) -> None:
     ])  # fmt: skip
     kind = rng.choice([FaultError, ValueError, KeyboardInterrupt, StopIteration, MemoryError])
     fault = kind("a fault")
-    n, seed = rng.randint(1, STEPS), rng.randrange(3)
+    n, seed = rng.randint(1, STEPS), rng.randrange(KINDS)
 
     def fail() -> None:
         raise fault
@@ -270,7 +271,7 @@ FITS = ("fit", "options")  # jobs that go on with another GPU
 def lost(rng: random.Random, device: str) -> None:
     """`fit` goes on and gives what it gives undisturbed; all else says that the GPU is lost, once,
     and works when it starts over."""
-    job, seed = rng.choice([*FITS, "steps", "eager", "predict", "indices"]), rng.randrange(3)
+    job, seed = rng.choice([*FITS, "steps", "eager", "predict", "indices"]), rng.randrange(KINDS)
     want, work = alone(job, device, seed), Work(device, seed)
     do, got, timer = getattr(work, job), None, None
     if job in FITS:  # what it moves to the GPU itself it has a copy of from the start

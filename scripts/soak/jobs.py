@@ -18,7 +18,7 @@ from pyframe.capture.capture import GRAD
 from pyframe.core import devices, locks
 from pyframe.train.callbacks import GradientWatch
 
-SOON = 60  # seconds after which a thread counts as stuck
+SOON = 240  # seconds after which a thread counts as stuck; other work may have all processors
 STEPS = 5
 
 
@@ -38,7 +38,7 @@ class Thread(threading.Thread):
 
     def result(self) -> Any:
         self.join(SOON)
-        assert not self.is_alive(), f"a thread is stuck after {SOON} s"
+        assert not self.is_alive(), f"a thread is stuck after {SOON} s in {self.work}"
         if self.error is not None:
             raise self.error
         return self.out

@@ -53,11 +53,6 @@ def test_shuffle_is_new_each_epoch_and_the_same_for_a_seed() -> None:
     assert epochs(DataLoader(rows(50), 8, shuffle=True, generator=generator)) == [first, second]
 
 
-def test_own_collate_fn_gets_the_samples() -> None:
-    loader = DataLoader(rows(3), 2, collate_fn=lambda samples: [int(y) for _, y in samples])
-    assert list(loader) == [[0, 1], [2]]
-
-
 class Counting(Dataset[Any]):
     """Says in which ways it was asked."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import http.server
-import importlib
+import re
 import socket
 import threading
 import urllib.request
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tqdm.auto
 
-from pyframe.io import download
+from pyframe.io import download, transfer
 
 CONTENT = bytes(range(256)) * 1000
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -71,71 +73,62 @@ def test_download(server: str, tmp_path: Path, name: str, capfd: Any) -> None:
 def test_progress_bar_switched_off(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import tqdm.auto
-
-    class Silent(tqdm.auto.tqdm):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **{**kwargs, "disable": True})
-
-    monkeypatch.setattr(tqdm.auto, "tqdm", Silent)
+    monkeypatch.setattr(tqdm.auto, "tqdm", functools.partial(tqdm.auto.tqdm, disable=True))
     download([f"{server}/good"], tmp_path / "file", MD5)
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "wrong",
-            f"checksum mismatch: MD5 {hashlib.md5(CONTENT[::-1]).hexdigest()} of 256000 bytes",
-        ),
-        ("truncated", "the transfer stopped after 255000 of 256000 bytes"),
-        ("missing", "HTTP Error 404"),
-        ("nonsense", "the server's answer is broken: BadStatusLine"),
-    ],
-)
-def test_bad_answer(server: str, tmp_path: Path, name: str, message: str) -> None:
+WRONG = {
+    "wrong": f"checksum mismatch: MD5 {hashlib.md5(CONTENT[::-1]).hexdigest()} of 256000 bytes",
+    "truncated": "the transfer stopped after 255000 of 256000 bytes",
+    "missing": "HTTP Error 404",
+    "nonsense": "the server's answer is broken: BadStatusLine",
+}
+
+
+def test_bad_answers(server: str, unreachable: str, tmp_path: Path) -> None:
+    """Each address is tried and told of with its reason; the old file stays."""
     path = tmp_path / "file.gz"
-    with pytest.raises(RuntimeError, match=message) as caught:
-        download([f"{server}/{name}"], path, MD5)
+    path.write_bytes(b"old")
+    bad = [unreachable, *(f"{server}/{name}" for name in WRONG)]
+    with pytest.raises(RuntimeError) as caught:
+        download(bad, path, MD5)
     text = str(caught.value)
     assert text.startswith("download: no address has a good file.gz:")
-    assert f"{server}/{name}" in text
+    assert f"{unreachable}: " in text
+    for name, message in WRONG.items():
+        assert re.search(f"{server}/{name}: .*{message}", text), text
     assert f"put the file into {tmp_path} yourself" in text
-    assert list(tmp_path.iterdir()) == [], "no partial file is left"
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path], "no partial file is left"
+    download([*bad, f"{server}/good"], path, MD5)
+    assert path.read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
+def test_too_long(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that never stops sending fills no disk."""
+    for name, message in (
         ("good", "256000 bytes are announced, expected at most 255999"),
         ("no-length", "the transfer goes on after 255999 bytes"),
-    ],
-)
-def test_too_long(
-    server: str, tmp_path: Path, name: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server that never stops sending fills no disk."""
-    module = importlib.import_module("pyframe.io.transfer")
-    monkeypatch.setattr(module, "_LARGEST", len(CONTENT) - 1)
-    with pytest.raises(RuntimeError, match=message):
-        download([f"{server}/{name}"], tmp_path / "file", MD5)
-    assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(module, "_LARGEST", len(CONTENT))
-    download([f"{server}/{name}"], tmp_path / "file", MD5)
+    ):
+        monkeypatch.setattr(transfer, "_LARGEST", len(CONTENT) - 1)
+        with pytest.raises(RuntimeError, match=message):
+            download([f"{server}/{name}"], tmp_path / name, MD5)
+        assert not (tmp_path / name).exists()
+        monkeypatch.setattr(transfer, "_LARGEST", len(CONTENT))
+        download([f"{server}/{name}"], tmp_path / name, MD5)
 
 
 def test_a_server_that_drips(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A minute in which less than a kilobyte comes, or in which no answer begins, is the last."""
-    module = importlib.import_module("pyframe.io.transfer")
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_SLOWEST", (1 << 30, -1))
+        patch.setattr(transfer, "_SLOWEST", (1 << 30, -1))
         with pytest.raises(RuntimeError, match=r"it sent \d+ bytes in 0 s, expected at least"):
             download([f"{server}/good"], tmp_path / "file", MD5)
         request = urllib.request.Request(f"{server}/good")
         with pytest.raises(RuntimeError, match="of 256000 bytes came, which are kept: it sent"):
-            module.resumed(request, tmp_path / "file", len(CONTENT), "0" * 64, False)
-    monkeypatch.setattr(module, "_HEADERS", 0.01)
+            transfer.resumed(request, tmp_path / "file", len(CONTENT), "0" * 64, False)
+    monkeypatch.setattr(transfer, "_HEADERS", 0.01)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -143,19 +136,7 @@ def test_a_server_that_drips(server: str, tmp_path: Path, monkeypatch: pytest.Mo
             download([f"http://127.0.0.1:{silent.getsockname()[1]}/"], tmp_path / "file", MD5)
 
 
-def test_next_address_is_tried(server: str, unreachable: str, tmp_path: Path) -> None:
-    bad = [f"{server}/{name}" for name in ("missing", "truncated", "wrong")]
-    download([unreachable, *bad, f"{server}/good"], tmp_path / "file", MD5)
-    assert (tmp_path / "file").read_bytes() == CONTENT
-    with pytest.raises(RuntimeError) as caught:
-        download([unreachable, *bad], tmp_path / "other", MD5)
-    for url in (unreachable, *bad):
-        assert f"{url}: " in str(caught.value), "each address with its reason"
-
-
 def test_interrupted(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import tqdm.auto
-
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
@@ -163,14 +144,6 @@ def test_interrupted(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(KeyboardInterrupt):
         download([f"{server}/good"], tmp_path / "file", MD5)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_old_file_stays_when_the_new_one_is_bad(server: str, tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    with pytest.raises(RuntimeError):
-        download([f"{server}/wrong"], path, MD5)
-    assert path.read_bytes() == b"old"
 
 
 def test_in_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

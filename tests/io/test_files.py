@@ -9,8 +9,6 @@ import io
 import os
 import re
 import stat
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -18,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from together import together
+from processes import python
+from together import Thread, together
 
 import pyframe as pf
 from pyframe import vision
@@ -47,11 +46,6 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "Drawing.save": lambda path: pf.graph.show(lambda x: x + 1, pf.ones(2)).save(path),
     "export_chrome_trace": trace,
 }
-
-
-@pytest.fixture(params=WRITERS)
-def writer(request: pytest.FixtureRequest) -> Callable[[Path], Any]:
-    return WRITERS[request.param]
 
 
 @pytest.fixture
@@ -184,8 +178,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> Non
         "with replacing(sys.argv[1]) as file:\n"
         "    file.write(b'half'); file.flush(); os._exit(9)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
-    assert done.returncode == 9
+    python("-c", code, path, status=9)
     (left,) = set(names(tmp_path)) - set(own)
     assert left.startswith("file.")
     write(tmp_path / "other", b"")
@@ -313,27 +306,20 @@ def test_a_full_disk(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch)
 # --- what is there already
 
 
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
 @posix
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o777])
-def test_permissions_stay(tmp_path: Path, writer: Callable[[Path], Any], mode: int) -> None:
+def test_permissions_stay(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(b"old")
-    path.chmod(mode)
-    with replacing(path):
-        (part,) = set(tmp_path.iterdir()) - {path}
-        assert stat.S_IMODE(part.stat().st_mode) == mode, "nobody else reads it meanwhile"
-    writer(path)
-    assert stat.S_IMODE(path.stat().st_mode) == mode
-
-
-@posix
-def test_a_new_file_is_as_the_umask_says(tmp_path: Path, writer: Callable[[Path], Any]) -> None:
-    umask = os.umask(0o027)
-    try:
-        writer(tmp_path / "file")
-    finally:
-        os.umask(umask)
-    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+    write(path, b"old")
+    for mine in (0o600, 0o640, 0o777):
+        path.chmod(mine)
+        with replacing(path):
+            (part,) = set(tmp_path.iterdir()) - {path}
+            assert mode(part) == mine, "nobody else reads it meanwhile"
+        assert mode(path) == mine
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives away")
@@ -346,31 +332,29 @@ def test_the_owner_stays(tmp_path: Path) -> None:
 
 
 @posix
-@pytest.mark.parametrize("there", [True, False], ids=["", "dangling"])
-def test_links_are_followed(tmp_path: Path, writer: Callable[[Path], Any], there: bool) -> None:
+@pytest.mark.parametrize("writer", WRITERS)
+def test_each_writer_follows_links_and_keeps_modes(tmp_path: Path, writer: str) -> None:
+    """A file's own, or as the umask says where the link leads to none yet."""
     folder = tmp_path / "folder"
     folder.mkdir()
     target = folder / "file"
-    if there:
-        target.write_bytes(b"old")
     (tmp_path / "link").symlink_to("folder/link")
     (folder / "link").symlink_to(target)
-    writer(tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
-    assert (folder / "link").is_symlink()
-    assert not target.is_symlink()
-    assert target.stat().st_size > 3
-    assert names(folder) == ["file", "link"]
-    assert names(tmp_path) == ["folder", "link"]
-
-
-@posix
-def test_links_in_a_circle(tmp_path: Path) -> None:
-    (tmp_path / "a").symlink_to("b")
-    (tmp_path / "b").symlink_to("a")
-    with pytest.raises(OSError, match="Too many levels of symbolic links"):
-        write(tmp_path / "a", b"")
-    assert names(tmp_path) == ["a", "b"]
+    umask = os.umask(0o027)
+    try:
+        for own in (0o640, 0o604):
+            WRITERS[writer](tmp_path / "link")
+            assert (tmp_path / "link").is_symlink()
+            assert (folder / "link").is_symlink()
+            assert not target.is_symlink()
+            assert target.stat().st_size > 3
+            assert mode(target) == own
+            assert names(folder) == ["file", "link"]
+            assert names(tmp_path) == ["folder", "link"]
+            target.write_bytes(b"old")
+            target.chmod(0o604)
+    finally:
+        os.umask(umask)
 
 
 def test_the_longest_name(tmp_path: Path) -> None:
@@ -380,35 +364,33 @@ def test_the_longest_name(tmp_path: Path) -> None:
     assert path.read_bytes() == b"2"
 
 
-def test_a_folder(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     with pytest.raises(PermissionError if os.name == "nt" else IsADirectoryError) as caught:
         write(tmp_path, b"")
     assert caught.value.filename == str(tmp_path)
     assert names(tmp_path) == []
-
-
-def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"file is first written .* beside .*: '.*nowhere'"):
         write(tmp_path / "nowhere" / "file", b"")
+    if os.name != "nt":
+        (tmp_path / "a").symlink_to("b")
+        (tmp_path / "b").symlink_to("a")
+        with pytest.raises(OSError, match="Too many levels of symbolic links"):
+            write(tmp_path / "a", b"")
+        assert names(tmp_path) == ["a", "b"]
 
 
-def test_a_file_that_may_not_be_written(no_root: Path) -> None:
+def test_what_permissions_forbid(no_root: Path) -> None:
     path = no_root / "file"
     path.write_bytes(b"old")
-    path.chmod(0o400)
-    with pytest.raises(PermissionError, match="file"):
-        write(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert names(no_root) == ["file"]
-
-
-def test_a_file_in_a_folder_that_may_not_be_written(no_root: Path) -> None:
-    path = no_root / "file"
-    path.write_bytes(b"old")
-    no_root.chmod(0o500)
-    with pytest.raises(PermissionError, match="Permission denied: file is first written in full"):
-        write(path, b"new")
-    assert path.read_bytes() == b"old"
+    for place, mine, words in (
+        (path, 0o400, "file"), (no_root, 0o500, "Permission denied: file is first written in full"),
+    ):  # fmt: skip
+        path.chmod(0o600)
+        place.chmod(mine)
+        with pytest.raises(PermissionError, match=words):
+            write(path, b"new")
+        assert path.read_bytes() == b"old"
+        assert names(no_root) == ["file"]
 
 
 # --- what is no file
@@ -418,27 +400,27 @@ def test_a_file_in_a_folder_that_may_not_be_written(no_root: Path) -> None:
 def test_a_fifo(tmp_path: Path) -> None:
     path = tmp_path / "fifo"
     os.mkfifo(path)
-    read: list[bytes] = []
-    thread = threading.Thread(target=lambda: read.append(path.read_bytes()))
-    thread.start()
+    reader = Thread(path.read_bytes)
     pf.io.safetensors.save_file({"x": pf.ones(2)}, path)
-    thread.join()
-    assert pf.io.safetensors.load(read[0])["x"].tolist() == [1.0, 1.0]
+    assert pf.io.safetensors.load(reader.result())["x"].tolist() == [1.0, 1.0]
     assert names(tmp_path) == ["fifo"]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd/1"), reason="the system has no /dev/fd")
-@pytest.mark.parametrize("kind", ["pipe", "file"])
-def test_standard_output(tmp_path: Path, kind: str) -> None:
-    code = "import pyframe as pf; pf.io.safetensors.save_file({'x': pf.ones(2)}, '/dev/fd/1')"
-    if kind == "pipe":
-        data = subprocess.run([sys.executable, "-c", code], check=True, stdout=-1).stdout
-    else:
-        with open(tmp_path / "out", "w+b") as out:
-            subprocess.run([sys.executable, "-c", code], check=True, stdout=out)
-            assert os.fstat(out.fileno()).st_nlink == 1, "the shell's file is written, not replaced"
-            data = out.read() or (tmp_path / "out").read_bytes()
-    assert pf.io.safetensors.load(data)["x"].tolist() == [1.0, 1.0]
+def test_open_files(tmp_path: Path) -> None:
+    """By their numbers, as standard output is given to a program."""
+    weights = {"x": pf.ones(2)}
+    with open(tmp_path / "out", "w+b") as out:
+        safetensors.save_file(weights, f"/dev/fd/{out.fileno()}")
+        assert os.fstat(out.fileno()).st_nlink == 1, "the shell's file is written, not replaced"
+        found = [(tmp_path / "out").read_bytes()]
+    reading, writing = os.pipe()
+    with open(reading, "rb") as pipe:
+        safetensors.save_file(weights, f"/dev/fd/{writing}")
+        os.close(writing)
+        found.append(pipe.read())
+    for data in found:
+        assert safetensors.load(data)["x"].tolist() == [1.0, 1.0]
     assert files._STREAM.match("/dev/stdout")
     assert not files._STREAM.match("/dev/stdout.safetensors")
     assert not files._STREAM.match("/dev/shm/file")

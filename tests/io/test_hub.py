@@ -218,12 +218,6 @@ def test_a_hub_that_says_nonsense(
         hub.model("org/net", progress=False)
 
 
-def test_a_revision_stays_in_its_folder(site: Hub) -> None:
-    for revision in ("../main", "/etc", "a/../../b", ""):
-        with pytest.raises(ValueError, match="is no branch, tag or commit"):
-            hub.model("org/net", revision)
-
-
 def test_urls(site: Hub, tmp_path: Path) -> None:
     base = f"http://127.0.0.1:{site.server_address[1]}/files"
     folder = hub.model(base + "/", progress=False)
@@ -234,12 +228,8 @@ def test_urls(site: Hub, tmp_path: Path) -> None:
     assert hub.model(tmp_path) == tmp_path
     assert hub.model(base + "?key=1", progress=False) != folder
     assert site.seen[-1][0].endswith("?key=1")
-
-
-def test_a_url_has_a_folder_of_its_own(site: Hub) -> None:
-    base = f"http://127.0.0.1:{site.server_address[1]}"
-    folders = {hub.model(base + end, progress=False) for end in ("/x_y", "/x/y", "/files")}
-    assert len(folders) == 3
+    base = base.removesuffix("/files")
+    assert len({hub.model(base + end, progress=False) for end in ("/x_y", "/x/y")} - {folder}) == 2
 
 
 def test_a_digest_in_a_url_is_checked_or_refused(site: Hub) -> None:
@@ -272,3 +262,6 @@ def test_what_is_not_there(site: Hub) -> None:
         hub.model("./nowhere/at/all")
     with pytest.raises(FileNotFoundError, match=r"it has no config\.json"):
         hub.model(f"http://127.0.0.1:{site.server_address[1]}/elsewhere")
+    for revision in ("../main", "/etc", "a/../../b", ""):
+        with pytest.raises(ValueError, match="is no branch, tag or commit"):
+            hub.model("org/net", revision)

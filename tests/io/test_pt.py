@@ -46,20 +46,6 @@ def same(found: Any, expected: Any) -> None:
     alike(plain(found), plain(expected), 0, 0)
 
 
-def test_what_torch_writes(torch: Any, tmp_path: Path) -> None:
-    theirs = checkpoint(torch, torch.nn, torch.optim)
-    torch.save(theirs, tmp_path / "x.pt")
-    ours = pf.load(tmp_path / "x.pt")
-    same(ours, theirs)
-    assert ours["a"]._storage is ours["a.t"]._storage
-    assert isinstance(ours["p"], nn.Parameter)
-    net = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 3))
-    net.load_state_dict(ours["net"])
-    optimizer = optim.Adam(net.parameters())
-    optimizer.load_state_dict(ours["optimizer"])
-    assert optimizer.param_groups[0]["lr"] == 0.1
-
-
 def test_what_torch_reads(torch: Any, device: str, tmp_path: Path) -> None:
     ours = checkpoint(pf, nn, optim)
     ours["a"] = ours["a"].to(device)
@@ -155,35 +141,10 @@ def tensor_text(offset: int, size: tuple[int, ...], stride: tuple[int, ...], cou
 
 def test_what_a_file_may_not_do(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
-    calls = [
-        Evil(os.system, f"touch {mark}"), Evil(exec, "1"), Evil(getattr, "", "join"),
-        Evil(pickle.loads, b"."), Evil(np.zeros, 3),
-    ]  # fmt: skip
-    for call in calls:
+    for call in (Evil(os.system, f"touch {mark}"), Evil(exec, "1"), Evil(np.zeros, 3)):
         with pytest.raises(pickle.UnpicklingError, match="nothing was run"):
             pf.load(archive(pickle.dumps({"x": call}, 2)))
     assert not mark.exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "said"),
-    [
-        (tensor_text(0, (2,), (1,), 2), None, ""),
-        (tensor_text(1, (2,), (1,), 2), pickle.UnpicklingError, "does not fit its storage of 2"),
-        (tensor_text(0, (2,), (-1,), 2), pickle.UnpicklingError, "does not fit"),
-        (tensor_text(0, (10**12, 10**12), (0, 1), 2), pickle.UnpicklingError, "does not fit"),
-        (tensor_text(0, (2,), (1,), 3), RuntimeError, "storage 0 of 3 .* has 8 bytes"),
-        (b"\x80\x02(", RuntimeError, "damaged"),
-        (b"", RuntimeError, "damaged"),
-        (b"\x80\x02X\x01\0\0\x000Q.", pickle.UnpicklingError, "no storage"),
-    ],
-)
-def test_a_damaged_file(text: bytes, error: Any, said: str) -> None:
-    if error is None:
-        assert pf.load(archive(text)).tolist() == [0, 0]
-        return
-    with pytest.raises(error, match=said):
-        pf.load(archive(text))
 
 
 def test_no_file_of_torchs(tmp_path: Path) -> None:
@@ -194,6 +155,13 @@ def test_no_file_of_torchs(tmp_path: Path) -> None:
     (tmp_path / "old.pt").write_bytes(pickle.dumps({}, 2))
     with pytest.raises(RuntimeError, match=r"is a pickle, and no file of torch\.save"):
         pf.load(tmp_path / "old.pt")
+    with tarfile.open(tmp_path / "old.pth", "w") as file:  # as of 2016
+        file.addfile(tarfile.TarInfo("sys_info"))
+    with pytest.raises(RuntimeError, match=r"is a tar.*torch\.save\(torch\.load\(old"):
+        pf.load(tmp_path / "old.pth")
+    text = b"\x80\x02cnowhere.at_all\nNet\nq\x00."
+    with pytest.raises(ModuleNotFoundError, match=r"needs nowhere\.at_all\.Net.*net\.state_dict"):
+        pf.load(archive(text), weights_only=False)
 
 
 @pytest.mark.parametrize("new", [True, False])
@@ -215,20 +183,6 @@ def test_what_pytorch_has_and_pyframe_lacks(torch: Any, new: bool) -> None:
     said = refused(torch.nn.Sequential(torch.nn.Linear(2, 2)))
     assert "nothing was run" in said
     assert said.endswith("torch.save(net.state_dict(), path)")
-
-
-def test_a_class_that_is_not_there() -> None:
-    text = b"\x80\x02cnowhere.at_all\nNet\nq\x00."
-    with pytest.raises(ModuleNotFoundError, match=r"needs nowhere\.at_all\.Net.*net\.state_dict"):
-        pf.load(archive(text), weights_only=False)
-
-
-def test_a_tar_of_2016(tmp_path: Path) -> None:
-    for name in ("old.pth", "old.bin"):
-        with tarfile.open(tmp_path / name, "w") as file:
-            file.addfile(tarfile.TarInfo("sys_info"))
-        with pytest.raises(RuntimeError, match=r"is a tar.*torch\.save\(torch\.load\(old"):
-            pf.load(tmp_path / name)
 
 
 @pytest.mark.parametrize("new", [True, False])
@@ -263,7 +217,8 @@ def rich(torch: Any) -> dict[str, Any]:
     noted = n.Parameter(t.ones(2))
     noted.note = "mine"
     return {
-        "net": net.state_dict(), "optimizers": [x.state_dict() for x in optimizers],
+        **checkpoint(torch, n, o),
+        "norm": net.state_dict(), "optimizers": [x.state_dict() for x in optimizers],
         "schedulers": [x.state_dict() for x in schedulers], "noted": noted,
         "uint16": t.arange(5).to(t.uint16), "uint64": t.arange(5).to(t.uint64)[1:],
         "buffer": n.Buffer(t.zeros(2)), "conj": t.tensor([1 + 2j]).conj().resolve_conj(),
@@ -286,9 +241,16 @@ def test_each_way_of_torchs(torch: Any, tmp_path: Path) -> None:
         ours = pf.load(path)
         same(ours, theirs)
         same(pf.load(path, weights_only=False), theirs)
-        assert ours["net"]._metadata == theirs["net"]._metadata
+        assert ours["norm"]._metadata == theirs["norm"]._metadata
         assert ours["noted"].note == "mine"
         assert ours["buffer"].persistent is True
+        assert ours["a"]._storage is ours["a.t"]._storage
+        assert isinstance(ours["p"], nn.Parameter)
+    net = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 3))
+    net.load_state_dict(ours["net"])
+    optimizer = optim.Adam(net.parameters())
+    optimizer.load_state_dict(ours["optimizer"])
+    assert optimizer.param_groups[0]["lr"] == 0.1
     with pytest.raises(RuntimeError, match=r"before PyTorch 1\.6, whose files are not mapped"):
         pf.load(path, mmap=True)
     pf.save(ours, path)
@@ -343,11 +305,11 @@ def test_tensors_of_a_gpu_are_read_together(gpu: Any) -> None:
 # --- memory
 
 
-SIZE = 1 << 24
+SIZE = 1 << 23
 
 
 @pytest.mark.parametrize("name", ["x.pt", "x.safetensors", "x.npz", "old.pt"])
-@pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16", "bool"])
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "bool"])
 def test_memory(tmp_path: Path, name: str, kind: str, traced: Any, request: Any) -> None:
     """Reading takes its size (in memory: that of bfloat16 is float32's), writing a few pieces, and
     mapping nothing. Two tensors, so that a copy of the larger one would be seen."""
@@ -372,7 +334,7 @@ def test_memory(tmp_path: Path, name: str, kind: str, traced: Any, request: Any)
     assert peak - old < 1.2 * in_memory + raw.PIECE
     assert found["a"].dtype is dtype
     assert found["b"][-1].item() == 1
-    if kind in ("float32", "float16") and name in ("x.pt", "x.safetensors"):
+    if kind == "float32" and name in ("x.pt", "x.safetensors"):
         found, peak = traced(pf.load, path, mmap=True)
         assert peak < 0.1 * SIZE
         assert found["b"][-1].item() == 1
@@ -412,13 +374,9 @@ HOSTILE: list[tuple[bytes, str]] = [
     *[
         (named(name) + EVIL + b"R.", name.replace(":", "."))
         for name in [
-            "os:system", "posix:system", "nt:system", "subprocess:Popen", "builtins:eval",
-            "builtins:exec", "builtins:getattr", "builtins:__import__", "builtins:open",
-            "builtins:object", "builtins:type", "operator:attrgetter", "functools:partial",
-            "copyreg:_reconstructor", "pickle:loads", "runpy:run_path", "webbrowser:open",
-            "torch:load", "torch.hub:load", "torch.storage:_load_from_bytes", "numpy:load",
-            "numpy._core.multiarray:_reconstruct", "numpy._core.multiarray:scalar",
-            "pyframe.io.pt:load", "pyframe.io.files:replacing", "pyframe:load",
+            "nt:system", "builtins:eval", "builtins:getattr", "builtins:object",
+            "copyreg:_reconstructor", "pickle:loads", "torch:load", "pyframe.io.pt:load",
+            "torch.storage:_load_from_bytes", "numpy._core.multiarray:_reconstruct",
             "collections:OrderedDict.__init__", "collections:OrderedDict.__init__.__globals__",
             "torch._utils:_rebuild_tensor_v2.__globals__", "torch:Size.__new__",
             "torch:float32.numpy", "collections:namedtuple", "torch:serialization", ":",
@@ -426,15 +384,12 @@ HOSTILE: list[tuple[bytes, str]] = [
         ]
     ],
     (b"c__builtin__\neval\n" + EVIL + b"R.", "builtins.eval"),
-    (b"cos\nsystem\n" + EVIL + b"R.", "os.system"),
     (b"cos\nsystem\n" + EVIL + b"\x81.", "os.system"),
     (b"(" + short("x") + b"ios\nsystem\n.", "os.system"),
     (b"(cos\nsystem\n" + short("x") + b"o.", "os.system"),
     (b"ccollections\nOrderedDict\n(cos\nsystem\ntR.", "os.system"),
     (b"\x82\x07.", "by a number that programs agreed on"),
-    (b"\x83\x07\x00.", "by a number"), (b"\x84\x07\x00\x00\x00.", "by a number"),
     # calls of what may be named and not called
-    (b"ctorch\nTensor\n)R.", "calls Tensor"), (b"ctorch\nfloat32\n)R.", "calls a dtype"),
     (b"cbuiltins\nlist\n)R.", "calls list"), (b"cbuiltins\nint\n(X\x01\0\0\x009tR.", "calls int"),
     (short("x") + b")R.", "calls a str"), (b"ccollections\nOrderedDict\nNR.", "calls OrderedDict"),
     (kept(2) + b")R.", "calls a Tensor"), (b"ccollections\nOrderedDict\n)}\x92.", None),
@@ -442,36 +397,32 @@ HOSTILE: list[tuple[bytes, str]] = [
     # attributes and items of what is not the file's
     (b"ctorch\nfloat32\n" + STATE, "attributes of a dtype"),
     (b"ctorch\nSize\n" + STATE, "attributes of pyframe.tensor.Size"),
-    (b"ctorch\nTensor\n" + STATE, "attributes of pyframe.tensor.Tensor"),
-    (b"ccollections\nOrderedDict\n" + STATE, "attributes of collections.OrderedDict"),
     (b"ctorch._utils\n_rebuild_tensor_v2\n" + STATE, "attributes of a method"),
     (b"ctorch\ndevice\n(" + short("cpu") + b"tR" + STATE, "attributes of a device"),
-    (kept(2) + STATE, "attributes of a Tensor"),
     (kept(2) + b"}" + short("grad") + b"K\x01sb.", "attributes of a Tensor"),
     (b"ccollections\nOrderedDict\n)R}" + short("items") + b"K\x01sb.", "whose 'items' is replaced"),
-    (b"ccollections\nOrderedDict\n)R}K\x01K\x01sb.", "whose 1 is replaced"),
     (b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_parameter\n"
      b"ctorch\nTensor\n" + kept(2) + b"\x85}" + short("_storage") + b"K\x01stR.",
      "'_storage' is replaced"),
     (b"ctorch._tensor\n_rebuild_from_type_v2\n(ccollections\nOrderedDict\nctorch\nTensor\n)}tR.",
      "made by no function of PyTorch's"),
-    (kept(2) + b"K\0K\1s.", "sets items of a Tensor"), (kept(2) + b"K\1a.", "items of a Tensor"),
-    (kept(2) + b"(K\0K\1u.", "items of a Tensor"), (kept(2) + b"(K\1e.", "items of a Tensor"),
+    *[(kept(2) + text, "items of a Tensor")
+      for text in (b"K\0K\1s.", b"K\1a.", b"(K\0K\1u.", b"(K\1e.", b"(K\1\x90.")],
     (b"ctorch\nSize\n(K\1e.", "items of pyframe.tensor.Size"),
-    (kept(2) + b"(K\1\x90.", "items of a Tensor"),
     # references
     (b"K\x01Q.", "a reference to a int"), (b"P0\n.", "a reference to a str"),
     (b")Q.", "a reference to a tuple"),
     (BOMB + b"Q.", "a reference to a tuple"),
-    (reference(short("module"), b"NNNN"), "a reference to a tuple"),
     (reference(*STORED, b"\x88"), "storage '0' is of no known kind and size"),
-    (reference(*STORED, b"J\xff\xff\xff\xff"), "of no known kind"),
     (reference(*STORED[:3], b"K\x01", b"K\x02"), "known by a int, no text"),
     (reference(STORED[0], b"ccollections\nOrderedDict\n", *STORED[2:], b"K\x02"), "no known kind"),
     (reference(*STORED, b"\x8a\x08" + b"\xff" * 7 + b"\x0f"), "damaged|in a file of"),
     (reference(*STORED, b"K\x02")[:-1] + reference(STORED[0], b"ctorch\nIntStorage\n", *STORED[2:],
      b"K\x02"), "storage '0' is of float32 and of int32"),
-    # sizes
+    # sizes, and what is cut off
+    (tensor_text(0, (2,), (1,), 2)[2:], None), (b"(", "damaged"), (b"", "damaged"),
+    (tensor_text(1, (2,), (1,), 2)[2:], "does not fit its storage of 2"),
+    (tensor_text(0, (2,), (-1,), 2)[2:], "does not fit"),
     (b"ctorch._utils\n_rebuild_tensor_v2\n(" + reference(*STORED, b"K\x02")[:-1] + b"K\0" + BOMB
      + b"\x85K\x01\x85\x89NtR.", "of sizes none does not fit"),
     (b"ctorch._utils\n_rebuild_tensor_v2\n(K\x01K\0))\x89NtR.", "no storage, sizes and strides"),
@@ -479,10 +430,9 @@ HOSTILE: list[tuple[bytes, str]] = [
     (tensor_text(0, (1,) * 65, (0,) * 65, 2)[2:], "no storage, sizes and strides"),
     (b"ctorch\nSize\n" + BOMB + b"\x85R.", "Size of no sizes"),
     # bombs
-    (b"}" + BOMB + b"K\x01s.", "a key of more than 1000 parts"),
-    (b"(" + BOMB + b"K\x01d.", "a key of more than 1000"), (b"(" + BOMB + b"\x91.", "a key of m"),
-    (b"\x8f(" + BOMB + b"\x90.", "a key of more than"),
-    (b"cbuiltins\nset\n]" + BOMB + b"a\x85R.", "a key of more than 1000 parts"),
+    *[(text, "a key of more than 1000")
+      for text in (b"}" + BOMB + b"K\x01s.", b"(" + BOMB + b"\x91.", b"(" + BOMB + b"K\x01d.",
+                   b"\x8f(" + BOMB + b"\x90.")],
     (b"}q\x00(" + b"".join(b"K%cK\x00" % i for i in range(200)) + b"u0"
      + b"ccollections\nOrderedDict\nh\x00\x85R" * 400 + b".", "copies more than it holds"),
     (b"cbuiltins\nbytearray\n\x8a\x05\0\0\0\0\x40\x85R.", "bytes of a int"),
@@ -492,14 +442,12 @@ HOSTILE: list[tuple[bytes, str]] = [
     (b"ccollections\ndefaultdict\nctorch\nSize\n\x85R.", "a defaultdict that makes pyframe.tensor"),
     (b"ccollections\nCounter\nK\x05\x85R.", "items of a int"),
     (b"\x8d" + (1 << 40).to_bytes(8, "little") + b"x.", "damaged"),
-    (b"\x8b\xff\xff\xff\x7fx.", "damaged"), (b"\x80\xc8K\x01.", "unsupported pickle protocol"),
     (b"]" * 200 + b"a" * 199 + b".", None),
     (b"]" * 202 + b"a" * 201 + b".", "more than 200 containers in each other"),
     (b"".join(b"]r%c%c\0\0" % (i % 256, i // 256) for i in range(1002))  # filled from the outermost
      + b"".join(b"j%c%c\0\0j%c%c\0\0a0" % (i % 256, i // 256, (i + 1) % 256, (i + 1) // 256)
                 for i in range(1001)) + b"j\0\0\0\0.", "more than 200 containers in each other"),
     (b"]q\0h\0a.", "a list that holds itself"),
-    (b"}q\0K\1h\0\x85s.", "a dict that holds itself"),
     (b"ccollections\ndefaultdict\nq\0)R" + b"h\0)R" * 1000 + b".", "more than 1000 defaultdicts"),
     (b"ccollections\ndefaultdict\nq\0" + b"h\0)RK\0" * 30000 + b"K\1" + b"s" * 30000 + b"0N.",
      "more than 1000 defaultdicts"),  # which were freed, in each other, before the end
@@ -512,7 +460,6 @@ HOSTILE: list[tuple[bytes, str]] = [
        "of sizes none does not fit")
       for big in [b"\x8b\xa0\x86\1\0" + b"\x7f" * 100_000] for at in [
           b"(" + b"h\1" * 64 + b"t(" + b"h\1" * 64 + b"t\x89}tR.", b"(K\1t(K\1t\x89}tR."]],
-    (b"ctorch\nSize\n\x8b\xa0\x86\1\0" + b"\x7f" * 100_000 + b"\x85\x85R.", "Size of no sizes"),
     (b"ctorch\nSize\n(" + b"K\0" * 65 + b"t\x85R.", "Size of no sizes"),
     (b"ctorch._utils\n_rebuild_tensor_v2\nq\1(" + reference(*STORED, b"K\x02")[:-1]
      + b"K\0))\x89}tq\2R" + b"0h\1h\2R" * 5000 + b".", "copies more than it holds"),
@@ -525,8 +472,6 @@ HOSTILE: list[tuple[bytes, str]] = [
      + b"ccollections\nOrderedDict\n)R" + b"h\0b" * 3000 + b".", "copies more than it holds"),
     (b"}(" + b"K\0" * 990 + b"tq\0K\0s" + b"h\0K\0s" * 3000 + b".", "copies more than it holds"),
     (b"}" + short("a" * 100_000) + b"q\0K\0s" + b"h\0K\0s" * 9000 + b".", "copies more than it h"),
-    (b"}\x8b\xa0\x86\1\0" + b"\x7f" * 100_000 + b"q\0K\0s" + b"h\0K\0s" * 9000 + b".",
-     "copies more than it holds"),
     *[(b"}(" + b"".join(pickle.dumps(key(i), 2)[2:-1] + b"N" for i in range(66)) + b"u.",
        "more than 64 keys of one hash")
       for key in [lambda i: (i + 1) * sys.hash_info.modulus,
@@ -535,23 +480,20 @@ HOSTILE: list[tuple[bytes, str]] = [
       for at in (b"J\xff\xff\xff\xff", b"K\x80", b"]", b"\x88")],
     # buffers that lie outside, and what only looks like one of the names
     (b"\x96\1\0\0\0\0\0\0\0x\x98.", "a buffer that lies outside"),
-    (b"\x97.", "a buffer that lies outside"),
     (b"ccollections\ndefaultdict\n" + EXPANDED + b"\x85R.", "a defaultdict that makes a Tensor"),
     (b"ctorch._tensor\n_rebuild_from_type_v2\n(" + EXPANDED + EXPANDED + b")}tR.", "by no functi"),
     (b"c_codecs\nencode\n(" + short("x") + EXPANDED + b"tR.", "bytes of a str in a Tensor"),
     (b"ctorch.serialization\n_get_layout\n" + EXPANDED + b"\x85R.", "layout a Tensor"),
     # attributes that Python, NumPy and others ask for by themselves
     *[(text, f"'{name}' is replaced")
-      for name in ["__array_interface__", "__array_struct__", "__array__", "__dlpack__", "__len__",
-                   "__torch_function__", "__deepcopy__", "__x", "a b", "data", "_node", ""]
+      for name in ["__array_interface__", "__len__", "__torch_function__", "a b", "_node", ""]
       for state in [b"}" + short(name) + b"K\1s"] for text in [
           b"ctorch._utils\n_rebuild_parameter_with_state\n(" + kept(2) + b"\x89}" + state + b"tR.",
           b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_parameter\n"
           b"ctorch\nTensor\n" + kept(2) + b"\x85" + state + b"tR.",
           b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_parameter\n"
           b"ctorch\nTensor\n" + kept(2) + b"\x85N" + state + b"\x86tR.",
-          *([b"ccollections\nOrderedDict\n)R" + state + b"b."] if name not in ("data", "_node")
-            else [])]],
+          *([b"ccollections\nOrderedDict\n)R" + state + b"b."] if name != "_node" else [])]],
     (b"K\x01r\xff\xff\xff\xff.", None),
 ]  # fmt: skip
 

@@ -89,12 +89,6 @@ def test_bfloat16_both_ways(reference: Any, torch: Any) -> None:
     assert torch.equal(z, x.t())
 
 
-def test_data_starts_aligned() -> None:
-    for n in range(1, 20):
-        length = int.from_bytes(ours.save({"x" * n: pf.zeros(1)})[:8], "little")
-        assert length % 8 == 0
-
-
 def test_unaligned_files_can_be_read() -> None:
     header = {"x": entry(0, 3), "y": entry(3, 11, [2], "F32")}
     data = bytes([7, 8, 9]) + np.array([1.5, 2.5], "<f4").tobytes()
@@ -118,28 +112,17 @@ def test_views_and_leaves_are_saved_as_they_look() -> None:
     assert not loaded["w"].requires_grad
 
 
-def test_loaded_tensors_are_their_own() -> None:
-    loaded = ours.load(ours.save({"a": pf.zeros(2), "b": pf.zeros(2)}))
-    loaded["a"] += 1
-    assert loaded["a"].tolist() == [1.0, 1.0]
-    assert loaded["b"].tolist() == [0.0, 0.0]
-
-
-def test_devices(device: str, tmp_path: Path) -> None:
+def test_devices_and_await_twins(device: str, tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
-    pf.save({"x": pf.arange(4, device=device), "y": pf.ones(3, device=device)}, path)
+    some = {"x": pf.arange(4, device=device), "w": pf.ones(2, device=device, requires_grad=True)}
+    asyncio.run(pf.io.save_async(some, path))
+    assert path.read_bytes() == ours.save(some) == asyncio.run(ours.save_async(some))
     loaded = pf.load(path, device)
     assert {str(t.device) for t in loaded.values()} == {device}
     assert loaded["x"].dtype is pf.int64
-    assert loaded["x"].tolist() == [0, 1, 2, 3]
+    loaded["w"] += 1  # each has memory of its own
+    assert (loaded["x"].tolist(), loaded["w"].tolist()) == ([0, 1, 2, 3], [2, 2])
     assert {str(t.device) for t in pf.load(path).values()} == {"cpu"}
-
-
-def test_await_twins(device: str, tmp_path: Path) -> None:
-    some = {"x": pf.arange(4, device=device), "w": pf.ones(2, requires_grad=True)}
-    path = tmp_path / "weights.safetensors"
-    asyncio.run(pf.io.save_async(some, path))
-    assert path.read_bytes() == ours.save(some) == asyncio.run(ours.save_async(some))
 
 
 # --- bad input
@@ -173,11 +156,7 @@ def test_names_and_metadata_are_checked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("half", ["\ud800", "x\udfff", "a\udc80b"])
 def test_lone_surrogates_are_no_text(half: str, tmp_path: Path) -> None:
-    some: list[tuple[Any, Any]] = [
-        ({half: pf.zeros(1)}, None),
-        ({}, {half: "x"}),
-        ({}, {"x": half}),
-    ]
+    some: Any = [({half: pf.zeros(1)}, None), ({}, {half: "x"}), ({}, {"x": half})]
     for tensors_, metadata in some:
         with pytest.raises(ValueError, match=r"save: the .* holds a lone surrogate"):
             ours.save_file(tensors_, tmp_path / "file", metadata)
@@ -202,21 +181,16 @@ BAD: list[tuple[bytes, str]] = [
     (packed(b'{"x":{"x":{"x":{}}}}'), "not valid JSON: it is nested more than 3 levels deep"),
     (packed(b'{"x":' + b"9" * 5000 + b"}"), "not valid JSON"),
     (packed({"__metadata__": {"a": 1}}), "__metadata__ is not text by name: {'a': 1}"),
-    (packed({"__metadata__": []}), "__metadata__ is not text by name"),
     (packed({"x": 3}), "'x': expected an object with dtype, shape and data_offsets, got 3"),
-    (packed({"x": {"dtype": "F32"}}), "'x': expected an object with dtype, shape and data_offsets"),
     (packed({"x": {**X, "more": 1}}, b"1234"), "expected an object with dtype, shape and"),
     (packed({"x": entry(0, 4, dtype="F4")}, b"1234"), "unknown dtype 'F4', expected one of U64"),
     (packed({"x": entry(0, 4, dtype="F8_E4M3")}, b"1234"), "dtype F8_E4M3, which pyframe lacks"),
     (packed({"x": entry(0, 4, dtype=[])}, b"1234"), r"unknown dtype \[\], expected one of"),
     (packed({"x": entry(0, 4, [-4])}, b"1234"), r"shape \[-4\], expected a list of"),
-    (packed({"x": entry(0, 4, [4.0])}, b"1234"), r"shape \[4.0\], expected a list of"),
     (packed({"x": entry(0, 4, [True, 4])}, b"1234"), r"shape \[True, 4\], expected a list of"),
-    (packed({"x": entry(0, 4, "4")}, b"1234"), "shape '4', expected a list of"),
     (packed({"x": entry(0, 1, [1] * 33)}, b"1"), r"expected a list of at most 32 sizes"),
     (packed({"x": entry(0, 0, [0, 2**62, 2**62])}), "too large for this machine"),
     (packed({"x": entry(0, 0, [0, 2**64])}), "expected a list of"),
-    (packed({"x": {**X, "data_offsets": [0]}}, b"1234"), r"data_offsets \[0\], expected \[begin, "),
     (packed({"x": {**X, "data_offsets": [-1, 3]}}, b"1234"), r"data_offsets \[-1, 3\], expected"),
     (packed({"x": {**X, "data_offsets": None}}, b"1234"), r"data_offsets None, expected"),
     (packed({"x": entry(0, 4, [5])}, b"1234"), r"hold 4 bytes, expected 5 for U8 of shape \[5\]"),
@@ -232,36 +206,26 @@ BAD: list[tuple[bytes, str]] = [
 ]  # fmt: skip
 
 
-# A megabyte of each, which takes an hour where a part of it is looked at again and again.
-MANY = 1_000_000
+# Of each so much that it takes minutes where a part of it is looked at again and again.
+MANY = 300_000
 HOSTILE: list[tuple[bytes, str]] = [
     (b'{"' + b"\\" * MANY, "Unterminated string"),
-    (b'{"' + b"\\" * MANY + b'\\"', "Unterminated string"),
     (b'{"' + b'\\"' * (MANY // 2), "Unterminated string"),
     (b'{"' + b'\\"' * (MANY // 2) + b'":1}', "expected an object with dtype"),
-    (b'{"' + b"\\\n" * (MANY // 2), "Invalid"),
     (b'{"' + b"\\u" * (MANY // 2), "Invalid"),
     (b"{" + b'"' * MANY, "Expecting"),
-    (b"{" + b'" ' * (MANY // 2), "Expecting"),
-    (b"{" + b'"x"' * (MANY // 3), "Expecting"),
     (b"{" * MANY, "it is nested more than 3 levels deep"),
     (b'{"x":' + b"[" * MANY, "it is nested more than 3 levels deep"),
-    (b'{"x":' + b'[{"":' * (MANY // 5), "it is nested more than 3 levels deep"),
-    (b"{" + b"}" * MANY, "Extra data"),
     (b'{"x":[' + b"[]," * (MANY // 3) + b"[]]}", "expected an object with dtype"),
     (b'{"x":' + b"9" * MANY + b"}", "not valid JSON"),
     (b'{"x":0.' + b"9" * MANY + b"}", "expected an object with dtype"),
-    (b'{"x":' + b"-" * MANY, "Expecting value"),
     (b"{" + b" \n\t\r" * (MANY // 4) + b"]", "Expecting"),
     (b"{" + b'"x":1,' * (MANY // 6) + b'"x":1}', "a name that is there twice"),
     (b'{"x":{' + b'"x":1,' * (MANY // 6) + b'"x":1}}', "a name that is there twice"),
     (b'{"' + b"\xff" * MANY, "'utf-8' codec can't decode"),
     (b'{"' + b"\0" * MANY, "Invalid control character"),
     (b'{"' + b"n" * MANY + b'":1}', "expected an object with dtype"),
-    (
-        json.dumps({"x": entry(0, 4, list(range(1000)))}).encode(),
-        "expected a list of at most 32 sizes",
-    ),
+    (json.dumps({"x": entry(0, 4, [1] * 1000)}).encode(), "expected a list of at most 32 sizes"),
 ]
 
 
@@ -282,18 +246,14 @@ def test_bad_files(data: bytes, message: str, tmp_path: Path) -> None:
         ours.load(data)
 
 
-def test_error_is_a_value_error_and_a_missing_file_is_not(tmp_path: Path) -> None:
-    assert issubclass(SafetensorError, ValueError)
-    with pytest.raises(FileNotFoundError):
-        pf.load(tmp_path / "nothing")
-
-
 def test_huge_header_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     with open(path, "wb") as file:
         file.write((200_000_000).to_bytes(8, "little"))
         file.truncate(200_000_100)  # sparse: takes no room
-    with pytest.raises(
-        SafetensorError, match="200000000 bytes is announced, expected at most 1000"
-    ):
+    words = "200000000 bytes is announced, expected at most 1000"
+    with pytest.raises(ValueError, match=words) as caught:
         pf.load(path)
+    assert caught.type is SafetensorError
+    with pytest.raises(FileNotFoundError):
+        pf.load(tmp_path / "nothing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -33,10 +34,24 @@ def made(net: nn.Module | None = None, loss: Any = None, **options: Any) -> pf.M
     return pf.Model(net, loss, optim.SGD(net.parameters(), lr=0.01), **options)
 
 
+QUIET: dict[str, Any] = {
+    "device": "cpu", "verbose": 0, "shuffle": False, "batch_size": 16, "compile": False,
+}  # fmt: skip
+
+
 def losses(data: Any, model: pf.Model | None = None, **options: Any) -> list[float]:
+    """Of an epoch and an evaluation. Batches that come to a step are tensors, whatever was given:
+    eager steps show all that differs."""
     model = model or made()
-    options = {"device": "cpu", "verbose": 0, "shuffle": False, "batch_size": 16, **options}
-    return [*model.fit(data, **options).history["loss"], model.evaluate(data)["loss"]]
+    fitted = model.fit(data, **{**QUIET, **options}).history["loss"]
+    return [*fitted, model.evaluate(data, compile=False)["loss"]]
+
+
+@functools.cache
+def wanted(inputs: int = 1) -> list[float]:
+    """The losses of plain tensors."""
+    x, y = map(pf.tensor, xy())
+    return losses((x, y)) if inputs == 1 else losses(((x, x[:, :1] / 3), y), made(Sum()))
 
 
 class Array:
@@ -109,32 +124,26 @@ KINDS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_of_data(kind: str) -> None:
-    x, y = xy()
-    want = losses((pf.tensor(x), pf.tensor(y)))
-    assert losses(KINDS[kind](x, y)) == pytest.approx(want, rel=1e-5)
+    assert losses(KINDS[kind](*xy())) == pytest.approx(wanted(), rel=1e-5)
 
 
 def test_a_share_is_kept_for_validation() -> None:
     """The last samples, as in Keras: of arrays with their weights, and of a Dataset."""
     x, y = xy()
     w = np.linspace(0.5, 1.5, N).astype(np.float32)
-    want = {"loss": made(), "split": made(), "dataset": made()}
-    options: dict[str, Any] = {"device": "cpu", "verbose": 0, "shuffle": False, "epochs": 2}
-    own = want["loss"].fit((x[:30], y[:30], w[:30]), validation_data=(x[30:], y[30:], w[30:]),
-                           **options)  # fmt: skip
-    found = want["split"].fit(x, y, sample_weight=w, validation_split=0.25, **options)
+    own = made().fit((x[:30], y[:30], w[:30]), validation_data=(x[30:], y[30:], w[30:]), **QUIET)
+    found = made().fit(x, y, sample_weight=w, validation_split=0.25, **QUIET)
     assert found.history == own.history
-    assert len(found["val_loss"]) == 2
+    assert len(found["val_loss"]) == 1
     rows = TensorDataset(pf.from_numpy(x), pf.from_numpy(y))
-    found = want["dataset"].fit(rows, validation_split=0.25, **options)
-    own = made().fit((x[:30], y[:30]), validation_data=(x[30:], y[30:]), **options)
+    found = made().fit(rows, validation_split=0.25, **QUIET)
+    own = made().fit((x[:30], y[:30]), validation_data=(x[30:], y[30:]), **QUIET)
     assert found.history == own.history
 
 
 def test_a_generator_is_gone_through_once() -> None:
-    x, y = xy()
-    found = made().fit((b for b in batches(x, y)), device="cpu", verbose=0)
-    assert found["loss"][0] == pytest.approx(losses((x, y))[0], rel=1e-5)
+    found = made().fit((b for b in batches(*xy())), device="cpu", verbose=0)
+    assert found["loss"][0] == pytest.approx(wanted()[0], rel=1e-5), "captured as well"
 
 
 class Sum(nn.Module):
@@ -173,36 +182,34 @@ NESTED: dict[str, Callable[[Any, Any, Any], Any]] = {
 @pytest.mark.parametrize("kind", NESTED)
 def test_nested_inputs(kind: str) -> None:
     x, y = xy()
-    b = x[:, :1] / 3
-    want = losses(((pf.tensor(x), pf.tensor(b)), pf.tensor(y)), made(Sum()))
-    data = NESTED[kind](x, b, y)
-    assert losses(data, made(Sum())) == pytest.approx(want, rel=1e-5)
+    data = NESTED[kind](x, x[:, :1] / 3, y)
+    assert losses(data, made(Sum())) == pytest.approx(wanted(2), rel=1e-5)
 
 
 def test_a_dict_may_be_one_input(device: str) -> None:
     """Of a forward whose only parameter has another name; and predictions of it."""
     x, y = xy()
-    inputs = {"a": x, "b": x[:, :1]}
-    want = made(Sum()).predict(inputs)
+    inputs = {"a": x, "b": x[:, :1] / 3}
     model = made(Whole()).to(device)
     found = model.predict(inputs, batch_size=N)
     assert (found.shape, str(found.device)) == ((N, 2), "cpu")
-    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found, made(Sum()).predict(inputs), rtol=1e-4, atol=1e-5)
     loss = model.train_on_batch((inputs, y))["loss"]
     assert loss == pytest.approx(losses((inputs, y), made(Sum()), batch_size=N)[0], rel=1e-4)
 
 
 def test_inputs_and_targets_side_by_side() -> None:
-    """As arrays were before: fit(x, y) is fit((x, y)), for tables and several inputs too."""
+    """As arrays were before: fit(x, y) is fit((x, y)), for tables and several inputs too; the
+    epochs may stand third."""
     x, y = xy()
-    options: Any = {"device": "cpu", "verbose": 0, "shuffle": False, "batch_size": 16}
-    want = losses((x, y))
-    assert made().fit(*frames(x, y), **options).history["loss"][0] == pytest.approx(want[0])
-    both = losses(((x, x[:, :1]), y), made(Sum()))
-    for inputs in ((x, x[:, :1]), [x, x[:, :1]], {"a": x, "b": x[:, :1]}):
+    for inputs in (x, pf.tensor(x), x.tolist(), frames(x, y)[0]):
+        found = made().fit(inputs, y, 2, **QUIET).history["loss"]
+        assert (found[0], len(found)) == (pytest.approx(wanted()[0]), 2)
+    b = x[:, :1] / 3
+    for inputs in ((x, b), [x, b], {"a": x, "b": b}):
         model = made(Sum())
-        assert model.fit(inputs, y, **options).history["loss"][0] == pytest.approx(both[0])
-        assert model.evaluate(inputs, y)["loss"] == pytest.approx(both[1])
+        found = model.fit(inputs, y, **QUIET).history["loss"]
+        assert [*found, model.evaluate(inputs, y)["loss"]] == pytest.approx(wanted(2))
 
 
 class Copies(pf.Model):
@@ -225,8 +232,7 @@ def test_a_step_of_ones_own_takes_data_without_targets() -> None:
         pf.manual_seed(1)
         net = nn.Linear(3, 3)
         model = Copies(net, optimizer=optim.SGD(net.parameters(), lr=0.001))
-        options: Any = {"device": "cpu", "verbose": 0, "shuffle": False, "batch_size": 16}
-        found += model.fit(data, **options).history["loss"]
+        found += model.fit(data, **QUIET).history["loss"]
     assert found == pytest.approx([found[0]] * len(found), rel=1e-5)
 
 
@@ -242,7 +248,7 @@ def test_nested_targets() -> None:
     data = (x, {"class": y, "more": (half,)})
     rows = Samples(lambda i: (x[i], {"class": y[i], "more": (half[i],)}))
     want = losses(data, made(loss=loss))
-    assert want[0] > losses((x, y))[0]
+    assert want[0] > wanted()[0]
     assert losses(rows, made(loss=loss)) == pytest.approx(want, rel=1e-5)
 
 

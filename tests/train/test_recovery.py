@@ -8,7 +8,7 @@ import itertools
 import random
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -117,17 +117,18 @@ def same(again: Any, want: Any) -> None:
     alike(again[:3], want[:3], 1e-5, 1e-6)
 
 
-@pytest.fixture(scope="module")
-def undisturbed() -> Callable[[bool], Any]:
+@functools.cache
+def undisturbed(compile: bool = True) -> Any:
     """What a fit leaves behind whose GPU stays."""
-    known: dict[bool, Any] = {}
+    found = train(Noisy(), compile=compile)
+    assert not found[4]
+    return found
 
-    def fit(compile: bool) -> Any:
-        if compile not in known:
-            known[compile] = train(Noisy(), compile=compile)
-        return known[compile]
 
-    return fit
+@functools.cache
+def losses() -> Any:
+    """The same without pyframe's random numbers and without callbacks."""
+    return train(Noisy(pyframe=False), callbacks=[])[2]["loss"]
 
 
 @pytest.fixture(params=["at each look", "at the first look"])
@@ -149,7 +150,7 @@ def accumulated(lost_at: tuple[int, ...] = ()) -> Any:
 undisturbed_and_accumulated = functools.cache(accumulated)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("lost_at", [(12,), (36,), (44, 120)], ids=str)
 def test_batches_that_wait_for_their_update(gpu: str, copies: str, lost_at: Any) -> None:
     """Gradients that are not used yet, weights of classes and the state of metrics come back."""
@@ -158,7 +159,7 @@ def test_batches_that_wait_for_their_update(gpu: str, copies: str, lost_at: Any)
     same(again, want)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
 @pytest.mark.parametrize(
     ("lost_at", "step"),  # as which samples are made, and the step of the last copy then
@@ -166,12 +167,11 @@ def test_batches_that_wait_for_their_update(gpu: str, copies: str, lost_at: Any)
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else "",
 )  # fmt: skip
 def test_it_ends_as_if_nothing_had_happened(
-    gpu: str, undisturbed: Any, copies: str, compile: bool, lost_at: tuple[int, ...], step: int
+    gpu: str, copies: str, compile: bool, lost_at: tuple[int, ...], step: int
 ) -> None:
     """Lost before the first step, between two looks, at an end of an epoch, after it, and again:
     the weights, the optimizer's state, the history and all random numbers come out the same."""
     want = undisturbed(compile)
-    assert not want[4]
     again = train(Noisy(lost_at), compile=compile)
     same(again, want)
     assert again[3] == want[3]
@@ -181,49 +181,38 @@ def test_it_ends_as_if_nothing_had_happened(
     assert steps[0] == min(step, 1 if copies == "at the first look" else 99)
 
 
-def test_the_validation_is_gone_through_again(gpu: str, undisturbed: Any) -> None:
+def test_the_validation_is_gone_through_again(gpu: str) -> None:
     """Lost within `evaluate`, which is between two epochs."""
-    x, y = np.ones((4, 6), np.float32), np.zeros(4, np.int64)
 
-    class Losing(Dataset):
-        def __len__(self) -> int:
-            return 4
-
+    class Quiet(Noisy):
         def __getitem__(self, i: int) -> Any:
-            nonlocal made
-            made += 1
-            if made == 6:
+            self.made += 1
+            if self.made in self.lost_at:
                 lose()
-            return x[i], y[i]
+            return self.x[i], self.y[i]
 
-    made = -1000
-    want = train(Noisy(), validation_data=Losing())
-    made = 0
-    seen = train(Noisy(), validation_data=Losing())
+    want, seen = (train(Noisy(), validation_data=Quiet(at, n=4)) for at in ((), (6,)))
     assert len(seen[4]) == 1
-    np.testing.assert_allclose(seen[2]["val_loss"], want[2]["val_loss"], rtol=1e-5)
-    np.testing.assert_allclose(seen[2]["loss"], want[2]["loss"], rtol=1e-5)
+    for name in ("val_loss", "loss"):
+        np.testing.assert_allclose(seen[2][name], want[2][name], rtol=1e-5)
 
 
 def test_a_gpu_that_is_lost_again_and_again(gpu: str) -> None:
     """After the third time it goes on on the CPU, with the GPU's random numbers: no others are
     drawn there. (On the CPU callbacks are told of a loss at once.)"""
-    want = train(Noisy(pyframe=False), callbacks=[])
     seen = train(Noisy((20, 40, 60, 80, 100, 120), pyframe=False), callbacks=[])
     assert [text.rpartition(" ")[2] for text in seen[4]] == ["'gpu'", "'gpu'", "'gpu'", "'cpu'"]
-    np.testing.assert_allclose(seen[2]["loss"], want[2]["loss"], rtol=1e-3)
+    np.testing.assert_allclose(seen[2]["loss"], losses(), rtol=1e-3)
 
 
 def test_a_gpu_that_cannot_be_opened_again(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    want = train(Noisy(pyframe=False), callbacks=[])
-    data = Noisy((50,), pyframe=False)
-    opened = pf.ones(1, device=gpu).item()
+    want, opened = losses(), pf.ones(1, device=gpu).item()
     monkeypatch.setattr(native, "_adapters", list)
-    seen = train(data, callbacks=[])
+    seen = train(Noisy((50,), pyframe=False), callbacks=[])
     monkeypatch.undo()
     assert opened == 1
     assert [text.rpartition(" ")[2] for text in seen[4]] == ["'cpu'"]
-    np.testing.assert_allclose(seen[2]["loss"], want[2]["loss"], rtol=1e-3)
+    np.testing.assert_allclose(seen[2]["loss"], want, rtol=1e-3)
 
 
 def test_data_that_can_be_gone_through_only_once(gpu: str) -> None:
@@ -299,27 +288,21 @@ def test_a_loss_between_two_fits(gpu: str, monkeypatch: pytest.MonkeyPatch) -> N
     """The second one begins with the weights and moments that the first one ended with."""
     monkeypatch.setattr(recovery, "SHARE", 1e9)
     results = []
-    for loses in (False, True):
+    for happens in (pf.flush, lose):
         model = make()
-        first = train(Noisy(), model, epochs=1)
+        assert train(Noisy(), model, epochs=1)[4] == []
         pf.manual_seed(11)
-        if loses:
-            lose()
-        second = train(Noisy(), model, epochs=2)
-        assert len(first[4]) == 0
-        results.append(second)
+        happens()
+        results.append(train(Noisy(), model, epochs=2))
     told = results[1][4]
     assert [("made after step 10 of the fit before" in text) for text in told] == [True]
     same(results[1], results[0])
 
 
-def test_a_loss_that_nobody_has_noticed_yet(
-    gpu: str, undisturbed: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_that_nobody_has_noticed_yet(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new network takes the GPU opened again; one that was there goes on on the CPU, too."""
     monkeypatch.setattr(recovery, "SHARE", 1e9)
-    want = undisturbed(True)
-    model = make()
+    want, model = undisturbed(), make()
     lose()
     seen = train(Noisy(), model)
     assert not seen[4]
@@ -391,7 +374,6 @@ def test_on_the_cpu_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_large_states_are_read_in_parts(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "CHUNK", 100)
     monkeypatch.setattr(recovery, "SHARE", 1e9)
-    want = train(Noisy())
     seen = train(Noisy((150,)))
     assert len(seen[4]) == 1
-    same(seen, want)
+    same(seen, undisturbed())
