@@ -16,7 +16,7 @@ fn join(a: Acc, b: Acc) -> Acc {
   if (KIND == 1) { return a * b; }
   if (KIND == 2) { return max(a, b); }
   let apart = select(abs(f32(a) - f32(b)), 0.0, a == b);  // inf and inf too
-  return max(a, b) + Acc(pf_log1p_f32(exp(-apart)));
+  return Acc(pf_max_f32(f32(a), f32(b)) + pf_log1p_f32(exp(-apart)));  // NaN too
 }
 fn at(row: i32, i: i32) -> Acc {
   if ((i < N) & (row < ROWS)) { return load_x(row / INNER, i, row % INNER); }

@@ -158,6 +158,7 @@ nn.TransformerEncoderLayer(4, 2) nn.Transformer(4, 2, 1, 1)
 """
 
 
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")  # PyTorch's
 @pytest.mark.parametrize("text", MADE.strip().replace(" nn", "\nnn").split("\n"))
 def test_where_and_of_what_a_layer_is_made(text: str, gpu: str, torch: Any) -> None:
     def made(lib: Any, more: str, **given: Any) -> dict[str, Any]:

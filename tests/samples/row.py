@@ -97,8 +97,12 @@ def bools(*shape: int) -> Any:
 
 
 def given(values: Any, dtype: str = "int32") -> Any:
-    """These numbers."""
-    return ("given", values, dtype)
+    """These numbers, as tuples, so that a row can be looked up."""
+    return ("given", _fixed(values), dtype)
+
+
+def _fixed(values: Any) -> Any:
+    return tuple(map(_fixed, values)) if isinstance(values, list) else values
 
 
 def edges(*shape: int) -> Any:

@@ -352,6 +352,7 @@ def _flat_index(index: Tensor, d: int, shape: tuple[int, ...]) -> Tensor:
 public(
     globals(), both="gather take_along_dim", inplace="scatter scatter_add scatter_reduce",
     out_exact="gather scatter scatter_add take_along_dim", out_apart="gather take_along_dim",
+    rows="scatter scatter_add scatter_reduce",
     gpu_widest="scatter_add", out_of_range="""gather=RuntimeError scatter=RuntimeError
     scatter_add=RuntimeError scatter_reduce=RuntimeError take_along_dim""",
 )  # fmt: skip
