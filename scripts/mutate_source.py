@@ -337,6 +337,7 @@ def attempt(budget: float, jobs: int, arguments: list[str]) -> int:
                 if killer.startswith("(") or killer in trial.items:
                     continue
                 trial.numbers.append(number)
+            trial.numbers.sort(key=lambda number: str(number) in known)  # what survived comes last
             print(f"{len(trial.numbers)} of {len(mutants)} mutants to try", flush=True)
 
     os.environ["PYFRAME_CACHE"] = ""  # what was compiled without a mutant would hide it
