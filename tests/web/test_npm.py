@@ -20,8 +20,7 @@ from pyframe.web import Demo, Points, Values, exporter
 
 from .conftest import Tab, files
 
-OTHERS = ("vite@8", "react@19", "react-dom@19", "vue@3")
-TYPES = ("typescript@5", "@types/react@19")
+OTHERS = ("vite@8", "react@19", "react-dom@19", "vue@3", "typescript@5", "@types/react@19")
 TYPED = {  # with what type checkers are to take, and to refuse
     "page.tsx": """
 import "pyframe";
@@ -109,13 +108,13 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def project(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package, Vite, and a page for each script."""
+    """A folder with the package, Vite, TypeScript, and a page for each script."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "package.json").write_text('{"type": "module", "private": true}')
     command = ["npm", "install", *OFFLINE, str(packed), *OTHERS]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
-        pytest.skip(f"npm gives no Vite: {done.stderr.splitlines()[-1:]}")
+        pytest.skip(f"npm lacks something here: {done.stderr.splitlines()[-1:]}")
     for path in (serve.ROOT / "examples" / "web").iterdir():
         shutil.copy(path, folder)
     for script, text in SCRIPTS.items():
@@ -130,10 +129,6 @@ def project(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_types(project: Path, tmp_path: Path) -> None:
     """Of React's TSX, and where there is no React."""
-    command = ["npm", "install", *OFFLINE, "--no-save", *TYPES]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"npm gives no TypeScript: {done.stderr.splitlines()[-1:]}")
     modules = tmp_path / "node_modules"
     modules.mkdir()
     (modules / "pyframe").symlink_to(project / "node_modules" / "pyframe")

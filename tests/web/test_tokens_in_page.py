@@ -240,7 +240,7 @@ def ask(page: Asked, folder: Path) -> Any:
 def test_tokens_are_those_of_the_package(ask: Any, folder: Path, name: str) -> None:
     plays = serve.ROOT / "examples" / "data" / "tinyshakespeare.txt.gz"
     texts = [*TEXTS, "I'LL they'd 1234567 3.14 __a_b", "\n\n\n  x", "   ", "<pad><pad> <s>",
-             gzip.decompress(plays.read_bytes()).decode()[:20_000]]  # fmt: skip
+             gzip.decompress(plays.read_bytes()).decode()[:4_000]]  # fmt: skip
     known: dict[str, Any] = {}
     exec(ASKED, known)
     want = json.loads(known["ask"](json.dumps([str(folder / name), texts])))
