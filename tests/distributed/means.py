@@ -67,6 +67,7 @@ class Penalized(pf.Model):
         )
 
 
+UNTRIED = {"validation_data": None}  # other cases of these losses have some
 THREE = [nn.CrossEntropyLoss(), nn.MSELoss(), nn.L1Loss(reduction="sum")]
 # name -> (network, loss, targets, options)
 CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
@@ -74,15 +75,15 @@ CASES: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
     "eager": (Net, nn.CrossEntropyLoss(), SOME, {"compile": False}),
     "weighted": (Net, nn.CrossEntropyLoss(weight=WEIGHT), SOME, {"accumulate": 3}),
     "sum": (Flat, nn.MSELoss(reduction="sum"), REAL, {}),
-    "sum in groups": (Flat, nn.MSELoss(reduction="sum"), REAL, {"accumulate": 3}),
+    "sum in groups": (Flat, nn.MSELoss(reduction="sum"), REAL, {"accumulate": 3, **UNTRIED}),
     "own": (Flat, masked, REAL, {"accumulate": 3}),
     "of classes": (Net, nn.CrossEntropyLoss(), SOME, {"class_weight": WEIGHT, "accumulate": 4}),
-    "of samples": (Net, nn.CrossEntropyLoss(), SOME, {"sample_weight": abs(X[:, 0])}),
+    "of samples": (Net, nn.CrossEntropyLoss(), SOME, {"sample_weight": abs(X[:, 0]), **UNTRIED}),
     "half": (Net, nn.CrossEntropyLoss(), SOME, {"mixed_precision": "float16"}),
     "several": (Three, THREE, (SOME, REAL, REAL), {}),
     "statistics": (lambda: Net(True), nn.CrossEntropyLoss(), SOME, {}),
     "statistics, eager": (lambda: Net(True), nn.CrossEntropyLoss(), SOME, {"compile": False}),
-    "own step": (Net, nn.CrossEntropyLoss(), SOME, {"of": Penalized}),
+    "own step": (Net, nn.CrossEntropyLoss(), SOME, {"of": Penalized, **UNTRIED}),
 }  # fmt: skip
 
 
@@ -128,43 +129,58 @@ def compare(case: str, together: dict[str, Any], alone: dict[str, Any], names: A
         )
 
 
+def against_one(together: dict[Any, Any], alone: Any, *names: str) -> None:
+    """What each process got, against what one gets alone, which each process finds of some."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    everyone: list[Any] = [None] * n
+    dist.all_gather_object(everyone, together)
+    shared, of_model._shared = of_model._shared, lambda net: None
+    for case in [*together][rank::n]:
+        wanted = alone(case)
+        for got in everyone:
+            compare(str(case), got[case], wanted, names or None)
+    of_model._shared = shared
+
+
 def check(device: str, *names: str) -> None:
     with warnings.catch_warnings(action="error"):
-        check_cases(device, names)
+        check_cases(device, names or (*CASES,))
+        if not names:
+            check_replicas()
+            check_calls()
+    assert processes.replicas(Net()) is None
+    if names:
+        return
     CASES["pairs"] = (Flat, contrastive, REAL, {})
     with warnings.catch_warnings(record=True, action="always") as found:
-        fit("pairs", "cpu")
+        fit("pairs", "cpu", epochs=1, validation_data=None)
     texts = [str(w.message) for w in found]
     first = dist.get_rank() == 0
     assert ["no mean over samples" in t for t in texts] == [True] * first, texts
-    assert processes.replicas(Net()) is None
 
 
 def check_cases(device: str, names: tuple[str, ...]) -> None:
-    shared = of_model._shared
-    for case in names or CASES:
-        of_model._shared = shared
-        together = fit(case, device)
-        of_model._shared = lambda net: None
-        compare(case, together, fit(case, device))
-        of_model._shared = shared
-        if case == "statistics":  # are others if each process counts its own rows
-            apart = fit(case, device, sync_batch_norm=False)
-            assert abs(apart["norm.running_var"] - together["norm.running_var"]).max() > 1e-3
-    if names:
-        return
-    for loss, y in ((nn.CrossEntropyLoss(), SOME), (nn.MSELoss(reduction="sum"), REAL)):
-        for how in ((1, True), (2, True), (1, False)) if dist.get_world_size() == 2 else ():
-            of_model._shared = shared
-            together = replicas(loss, y, True, *how)
-            of_model._shared = lambda net: None
-            compare(f"DDP {how}", together, replicas(loss, y, False, *how),
-                    ["linear.weight", "linear.bias"])  # fmt: skip
-    of_model._shared = shared
+    together = {case: fit(case, device) for case in names}
+    against_one(together, lambda case: fit(case, device))
+    if "statistics" in together:  # are others if each process counts its own rows
+        apart = fit("statistics", device, sync_batch_norm=False)["norm.running_var"]
+        assert abs(apart - together["statistics"]["norm.running_var"]).max() > 1e-3
+
+
+def check_replicas() -> None:
+    losses = {"mean": (nn.CrossEntropyLoss(), SOME), "sum": (nn.MSELoss(reduction="sum"), REAL)}
+    cases = [(loss, *how) for loss in losses for how in ((1, True), (2, True), (1, False))]
+    together = {case: replicas(*losses[case[0]], True, *case[1:]) for case in cases}
+    against_one(together, lambda case: replicas(*losses[case[0]], False, *case[1:]),
+                "linear.weight", "linear.bias")  # fmt: skip
+
+
+def check_calls() -> None:
+    """A step sends its gradients, and their divisor with them."""
     counts = []
-    for epochs in (1, 3):  # a step sends its gradients, and their divisor with them
+    for epochs in (1, 3):
         dist.stats.clear()
-        fit("ignored", device, validation_data=None, epochs=epochs)
+        fit("ignored", "cpu", validation_data=None, epochs=epochs)
         counts.append(dist.stats["all_reduce"])
     steps, told = 4, 3  # of an epoch; three more calls agree on its end
     assert counts[1] - counts[0] == 2 * (steps + told), counts

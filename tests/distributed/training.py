@@ -50,7 +50,9 @@ def cnn() -> Any:
     )
 
 
-NETS = {"mlp": (mlp, (20,)), "cnn": (cnn, (1, 6, 6)), "gpt": (GPT, (6,))}
+# name -> (network, shape of a sample, optimizers)
+NETS = {"mlp": (mlp, (20,), ("sgd", "adamw")), "cnn": (cnn, (1, 6, 6), ("sgd",)),
+        "gpt": (GPT, (6,), ("adamw",))}  # fmt: skip
 OPTIMIZERS: dict[str, Any] = {
     "sgd": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
     "adamw": lambda p: optim.AdamW(p, lr=1e-2, eps=1e-4),  # Adam magnifies what is rounded
@@ -93,7 +95,8 @@ def check(device: str, how: str, *names: str) -> None:
     compiled = how == "compiled"
     rank, n = dist.get_rank(), dist.get_world_size()
     for name in names:
-        for kind, make in OPTIMIZERS.items():
+        for kind in NETS[name][2]:
+            make = OPTIMIZERS[kind]
             pf.manual_seed(rank)  # the weights become those of rank 0
             net = NETS[name][0]().to(device)
             whole = batches(name, device)
