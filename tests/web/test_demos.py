@@ -81,8 +81,8 @@ def example(name: str) -> dict[str, Any]:
 
 def test_digits_are_read(pages: Any) -> None:
     """After two short epochs: one that is drawn, and what the pad makes of samples, which are
-    scaled and centred alike. Then some steps on the GPU, each of which takes a software GPU a
-    second."""
+    scaled and centred alike. Then three steps on the GPU, each of which takes a software GPU
+    a second."""
     page = pages("digits")
     program = page.evaluate("() => document.querySelector('py-editor').text")
     assert program == (EXAMPLES / "digits.py").read_text()
@@ -105,11 +105,10 @@ def test_digits_are_read(pages: Any) -> None:
 
     call(page, "reset")
     call(page, "move", "gpu")
-    done = call(page, "train", {"epochs": 2, "limit": 6 * 32})
-    assert done["steps"] == 6
-    first, second = page.evaluate("() => document.querySelector('py-frame').history")
-    assert second["loss"] < first["loss"] < 2.4
-    assert second["val_accuracy"] > first["val_accuracy"]
+    done = call(page, "train", {"epochs": 1, "limit": 3 * 64})
+    assert done["steps"] == 3
+    assert done["loss"] < 2.4
+    assert 0 < done["val_accuracy"] < 1
     assert "WebGPU" in page.locator("py-frame [part=device-name]").inner_text()
 
 
@@ -189,7 +188,7 @@ def test_the_writer_becomes_the_visitors(pages: Any) -> None:
     done = call(page, "train", {"epochs": 4})
     assert done["loss"] < 0.5
     assert page.evaluate("() => document.querySelector('py-frame').history[0].loss") > 1
-    page.evaluate(STOP, 45)
+    page.evaluate(STOP, 36)
     was, now = call(page, "predict", "Rain falls on ")
     assert now.startswith("Rain falls on the hills, and the")
     assert was.startswith("Rain falls on ")

@@ -671,6 +671,7 @@ def test_a_conversation(page: Page) -> None:
     assert area.input_value() == "c!"
     assert page.run("return el.predict('d')") == "d4 "
     assert wrong.count() == 0
+    bubbles.filter(has_text="d4 ").wait_for()  # it is drawn with the next frame
     said = bubbles.all_text_contents()
     assert [text.strip() for text in said] == ["You: a", "Answer: a0 a0", "You: b", "Answer: b2",
                                                "You: d", "Answer: d4"]  # fmt: skip
@@ -1139,7 +1140,7 @@ def test_steps_make_nothing_that_stays(page: Page) -> None:
         f"""{STATS}
         await el.train({{ steps: 50 }});
         const before = await settled();
-        await el.train({{ steps: 400 }});
+        await el.train({{ steps: 200 }});
         return [before, await settled()];"""
     )
     assert before[1:] == after[1:]
@@ -1166,7 +1167,7 @@ def test_elements_that_come_and_go(page: Page) -> None:
         }};
         await one();
         const before = await settled();
-        for (let i = 0; i < 16; i++) await one(i % 5);
+        for (let i = 0; i < 12; i++) await one(i % 4);
         return [before, await settled()];"""
     )
     assert grown[0][1:] == grown[1][1:]
@@ -1298,11 +1299,11 @@ def test_from_another_site(browser: Any, site: Site, sandbox: str) -> None:
             const notices = [];
             el.addEventListener("notice", ({ detail }) => notices.push(detail.text));
             await el.load();
-            const { steps } = await el.train({ epochs: 1 });
+            const { steps } = await el.train({ steps: 1 });
             return [el.spec.device.kind, notices, steps];
         }"""
     )
-    assert done == 4
+    assert done == 1
     assert kind == ("cpu" if sandbox else "gpu")
     assert any("its origin is opaque" in text for text in notices) == (kind == "cpu")
     page.close()
