@@ -263,7 +263,8 @@ def test_convolutions(
     images, weight = (np.random.standard_normal(shape).astype(dtype) for shape in (x, w))
     attrs = stride, padding, dilation, groups
     narrow = {np.dtype(dtype): Tile("f32" if dtype == np.float32 else "f64", 4, 6)}
-    for tiles in (native.machine.tiles, narrow):
+    both = native.machine.tiles, narrow  # of float64 one of them, by turns
+    for tiles in both if dtype == np.float32 else both[sum(x) % 2 :][:1]:
         native.machine = native.machine._replace(tiles=tiles)
         y = convolved(native, "conv", images, weight, attrs)
         g = np.random.standard_normal(y.shape).astype(dtype)
@@ -299,7 +300,8 @@ def test_convolutions_with_what_follows(
         lambda y, mean, scale, rest: y + mean[0],
         lambda y, mean, scale, rest: y * rest.flip(0),  # which does not lie like the result
     ]
-    for way in ways:
+    at = (sum(x) + sum(w)) % len(ways)  # of which each convolution has two
+    for way in (ways[at], ways[at - 2]):
 
         def fn(x: Any, w: Any, *rest: Any, way: Any = way) -> pf.Tensor:
             return way(conv(x, w, None, stride, padding, dilation, groups), *rest)

@@ -78,10 +78,10 @@ LAYOUTS = [
 
 def test_layouts(variant: str, gpu: str) -> None:
     """Odd shapes, and operands that lie as they are, turned, apart, from the middle on, flipped;
-    half of the table for each variant, so that each row is tried with several."""
+    a third of the table for each variant, so that each row is tried with several."""
     at = list(VARIANTS).index(variant)
     for i, (m, n, k, batch, how) in enumerate(LAYOUTS):
-        if (i + at) % 2 == 0:
+        if (i + at) % 3:
             continue
         a, b = ints(batch, m, k), ints(batch, k, n, seed=1)
         (xa, of_a), (xb, of_b) = turned(a, how[0]), turned(b, how[1])

@@ -360,7 +360,7 @@ SMALL_INTS: dict[str, Callable[[Any, Any, Any], Any]] = {  # x and y: small whol
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("d", [pf.bfloat16, pf.int8, pf.bool], ids=lambda d: d.name)
 @pytest.mark.parametrize("name", SMALL_INTS)
 def test_words_of_odd_shapes(form: str, monkeypatch: pytest.MonkeyPatch, name: str, d: Any) -> None:
