@@ -131,6 +131,23 @@ def test_the_program_runs_beside_its_source(page: Any) -> None:
     assert done["steps"] == 1, "its data came too"
 
 
+def test_an_edit_runs_and_is_kept(page: Any, program_tab: Tab) -> None:
+    edit(page, "nn.Linear(2, WIDTH)", "nn.Linear(2, WIDTH, bias=False)")
+    assert note(page) == "edited, not run yet"
+    page.locator("py-editor [aria-label='Source of my_model.py']").focus()
+    page.keyboard.press("Control+Enter")
+    assert parameters(page) == PARAMETERS - 8
+    assert note(page) == "edited"
+    page = open_program(program_tab)
+    assert "bias=False" in source(page)
+    assert parameters(page) == PARAMETERS - 8
+    page.locator("py-editor [part=revert]").click()
+    assert source(page) == PROGRAM
+    assert parameters(page) == PARAMETERS
+    assert note(page) == ""
+    assert source(open_program(program_tab)) == PROGRAM
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
@@ -173,21 +190,7 @@ def test_a_change_on_disk_is_offered(page: Any, path: Path) -> None:
         path.write_text(PROGRAM)
 
 
-def test_an_edit_runs_and_is_kept(page: Any, program_tab: Tab, path: Path) -> None:
-    """Also without CodeMirror, which shows that it was reverted, too."""
-    edit(page, "nn.Linear(2, WIDTH)", "nn.Linear(2, WIDTH, bias=False)")
-    assert note(page) == "edited, not run yet"
-    page.locator("py-editor [aria-label='Source of my_model.py']").focus()
-    page.keyboard.press("Control+Enter")
-    assert parameters(page) == PARAMETERS - 8
-    assert note(page) == "edited"
-    page = open_program(program_tab)
-    assert "bias=False" in source(page)
-    assert parameters(page) == PARAMETERS - 8
-    page.locator("py-editor [part=revert]").click()
-    assert source(page) == PROGRAM
-    assert parameters(page) == PARAMETERS
-    assert note(page) == ""
+def test_without_codemirror(program_tab: Tab, path: Path) -> None:
     config = {**serve.config(Program(path, [str(path.parent / "my data")])), "editor": None}
     program_tab.page.route("**/config.json", lambda route: route.fulfill(json=config))
     page = open_program(program_tab)
