@@ -24,6 +24,11 @@ def rows(table: str) -> list[tuple[str, str]]:
     return [(call, words) for call, _, words in (r.partition(" -> ") for r in joined.split("\n"))]
 
 
+def calls(table: str) -> list[str]:
+    """Those of a table without texts, in which ` | ` parts calls in a line."""
+    return [call.strip() for call in re.split(r" \| |\n", table.strip())]
+
+
 def literal(table: str) -> list[tuple[str, str]]:
     """The same of a table whose texts, each after a type, are to be found as they are."""
     out = []

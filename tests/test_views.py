@@ -1,5 +1,5 @@
 """Views and in-place ops on each device: what is refused, and memory that is shared. Programs of
-them are in ops/test_indexing_ops.py and autograd/test_view_programs.py."""
+them are in autograd/test_view_programs.py."""
 
 from __future__ import annotations
 

@@ -8,20 +8,7 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe.data import RandomSampler, TensorDataset, random_split
-
-
-def test_tensor_dataset_gives_rows() -> None:
-    x, y = pf.arange(12).reshape(4, 3), pf.arange(4)
-    data = TensorDataset(x, y)
-    assert len(data) == 4
-    row, label = data[2]
-    assert row.tolist() == [6, 7, 8]
-    assert label.item() == 2
-    assert [label.item() for _, label in data] == [0, 1, 2, 3], "iteration ends by itself"
-    assert data[-1][1].item() == 3
-    with pytest.raises(IndexError):
-        data[4]
+from pyframe.data import RandomSampler, random_split
 
 
 def test_random_split() -> None:

@@ -109,15 +109,6 @@ def test_own_items_are_not_bypassed() -> None:
     assert [b.tolist() for b in DataLoader(Shifted(Counting(), [2, 3]), 2)] == [[102, 103]]
 
 
-def test_whole_batches_are_the_collated_samples() -> None:
-    data = rows()
-    one_by_one = DataLoader(data, 4, collate_fn=whole)
-    assert plain(list(DataLoader(data, 4))) == plain(list(one_by_one))
-    part = Subset(data, [7, 2, 2, 9, 0])
-    expected = plain(list(DataLoader(part, 2, collate_fn=whole)))
-    assert plain(list(DataLoader(part, 2))) == expected
-
-
 def test_tensors_on_a_device_stay_there(device: str) -> None:
     x = pf.arange(6, device=device)
     batches = list(DataLoader(TensorDataset(x), 4))

@@ -14,7 +14,6 @@ import pyframe as pf
 from pyframe.data import DataLoader, Subset
 from pyframe.vision.datasets import MNIST, FashionMNIST
 
-MNIST10K = Path(__file__).parents[2] / "examples" / "data" / "mnist10k"
 IMAGES = np.random.RandomState(0).randint(0, 256, (7, 28, 28), np.uint8)
 LABELS = np.array([3, 1, 4, 1, 5, 9, 2], np.uint8)
 
@@ -79,17 +78,6 @@ def test_batches_at_once_are_the_collated_samples(
     slow = plain([*DataLoader(data, 2, collate_fn=lambda some: pf.data.default_collate(some))])
     monkeypatch.setattr(MNIST, "__getitem__", None)
     assert plain([*DataLoader(data, 2)]) == slow
-
-
-def test_real_digits() -> None:
-    train, test = MNIST(MNIST10K), MNIST(MNIST10K, train=False)
-    assert (len(train), len(test)) == (9000, 1000)
-    assert train.labels[:5].tolist() == [3, 8, 1, 0, 4]
-    assert 0.1 < train.images.mean().item() < 0.16, "MNIST's mean is 0.1307"
-    assert train.images.max().item() == 1.0
-    x, y = next(iter(DataLoader(train, 64)))
-    assert (x.shape, x.dtype, str(x.device)) == ((64, 1, 28, 28), pf.float32, "cpu")
-    assert (y.shape, y.dtype) == ((64,), pf.int64)
 
 
 def test_no_files(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Sequential(nn.Linear(4, 2)))(R(3, 5
 """
 LINEAR = r"""
 nn.Linear(-1, 2) -> in_features must not be negative
+nn.Sequential(nn.ReLU(), nn.Tanh())[2] -> out of range for 2 modules
 nn.Bilinear(0, 2, 3) -> in1_features must be > 0
 nn.Bilinear(2, 3, 4)(X(5, 2), X(5, 2)) -> expected weight
 nn.LazyLinear(2)(R(3, 4))

@@ -66,10 +66,11 @@ SHAPES = {
 }
 
 
+@pytest.mark.sampled(2)  # of the shapes, whose number is odd, each in one way
 @pytest.mark.parametrize("shape", SHAPES)
-def test_shapes(gpu: str, shape: str) -> None:
-    for causal in (False, True) if shape in FORCED else ([*SHAPES].index(shape) % 2 == 0,):
-        compare(given(*SHAPES[shape]), gpu, is_causal=causal)
+@pytest.mark.parametrize("causal", [True, False])
+def test_shapes(gpu: str, causal: bool, shape: str) -> None:
+    compare(given(*SHAPES[shape]), gpu, is_causal=causal)
 
 
 def allowed(t: int, s: int) -> Any:
@@ -87,11 +88,15 @@ MASKS = {
 }
 
 
-@pytest.mark.parametrize("mask", MASKS)
-def test_masks(gpu: str, mask: str) -> None:
-    for shape in ("grouped heads", ["few queries", "a query"][[*MASKS].index(mask) % 2]):
-        b, h, _, t, s, *_ = sizes = SHAPES[shape]
-        compare(given(*sizes), gpu, mask=MASKS[mask](b, h, t, s))
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("mask", "shape"), [
+    ("bool", "grouped heads"), ("bool", "few queries"), ("float", "a query"),
+    ("float", "grouped heads"), ("infinite", "grouped heads"), ("infinite", "few queries"),
+    ("of keys", "a query"), ("of keys", "grouped heads"),
+])  # fmt: skip
+def test_masks(gpu: str, mask: str, shape: str) -> None:
+    b, h, _, t, s, *_ = sizes = SHAPES[shape]
+    compare(given(*sizes), gpu, mask=MASKS[mask](b, h, t, s))
 
 
 @pytest.mark.parametrize("scale", [1e4, -1e4, 0.0])
@@ -129,8 +134,6 @@ def test_dims_and_broadcasting(gpu: str) -> None:
     rng = np.random.default_rng(0)
     for q, k, v, m in (
         ((3, 4), (5, 4), (5, 2), (3, 5)), ((2, 3, 4), (5, 4), (2, 5, 2), (5,)),
-        ((2, 3, 2, 4), (2, 1, 5, 4), (2, 1, 5, 2), (2, 1, 1, 5)),
-        ((1, 3, 2, 4), (2, 3, 5, 4), (3, 5, 2), (2, 1, 2, 5)),
         ((2, 1, 2, 3, 4), (2, 2, 1, 5, 4), (2, 2, 2, 5, 4), (1, 2, 3, 5)),
     ):  # fmt: skip
         arrays = [rng.standard_normal(x).astype(np.float32) for x in (q, k, v)]
@@ -166,7 +169,7 @@ def test_dropout(gpu: str) -> None:
     assert all((a != b).any() for n, a in enumerate(seen) for b in seen[:n])
 
 
-def test_gradients_of_gradients_and_examples(gpu: str) -> None:
+def test_gradients_of_gradients(gpu: str) -> None:
     arrays = given(2, 2, 2, 5, 6, 3, 4)
 
     def second(device: str) -> Given:
@@ -176,17 +179,8 @@ def test_gradients_of_gradients_and_examples(gpu: str) -> None:
         total = sum(((x * x).sum() for x in first), y.square().sum())
         return [x.cpu().numpy() for x in pf.autograd.grad(total, (q, k, v, g))]
 
-    def each(device: str) -> Given:
-        q, k, v, g = [pf.tensor(a, device=device) for a in arrays]
-        one = pf.func.grad(lambda q, k, v: (F.scaled_dot_product_attention(q, k, v) * g[0]).sum(),
-                           argnums=(0, 1, 2))  # fmt: skip
-        rows = pf.func.vmap(one, in_dims=(0, None, 0))(q, k[0], v)
-        _, along = pf.func.jvp(F.scaled_dot_product_attention, (q, k, v), (q, k, v))
-        return [x.cpu().numpy() for x in (*rows, along)]
-
-    for run in (second, each):
-        for got, want in zip(run(gpu), run("cpu"), strict=True):
-            np.testing.assert_allclose(got, want, 1e-3, 1e-4)
+    for got, want in zip(second(gpu), second("cpu"), strict=True):
+        np.testing.assert_allclose(got, want, 1e-3, 1e-4)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.5])
@@ -232,17 +226,18 @@ def forced(request: Any, gpu: str) -> Iterator[str]:
 
 
 def test_variants(forced: str, gpu: str) -> None:
-    """Each one's results and gradients are those of the composition on the CPU; half of the table
-    for each, so that each row is tried with several."""
+    """Each one's results and gradients are those of the composition on the CPU; a third of the
+    table for each, so that each row is tried with two."""
     for i, (shape, given_) in enumerate(FORCED.items()):
-        if (i + NAMES.index(forced)) % 2:
+        if (i + NAMES.index(forced)) % 3:
             continue
         b, h, _, t, s, *_ = sizes = SHAPES[shape]
         options = dict(given_)
         if "mask" in options:
             options["mask"] = MASKS[options["mask"]](b, h, t, s)
         compare(given(*sizes), gpu, **options)
-    test_half_the_width_is_summed_in_float32(gpu, pf.float16)
+    if NAMES.index(forced) % 2:
+        test_half_the_width_is_summed_in_float32(gpu, pf.float16)
 
 
 def test_the_names_are_all_variants() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from compared import alike
-from refused import check_refused, rows
+from refused import calls, check_refused, rows
 
 import pyframe as pf
 from pyframe import nn
@@ -105,20 +105,6 @@ def test_refused(call: str, text: str, torch: Any) -> None:
     check_refused(call, text, names, torch)
 
 
-COMPILED = """
-    Conv2d ConvTranspose1d MaxPool2d LPPool1d InstanceNorm1d GroupNorm PReLU CrossEntropyLoss
-    CosineEmbeddingLoss Embedding CircularPad2d LazyConv1d
-""".split()  # one of a family
-
-
-@pytest.mark.parametrize("name", COMPILED, ids=lambda name: f"nn.{name}")
-def test_compiled(name: str, device: str) -> None:
-    with quietly():
-        case = first_of(name, device)
-        case.compare()
-        case.check_compiled()
-
-
 @pytest.mark.sampled(4)
 @NAMES
 def test_layer_on_gpu(name: str, gpu: str) -> None:
@@ -186,22 +172,14 @@ def test_sizes_repeated() -> None:
 # --- how layers begin
 
 FIRST = """
-nn.Linear(400, 50)
-nn.Conv2d(16, 32, 5)
-nn.Embedding(300, 40)
-nn.Conv1d(64, 64, 5, groups=4)
-nn.ConvTranspose2d(24, 32, 5)
-nn.ConvTranspose1d(64, 48, 5, groups=2)
-nn.Bilinear(30, 20, 40)
-nn.EmbeddingBag(300, 40)
-nn.AdaptiveLogSoftmaxWithLoss(90, 300, [120])
-nn.LSTM(30, 64, 2)
-nn.GRUCell(30, 64)
-nn.RNN(30, 64)
+nn.Linear(400, 50) | nn.Conv2d(16, 32, 5) | nn.Embedding(300, 40) | nn.Conv1d(64, 64, 5, groups=4)
+nn.ConvTranspose2d(24, 32, 5) | nn.ConvTranspose1d(64, 48, 5, groups=2) | nn.Bilinear(30, 20, 40)
+nn.EmbeddingBag(300, 40) | nn.AdaptiveLogSoftmaxWithLoss(90, 300, [120]) | nn.LSTM(30, 64, 2)
+nn.GRUCell(30, 64) | nn.RNN(30, 64)
 """
 
 
-@pytest.mark.parametrize("text", FIRST.split("\n")[1:-1])
+@pytest.mark.parametrize("text", calls(FIRST))
 def test_first_weights_are_distributed_as_pytorchs(text: str, torch: Any) -> None:
     ours, theirs = (eval(text, names(lib)).parameters() for lib in (pf, torch))
     for p, q in zip(ours, theirs, strict=True):
@@ -211,22 +189,6 @@ def test_first_weights_are_distributed_as_pytorchs(text: str, torch: Any) -> Non
         assert abs(a.mean()) < 5 * a.std() / np.sqrt(a.size)
         if b.max() < 3 * b.std():  # uniform: the bounds are known
             assert np.abs(a).max() == pytest.approx(np.abs(b).max(), rel=0.02 + few)
-
-
-def test_the_same_seed_gives_the_same_bits(gpu: str) -> None:
-    def bits(device: str) -> list[Any]:
-        pf.manual_seed(11)
-        net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Linear(7, 3), nn.Embedding(5, 2)).to(device)
-        return [p.detach().cpu().numpy().view(np.int32).tolist() for p in net.parameters()]
-
-    assert bits("cpu") == bits("cpu") == bits(gpu)
-
-
-def test_layers_without_elements(torch: Any) -> None:
-    for lib in (pf, torch):
-        with pytest.warns(UserWarning, match="zero-element tensors is a no-op"):
-            layer = lib.nn.Linear(0, 3)
-        assert layer(lib.zeros(2, 0)).tolist() == [layer.bias.tolist()] * 2
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 0), (0, 4, 5), (2, 0, 3), (1, 4, 1), (1, 0, 1)])
@@ -251,50 +213,6 @@ def test_norms_without_elements(name: str, shape: Any, torch: Any) -> None:
 
 
 # --- what changes in training
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(("text", "shape"), [
-    ("nn.BatchNorm2d(2)", (2, 2, 2, 2)),
-    ("nn.BatchNorm1d(3, momentum=None)", (4, 3)),
-    ("nn.InstanceNorm1d(2, track_running_stats=True)", (2, 2, 3)),
-])  # fmt: skip
-def test_statistics_of_compiled_layers(
-    text: str, shape: tuple[int, ...], device: str, torch: Any
-) -> None:
-    """Each replay moves them in place; evaluation, and training again, is another capture."""
-    compiled, eager, theirs = (eval(text, {"nn": lib.nn}) for lib in (pf, pf, torch))
-    compiled.to(device), eager.to(device)
-    held = list(compiled.buffers())
-    step = pf.compile(lambda x: compiled(x))
-    rng = np.random.default_rng(3)
-    for training in (True, True, True, False, False, True, True):
-        for net in (compiled, eager, theirs):
-            net.train(training)
-        data = rng.standard_normal(shape).astype(np.float32) * 2 + 1
-        x = pf.from_numpy(data).to(device)
-        want = theirs(torch.from_numpy(data))
-        alike(step(x), want)
-        alike(eager(x), want)
-        for net in (compiled, eager):
-            alike(net.state_dict(), theirs.state_dict())
-    assert sum(map(len, step.replays.values())) == 2
-    assert not step.eager
-    assert all(a is b for a, b in zip(held, compiled.buffers(), strict=True))
-
-
-def test_momentum_that_changes(torch: Any) -> None:
-    """A momentum that is another in each step is followed by compiled steps."""
-    ours, theirs = nn.BatchNorm1d(2), torch.nn.BatchNorm1d(2)
-    step = pf.compile(lambda x: ours(x))
-    data = np.random.default_rng(4).standard_normal((3, 2)).astype(np.float32)
-    for i in range(5):
-        ours.momentum = theirs.momentum = 0.5 / (i + 1)
-        step(pf.from_numpy(data + i))
-        theirs(torch.from_numpy(data + i))
-        alike(ours.running_mean, theirs.running_mean)
-        alike(ours.running_var, theirs.running_var)
-    assert not step.eager
 
 
 def test_sync_batchnorm_takes_the_place_of_others() -> None:
@@ -364,41 +282,6 @@ def test_dropouts(
 # --- older arguments, tables that are given
 
 
-def test_older_arguments(torch: Any) -> None:
-    for given, reduction in {
-        (True,): "mean", (False,): "sum", (None, False): "none", (None, True): "mean",
-        (False, True): "sum", (False, False): "none",
-    }.items():  # fmt: skip
-        for lib in (pf, torch):
-            f, x, y = lib.nn.functional, lib.ones(3), lib.arange(3.0)
-            with pytest.warns(UserWarning, match=f"use reduction='{reduction}'"):
-                assert lib.nn.MSELoss(*given).reduction == reduction
-            with pytest.warns(UserWarning, match=f"use reduction='{reduction}'"):
-                loss = lib.nn.CrossEntropyLoss(None, given[0], 3, *given[1:])
-            assert (loss.reduction, loss.ignore_index) == (reduction, 3)
-            with pytest.warns(UserWarning, match=f"reduction='{reduction}'"):
-                got = f.mse_loss(x, y, *given)
-            assert got.tolist() == f.mse_loss(x, y, reduction=reduction).tolist()
-    with pytest.warns(FutureWarning, match="NLLLoss2d"):
-        assert repr(nn.NLLLoss2d()) == "NLLLoss2d()"
-    with pytest.warns(FutureWarning, match="renamed to `max_val`"):
-        assert nn.Hardtanh(max_value=2.0).max_val == 2.0
-
-
-def test_tables_that_are_given(device: str, torch: Any) -> None:
-    table = np.arange(12, dtype=np.float32).reshape(4, 3)
-    for name, at in (("Embedding", [1, 3]), ("EmbeddingBag", [[1, 3], [0, 0]])):
-        for freeze in (True, False):
-            weight = pf.from_numpy(table.copy()).to(device)
-            ours = getattr(nn, name).from_pretrained(weight, freeze, padding_idx=3)
-            theirs = getattr(torch.nn, name).from_pretrained(
-                torch.from_numpy(table), freeze, padding_idx=3
-            )
-            assert repr(ours) == repr(theirs)
-            assert ours.weight.requires_grad == theirs.weight.requires_grad == (not freeze)
-            alike(ours(pf.tensor(at).to(device)), theirs(torch.tensor(at)))
-
-
 def test_adaptive_softmax_tells_all_classes(torch: Any) -> None:
     ours, theirs = [n.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], 2.0) for n in (nn, torch.nn)]
     ours.load_state_dict({k: pf.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
@@ -407,13 +290,3 @@ def test_adaptive_softmax_tells_all_classes(torch: Any) -> None:
     got = ours.predict(pf.from_numpy(x)).tolist()
     assert got == theirs.predict(torch.from_numpy(x)).tolist()
     assert max(got) >= 3, "some of the rare classes"
-
-
-def test_a_rare_class_is_found_without_a_read() -> None:
-    """Compiled: which rows belong to a cluster depends on values, but nothing is read."""
-    layer = nn.AdaptiveLogSoftmaxWithLoss(4, 9, [3, 5], div_value=2.0)
-    step = pf.compile(lambda x, y: layer(x, y).loss)
-    for seed in range(3):
-        x, y = pf.randn(6, 4), pf.randint(0, 9, (6,))
-        assert step(x, y).item() == pytest.approx(layer(x, y).loss.item(), rel=1e-5), seed
-    assert not step.eager

@@ -6,119 +6,12 @@ import copy
 import gc
 import pickle
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import pyframe as pf
 from pyframe import nn
-from tests.nn.test_module_parity import changed
-
-
-class Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Linear(3, 4)
-        self.second = nn.Linear(4, 3)
-        self.tied = self.first
-        self.scale = nn.Parameter(pf.ones(1))
-        self.register_buffer("seen", pf.zeros(1))
-        self.register_buffer("scratch", pf.zeros(2), persistent=False)
-
-    def forward(self, x: Any) -> Any:
-        return self.second(self.first(x).relu()) * self.scale
-
-
-def test_moving_keeps_the_parameters(gpu: str) -> None:
-    m = Block()
-    before = list(m.parameters())
-    m(pf.ones(1, 3)).sum().backward()
-    m.to(gpu)
-    assert all(a is b for a, b in zip(before, m.parameters(), strict=True))
-    assert {str(p.device) for p in m.parameters()} == {"gpu"}
-    assert str(m.seen.device) == "gpu"
-    assert str(before[0].grad.device) == "gpu"
-    assert str(m.cpu().scale.device) == "cpu"
-    assert m.double().scale.dtype is pf.float64
-
-
-def test_loading_converts_or_assigns() -> None:
-    m = nn.Linear(2, 3)
-    half = {"weight": pf.ones(3, 2, dtype=pf.float16), "bias": pf.ones(3, dtype=pf.int64)}
-    m.load_state_dict(half)
-    assert m.weight.dtype is m.bias.dtype is pf.float32
-    assert m.weight.tolist() == [[1, 1]] * 3
-    weight = m.weight
-    with pytest.raises(RuntimeError, match="bias: pyframe.int64 can't take the place of"):
-        m.load_state_dict(half, assign=True)
-    assert m.weight.dtype is pf.float32
-    m.load_state_dict({"weight": half["weight"], "bias": pf.zeros(3)}, assign=True)
-    assert m.weight is weight
-    assert m.weight.dtype is pf.float16
-    assert m.weight.requires_grad
-
-
-def calls(make: Callable[..., Any], torch: Any) -> tuple[str, str]:
-    """What a call gives or raises, here and in PyTorch, in the same names."""
-    said = []
-    for lib in (pf, torch):
-        try:
-            result = repr(make(lib, lib.nn))
-        except Exception as error:
-            result = f"{type(error).__name__}: {error}"
-        said.append(result.replace("pyframe", "torch"))
-    return said[0], said[1]
-
-
-SAID: list[Callable[..., Any]] = [
-    lambda t, n: n.ModuleList([n.Linear(2, 2), n.Linear(2, 2), n.ReLU(), n.Linear(2, 2)]),
-    lambda t, n: n.ModuleList([n.Sequential(n.ReLU(), n.Tanh())] * 2),
-    lambda t, n: n.ModuleList(),
-    lambda t, n: n.ModuleList([n.ReLU()])(t.zeros(1)),
-    lambda t, n: n.ModuleDict({"a": n.Linear(2, 2), "b": n.ReLU()}),
-    lambda t, n: n.ModuleDict([("b", n.ReLU()), ("a", n.Tanh())]),
-    lambda t, n: n.ModuleDict()["absent"],
-    lambda t, n: n.ModuleDict({"keys": n.ReLU()}),
-    lambda t, n: n.ParameterList([t.zeros(2), t.zeros(3, 2), t.zeros(())]),
-    lambda t, n: n.Sequential(),
-    lambda t, n: n.Sequential(OrderedDict(a=n.Sequential(n.Linear(1, 2)), b=n.ReLU())),
-    lambda t, n: changed(n.Sequential(OrderedDict(a=n.ReLU(), b=n.Tanh())), ("__delitem__", 0)),
-    lambda t, n: changed(n.Sequential(n.ReLU(), n.Tanh()), ("__setitem__", 0, n.GELU())),
-    lambda t, n: n.Sequential(n.ReLU())["a"],
-    lambda t, n: setattr(n.Sequential(n.ReLU()), "0", 1),
-    lambda t, n: setattr(n.Linear(1, 1), "weight", 1),
-    lambda t, n: n.ReLU().register_buffer("", None),
-    lambda t, n: n.ReLU().register_buffer("inplace", None),
-    lambda t, n: n.ReLU().register_buffer(1, None),
-    lambda t, n: n.ReLU().register_parameter("b", 3),
-    lambda t, n: n.ReLU().register_parameter("training", None),
-    lambda t, n: n.ReLU().add_module("a", 3),
-    lambda t, n: n.ReLU().add_module("a.b", n.ReLU()),
-    lambda t, n: n.ReLU().absent,
-    lambda t, n: delattr(n.ReLU(), "absent"),
-    lambda t, n: n.ReLU().train(1),
-    lambda t, n: n.Sequential(n.ReLU()).get_submodule("1"),
-    lambda t, n: n.Sequential(n.Linear(1, 1)).get_submodule("0.weight"),
-    lambda t, n: n.Sequential(n.Linear(1, 1)).get_parameter("0.w"),
-    lambda t, n: n.Sequential(n.Linear(1, 1)).get_parameter("0"),
-    lambda t, n: n.CrossEntropyLoss(t.ones(2)).get_buffer("weight"),
-    lambda t, n: n.Linear(1, 1).get_buffer("weight"),
-    lambda t, n: n.Linear(2, 3).load_state_dict({"weight": t.zeros(3, 2), "x": t.zeros(3)}, False),
-    lambda t, n: n.Linear(2, 3).load_state_dict([1]),
-    lambda t, n: n.Linear(2, 3).load_state_dict({"weight": t.zeros(2), "x": t.zeros(1)}),
-    lambda t, n: n.Parameter(t.ones(2), requires_grad=False),
-    lambda t, n: n.Parameter(),
-    lambda t, n: [type(x).__name__ for x in (n.Parameter(t.ones(1)) * 2, n.Parameter().detach())],
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("number", range(len(SAID)))
-def test_it_says_what_pytorch_says(number: int, torch: Any) -> None:
-    """Reprs, results and error messages."""
-    ours, theirs = calls(SAID[number], torch)
-    assert ours == theirs
 
 
 def test_backward_hooks_need_tensors() -> None:
@@ -173,18 +66,6 @@ def test_uninitialized_on_each_device(device: str) -> None:
     b = nn.UninitializedBuffer(persistent=False)
     b.materialize(2, dtype=pf.float64)
     assert (type(b), b.persistent, b.dtype) == (nn.Buffer, False, pf.float64)
-
-
-def test_what_is_not_there() -> None:
-    with pytest.raises(IndexError, match="out of range for 2 modules"):
-        nn.Sequential(nn.ReLU(), nn.Tanh())[2]
-
-    class Early(nn.Module):
-        def __init__(self) -> None:
-            self.layer = nn.Linear(1, 1)
-
-    with pytest.raises(AttributeError, match=r"before Module.__init__\(\) call"):
-        Early()
 
 
 def test_regular_backward_hooks_on_all_modules() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from refused import calls
 
 import pyframe as pf
 
@@ -36,14 +37,16 @@ def plain(x: Any) -> Any:
     return repr(x).replace("pyframe", "torch")
 
 
-def raised(*calls: Callable[[], Any]) -> list[str]:
-    """The type of the error that each call raises, or what it gives."""
+def raised(names: dict[str, Any], table: str, told: bool = False) -> list[str]:
+    """What each call of a table gives, or the type of its error and, if it is to be `told`, the
+    text. `names` are the scenario's own."""
     found = []
-    for call in calls:
+    for call in calls(table):
         try:
-            found.append(str(plain(call())))
+            found.append(str(plain(eval(call, {**globals(), **names}))))
         except Exception as e:
-            found.append(type(e).__name__)
+            text = f": {e}".replace("pyframe", "torch") if told else ""
+            found.append(f"{type(e).__name__}{text}")
     return found
 
 
@@ -107,17 +110,10 @@ def buffers(t: Any, n: Any) -> Any:
     m.register_buffer("b", t.ones(2))
     m.c = None
     found.append([list(m.state_dict()), m.c, hasattr(m, "none")])
-    found += raised(
-        lambda: setattr(m, "a", 3),
-        lambda: m.register_buffer("x", [1]),
-        lambda: m.register_buffer("plain", None),
-        lambda: setattr(m, "plain", n.Buffer(t.ones(1))),
-        lambda: m.register_buffer("x.y", None),
-        lambda: n.Buffer(),
-        lambda: n.Buffer(t.ones(1, requires_grad=True)),
-        lambda: m.get_buffer("nothing"),
-        lambda: m.get_buffer("plain"),
-    )
+    found += raised(locals(), """
+        setattr(m, "a", 3) | m.register_buffer("x", [1]) | setattr(m, "plain", n.Buffer(t.ones(1)))
+        m.register_buffer("x.y", None) | n.Buffer() | n.Buffer(t.ones(1, requires_grad=True))
+    """)  # fmt: skip
     return found
 
 
@@ -129,16 +125,11 @@ def fields_before_init(t: Any, n: Any) -> Any:
                 getattr(self, register)("x", value)
             self.x = value
 
-    return raised(
-        lambda: Early(n.Parameter(t.ones(1))),
-        lambda: Early(n.ReLU()),
-        lambda: Early(n.Buffer(t.ones(1))),
-        lambda: Early(3).x,
-        lambda: Early(3).training,
-        lambda: Early(None, "register_parameter"),
-        lambda: Early(None, "register_buffer"),
-        lambda: Early(3)(1),
-    )
+    return raised(locals(), """
+        Early(n.Parameter(t.ones(1))) | Early(n.ReLU()) | Early(n.Buffer(t.ones(1))) | Early(3).x
+        Early(3).training | Early(None, "register_parameter") | Early(None, "register_buffer")
+        Early(3)(1)
+    """)  # fmt: skip
 
 
 @scenario
@@ -155,19 +146,11 @@ def parameters_as_fields(t: Any, n: Any) -> Any:
     del m.d
     m.d = n.Tanh()
     found += [list(m._parameters), m, [p.shape for p in m.parameters()]]
-    found += raised(
-        lambda: m.register_parameter("e", t.ones(1)),
-        lambda: setattr(m, "c", t.ones(1)),
-        lambda: setattr(m, "d", 3),
-        lambda: m.register_parameter("b.c", None),
-        lambda: m.register_parameter(3, None),
-        lambda: n.Parameter(t.ones(1, dtype=t.int64)),
-        lambda: n.Parameter(t.ones(1, dtype=t.int64), requires_grad=False),
-        lambda: n.Module(3),
-        lambda: n.Module(a=3),
-        lambda: delattr(m, "nothing"),
-        lambda: m.nothing,
-    )
+    found += raised(locals(), """
+        setattr(m, "d", 3) | m.register_parameter("b.c", None) | m.register_parameter(3, None)
+        n.Parameter(t.ones(1, dtype=t.int64)) | n.Module(3) | n.Module(a=3)
+        n.Parameter(t.ones(1, dtype=t.int64), requires_grad=False)
+    """)  # fmt: skip
     made = n.Parameter(t.ones(1))
     made.requires_grad_(False)
     return [*found, made, {"c", "d", "training"} <= set(dir(m)), "0" in dir(n.Sequential(n.ReLU()))]
@@ -185,7 +168,7 @@ def super_init(t: Any, n: Any) -> Any:
     class Off(n.Module, Base):  # type: ignore[misc]
         pass
 
-    return [On(3).value, On(value=4).value, hasattr(Off(), "value"), *raised(lambda: Off(3))]
+    return [On(3).value, On(value=4).value, hasattr(Off(), "value"), *raised(locals(), "Off(3)")]
 
 
 @scenario
@@ -248,17 +231,12 @@ def by_name(t: Any, n: Any) -> Any:
     m.set_submodule("1.1", n.Tanh())
     m.set_submodule("1.2", n.GELU())
     m.set_submodule("0", n.Identity(), strict=True)
-    return [m, m.get_submodule("") is m, *raised(
-        lambda: m.set_submodule("", n.ReLU()),
-        lambda: m.set_submodule("1.5", n.ReLU(), strict=True),
-        lambda: m.set_submodule("7.5", n.ReLU()),
-        lambda: m.set_submodule("shared.weight", n.ReLU()),
-        lambda: m.set_submodule("1", 3),
-        lambda: m.get_submodule("1.9"),
-        lambda: m.get_parameter("shared.bias").shape,
-        lambda: m.get_buffer("1.0.running_mean").shape,
-        lambda: m.get_buffer("1.7.weight"),
-    )]  # fmt: skip
+    return [m, m.get_submodule("") is m, *raised(locals(), """
+        m.set_submodule("", n.ReLU()) | m.set_submodule("1.5", n.ReLU(), strict=True)
+        m.set_submodule("7.5", n.ReLU()) | m.set_submodule("shared.weight", n.ReLU())
+        m.set_submodule("1", 3) | m.get_submodule("1.9") | m.get_parameter("shared.bias").shape
+        m.get_buffer("1.0.running_mean").shape | m.get_buffer("1.7.weight")
+    """)]  # fmt: skip
 
 
 @scenario
@@ -278,6 +256,33 @@ def printing(t: Any, n: Any) -> Any:
 
     print(Told("a=1"), Told(""), Told("a\nb"), Told("a\n\nb", Told("c\n\nd")))
     print(n.Sequential(Told("a\nb", n.ReLU()), None, n.ModuleList([Told("x\n\ny"), n.ReLU()])))
+
+
+@scenario
+def messages(t: Any, n: Any) -> Any:
+    """And reprs."""
+    return raised(locals(), """
+        n.ModuleList([n.Linear(2, 2), n.Linear(2, 2), n.ReLU(), n.Linear(2, 2)])
+        n.ModuleList([n.Sequential(n.ReLU(), n.Tanh())] * 2) | n.ModuleList([n.ReLU()])(t.zeros(1))
+        n.ModuleDict()["absent"] | n.ModuleDict({"keys": n.ReLU()})
+        n.ParameterList([t.zeros(2), t.zeros(3, 2), t.zeros(())])
+        n.Sequential(OrderedDict(a=n.Sequential(n.Linear(1, 2)), b=n.ReLU()))
+        n.Sequential(n.ReLU())["a"] | setattr(n.Sequential(n.ReLU()), "0", 1)
+        setattr(n.Linear(1, 1), "weight", 1) | n.ReLU().register_buffer("", None)
+        n.ReLU().register_buffer("inplace", None) | n.ReLU().register_buffer(1, None)
+        n.ReLU().register_parameter("b", 3) | n.ReLU().register_parameter("training", None)
+        n.ReLU().add_module("a", 3) | n.ReLU().add_module("a.b", n.ReLU()) | n.ReLU().absent
+        delattr(n.ReLU(), "absent") | n.ReLU().train(1) | n.Sequential(n.ReLU()).get_submodule("1")
+        n.Sequential(n.Linear(1, 1)).get_submodule("0.weight")
+        n.Sequential(n.Linear(1, 1)).get_parameter("0.w")
+        n.Sequential(n.Linear(1, 1)).get_parameter("0")
+        n.CrossEntropyLoss(t.ones(2)).get_buffer("weight") | n.Linear(1, 1).get_buffer("weight")
+        n.Linear(2, 3).load_state_dict({"weight": t.zeros(3, 2), "x": t.zeros(3)}, False)
+        n.Linear(2, 3).load_state_dict([1])
+        n.Linear(2, 3).load_state_dict({"weight": t.zeros(2), "x": t.zeros(1)})
+        n.Parameter(t.ones(2), requires_grad=False) | n.Parameter()
+        [type(x).__name__ for x in (n.Parameter(t.ones(1)) * 2, n.Parameter().detach())]
+    """, told=True)  # fmt: skip
 
 
 # --- hooks around forward
@@ -303,7 +308,7 @@ def pre_hooks(t: Any, n: Any) -> Any:
     last.remove()
     found.append(m(x, z=2))
     m.register_forward_pre_hook(lambda mod, args, kw: args, with_kwargs=True)
-    return [*found, seen, len(m._forward_pre_hooks), *raised(lambda: m(x))]
+    return [*found, seen, len(m._forward_pre_hooks), *raised(locals(), "m(x)")]
 
 
 @scenario
@@ -341,7 +346,7 @@ def hooks_that_are_always_called(t: Any, n: Any) -> Any:
     ok.register_forward_hook(bad)
     ok.register_forward_hook(note(seen, "after"), always_call=True)
     with n.modules.module.register_module_forward_hook(note(seen, "all"), always_call=True):
-        found = raised(lambda: m(x), lambda: ok(x))
+        found = raised(locals(), "m(x) | ok(x)")
     return [found, seen]
 
 
@@ -364,7 +369,7 @@ def hooks_on_all_modules(t: Any, n: Any) -> Any:
     try:
         y = net(x)
         y.sum().backward()
-        mixed = raised(lambda: of.register_module_backward_hook(note(seen, "regular")))
+        mixed = raised(locals(), 'of.register_module_backward_hook(note(seen, "regular"))')
     finally:
         for h in handles:
             h.remove()
@@ -418,7 +423,8 @@ def backward_hooks(t: Any, n: Any) -> Any:
     m(x).sum().backward()
     h.remove()
     m(x * 2).sum().backward()
-    return [x.grad, m.weight.grad, m.bias.grad, seen, raised(lambda: m.register_backward_hook(h))]
+    mixed = raised(locals(), "m.register_backward_hook(h)")
+    return [x.grad, m.weight.grad, m.bias.grad, seen, mixed]
 
 
 @scenario
@@ -457,13 +463,10 @@ def backward_hooks_that_are_wrong(t: Any, n: Any) -> Any:
         return m.bias.grad
 
     g = t.ones(1, 2)
-    return raised(
-        lambda: run("hook", (g, g)),
-        lambda: run("pre_hook", (g, g)),
-        lambda: run("hook", (g,), False),
-        lambda: run("hook", (None,), False),
-        lambda: run("pre_hook", (g * 2,), False),
-    )
+    return raised(locals(), """
+        run("hook", (g, g)) | run("pre_hook", (g, g)) | run("hook", (g,), False)
+        run("hook", (None,), False) | run("pre_hook", (g * 2,), False)
+    """)  # fmt: skip
 
 
 @scenario
@@ -473,7 +476,7 @@ def regular_backward_hooks(t: Any, n: Any) -> Any:
     h = m.register_backward_hook(note(seen, "regular", lambda mod, i, o: (i[0] * 3,)))
     x = t.ones(2, requires_grad=True)
     m(x * 1).sum().backward()
-    full = raised(lambda: m.register_full_backward_hook(note(seen, "full")))
+    full = raised(locals(), 'm.register_full_backward_hook(note(seen, "full"))')
     h.remove()
     return [seen, x.grad, full]
 
@@ -511,7 +514,7 @@ def state_dict_hooks(t: Any, n: Any) -> Any:
         return {}
 
     m.register_state_dict_post_hook(public)
-    return [*found, seen, *raised(lambda: m._register_state_dict_hook(public), m.state_dict)]
+    return [*found, seen, *raised(locals(), "m._register_state_dict_hook(public) | m.state_dict()")]
 
 
 def versioned(t: Any, n: Any) -> Any:
@@ -569,12 +572,10 @@ def extra_state(t: Any, n: Any) -> Any:
     found = [state, b.load_state_dict(state), b[0].seen]
     found.append(b.load_state_dict({}, strict=False))
     found.append(n.Sequential(n.ReLU()).load_state_dict(state, strict=False))
-    return [*found, *raised(
-        lambda: b.load_state_dict({}),
-        lambda: n.Sequential(n.ReLU()).load_state_dict(state),
-        n.ReLU().get_extra_state,
-        lambda: n.ReLU().set_extra_state(1),
-    )]  # fmt: skip
+    return [*found, *raised(locals(), """
+        b.load_state_dict({}) | n.Sequential(n.ReLU()).load_state_dict(state)
+        n.ReLU().get_extra_state() | n.ReLU().set_extra_state(1)
+    """)]  # fmt: skip
 
 
 @scenario
@@ -592,16 +593,15 @@ def loading(t: Any, n: Any) -> Any:
     found.append(m.scale)
     found.append(m.load_state_dict({"0.weight": t.ones(2, 2, dtype=t.int64)}, strict=False))
     found.append([m[0].weight, m[0].weight.dtype])
-    return [*found, *raised(
-        lambda: m.load_state_dict({**good, "0.bias": t.ones(3)}, strict=False),
-        lambda: m.load_state_dict({**good, "none": t.ones(3)}),
-        lambda: m.load_state_dict({**good, "0.bias": [1.0, 2.0]}),
-        lambda: m.load_state_dict({**good, "0.x.y": t.ones(1)}),
-        lambda: m.load_state_dict({**good, "1.weight.z": t.ones(1)}),
-        lambda: m.load_state_dict({k: v for k, v in good.items() if k != "scale"}),
-        lambda: m.load_state_dict(3),
-        lambda: m.load_state_dict(OrderedDict(good)),
-    )]  # fmt: skip
+    return [*found, *raised(locals(), """
+        m.load_state_dict({**good, "0.bias": t.ones(3)}, strict=False)
+        m.load_state_dict({**good, "none": t.ones(3)})
+        m.load_state_dict({**good, "0.bias": [1.0, 2.0]})
+        m.load_state_dict({**good, "0.x.y": t.ones(1)})
+        m.load_state_dict({**good, "1.weight.z": t.ones(1)})
+        m.load_state_dict({k: v for k, v in good.items() if k != "scale"}) | m.load_state_dict(3)
+        m.load_state_dict(OrderedDict(good))
+    """)]  # fmt: skip
 
 
 @scenario
@@ -612,10 +612,9 @@ def assigning(t: Any, n: Any) -> Any:
     result = m.load_state_dict(given, assign=True)
     with t.no_grad():
         given["weight"][0, 0] = 9
-    return [result, m.weight, m.weight.dtype, m.bias, type(m.weight).__name__, *raised(
-        lambda: linear(t, n).load_state_dict({**given, "bias": t.ones(2, dtype=t.int64)},
-                                             assign=True)
-    )]  # fmt: skip
+    bad = {**given, "bias": t.ones(2, dtype=t.int64)}
+    refused = raised(locals(), "linear(t, n).load_state_dict(bad, assign=True)")
+    return [result, m.weight, m.weight.dtype, m.bias, type(m.weight).__name__, refused]
 
 
 @scenario
@@ -631,9 +630,9 @@ def load_hooks(t: Any, n: Any) -> Any:
     state = {"0.weight": t.zeros(2, 2), "more": t.ones(1)}
     found = [m.load_state_dict(state), list(state), m[0].bias, m[0].weight, seen]
     h.remove()
-    again = raised(lambda: m.load_state_dict(state))
+    again = raised(locals(), "m.load_state_dict(state)")
     m.register_load_state_dict_post_hook(lambda mod, keys: 3)
-    return [*found, again, *raised(lambda: m.load_state_dict(state))]
+    return [*found, again, *raised(locals(), "m.load_state_dict(state)")]
 
 
 # --- copies
@@ -761,13 +760,9 @@ def conversions(t: Any, n: Any) -> Any:
     same = [a is b for a, b in zip(before, m.double().parameters(), strict=True)]
     conv = n.Conv2d(2, 3, 3).to(memory_format=t.channels_last)
     return [made, same, m.double() is m, conv.weight.is_contiguous(memory_format=t.channels_last),
-            conv.bias.shape, *raised(
-        lambda: m.to(t.int64),
-        lambda: m.to("nowhere"),
-        lambda: m.to(a=3),
-        lambda: m.to([1]),
-        lambda: m.to_empty("cpu"),
-    )]  # fmt: skip
+            conv.bias.shape, *raised(locals(), """
+        m.to(t.int64) | m.to("nowhere") | m.to(a=3) | m.to([1]) | m.to_empty("cpu")
+    """)]  # fmt: skip
 
 
 @scenario
@@ -806,7 +801,7 @@ def gradients(t: Any, n: Any) -> Any:
     found += [g, m.bias.grad is g]
     m.zero_grad()
     found += [m.bias.grad, m.train(False) is m, m.training, m.eval().training, m.train().training]
-    return [*found, *raised(lambda: m.train("yes"), lambda: m.train(None)), n.Module.dump_patches,
+    return [*found, *raised(locals(), 'm.train("yes") | m.train(None)'), n.Module.dump_patches,
             n.Module._version, n.Module.call_super_init]  # fmt: skip
 
 
@@ -853,22 +848,17 @@ def lazy_modules(t: Any, n: Any) -> Any:
     m.double()
     found += [str(m.weight.dtype)[-7:], str(m.seen.dtype)[-7:]]
     m.float()
-    found += raised(
-        lambda: caught(RuntimeError, lambda: m.weight.shape),
-        lambda: caught(ValueError, lambda: m.weight + 1),
-        lambda: caught(ValueError, lambda: m.weight.sum()),
-        lambda: caught(ValueError, lambda: t.nn.functional.linear(t.ones(1, 2), m.weight)),
-        lambda: caught(RuntimeError, lambda: scale(2).load_state_dict(lazy_scale().state_dict())),
-        lambda: m.weight.device.type,
-        lambda: m.weight.requires_grad,
-        lambda: m.weight.is_floating_point(),
-        lambda: m.share_memory(),
-        lambda: m(t.ones(3, 2)),
-        lambda: copy.deepcopy(m.weight),
-        lambda: caught(RuntimeError, lambda: m.load_state_dict(lazy_scale().state_dict())),
-        lambda: lazy_scale().load_state_dict(lazy_scale().state_dict()),
-        lambda: n.UninitializedParameter(requires_grad=False).requires_grad,
-    )
+    found += raised(locals(), """
+        caught(RuntimeError, lambda: m.weight.shape) | caught(ValueError, lambda: m.weight + 1)
+        caught(ValueError, lambda: m.weight.sum())
+        caught(ValueError, lambda: t.nn.functional.linear(t.ones(1, 2), m.weight))
+        caught(RuntimeError, lambda: scale(2).load_state_dict(lazy_scale().state_dict()))
+        m.weight.device.type | m.weight.requires_grad | m.weight.is_floating_point()
+        m.share_memory() | m(t.ones(3, 2)) | copy.deepcopy(m.weight)
+        caught(RuntimeError, lambda: m.load_state_dict(lazy_scale().state_dict()))
+        lazy_scale().load_state_dict(lazy_scale().state_dict())
+        n.UninitializedParameter(requires_grad=False).requires_grad
+    """)  # fmt: skip
     m = lazy_scale()
     w = m.weight
     y = m(t.ones(2, 3))
@@ -891,7 +881,37 @@ def lazy_modules_that_are_loaded(t: Any, n: Any) -> Any:
     class Unwritten(n.modules.lazy.LazyModuleMixin, scale):  # type: ignore[misc]
         pass
 
-    return [*found, *raised(lambda: Unwritten(2)(t.ones(1)))]
+    return [*found, *raised(locals(), "Unwritten(2)(t.ones(1))")]
+
+
+# --- layers
+
+
+@scenario
+def older_arguments(t: Any, n: Any) -> Any:
+    """Which say how a loss is reduced, and names that were others."""
+    found, x, y = [], t.ones(3), t.arange(3.0)
+    for given in ((True,), (False,), (None, False), (None, True), (False, True), (False, False)):
+        loss = n.CrossEntropyLoss(None, given[0], 3, *given[1:])
+        found += [n.MSELoss(*given).reduction, loss.reduction, loss.ignore_index]
+        found.append(n.functional.mse_loss(x, y, *given))
+    return [*found, n.NLLLoss2d(), n.Hardtanh(max_value=2.0)]
+
+
+@scenario
+def tables_that_are_given(t: Any, n: Any) -> Any:
+    found, table = [], t.arange(12.0).reshape(4, 3)
+    for kind, at in ((n.Embedding, [1, 3]), (n.EmbeddingBag, [[1, 3], [0, 0]])):
+        for freeze in (True, False):
+            m = kind.from_pretrained(table, freeze, padding_idx=3)
+            found += [m, m.weight.requires_grad, m(t.tensor(at))]
+    return found
+
+
+@scenario
+def without_elements(t: Any, n: Any) -> Any:
+    m = n.Linear(0, 3)
+    return m(t.zeros(2, 0)).tolist() == [m.bias.tolist()] * 2
 
 
 # --- containers
@@ -917,21 +937,13 @@ def sequentials(t: Any, n: Any) -> Any:
     return [m, same, 3 * net(), net() + net(), net().extend([n.GELU()]), named[0:2], named[-1],
             net().insert(1, n.GELU()), net().insert(-1, n.GELU()), net().append(n.GELU()),
             changed(net(), ("__delitem__", slice(0, 1))), net().pop(slice(0, 2)), len(named),
-            net()(t.ones(2)), next(iter(named)), [x for x in dir(net()) if x.isdigit()], *raised(
-        lambda: [*net(), n.ReLU()],
-        lambda: net() * 0,
-        lambda: net() * 1.5,
-        lambda: net().__imul__(-1),
-        lambda: net().__iadd__([n.ReLU()]),
-        lambda: net().insert(9, n.ReLU()),
-        lambda: net().insert(0, 3),
-        lambda: net()[7],
-        lambda: net().pop(5),
-        lambda: net().append(3),
-        lambda: n.Sequential(n.ReLU),
-        lambda: n.Sequential({"a": n.ReLU()}),
-        lambda: n.Sequential()(3),
-    )]  # fmt: skip
+            net()(t.ones(2)), next(iter(named)), [x for x in dir(net()) if x.isdigit()],
+            *raised(locals(), """
+        [*net(), n.ReLU()] | net() * 0 | net() * 1.5 | net().__imul__(-1)
+        net().__iadd__([n.ReLU()]) | net().insert(9, n.ReLU()) | net().insert(0, 3) | net()[7]
+        net().pop(5) | net().append(3) | n.Sequential(n.ReLU) | n.Sequential({"a": n.ReLU()})
+        n.Sequential()(3)
+    """)]  # fmt: skip
 
 
 @scenario
@@ -944,16 +956,10 @@ def module_lists(t: Any, n: Any) -> Any:
     return [m, made()[::-1], made()[-1], made() + [n.ReLU()], n.ModuleList(x for x in m),  # noqa: RUF005
             made().append(n.ELU()), made().extend(made()), changed(made(), ("insert", 1, n.ELU())),
             changed(made(), ("__setitem__", -1, n.ELU())), made().pop(-1), len(m), m[0] in m,
-            changed(made(), ("__delitem__", slice(None, None, 2))), *raised(
-        lambda: made()[3],
-        lambda: made().extend(3),
-        lambda: made().append(3),
-        lambda: n.ModuleList(n.ReLU()),
-        lambda: n.ModuleList([3]),
-        lambda: made()["0"],
-        lambda: made().__setitem__(5, n.ReLU()),
-        lambda: made().pop(),
-    )]  # fmt: skip
+            changed(made(), ("__delitem__", slice(None, None, 2))), *raised(locals(), """
+        made()[3] | made().extend(3) | made().append(3) | n.ModuleList(n.ReLU()) | n.ModuleList([3])
+        made()["0"] | made().__setitem__(5, n.ReLU()) | made().pop()
+    """)]  # fmt: skip
 
 
 @scenario
@@ -962,17 +968,11 @@ def module_dicts(t: Any, n: Any) -> Any:
     m.update([("c", n.GELU()), ["b", n.ELU()]])
     m.update(n.ModuleDict({"d": n.ReLU()}))
     return [m, list(m), list(m.keys()), next(iter(m.items()))[0], len(list(m.values())), "a" in m,
-            "x" in m, m.pop("a"), m["b"], len(m), changed(m, ("clear",)), *raised(
-        lambda: m.pop("x"),
-        lambda: m.__delitem__("x"),
-        lambda: n.ModuleDict({"a.b": n.ReLU()}),
-        lambda: n.ModuleDict({3: n.ReLU()}),
-        lambda: n.ModuleDict(3),
-        lambda: n.ModuleDict([3]),
-        lambda: n.ModuleDict([("a", n.ReLU(), 3)]),
-        lambda: n.ModuleDict({"a": 3}),
-        lambda: m(3),
-    )]  # fmt: skip
+            "x" in m, m.pop("a"), m["b"], len(m), changed(m, ("clear",)), *raised(locals(), """
+        m.pop("x") | m.__delitem__("x") | n.ModuleDict({"a.b": n.ReLU()})
+        n.ModuleDict({3: n.ReLU()}) | n.ModuleDict(3) | n.ModuleDict([3])
+        n.ModuleDict([("a", n.ReLU(), 3)]) | n.ModuleDict({"a": 3}) | m(3)
+    """)]  # fmt: skip
 
 
 @scenario
@@ -986,16 +986,10 @@ def parameter_lists(t: Any, n: Any) -> Any:
     m[2] = t.zeros(1)
     m.note = 3
     found += [m[0], m[1:3], m[::-2], [type(x).__name__ for x in m], list(n.ParameterList())]
-    return [*found, len(list(m.parameters())), *raised(
-        lambda: m[20],
-        lambda: m["a"],
-        lambda: m.__setitem__(20, t.ones(1)),
-        lambda: n.ParameterList(3),
-        lambda: n.ParameterList(t.ones(2)),
-        lambda: m(3),
-        lambda: m.extend(3),
-        lambda: copy.deepcopy(m)[1] is shared,
-    )]  # fmt: skip
+    return [*found, len(list(m.parameters())), *raised(locals(), """
+        m[20] | m["a"] | m.__setitem__(20, t.ones(1)) | n.ParameterList(3)
+        n.ParameterList(t.ones(2)) | m(3) | m.extend(3) | copy.deepcopy(m)[1] is shared
+    """)]  # fmt: skip
 
 
 @scenario
@@ -1013,22 +1007,13 @@ def parameter_dicts(t: Any, n: Any) -> Any:
     m |= n.ParameterDict({"last": t.ones(1)})
     del m["n"]
     found += [list(m), list(m.state_dict()), len(m), [k for k, _ in m.named_parameters()]]
-    return [*found, *raised(
-        lambda: m["q"],
-        lambda: m.pop("q"),
-        lambda: m.__delitem__("q"),
-        lambda: m[3],
-        lambda: n.ParameterDict({3: 4}),
-        lambda: n.ParameterDict({"a.b": t.ones(1)}),
-        lambda: n.ParameterDict({"keys": t.ones(1)}),
-        lambda: n.ParameterDict(3),
-        lambda: n.ParameterDict([3]),
-        lambda: n.ParameterDict([("a", 1, 2)]),
-        lambda: m(3),
-        lambda: n.ParameterDict().popitem(),
-        lambda: len(changed(m, ("clear",))),
-        lambda: copy.deepcopy(n.ParameterDict({"a": 1, "b": t.ones(1)})),
-    )]  # fmt: skip
+    return [*found, *raised(locals(), """
+        m["q"] | m.pop("q") | m.__delitem__("q") | m[3] | n.ParameterDict({3: 4})
+        n.ParameterDict({"a.b": t.ones(1)}) | n.ParameterDict({"keys": t.ones(1)})
+        n.ParameterDict(3) | n.ParameterDict([3]) | n.ParameterDict([("a", 1, 2)]) | m(3)
+        n.ParameterDict().popitem() | len(changed(m, ("clear",)))
+        copy.deepcopy(n.ParameterDict({"a": 1, "b": t.ones(1)}))
+    """)]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

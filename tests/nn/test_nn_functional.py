@@ -96,20 +96,9 @@ def test_a_warning_from_within_a_layer_points_at_the_layer() -> None:
     assert told[0].filename == inspect.getfile(pf.nn.MSELoss)
 
 
-def test_kl_div_says_what_its_mean_is() -> None:
-    x = pf.full((2, 3), math.log(0.5))
-    with pytest.warns(UserWarning, match="batchmean"):
-        F.kl_div(x, pf.ones(2, 3))
-
-
-def test_ctc_of_targets_that_do_not_fit() -> None:
-    lp = pf.log_softmax(pf.randn(2, 1, 3), 2)
-    assert F.ctc_loss(lp, pf.tensor([[1, 1]]), (2,), (2,)).item() == math.inf
-
-
-def test_ctc_of_no_labels_and_of_no_time(torch: Any) -> None:
+def test_ctc_of_no_labels_and_of_too_little_time(torch: Any) -> None:
     lp = rng().standard_normal((4, 2, 3)).astype(np.float32)
-    for lengths in (((4, 2), (0, 0)), ((0, 3), (0, 1))):
+    for lengths in (((4, 2), (0, 0)), ((0, 3), (0, 1)), ((0, 3), (1, 1))):
         y = np.ones((2, 1), np.int64)
         got = F.ctc_loss(pf.from_numpy(lp), pf.from_numpy(y), *lengths, reduction="none")
         want = torch.nn.functional.ctc_loss(
@@ -227,13 +216,6 @@ def test_dropouts(device: str) -> None:
     assert F.alpha_dropout(z) is z
     assert F.feature_alpha_dropout(x, 1.0, training=True).sum().item() == 0
     assert F.dropout(z, 0.5, inplace=True) is z
-
-
-def test_dropouts_of_few_dims() -> None:
-    with pytest.warns(UserWarning, match="dropout3d"), pytest.raises(RuntimeError):
-        F.dropout3d(pf.ones(()), 0.5).unsqueeze(3)
-    with warnings.catch_warnings(record=True, action="always"):
-        assert F.dropout2d(pf.ones(2, 3, 4), 0.0).sum().item() == 24
 
 
 def test_dropout_at_the_top_level() -> None:

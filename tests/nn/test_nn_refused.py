@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from refused import check_refused, rows
+from refused import calls, check_refused, rows
 
 FUNCTIONS = r"""
 F.elu(X(3, 4).long()) -> elu
@@ -80,6 +80,10 @@ nn.init.calculate_gain("leaky_relu", "steep") -> negative_slope steep not a vali
 nn.init.kaiming_uniform_(O(2, 2), mode="fan") -> Mode fan not supported
 nn.init.calculate_gain("swoosh") -> Unsupported nonlinearity swoosh
 nn.init.xavier_uniform_(O(3)) -> fewer than 2 dimensions
+rnn.pack_padded_sequence(SEQ, [2, 3]) -> pass enforce_sorted=False
+rnn.pack_padded_sequence(SEQ, [6, 2]) -> RuntimeError: a length of 6 exceeds the input's 5 steps
+"""  # parameters, how they begin, and what is done to them
+CALLS = """
 nn.utils.fuse_conv_bn_eval(nn.Conv1d(2, 3, 1), nn.BatchNorm1d(3).eval())
 nn.utils.fuse_linear_bn_eval(nn.Linear(2, 3).eval(), nn.BatchNorm1d(3))
 nn.utils.fuse_linear_bn_eval(nn.Linear(2, 3).eval(), nn.BatchNorm1d(4).eval())
@@ -87,23 +91,14 @@ nn.utils.fuse_conv_bn_eval(nn.Conv1d(2, 3, 1).eval(), nn.BatchNorm1d(3, 1e-5, 0.
 nn.utils.parametrizations.orthogonal(nn.Linear(3, 3), "bias")
 nn.utils.parametrizations.orthogonal(nn.Linear(3, 3), "weights")
 nn.utils.parametrizations.orthogonal(nn.Linear(3, 3), orthogonal_map="qr")
-"""  # parameters, how they begin, and what is done to them
-PACKING = r"""
-rnn.pack_padded_sequence(SEQ, [2, 3]) -> pass enforce_sorted=False
-rnn.pack_padded_sequence(SEQ, [6, 2]) -> RuntimeError: a length of 6 exceeds the input's 5 steps
-rnn.pack_padded_sequence(SEQ, [3, 0])
-rnn.pack_padded_sequence(SEQ, [3, -1])
-rnn.pack_padded_sequence(SEQ, [3, 2, 1])
-rnn.pack_padded_sequence(SEQ, t.tensor([[3, 2]]))
-rnn.pack_padded_sequence(O(0, 2, 3), [0, 0])
-rnn.pack_sequence([O(1, 2), O(2, 2)])
-rnn.pad_packed_sequence(PACKED, total_length=1)
-rnn.pad_sequence([])
-rnn.pad_sequence(3)
-rnn.pad_sequence([O(2)], padding_side="up")
-rnn.pad_sequence([O(2, 3), O(3, 4)])
-"""
-ROWS = [row for t in (FUNCTIONS, SPATIAL, OTHERS, PACKING) for row in rows(t)]
+rnn.pack_padded_sequence(SEQ, [3, 0]) | rnn.pack_padded_sequence(SEQ, [3, -1])
+rnn.pack_padded_sequence(SEQ, [3, 2, 1]) | rnn.pack_padded_sequence(SEQ, t.tensor([[3, 2]]))
+rnn.pack_padded_sequence(O(0, 2, 3), [0, 0]) | rnn.pack_sequence([O(1, 2), O(2, 2)])
+rnn.pad_packed_sequence(PACKED, total_length=1) | rnn.pad_sequence([]) | rnn.pad_sequence(3)
+rnn.pad_sequence([O(2)], padding_side="up") | rnn.pad_sequence([O(2, 3), O(3, 4)])
+"""  # without a text
+ROWS = [row for t in (FUNCTIONS, SPATIAL, OTHERS) for row in rows(t)]
+ROWS += [(call, "") for call in calls(CALLS)]
 
 
 def names(t: Any) -> dict[str, Any]:

@@ -91,22 +91,6 @@ def test_what_fills_up_a_row_has_no_part_in_its_range() -> None:
     np.testing.assert_allclose(y, want, 1e-5, 1e-5)
 
 
-@pytest.mark.parametrize(
-    ("mode", "symmetric", "error"),
-    [("int8", True, 0.007), ("int8", False, 0.006), ("int4", True, 0.12), ("int4", False, 0.10)],
-)
-def test_errors_of_a_network(mode: str, symmetric: bool, error: float) -> None:
-    """Of normal weights, in groups of 64; the README has the measured numbers."""
-    layers = [nn.Linear(256, 256, bias=False) for _ in range(2)]
-    for layer in layers:
-        nn.init.normal_(layer.weight, std=1 / 16)
-    net, x = nn.Sequential(layers[0], nn.ReLU(), layers[1]), pf.randn(64, 256)
-    before = net(x).detach()
-    after = quantize_(net, mode, symmetric=symmetric)(x).detach()
-    found = ((after - before).norm() / before.norm()).item()
-    assert error / 3 < found < error * 1.42  # of two layers
-
-
 @pytest.mark.parametrize(("mode", "share"), [("int8", 4), ("int4", 8)])
 def test_memory(mode: str, share: int, device: str) -> None:
     layer = nn.Linear(1024, 64, bias=False).to(device)
@@ -162,7 +146,7 @@ def test_what_is_quantized() -> None:
     assert half.scale.dtype is half(pf.ones(1, 16).bfloat16()).dtype is pf.bfloat16
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("rows", "width", "out"), [(5, 1024, 33), (70, 530, 64), (9, 4096, 1)])
 @pytest.mark.parametrize(("mode", "group", "symmetric"), MODES[::3])
 def test_many_rows(
@@ -200,7 +184,7 @@ def test_a_gradient_keeps_no_weight_as_floats(rows: int) -> None:
     assert most < 4 * 512 * 512 * 4  # of eight
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("mode", "group", "symmetric"), MODES[::3])
 @pytest.mark.parametrize("rows", [1, 3, 40])
 def test_activations(mode: str, group: int, symmetric: bool, rows: int, device: str) -> None:

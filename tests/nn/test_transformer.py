@@ -16,7 +16,7 @@ from pyframe import nn
 from pyframe.nn import functional as F
 from pyframe.nn.attention import SDPBackend, sdpa_kernel
 from tests.graph.plans import bodies, plan, value
-from tests.nn.test_rnn import numbers, recorder as recorder, steps_are_alike, weighted
+from tests.nn.test_rnn import numbers, recorder as recorder
 
 WIDTH, HEADS = 8, 2
 
@@ -24,19 +24,6 @@ WIDTH, HEADS = 8, 2
 def load(ours: Any, theirs: Any) -> None:
     assert list(ours.state_dict()) == list(theirs.state_dict())
     ours.load_state_dict({k: pf.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
-
-
-def both(torch: Any, ours: Any, theirs: Any, xs: list[np.ndarray], **masks: Any) -> None:
-    """Results, and gradients of inputs and parameters. Masks are arrays, or what they are."""
-    found = []
-    for lib, layer in ((pf, ours), (torch, theirs)):
-        inputs = [lib.tensor(x).requires_grad_() for x in xs]
-        given = {k: lib.tensor(m) if isinstance(m, np.ndarray) else m for k, m in masks.items()}
-        layer.zero_grad()
-        out = layer(*inputs, **given)
-        weighted(lib, out).backward()
-        found.append((out, [t.grad for t in (*inputs, *layer.parameters()) if t.grad is not None]))
-    alike(*found, 1e-6, 1e-8)
 
 
 def causal(n: int) -> np.ndarray:
@@ -125,21 +112,6 @@ def encoder(lib: Any, n: int = 2, norm: bool = True, nested: bool = True, **kind
         return lib.nn.TransformerEncoder(layer, n, last, nested).double()
 
 
-def test_encoder(torch: Any) -> None:
-    for norm, batch_first in itertools.product((False, True), (False, True)):
-        ours, theirs = (encoder(lib, norm=norm, batch_first=batch_first) for lib in (pf, torch))
-        assert repr(ours) == repr(theirs)
-        assert ours.use_nested_tensor == theirs.use_nested_tensor
-        load(ours, theirs)
-        xs = sequences(batch_first, 5)
-        both(torch, ours, theirs, xs)
-        padding = np.where(PADDING, -np.inf, 0.0)
-        both(torch, ours, theirs, xs, mask=causal(5), src_key_padding_mask=padding)
-        both(torch, ours.eval(), theirs.eval(), xs, mask=causal(5), is_causal=True)
-        first, *others = ours.layers
-        assert others[0].linear1.weight is not first.linear1.weight
-
-
 def test_what_is_padded_is_0_in_evaluation(torch: Any) -> None:
     """Where PyTorch leaves it out: without gradients, padded at the ends, layers that may."""
     kinds: list[dict[str, Any]] = [
@@ -204,21 +176,6 @@ def test_dropout_of_layers() -> None:
 
 
 # --- compiled, and on a GPU
-
-
-def test_training(device: str, torch: Any) -> None:
-    """A small net with a causal mask."""
-    ours, theirs = (encoder(lib, 1, nested=False) for lib in (pf, torch))
-    load(ours, theirs)
-    at = causal(3).astype(np.float32)
-    mask = pf.tensor(at, device=device)
-
-    def run(layer: Any, x: Any) -> Any:
-        given = mask if layer is ours else torch.tensor(at)
-        out = layer(x, mask=given, is_causal=True)
-        return out.square().mean(), out
-
-    steps_are_alike(torch, (ours, theirs), run, WIDTH, device)
 
 
 def test_causal_is_detected_without_reading(torch: Any) -> None:

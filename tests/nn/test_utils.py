@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from compared import alike
+from refused import calls
 
 import pyframe as pf
 from pyframe import nn, optim
@@ -229,14 +230,6 @@ def test_stateless_calls(lib: Lib, numbers: Numbers) -> Any:
     return out
 
 
-def test_skipping_draws_nothing(monkeypatch: Any) -> None:
-    monkeypatch.setattr(pf.Tensor, "uniform_", None)
-    net = nn.utils.skip_init(nn.Conv2d, 2, 3, 3)
-    assert net.weight.requires_grad
-    with pytest.raises(TypeError):  # and only there
-        nn.Conv2d(2, 3, 3)
-
-
 # --- parametrizations
 
 
@@ -434,15 +427,6 @@ def refused(lib: Lib, numbers: Numbers) -> Any:
     return look(numbers, net, 2, 3)
 
 
-def moved(lib: Lib, numbers: Numbers) -> Any:
-    p, k = lib.nn.utils.parametrize, kinds(lib)
-    net = fill(numbers, lib.nn.Linear(3, 3)).eval()
-    p.register_parametrization(net, "weight", k.Scaled())
-    out = [net.parametrizations.weight[0].training]
-    net.double()
-    return [*out, net.weight, net.train().parametrizations.weight[0].training]
-
-
 def test_copies_of_parametrized_modules_have_classes_of_their_own() -> None:
     p, k = nn.utils.parametrize, kinds(pf)
     one = p.register_parametrization(nn.Linear(3, 3), "weight", k.Symmetric())
@@ -460,7 +444,7 @@ def test_copies_of_parametrized_modules_have_classes_of_their_own() -> None:
 @pytest.mark.parametrize(
     "scenario",
     [parametrized_once, parametrized_twice, of_several_tensors, of_a_buffer, of_another_shape,
-     loaded_and_copied, cached, transferred, refused, moved],
+     loaded_and_copied, cached, transferred, refused],
 )  # fmt: skip
 def test_parametrize(torch: Any, scenario: Any) -> None:
     same(torch, scenario)
@@ -633,10 +617,31 @@ def prune_of(lib: Lib) -> Any:
     return importlib.import_module(f"{lib.__name__}.nn.utils.prune")
 
 
-def pruned(lib: Lib, numbers: Numbers, call: Callable[[Any, Any], Any]) -> Any:
+def prune_net(lib: Lib, net: Any, call: str) -> None:
+    """What a row says: of the functions of the module and the net `n`."""
+    eval(call, {**vars(prune_of(lib)), "n": net})
+
+
+PRUNED = """
+l1_unstructured(n, "weight", 0.3) | l1_unstructured(n, "weight", 1.0)
+l1_unstructured(n, "weight", 9, importance_scores=1 / n.weight.detach())
+ln_structured(n, "weight", 1, 2, 0) | ln_structured(n, "weight", 0.5, n=1, dim=-1)
+ln_structured(n, "weight", 2, float("inf"), dim=1) | ln_structured(n, "weight", 0.0, n=1, dim=1)
+l1_unstructured(n, "weight", 5), ln_structured(n, "weight", 1, 2, 0), \
+    custom_from_mask(n, "weight", (n.weight.detach() > 0).float()), identity(n, "weight"), \
+    ln_structured(n, "weight", 1, 1, -1), l1_unstructured(n, "weight", 0.5)
+global_unstructured([(n, "weight"), (n, "bias")], L1Unstructured, amount=0.4)
+l1_unstructured(n, "weight", 0.2), global_unstructured(((n, "weight"), (n, "bias")), \
+    L1Unstructured, amount=11, importance_scores={(n, "bias"): n.bias.detach() * 3})
+"""
+
+
+@pytest.mark.parametrize("call", calls(PRUNED))
+@in_both
+def test_pruning(lib: Lib, numbers: Numbers, call: str) -> Any:
     net = fill(numbers, lib.nn.Conv2d(3, 4, 2))
     prune = prune_of(lib)
-    call(prune, net)
+    prune_net(lib, net, call)
     out = look(numbers, net, 1, 3, 3, 3)
     out += [prune.is_pruned(net), [type(h).__name__ for h in net._forward_pre_hooks.values()]]
     with pytest.raises(RuntimeError):  # the weight is no leaf
@@ -651,49 +656,6 @@ def pruned(lib: Lib, numbers: Numbers, call: Callable[[Any, Any], Any]) -> Any:
     with pytest.raises(ValueError):
         prune.remove(net, "weight")
     return out
-
-
-def mask(net: Any) -> Any:
-    return (net.weight.detach() > 0).to(net.weight.dtype)
-
-
-PRUNED: dict[str, Callable[[Any, Any], Any]] = {
-    "identity": lambda p, n: p.identity(n, "weight"),
-    "l1": lambda p, n: p.l1_unstructured(n, "weight", 0.3),
-    "l1, some": lambda p, n: p.l1_unstructured(n, name="weight", amount=7),
-    "l1, none": lambda p, n: p.l1_unstructured(n, "weight", 0),
-    "l1, all": lambda p, n: p.l1_unstructured(n, "weight", 1.0),
-    "l1, by scores": lambda p, n: p.l1_unstructured(
-        n, "weight", 9, importance_scores=1 / n.weight.detach()
-    ),
-    "ln": lambda p, n: p.ln_structured(n, "weight", 1, 2, 0),
-    "ln, last": lambda p, n: p.ln_structured(n, "weight", 0.5, n=1, dim=-1),
-    "ln, inf": lambda p, n: p.ln_structured(n, "weight", 2, float("inf"), dim=1),
-    "ln, none": lambda p, n: p.ln_structured(n, "weight", 0.0, n=1, dim=1),
-    "mask": lambda p, n: p.custom_from_mask(n, "weight", mask(n)),
-    "l1 twice": lambda p, n: [p.l1_unstructured(n, "weight", 0.2) for _ in range(2)],
-    "all kinds": lambda p, n: [
-        p.l1_unstructured(n, "weight", 5), p.ln_structured(n, "weight", 1, 2, 0),
-        p.custom_from_mask(n, "weight", mask(n)), p.ln_structured(n, "weight", 1, 1, -1),
-        p.identity(n, "weight"), p.l1_unstructured(n, "weight", 0.5),
-    ],
-    "bias too": lambda p, n: [p.l1_unstructured(n, "bias", 2), p.l1_unstructured(n, "weight", 2)],
-    "globally": lambda p, n: p.global_unstructured(
-        [(n, "weight"), (n, "bias")], p.L1Unstructured, amount=0.4
-    ),
-    "globally, more": lambda p, n: [
-        p.l1_unstructured(n, "weight", 0.2),
-        p.global_unstructured(
-            ((n, "weight"), (n, "bias")), pruning_method=p.L1Unstructured, amount=11,
-            importance_scores={(n, "bias"): n.bias.detach() * 3},
-        ),
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("key", PRUNED)
-def test_pruning(torch: Any, key: str) -> None:
-    same(torch, lambda lib, numbers: pruned(lib, numbers, PRUNED[key]))
 
 
 def test_random_pruning() -> None:
@@ -734,39 +696,28 @@ def test_pruning_of_tensors(lib: Lib, numbers: Numbers) -> Any:
     return out
 
 
-MISUSED: list[tuple[type[Exception], Callable[[Any, Any], Any]]] = [
-    (TypeError, lambda p, n: p.l1_unstructured(n, "weight", "0.3")),
-    (ValueError, lambda p, n: p.l1_unstructured(n, "weight", 1.5)),
-    (ValueError, lambda p, n: p.l1_unstructured(n, "weight", -1)),
-    (ValueError, lambda p, n: p.l1_unstructured(n, "weight", 1000)),
-    (ValueError, lambda p, n: p.random_unstructured(n, "weight", -0.1)),
-    (ValueError, lambda p, n: p.ln_structured(n, "bias", 1, 2, 0)),
-    (IndexError, lambda p, n: p.ln_structured(n, "weight", 1, 2, 4)),
-    (ValueError, lambda p, n: p.random_structured(n, "weight", 5, 0)),
-    (AttributeError, lambda p, n: p.identity(n, "weights")),
-    (AssertionError, lambda p, n: p.custom_from_mask(n, "weight", n.bias.detach())),
-    (AssertionError, lambda p, n: p.l1_unstructured(n, "weight", 1, n.bias.detach())),
-    (TypeError, lambda p, n: p.global_unstructured(3, p.L1Unstructured, amount=1)),
-    (TypeError, lambda p, n: p.global_unstructured([(n, "weight")], p.L1Unstructured, 3, amount=1)),
-    (TypeError, lambda p, n: p.global_unstructured([(n, "weight")], p.LnStructured, amount=1, n=1)),
-    (TypeError, lambda p, n: p.BasePruningMethod()),
-]
+MISUSED = """
+l1_unstructured(n, "weight", "0.3") | l1_unstructured(n, "weight", 1.5)
+l1_unstructured(n, "weight", -1) | l1_unstructured(n, "weight", 1000)
+random_unstructured(n, "weight", -0.1) | ln_structured(n, "bias", 1, 2, 0)
+ln_structured(n, "weight", 1, 2, 4) | random_structured(n, "weight", 5, 0)
+identity(n, "weights") | custom_from_mask(n, "weight", n.bias.detach()) | BasePruningMethod()
+l1_unstructured(n, "weight", 1, n.bias.detach()) | remove(n, "weight")
+global_unstructured(3, L1Unstructured, amount=1)
+global_unstructured([(n, "weight")], L1Unstructured, 3, amount=1)
+global_unstructured([(n, "weight")], LnStructured, amount=1, n=1)
+"""
 
 
-@pytest.mark.parametrize("i", range(len(MISUSED)))
-def test_misused_pruning(torch: Any, i: int) -> None:
-    """The error, and that the module is as it was."""
-    error, call = MISUSED[i]
-
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        net = fill(numbers, lib.nn.Conv2d(3, 4, 2))
-        with pytest.raises(error):
-            call(prune_of(lib), net)
-        return [net(numbers(1, 3, 3, 3)), sorted(net.state_dict()), prune_of(lib).is_pruned(net)]
-
-    same(torch, scenario)
-    with pytest.raises(ValueError, match="has to be pruned"):
-        nn.utils.prune.remove(nn.Linear(1, 1), "weight")
+@pytest.mark.parametrize("call", calls(MISUSED))
+@in_both
+def test_misused_pruning(lib: Lib, numbers: Numbers, call: str) -> Any:
+    """The error is of PyTorch's type, and the module is as it was."""
+    net = fill(numbers, lib.nn.Conv2d(3, 4, 2))
+    with pytest.raises(Exception) as seen:
+        prune_net(lib, net, call)
+    out = [net(numbers(1, 3, 3, 3)), sorted(net.state_dict()), prune_of(lib).is_pruned(net)]
+    return [*out, seen.type.__name__]
 
 
 # --- within a compiled step
@@ -799,7 +750,40 @@ CHANGED: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def step_of(net: Any, clip: Any, momentum: float = 0) -> Callable[[Any], Any]:
+@pytest.mark.parametrize("key", CHANGED)
+def test_training_compiled(key: str) -> None:
+    """As eagerly, with one capture; gradients are clipped."""
+    runs = []
+    for wrap in (lambda f: f, pf.compile):
+        pf.manual_seed(2)
+        net = nn.Sequential(CHANGED[key](nn.Linear(3, 3)), nn.Tanh(), nn.Linear(3, 2))
+        run, x = wrap(step_of(net, momentum=0.9)), pf.randn(4, 3)
+        runs.append(([run(x) for _ in range(5)], net.state_dict(), net(pf.ones(2, 3))))
+    alike(*runs)
+    assert (run.captured, run.replayed) == (1, 4)
+
+
+def test_clipping_costs_few_dispatches(gpu: str, steady: Any) -> None:
+    def counted(clip: Any) -> tuple[float, float, float]:
+        net = nn.Sequential(*[nn.Linear(4, 4) for _ in range(3)]).to(gpu)
+        step = pf.compile(step_of(net, clip))
+        x = pf.ones(2, 4, device=gpu)
+        stats = steady(lambda: step(x))
+        assert step.captured == 1
+        return stats.dispatches / 4, stats.submits / 4, stats.bytes_uploaded
+
+    without = counted(lambda some: None)
+    for clip, more in ((clip_norm, 2), (lambda some: UTILS.clip_grad_value_(some, 0.01), 0)):
+        dispatches, submits, uploaded = counted(clip)
+        assert dispatches <= without[0] + more
+        assert (submits, uploaded) == without[1:]
+
+
+def clip_norm(some: Any) -> Any:
+    return UTILS.clip_grad_norm_(some, 0.01)
+
+
+def step_of(net: Any, clip: Any = clip_norm, momentum: float = 0) -> Callable[[Any], Any]:
     """A step of training that clips: (loss, what `clip` gives)."""
     opt = optim.SGD(net.parameters(), lr=0.1, momentum=momentum)
 
@@ -812,35 +796,6 @@ def step_of(net: Any, clip: Any, momentum: float = 0) -> Callable[[Any], Any]:
         return loss.detach(), norm
 
     return step
-
-
-def train(device: str, change: Any, clip: Any, compiled: bool) -> tuple[Any, Any, Any]:
-    """Five steps: the net, the losses and the step."""
-    pf.manual_seed(2)
-    net = nn.Sequential(change(nn.Linear(3, 3)), nn.Tanh(), nn.Linear(3, 2)).to(device)
-    step = step_of(net, clip, momentum=0.9)
-    run, x = pf.compile(step) if compiled else step, pf.randn(4, 3).to(device)
-    return net, [run(x) for _ in range(5)], run
-
-
-def trains_alike(device: str, change: Any = lambda m: m, clip: Any = lambda some: None) -> None:
-    """Compiled on a device as eagerly on the CPU, with one capture."""
-    a, losses, _ = train("cpu", change, clip, False)
-    b, compiled, step = train(device, change, clip, True)
-    alike(compiled, losses)
-    alike(b.state_dict(), a.state_dict())
-    alike(b(pf.ones(2, 3, device=device)), a(pf.ones(2, 3)))
-    assert (step.captured, step.replayed) == (1, 4)
-
-
-@pytest.mark.parametrize("key", CHANGED)
-def test_training_compiled(key: str) -> None:
-    trains_alike("cpu", CHANGED[key])
-
-
-@pytest.mark.parametrize("key", ["spectral norm", "pruned"])
-def test_training_compiled_on_the_gpu(gpu: str, key: str) -> None:
-    trains_alike(gpu, CHANGED[key])
 
 
 def test_caching_and_compiled_functions() -> None:
@@ -865,32 +820,3 @@ def test_caching_and_compiled_functions() -> None:
             alike(outside(x), expected)
             alike(net(net(x)), expected)
     assert f.captured == outside.captured == 1
-
-
-CLIPS: dict[str, tuple[Any, int]] = {  # and how many dispatches more than without
-    "norm": (lambda some: UTILS.clip_grad_norm_(some, 0.01), 2),
-    "norm inf": (lambda some: UTILS.clip_grad_norm_(some, 0.01, float("inf")), 5),
-    "value": (lambda some: UTILS.clip_grad_value_(some, 0.01), 0),
-}
-
-
-@pytest.mark.parametrize("key", CLIPS)
-def test_clipping_in_a_compiled_step(key: str) -> None:
-    trains_alike("cpu", clip=CLIPS[key][0])
-
-
-def test_clipping_costs_few_dispatches(gpu: str, steady: Any) -> None:
-    def counted(clip: Any) -> tuple[float, float, float]:
-        net = nn.Sequential(*[nn.Linear(4, 4) for _ in range(3)]).to(gpu)
-        step = pf.compile(step_of(net, clip))
-        x = pf.ones(2, 4, device=gpu)
-        stats = steady(lambda: step(x))
-        assert step.captured == 1
-        return stats.dispatches / 4, stats.submits / 4, stats.bytes_uploaded
-
-    without = counted(lambda some: None)
-    for key in ("norm", "value"):
-        clip, more = CLIPS[key]
-        dispatches, submits, uploaded = counted(clip)
-        assert dispatches <= without[0] + more
-        assert (submits, uploaded) == without[1:]

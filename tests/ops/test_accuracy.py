@@ -70,10 +70,8 @@ SUMS: dict[str, Callable[..., Any]] = {
     "nansum": lambda t, f, x, d: x.nansum(d, keepdim=True),
     "sum_to_size": lambda t, f, x, d: x.sum_to_size(x.select(d, 0).unsqueeze(d).shape),
     "transposed": lambda t, f, x, d: x.transpose(0, -1).sum(-1 - d),
-    "every_other": lambda t, f, x, d: x[..., ::2].sum(d),
     "trapezoid": lambda t, f, x, d: t.trapezoid(x, dim=d),
     "cumsum": lambda t, f, x, d: x.cumsum(d),
-    "cumulative_trapezoid": lambda t, f, x, d: t.cumulative_trapezoid(x, dim=d),
     "broadcast": gradient(lambda t, f, w, x, d: (x * w.unsqueeze(d)).sum()),
     "loss": lambda t, f, x, d: f.mse_loss(x, t.zeros_like(x), reduction="none").mean(d),
 }  # fmt: skip
@@ -170,7 +168,6 @@ SHARES: dict[str, Callable[..., Any]] = {
     "softmax": lambda t, f, x: x.softmax(0),
     "log_softmax": lambda t, f, x: x.log_softmax(0),
     "norm": lambda t, f, x: t.linalg.vector_norm(x + 5, dim=0),
-    "norm_3": lambda t, f, x: t.linalg.vector_norm(x + 5, 3, 0),
     "normalize": lambda t, f, x: f.normalize(x + 5, dim=0),
     "einsum": lambda t, f, x: t.einsum("ij,ij->j", x, x),
     "cross_entropy": lambda t, f, x: f.cross_entropy(x, x.argmin(1)),
@@ -178,12 +175,9 @@ SHARES: dict[str, Callable[..., Any]] = {
 }
 SPREADS: dict[str, Callable[..., Any]] = {
     "var_0": lambda t, f, x: x.var(0),
-    "var": lambda t, f, x: x.var(),
     "std_0": lambda t, f, x: x.std(0, keepdim=True),
-    "std_1": lambda t, f, x: x.mT.contiguous().std(1),
     "std_mean": lambda t, f, x: t.std_mean(x, 0, correction=0)[0],
     "cov": lambda t, f, x: t.cov(x.mT),
-    "cov_weighted": lambda t, f, x: t.cov(x.mT, fweights=t.ones_like(x[:, 0]).int()),
     "batch_norm": lambda t, f, x: moved(t, f, x, "batch_norm"),
     "instance_norm": lambda t, f, x: moved(t, f, x.reshape(4, 2, -1), "instance_norm"),
 }

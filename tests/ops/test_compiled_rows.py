@@ -103,26 +103,6 @@ def same(got: Any, want: Any, tol: float) -> None:
         np.testing.assert_allclose(*values, rtol=1e-5 * tol, atol=2e-6 * tol)
 
 
-@pytest.mark.parametrize("first", [1, 5])  # the capture itself may meet the bad index
-@pytest.mark.parametrize("routine", [False, True])
-def test_bad_index(routine: bool, first: int, device: str) -> None:
-    """Raised by the call on the CPU, however the index was computed, and by the next read else."""
-
-    @pf.compile
-    def pick(x: Any, i: Any) -> Any:
-        i = pf.cat([i, i.sort().values]) if routine else i + 0
-        return F.cross_entropy(x[: len(i)], i)
-
-    x = pf.ones(5, 5, device=device)
-    for k in (first, 1, 5, 2, -1, 3):
-        i = pf.tensor([k], device=device)
-        if 0 <= k < 5:
-            assert pick(x, i).item() == pytest.approx(np.log(5))
-        else:
-            with pytest.raises(IndexError, match="out of"):
-                pick(x, i).item()
-
-
 def test_turned_operand_of_no_plan() -> None:
     """The capture ends once, though the operand is turned over before the op that no plan has."""
     compiled = pf.compile(lambda x: x * 2 + x)

@@ -8,92 +8,44 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refused import calls
 
 import pyframe as pf
 
 MADE = """
-t.tensor([[1, 2], [3, 4]])
-t.tensor([1, 2.5])
-t.tensor(True)
-t.tensor(np.float32(2))
-t.tensor([t.tensor(1), t.tensor(2)])
-t.arange(1, 7, 2)
-t.arange(0, 1, 0.25)
-t.linspace(0, 1, 3)
-t.eye(2, 3)
-t.full((2,), 7)
-t.zeros(0, 3)
-t.ones(2, 3).new_zeros(2)
-t.vander(X, 3, True)
-t.spmm(M, M)
+t.tensor([[1, 2], [3, 4]]) | t.tensor([1, 2.5]) | t.tensor(True) | t.tensor(np.float32(2))
+t.tensor([t.tensor(1), t.tensor(2)]) | t.zeros(0, 3) | t.vander(X, 3, True) | t.spmm(M, M)
 t.native_channel_shuffle(t.arange(4.0).reshape(1, 4, 1, 1), 2)
 t.nn.functional.affine_grid(t.ones(1, 3, 4), (1, 1, 2, 3, 1), False)
 t.max_pool1d_with_indices(t.tensor([[[1.0, 3, 2, 5]]]), 2)
 """
 POINTWISE = """
-I << 2
-t.square(I > 0)
-t.clamp(I, 0.5)
-t.lgamma(I).dtype
-t.erfc(X.half()).dtype
-t.float_power(X.half().cpu(), 2)
-t.frexp(X.half()).exponent
-t.where(I > 0, 1, 2.5)
-t.abs(t.tensor([3 + 4j], device="cpu"))
-t.copysign(I, -1.0)
-t.ones(1).addbmm_(t.ones(2, 3, 4), t.ones(2, 4, 5))
+I << 2 | t.square(I > 0) | t.erfc(X.half()).dtype | t.float_power(X.half().cpu(), 2)
+t.frexp(X.half()).exponent | t.where(I > 0, 1, 2.5) | t.abs(t.tensor([3 + 4j], device="cpu"))
+t.copysign(I, -1.0) | t.ones(1).addbmm_(t.ones(2, 3, 4), t.ones(2, 4, 5))
 t.linalg.solve_triangular(t.tensor([[1.0, 0], [1, 0]]), t.ones(2, 1), upper=False).isfinite()
-I.to(t.int8) >> 9
-I.to(t.int8) << 9
-2 << I.abs()
-I.to(t.int8).__ilshift__(1)
-t.sqrt(input=X)
-t.add(input=X, other=1, alpha=2)
-t.pow(X, exponent=2)
-X.pow(exponent=2)
-X.eq(other=1)
-t.clamp_min(X, min=2)
-t.allclose(N, N + 1e-9, equal_nan=True)
-t.allclose(N, N)
-t.equal(I, I + 0)
-t.equal(I, I[:1])
-t.is_nonzero(I[:1])
-t.is_floating_point(X)
-t.is_signed(I.to(t.uint8))
-t.result_type(X, 1)
+I.to(t.int8) >> 9 | 2 << I.abs() | I.to(t.int8).__ilshift__(1) | t.sqrt(input=X)
+t.add(input=X, other=1, alpha=2) | t.pow(X, exponent=2) | X.pow(exponent=2) | X.eq(other=1)
+t.clamp_min(X, min=2) | t.allclose(N, N + 1e-9, equal_nan=True) | t.allclose(N, N)
+t.equal(I, I[:1]) | t.is_nonzero(I[:1]) | t.result_type(X, 1)
 t.add(X.cpu(), 1, out=X.cpu().double())
 t.distributions.Normal(0.0, -1.0, validate_args=False).scale
 """
 ORDER = """
-E.sort(0).values
-E.cumsum(0)
-E.topk(0, 0).values
-E.logsumexp(0)
-E.var(0)
-t.isin(I, I[:0])
-t.searchsorted(X[:0], X)
-t.bincount(I[:0], minlength=2)
-t.unique(E.reshape(-1), return_counts=True)
+E.sort(0).values | E.topk(0, 0).values | E.logsumexp(0) | t.isin(I, I[:0])
+t.bincount(I[:0], minlength=2) | t.unique(E.reshape(-1), return_counts=True)
 t.searchsorted(t.tensor([1.0, 2, 2, 3]), t.tensor([0.0, 2, 9, NAN]))
 t.searchsorted(t.tensor([1.0, 2, 2, 3]), t.tensor([0.0, 2, 9, NAN]), side="right")
 t.bucketize(2.0, t.tensor([1.0, 2, 2, 3]), right=True)
 t.searchsorted(t.tensor([3.0, 1, 2]), t.tensor([2.5]), sorter=t.tensor([1, 2, 0]))
 t.histc(t.tensor([0.0, 1, 1, 4, NAN, 9]), 4, 0, 4)
-t.histc(t.tensor([2.0, 2]), 2)
-t.histogram(t.tensor([0.0, 1, 1, 4]), 2).hist
 t.histogram(t.tensor([0.0, 1, 1, 4]), t.tensor([0.0, 1, 4]), density=True).hist
 t.histogramdd(t.tensor([[0.0, 0], [1, 3]]), [2, 3])
-t.bincount(t.tensor([1, 1]), t.tensor([0.5, 2.0])).tolist()
-t.autograd.grad((x := t.tensor([2.0, 1, 2, 5], requires_grad=True)).median(), x)
-t.hash_tensor(I)
+t.autograd.grad((x := t.tensor([2.0, 1, 2, 5], requires_grad=True)).median(), x) | t.hash_tensor(I)
 t.hash_tensor(M, 0)
 """
 MASKED = """
-t.masked.sum(M, 1, mask=K)
-t.masked.amax(M, 1, mask=K)
-t.masked.mean(M, 1, mask=K)
-t.masked.median(M, 1, mask=K)
-t.masked.softmax(M, 1, mask=K[0])
+t.masked.median(M, 1, mask=K) | t.masked.softmax(M, 1, mask=K[0])
 t.masked.amin(M.int(), 0, mask=K)
 """
 
@@ -119,7 +71,7 @@ def plain(y: Any) -> Any:
 @pytest.mark.filterwarnings("ignore")  # PyTorch's
 @pytest.mark.parametrize(
     "expression",
-    [e for table in (MADE, POINTWISE, ORDER, MASKED) for e in table.strip().split("\n")],
+    [e for table in (MADE, POINTWISE, ORDER, MASKED) for e in calls(table)],
 )
 def test_same_as_pytorch(expression: str, device: str, torch: Any) -> None:
     want = value(expression, torch)

@@ -11,7 +11,6 @@ from samples import APART, ROWS, Row, to_add
 
 import pyframe as pf
 import pyframe.nn.functional as F
-from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY, Op
 
 # A software GPU has the first row of each registered op, and each fourth of the others, which are
@@ -121,22 +120,3 @@ def test_an_op_without_a_row_is_told_where_to_add_one() -> None:
         assert "samples/core.py, or say in samples/apart.py" in told
     finally:
         del REGISTRY["snake"]
-
-
-def test_an_op_without_a_gradient_of_its_own_has_that_of_its_fallback(device: str) -> None:
-    scan = REGISTRY["cumsum"]
-    op = Op(
-        "scan_for_a_test", scan.kind, "x", infer=scan.infer, numpy=scan.numpy, kernel=scan.kernel,
-        fallback=lambda x: pf.ones(3, 3, device=x.device).tril() @ x,
-    )  # fmt: skip
-    try:
-        x = pf.tensor([[[1.0], [2.0], [3.0]]], device=device, requires_grad=True)
-        y = apply(op, (x,))
-        assert y.flatten().tolist() == [1, 3, 6]
-        assert y.requires_grad
-        y.sum().backward()
-        assert x.grad.flatten().tolist() == [3, 2, 1]
-        with pf.no_grad():
-            assert apply(op, (x,)).flatten().tolist() == [1, 3, 6]
-    finally:
-        del REGISTRY[op.name]

@@ -43,32 +43,20 @@ t.ones(2, 3).reshape(5, -1) ->
 SHAPES = r"""
 t.ones(2, 3).permute(0) -> dims \[0\] do not match a tensor of 2
 t.ones(2, 3).add_(t.ones(1, 2, 3)) -> keeps the shape
-t.ones(2, 3).copy_(t.ones(1, 2, 3)) -> keeps the shape
 t.addcmul(t.ones(2), t.ones(2), t.ones(2), value=1j) -> 1j cannot be converted to float32
-t.ones(2).scatter(0, t.tensor([0]), 1j) -> 1j cannot be converted to float32
 ~t.ones(2) -> ~ .*integer and Boolean-type tensors
 t.ones(2).bool().floor() -> floor: not supported for bool
-t.relu(t.ones(2).bool()) -> relu: not supported for bool
 F.linear(t.ones(2), t.ones(1, 3, 2)) -> linear: expected a weight
 F.linear(t.ones(2), t.ones(3, 2), t.ones(3).int()) -> dtype float32
-F.layer_norm(t.ones(2, 3), (3,), t.ones(3).int()) ->
-    layer_norm: expected weight of the input's dtype float32, but got int32
-F.batch_norm(t.ones(2, 3), t.ones(3), t.ones(3).long()) ->
-    batch_norm: expected running_var of the input's dtype
-F.group_norm(t.ones(2, 4, 3), 2, bias=t.ones(4).int()) ->
-    group_norm: expected bias of the input's dtype
-F.binary_cross_entropy_with_logits(t.ones(2), t.ones(2).int()) ->
-    the loss, of float32, can't be cast to the dtype of the target, int32; use target.float
+F.layer_norm(t.ones(2, 3), (3,), t.ones(3).int()) -> of the input's dtype float32, but got int32
+F.binary_cross_entropy_with_logits(t.ones(2), t.ones(2).int()) -> target, int32; use target.float
 F.soft_margin_loss(t.ones(2).int(), t.ones(2)) -> the input, int
-F.hinge_embedding_loss(t.ones(2).int(), t.ones(2)) -> int32
-F.gaussian_nll_loss(t.ones(2), t.ones(2), t.ones(2).int()) ->
-    expected var of a float dtype, got int32
+F.gaussian_nll_loss(t.ones(2), t.ones(2), t.ones(2).int()) -> var of a float dtype, got int32
 F.group_norm(t.ones(1, 3, 1), 2) -> more than 1 value per channel
 F.kl_div(t.ones(2).int(), t.ones(2), reduction="sum") -> kl_div
 F.huber_loss(t.ones(2), t.ones(2), delta=NAN) -> delta, got nan
 F.softshrink(t.ones(2), INF) -> lambda must be finite
-F.binary_cross_entropy(t.ones(2), t.ones(2), t.ones(3, 2)) ->
-    binary_cross_entropy: expected a weight that broadcasts to the loss
+F.binary_cross_entropy(t.ones(2), t.ones(2), t.ones(3, 2)) -> a weight that broadcasts to the loss
 F.soft_margin_loss(t.ones(2), t.ones(3, 2)) -> broadcast to input
 t.full((2,), 1e300) ->
     ^value 1e\+300 cannot be converted .*\nfull got size=\[2\], fill_value=1e\+300$
@@ -78,30 +66,21 @@ t.ones(2).uniform_(0, INF) -> uniform_ expects a range
 t.ones(2, 2).tensor_split(2**62) -> tensor_split: can't allocate
 t.unravel_index(t.tensor([1]), (2, 0)) -> no index lies in a tensor
 t.tensor([1, 2]) // 0 -> floor_divide: ZeroDivisionError
-t.tensor([1, 2]).remainder_(0) -> remainder: ZeroDivisionError
 t.tensor([1, 2]).fmod(0) -> fmod: ZeroDivisionError
 t.multinomial(t.ones(2), 0) -> n_sample <= 0 samples, got 0
 t.multinomial(t.ones(2), 3) -> without replacement, got 3 of 2
 t.bernoulli(t.tensor([1])) -> float probabilities
-t.ones(2, 3) + t.ones(4) ->
-    add: shapes \[2, 3\] and \[4\] don't broadcast: sizes 3 and 4 differ at dim 1
+t.ones(2, 3) + t.ones(4) -> shapes \[2, 3\] and \[4\] don't broadcast: sizes 3 and 4 differ at dim 1
 t.ones(2, 3) @ t.ones(4, 5) -> matmul: mat1 and mat2 shapes cannot be multiplied \(2x3 and 4x5\)
-F.linear(t.ones(2, 3), t.ones(4, 5)) ->
-    linear: input of shape \[2, 3\] has 3 .* \[4, 5\] expects 5; an nn.Linear .* in_features=3
-F.conv2d(t.ones(1, 3, 8, 8), t.ones(4, 2, 3, 3)) ->
-    conv2d: .*expected input\[1, 3, 8, 8\] to have 2 channels, but got 3 channels
-t.cat([t.ones(2, 3), t.ones(2, 4)]) ->
-    cat: Sizes of tensors must match except in dimension 0. Expected \[2, 3\] but got \[2, 4\]
-nn.Conv2d(3, 4, 3)(t.ones(2, 8, 8, 3)) ->
-    to have 3 channels, but got 8 .*: where channels come last, give x.permute\(0, 3, 1, 2\)
-nn.Conv1d(3, 4, 3)(t.ones(8, 3)) ->
-    to have 3 channels, but got 8 .*: where channels come last, give x.permute\(1, 0\)
-nn.Conv2d(1, 4, 3)(t.ones(2, 8, 9)) ->
-    got 2 channels instead; for a batch without a dim of channels give x.unsqueeze\(1\)
+F.linear(t.ones(2, 3), t.ones(4, 5)) -> \[4, 5\] expects 5; an nn.Linear .* in_features=3
+F.conv2d(t.ones(1, 3, 8, 8), t.ones(4, 2, 3, 3)) -> 3, 8, 8\] to have 2 channels, but got 3 channels
+t.cat([t.ones(2, 3), t.ones(2, 4)]) -> except in dimension 0. Expected \[2, 3\] but got \[2, 4\]
+nn.Conv2d(3, 4, 3)(t.ones(2, 8, 8, 3)) -> where channels come last, give x.permute\(0, 3, 1, 2\)
+nn.Conv1d(3, 4, 3)(t.ones(8, 3)) -> where channels come last, give x.permute\(1, 0\)
+nn.Conv2d(1, 4, 3)(t.ones(2, 8, 9)) -> for a batch without a dim of channels give x.unsqueeze\(1\)
 nn.Sequential(nn.LSTM(4, 3), nn.Linear(3, 2))(t.ones(5, 2, 4)) ->
     ^linear\(\): .* not tuple; it holds 2, as an LSTM, .*: take x\[0\], in nn.Seq
-t.add(nn.GRU(4, 3)(t.ones(5, 2, 4)), 1) ->
-    add: .* it holds 2, as an LSTM, a GRU or attention gives its output and more: take x
+t.add(nn.GRU(4, 3)(t.ones(5, 2, 4)), 1) -> a GRU or attention gives its output and more: take x
 t.ones(2, 3).expand(4, 3) -> expand: the expanded size \(4\) must match the existing size at dim 0
 t.ones(2, 3).permute(0, 0) -> expected each dim once
 t.ones(0, 3).amax(0) -> an empty reduction has no identity
@@ -115,10 +94,6 @@ t.where(t.ones(2), 1.0, 0.0) -> where: expected condition to be a bool tensor, b
 t.zeros(2, -1) -> negative dimension
 F.dropout(t.ones(2), 1.5) -> between 0 and 1, but got 1.5
 t.tensor([1], dtype=t.uint8).clamp(0, 300) -> ^value 300 cannot be converted to uint8 without over
-t.tensor([1], dtype=t.int8).clamp(min=-129) -> ^value -129 cannot be converted to int8 without over
-t.tensor([1], dtype=t.uint8).clamp_(max=300) -> ^value 300 cannot be converted to uint8 without
-t.where(t.tensor([True]), t.tensor([1], dtype=t.uint8), 300) -> ^value 300 cannot be converted to
-F.hardtanh(t.tensor([1], dtype=t.uint8), 0, 300) -> ^value 300 cannot be converted to uint8 without
 F.threshold(t.tensor([1], dtype=t.uint8), 3, 300) -> ^value 300 cannot be converted to uint8 without
 t.mul(X, y=2) -> takes input, other
 t.tensor([1]).lgamma_() -> can't be cast
@@ -167,6 +142,10 @@ X.requires_grad_().add_(1) -> leaf Variable that requires grad
 X.requires_grad_().__setitem__(0, 1.0) -> view of a leaf
 X[:1].expand(3, 4).mul_(2) -> single memory location
 X.long().add_(0.5) -> can't be cast to the desired output type int64
+t.signal.windows.hann(-1)
+t.signal.windows.hann(3, dtype=t.int64)
+t.signal.windows.exponential(3, tau=0)
+t.signal.windows.general_cosine(3, a=[])
 t.finfo(t.int8) -> use pf.iinfo
 t.iinfo(t.float32) -> use pf.finfo
 t.asarray([1, 2], copy=False) -> alias

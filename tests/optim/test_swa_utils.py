@@ -73,33 +73,6 @@ def test_averages(torch: Any, key: str) -> None:
     alike(ours.eval()(pf.from_numpy(x)), theirs.eval()(torch.from_numpy(x)))
 
 
-def test_the_state_goes_on(torch: Any) -> None:
-    """From PyTorch here, and back."""
-    net, theirs_net = net_of(pf), net_of(torch)
-    ours, theirs = optim.swa_utils.AveragedModel(net), None
-    theirs = torch.optim.swa_utils.AveragedModel(theirs_net)
-    for i in range(3):
-        change(torch, theirs_net, i)
-        theirs.update_parameters(theirs_net)
-    ours.load_state_dict(
-        {k: pf.from_numpy(v.copy()) for k, v in arrays(theirs.state_dict()).items()}
-    )
-    for i in range(3, 6):
-        for lib, model, averaged in ((pf, net, ours), (torch, theirs_net, theirs)):
-            change(lib, model, i)
-            averaged.update_parameters(model)
-    agree(ours, theirs)
-    again = torch.optim.swa_utils.AveragedModel(theirs_net)
-    again.load_state_dict(
-        {k: torch.from_numpy(v.copy()) for k, v in arrays(ours.state_dict()).items()}
-    )
-    change(torch, theirs_net, 9)
-    change(pf, net, 9)
-    again.update_parameters(theirs_net)
-    ours.update_parameters(net)
-    agree(ours, again)
-
-
 def test_the_model_stays_as_it_is() -> None:
     net = net_of(pf)
     averaged = optim.swa_utils.AveragedModel(net)
@@ -156,17 +129,6 @@ def test_statistics_are_updated(torch: Any) -> None:
         lib.optim.swa_utils.update_bn([], lib.nn.Linear(1, 1))
         made.append(net)
     agree(*made)
-
-
-def test_misuse(torch: Any) -> None:
-    for lib in (pf, torch):
-        u, net = lib.optim.swa_utils, lib.nn.Linear(1, 1)
-        for bad in (-0.1, 1.5):
-            for make in (u.get_ema_avg_fn, u.get_ema_multi_avg_fn):
-                with pytest.raises(ValueError, match="decay"):
-                    make(bad)
-        with pytest.raises(AssertionError, match="avg_fn"):
-            u.AveragedModel(net, avg_fn=u.get_swa_avg_fn(), multi_avg_fn=u.get_swa_multi_avg_fn())
 
 
 def test_an_update_is_few_kernels(gpu: str, steady: Any) -> None:

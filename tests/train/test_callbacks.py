@@ -125,18 +125,6 @@ def one_copy(gpu: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return gpu
 
 
-def test_restoring_lets_the_compiled_step_be(one_copy: str) -> None:
-    """Weights are written back in place, and copied on the device: no value is read for it."""
-    model, stats = make(), pf.device(one_copy).backend.stats
-    says = LambdaCallback(on_epoch=lambda m, epoch, logs: logs.update(loss=float(epoch)))
-    for number in range(3):  # the first one is captured, the second one replays as all others do
-        if number == 2:
-            stats.reset()
-        fit(says, EarlyStopping("loss", 5), model=model, device=one_copy, read_every=99, epochs=2)
-    assert stats.pipelines == 0
-    assert stats.reads <= 4  # two an epoch: of its first step and at its end
-
-
 def test_what_is_monitored() -> None:
     stop = EarlyStopping()
     fit(stop)
@@ -654,17 +642,6 @@ def test_learning_rates(device: str) -> None:
         np.testing.assert_array_equal(pf.randn(3, device=device).numpy(), draw)
 
 
-def test_a_rate_is_found_for_steps_of_ones_own_without_targets() -> None:
-    class Coder(pf.Model):
-        def training_step(self, batch: pf.Tensor) -> pf.Tensor:
-            return (self.net(batch) - batch).square().mean()
-
-    net = nn.Linear(2, 2)
-    coder = Coder(net, optimizer=optim.SGD(net.parameters(), lr=0.1))
-    found = LearningRateFinder(steps=30, batch_size=16).find(coder, task()[0])
-    assert found.suggestion is not None
-
-
 def test_a_new_model_is_new_after_the_rates_were_tried() -> None:
     """A fit after the finder is the fit without it, and with an error nothing else is left."""
     wanted, tried = fit()["loss"], make()
@@ -690,11 +667,3 @@ def test_a_fit_takes_the_rate_that_is_suggested() -> None:
     rate = finder.found.suggestion
     assert history["lr"] == pytest.approx([rate, rate / 10])
     assert optimizer.param_groups[1]["lr"] == pytest.approx(2 * rate / 100)
-
-
-def test_plots() -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is missing (scripts/test)")
-    history = fit(validation_data=task())
-    assert len(history.plot().axes[0].lines) >= 2  # of training and validation
-    found = LearningRateFinder(steps=30).find(make(), task())
-    assert found.plot().axes[0].get_xscale() == "log"

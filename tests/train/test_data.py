@@ -99,10 +99,8 @@ def batches(x: Any, y: Any) -> list[Any]:
 
 KINDS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
     "arrays": lambda x, y: (x, y),
-    "a list of two": lambda x, y: [x, y],
     "float64": lambda x, y: (x.astype(np.float64), y),
     "labels of uint8": lambda x, y: (x, y.astype(np.uint8)),
-    "labels of int32": lambda x, y: (x, y.astype(np.int32)),
     "numbers": lambda x, y: (x.tolist(), y.tolist()),
     "a list of arrays": lambda x, y: (list(x), list(y)),
     "a list of tensors": lambda x, y: (list(pf.tensor(x)), list(pf.tensor(y))),
@@ -115,10 +113,8 @@ KINDS: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
     "a stream": lambda x, y: Stream(),
     "batches": batches,
     "batches of lists": lambda x, y: [[a.tolist(), b.tolist()] for a, b in batches(x, y)],
-    "batches of tensors": lambda x, y: batches(pf.tensor(x), pf.tensor(y)),
     "equal weights": lambda x, y: (x, y, np.ones(N)),
     "batches with weights": lambda x, y: [(a, b, np.ones(len(a), "f")) for a, b in batches(x, y)],
-    "inputs in a tuple of one": lambda x, y: ((x,), y),
 }
 
 
@@ -168,14 +164,12 @@ NESTED: dict[str, Callable[[Any, Any, Any], Any]] = {
     "a list": lambda a, b, y: ([a, b], y),
     "a dict": lambda a, b, y: ({"b": b, "a": a}, y),
     "a named tuple": lambda a, b, y: (Two(a, b), y),
-    "lists of numbers": lambda a, b, y: ((a.tolist(), b.tolist()), y.tolist()),
     "samples of tuples": lambda a, b, y: Samples(lambda i: ((a[i], b[i]), y[i])),
     "samples of dicts": lambda a, b, y: Samples(lambda i: ({"a": a[i], "b": b[i]}, y[i])),
     "samples of named tuples": lambda a, b, y: Samples(lambda i: (Two(a[i], b[i]), y[i])),
     "batches": lambda a, b, y: [
         ((a[i : i + 16], b[i : i + 16]), y[i : i + 16]) for i in range(0, N, 16)
     ],
-    "weights": lambda a, b, y: ((a, b), y, [1] * N),
 }
 
 
@@ -324,14 +318,6 @@ def test_rows_of_a_tree_are_gathered_leaf_by_leaf() -> None:
     assert (inputs["a"].sum(1) > 12).tolist() == (targets[0] == 1).tolist()
     sample = loader.dataset[5]
     assert sample[0]["b"][0].tolist() == x[5].tolist()
-
-
-def test_a_tree_alone_is_data_without_labels() -> None:
-    x, y = xy()
-    for data in (x, {"x": x, "y": y}, (x, y), [x, x], frames(x, y)[0]):
-        loader = train_data.as_loader("fit", data, batch_size=16, shuffle=False, labelled=False)
-        assert train_data.count("fit", next(iter(loader))) == 16
-        assert len(loader) == 3
 
 
 class Any_(nn.Module):  # noqa: N801

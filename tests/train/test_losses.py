@@ -72,9 +72,7 @@ CASES: dict[str, tuple[Any, Loss, np.ndarray, str, Any]] = {
         np.ones_like(CLASSES)),
     "sum": (nn.CrossEntropyLoss(reduction="sum"), tnn.CrossEntropyLoss(reduction="sum"), SOME,
             "NCT", NONE),
-    "sum of squares": (nn.MSELoss(reduction="sum"), tnn.MSELoss(reduction="sum"), REAL, "N", None),
     "squares": (nn.MSELoss(), tnn.MSELoss(), REAL, "N", None),
-    "Huber": (nn.HuberLoss(), tnn.HuberLoss(), REAL, "N", None),
     "log-likelihood": (nn.NLLLoss(), tnn.NLLLoss(), SOME, "NCT", NONE),
     "divergence": (
         nn.KLDivLoss(reduction="batchmean"), tnn.KLDivLoss(reduction="batchmean"), abs(REAL), "N",

@@ -128,32 +128,24 @@ def cosines(sk: Any, o: Array, t: Array) -> Any:
 TABLE: list[tuple[Callable[[], M.Metric], str, Oracle, float]] = [
     (M.Accuracy, "logits|pixels|ignored", of_classes("accuracy_score"), 1e-6),
     (lambda: M.Accuracy(2), "logits", top(2), 1e-6),
-    (lambda: M.Accuracy(3), "logits", top(3), 1e-6),
     (M.Accuracy, "yes|columns|gaps", of_answers("accuracy_score"), 1e-6),
     (M.Accuracy, "shares", of_answers("accuracy_score", 0.5), 1e-6),
     (lambda: M.Accuracy(threshold=0.7), "yes", of_answers("accuracy_score", math.log(7 / 3)), 1e-6),
     (lambda: M.Accuracy(threshold=0.7, probabilities=True), "shares",
      of_answers("accuracy_score", 0.7), 1e-6),
-    (lambda: M.Accuracy(probabilities=False), "shares",
-     of_answers("accuracy_score"), 1e-6),
+    (lambda: M.Accuracy(probabilities=False), "shares", of_answers("accuracy_score"), 1e-6),
     (lambda: M.Accuracy(task="binary"), "labels", of_answers("accuracy_score"), 1e-6),
     (M.Precision, "logits", of_classes("precision_score", average="macro", zero_division=0), 1e-6),
-    (M.Precision, "yes", of_answers("precision_score"), 1e-6),
     (lambda: M.Recall("weighted"), "logits",
      of_classes("recall_score", average="weighted", zero_division=0), 1e-6),
     (lambda: M.Recall("micro"), "ignored", of_classes("recall_score", average="micro"), 1e-6),
     (M.F1, "logits", of_classes("f1_score", average="macro"), 1e-6),
-    (M.F1, "shares", of_answers("f1_score", 0.5), 1e-6),
     (lambda: M.F1(None), "pixels", of_classes("f1_score", average=None), 1e-6),
-    (lambda: M.F1("weighted"), "ignored", of_classes("f1_score", average="weighted"), 1e-6),
     (M.IoU, "pixels", of_classes("jaccard_score", average="macro"), 1e-6),
-    (M.IoU, "masks", of_answers("jaccard_score"), 1e-6),
     (M.ConfusionMatrix, "logits", of_classes("confusion_matrix", labels=range(5)), 0),
     (lambda: M.ConfusionMatrix("pred"), "pixels",
      of_classes("confusion_matrix", normalize="pred"), 1e-6),
     (M.ConfusionMatrix, "yes", of_answers("confusion_matrix"), 0),
-    (lambda: M.ConfusionMatrix("true"), "masks",
-     of_answers("confusion_matrix", normalize="true"), 1e-6),
     (M.AUROC, "yes|shares|gaps|probabilities", of_scores("roc_auc_score"), 2e-3),
     (M.AveragePrecision, "yes|probabilities", of_scores("average_precision_score"), 5e-3),
     (lambda: M.AUROC(None), "columns|probabilities", of_scores("roc_auc_score"), 1e-6),
@@ -163,7 +155,6 @@ TABLE: list[tuple[Callable[[], M.Metric], str, Oracle, float]] = [
     (M.MSE, "several", of_numbers("mean_squared_error"), 1e-6),
     (M.RMSE, "several", lambda sk, o, t: sk.mean_squared_error(t, o) ** 0.5, 1e-6),
     (M.R2, "numbers", of_numbers("r2_score"), 1e-3),
-    (M.R2, "several", of_numbers("r2_score"), 1e-5),
     (M.Perplexity, "logits|ignored", perplexity, 1e-6),
     (M.CosineSimilarity, "several", cosines, 1e-5),
 ]  # fmt: skip
@@ -437,8 +428,7 @@ def changing(metric: M.Metric) -> None:
 
 
 ERRORS = r"""
-M.get("acuracy") ->
-    ValueError: unknown metric 'acuracy'; expected 'accuracy', .*'mae'.* of \(output, target\)
+M.get("acuracy") -> ValueError: 'mae'.* of \(output, target\)
 M.get(M.F1) -> TypeError: got the class F1; make one: F1\(…\)
 M.F1(average="mean") -> ValueError: f1: average must be 'macro', .* got 'mean'
 M.Accuracy(0) -> ValueError: accuracy: top_k must be a positive int, got 0
@@ -449,27 +439,22 @@ M.AUROC(average="micro") -> ValueError: auroc: average must be .* got 'micro'
 M.ConfusionMatrix("rows") -> ValueError: normalize must be .* got 'rows'
 M.F1().compute() -> RuntimeError: f1: there is no value before the first update
 M.AUROC(None).compute() -> RuntimeError: no value before the first update
-M.Accuracy().update(LOGITS, pf.eye(4)[CLASSES]) ->
-    ValueError: outputs \[8, 4\] and targets \[8, 4\]; of one-hot .* by \.argmax\(1\); .*binary
+M.Accuracy().update(LOGITS, pf.eye(4)[CLASSES]) -> ValueError: by \.argmax\(1\); .*binary
 M.F1().update(LOGITS, CLASSES[:, None]) ->
     ValueError: f1: .*targets \[8, 1\]; of another shape make class numbers, .*\.squeeze\(1\)
-M.Accuracy().update(pf.zeros(8, 5, 4), pf.zeros(8, 5)) ->
-    ValueError: where the classes are the last dim, as in language models, pass output\.mT
+M.Accuracy().update(pf.zeros(8, 5, 4), pf.zeros(8, 5)) -> ValueError: models, pass output\.mT
 M.Accuracy().update(LOGITS, CLASSES.numpy()) -> TypeError: targets .* got ndarray
 M.IoU(task="binary").update(LOGITS, CLASSES) -> ValueError: got outputs .8, 4. and
 M.F1().update(LOGITS, CLASSES + 1) ->
     IndexError: f1: target out of range: expected 0 to 3, got 4 .*f1's ignore_index
-M.AUROC().update(LOGITS[:, 0], CLASSES) ->
-    ValueError: auroc: expected targets that are 0 or 1, got others for outputs \[8\]
-M.Accuracy().update(LOGITS[:, :1], pf.full((8, 1), 0.3)) ->
-    ValueError: 'mae', 'mse' or 'r2', for other tasks pass a function
+M.AUROC().update(LOGITS[:, 0], CLASSES) -> ValueError: that are 0 or 1, got others for outputs \[8\]
+M.Accuracy().update(LOGITS[:, :1], pf.full((8, 1), 0.3)) -> ValueError: other tasks pass a function
 changing(M.F1()) ->
     ValueError: f1: the outputs are of another kind than those before: counts has .* \[2, 3, 4\]
 changing(M.AUROC(None)) -> ValueError: auroc: got 3 classes after 4
 pf.compile(M.AUROC(None).update)(LOGITS, CLASSES) ->
     RuntimeError: auroc: thresholds=None keeps every score, .*compile=False
-M.MAE().update(LOGITS[:, :1], pf.zeros(8)) ->
-    ValueError: mae: .*outputs \[8, 1\] and targets \[8\]; .*output\.squeeze\(1\)
+M.MAE().update(LOGITS[:, :1], pf.zeros(8)) -> ValueError: output\.squeeze\(1\)
 M.R2().update(LOGITS, CLASSES) -> ValueError: r2: .*as many outputs as
 M.Perplexity().update(LOGITS, pf.eye(4)[CLASSES]) -> ValueError: perplexity:
 M.Mean(lambda o, t: None).update(LOGITS, CLASSES) -> TypeError: `return` missing
