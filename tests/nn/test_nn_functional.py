@@ -228,17 +228,6 @@ def test_dropout_at_the_top_level() -> None:
     assert pf.native_dropout(x, 0.5, False)[1].all().item()
 
 
-# --- embedding
-
-
-def test_classes_out_of_range(device: str) -> None:
-    for bad in (5, -1):
-        with pytest.raises(RuntimeError, match="Class values"):
-            F.one_hot(pf.tensor([0, bad], device=device), 4).sum().item()
-    with pytest.raises(RuntimeError, match="int64 or int32"):
-        F.embedding(pf.tensor([0.0], device=device), pf.ones(4, 2, device=device))
-
-
 # --- attention
 
 

@@ -31,6 +31,7 @@ F.scaled_dot_product_attention(Q, Q[:, :3], Q[:, :3], enable_gqa=True) -> multip
 F.multi_head_attention_forward(N, N, N, 3, 2, X(9, 3), *[None] * 3, False, 0.0, X(3, 3), None) ->
     not divisible
 F.scaled_dot_product_attention(Q[0, 0, 0], Q, Q) -> 2 dimensional
+F.embedding(X(1), ROWS) -> int64 or int32
 F.pdist(X(3)) -> 2D
 F.pdist(X(3, 4), -1) -> non-negative
 F.cosine_similarity(IDS, IDS, 0) -> floating point
@@ -80,6 +81,7 @@ nn.init.calculate_gain("leaky_relu", "steep") -> negative_slope steep not a vali
 nn.init.kaiming_uniform_(O(2, 2), mode="fan") -> Mode fan not supported
 nn.init.calculate_gain("swoosh") -> Unsupported nonlinearity swoosh
 nn.init.xavier_uniform_(O(3)) -> fewer than 2 dimensions
+nn.utils.spectral_norm(nn.Linear(3, 3), "weights") -> KeyError: weights
 rnn.pack_padded_sequence(SEQ, [2, 3]) -> pass enforce_sorted=False
 rnn.pack_padded_sequence(SEQ, [6, 2]) -> RuntimeError: a length of 6 exceeds the input's 5 steps
 """  # parameters, how they begin, and what is done to them
@@ -91,6 +93,11 @@ nn.utils.fuse_conv_bn_eval(nn.Conv1d(2, 3, 1).eval(), nn.BatchNorm1d(3, 1e-5, 0.
 nn.utils.parametrizations.orthogonal(nn.Linear(3, 3), "bias")
 nn.utils.parametrizations.orthogonal(nn.Linear(3, 3), "weights")
 nn.utils.parametrizations.orthogonal(nn.Linear(3, 3), orthogonal_map="qr")
+nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3), dim=2)
+nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3), n_power_iterations=0)
+nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3), "weights")
+nn.utils.spectral_norm(nn.Linear(3, 3), n_power_iterations=0)
+nn.utils.spectral_norm(nn.Linear(3, 3, bias=False), "bias")
 rnn.pack_padded_sequence(SEQ, [3, 0]) | rnn.pack_padded_sequence(SEQ, [3, -1])
 rnn.pack_padded_sequence(SEQ, [3, 2, 1]) | rnn.pack_padded_sequence(SEQ, t.tensor([[3, 2]]))
 rnn.pack_padded_sequence(O(0, 2, 3), [0, 0]) | rnn.pack_sequence([O(1, 2), O(2, 2)])
