@@ -1,42 +1,34 @@
-"""DataLoader and default_collate: what no program of PyTorch's shows."""
+"""DataLoader, samplers and default_collate: what no program of PyTorch's shows."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from data.test_like_torch import plain
 
 import pyframe as pf
-from pyframe.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
+from pyframe.data import (
+    DataLoader,
+    Dataset,
+    RandomSampler,
+    Subset,
+    TensorDataset,
+    default_collate,
+    random_split,
+)
 
 
 def rows(n: int = 10) -> TensorDataset:
     return TensorDataset(pf.arange(2 * n).reshape(n, 2).float(), pf.arange(n))
 
 
-def test_collate_stacks_tensors_and_keeps_gradients() -> None:
-    x = pf.ones(2, 3, requires_grad=True)
-    out = default_collate([x, 2 * x])
-    assert out.shape == (2, 2, 3)
-    out.sum().backward()
-    assert x.grad.tolist() == [[3.0] * 3] * 2
-
-
 def test_collate_makes_cpu_tensors(gpu: str) -> None:
     pf.set_default_device(gpu)
     for batch in ([1, 2], [1.0, 2.0], [np.arange(2)], [np.float32(1)]):
         assert str(default_collate(batch).device) == "cpu"
-
-
-def test_loader_can_be_iterated_over_again() -> None:
-    loader = DataLoader(rows(), 4)
-    assert plain(list(loader)) == plain(list(loader))
-    first, second = iter(loader), iter(loader)
-    next(first)
-    assert plain(next(first)) != plain(next(second)), "two iterators don't share their place"
 
 
 def test_shuffle_is_new_each_epoch_and_the_same_for_a_seed() -> None:
@@ -136,3 +128,41 @@ def test_a_sample_cannot_end_the_data(batch_size: int | None) -> None:
 
     with pytest.raises(RuntimeError, match="__getitem__ of Odd raised StopIteration"):
         list(DataLoader(Odd(), batch_size))
+
+
+# --- samplers
+
+
+def test_random_split() -> None:
+    one, again = (random_split(range(10), [3, 7], pf.Generator().manual_seed(1)) for _ in "ab")
+    assert [p.indices for p in one] == [p.indices for p in again]
+    with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
+        random_split(range(1), [0.5, 0.5])
+
+
+def test_random_sampler_is_a_permutation_of_the_seed() -> None:
+    def order(seed: int) -> list[int]:
+        return list(RandomSampler(range(100), generator=pf.Generator().manual_seed(seed)))
+
+    expected = pf.random.permutation(100, pf.Generator().manual_seed(0)).tolist()
+    assert order(0) == expected != order(1), "the stream that every device and the page share"
+    assert sorted(expected) == list(range(100))
+
+
+def test_random_sampler_with_replacement() -> None:
+    generator = pf.Generator().manual_seed(0)
+    drawn = list(RandomSampler(range(10), replacement=True, num_samples=5000, generator=generator))
+    counts = np.bincount(drawn, minlength=10)
+    assert counts.shape == (10,)
+    # chi-squared with 9 degrees of freedom: above 27.9 one seed in a thousand
+    assert ((counts - 500) ** 2 / 500).sum() < 27.9
+
+
+def test_random_sampler_without_end() -> None:
+    sampler = RandomSampler(range(10), True, int(1e10), pf.Generator().manual_seed(0))
+    first = list(itertools.islice(sampler, 10_000))
+    assert len(sampler) == 10**10
+    assert set(first) == set(range(10))
+    assert first != list(itertools.islice(sampler, 10_000))
+    sampler.generator.manual_seed(0)
+    assert first == list(itertools.islice(sampler, 10_000))

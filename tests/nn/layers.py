@@ -51,6 +51,7 @@ nn.Sequential(nn.ReLU(), nn.Tanh())[2] -> out of range for 2 modules
 nn.Bilinear(0, 2, 3) -> in1_features must be > 0
 nn.Bilinear(2, 3, 4)(X(5, 2), X(5, 2)) -> expected weight
 nn.LazyLinear(2)(R(3, 4))
+nn.LazyLinear(2).weight.shape -> UninitializedError: forward with a batch first
 nn.LazyLinear(2, bias=False)(R(4,))
 nn.Embedding(6, 3, 1, 1.5, 1.0, True, False)(L([0, 1, 2], [2, 2, 5]))
 nn.Embedding(3, 2, padding_idx=5) -> Padding_idx must be within
@@ -147,8 +148,6 @@ nn.InstanceNorm1d(3)(X(2, 3, 1)) -> more than 1 spatial element
 nn.LocalResponseNorm(2)(X(2, 4)) -> 3D or higher
 nn.CrossMapLRN2d(2)(X(2, 4)) -> to be 4D
 nn.Dropout(2) -> between 0 and 1, but got 2
-nn.Dropout2d(1.5) -> between 0 and 1, but got 1.5
-nn.AlphaDropout(-1) -> between 0 and 1
 """
 OF_SHAPES = r"""
 nn.Fold((4, 5), (2, 3), 1, 1, (1, 2))(R(1, 12, 15))
@@ -182,9 +181,6 @@ nn.PairwiseDistance(1, keepdim=True)(R(3, 4), R(3, 4))
 nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], 2.0, True)(R(5, 8), L(0, 2, 3, 7, 11))
 nn.AdaptiveLogSoftmaxWithLoss(8, 9, [4])(R(8), L(6)[0])
 nn.TripletMarginLoss(0.5, 1, swap=True)(R(4, 3), R(4, 3), R(4, 3))
-nn.TripletMarginLoss(reduction="sum")(R(4, 3), R(4, 3), R(4, 3))
-nn.TripletMarginLoss(reduction="none")(R(4, 3), R(4, 3), R(4, 3))
-nn.TripletMarginWithDistanceLoss(margin=0.7, reduction="sum")(R(4, 3), R(4, 3), R(4, 3))
 nn.TripletMarginWithDistanceLoss(distance_function=nn.CosineSimilarity(), swap=True,
     reduction="none")(R(4, 3), R(4, 3), R(4, 3))
 nn.KLDivLoss(reduction="batchmean")(R(4, 3), R(4, 3))
@@ -213,11 +209,8 @@ nn.GRU(4, 5, bidirectional=True, batch_first=True)(R(3, 6, 4))
 nn.LSTM(4, 5, 2, bidirectional=True)(R(6, 3, 4), (R(4, 3, 5), R(4, 3, 5)))
 nn.LSTM(4, 5, 2, batch_first=True, proj_size=2)(R(3, 6, 4), (R(2, 3, 2), R(2, 3, 5)))
 nn.RNNCell(3, 4, nonlinearity="relu")(R(2, 3))
-nn.RNNCell(3, 4, bias=False)(R(2, 3), R(2, 4))
 nn.GRUCell(3, 4)(R(2, 3))
-nn.GRUCell(3, 4, bias=False)(R(2, 3), R(2, 4))
 nn.LSTMCell(3, 4)(R(3))
-nn.LSTMCell(3, 4, bias=False)(R(2, 3), (R(2, 4), R(2, 4)))
 nn.GRU(3, 4)(O(3)) -> Expected input to be 2D or 3D, got 1D
 nn.RNN(3, 4)(O(5, 2, 4)) -> Expected 3, got 4
 nn.GRU(3, 4)(SEQ, O(2, 4)) -> hx should also be 3-D but got 2-D
@@ -225,7 +218,6 @@ nn.GRU(3, 4)(SEQ[0], O(1, 2, 4)) -> hx should also be 2-D but got 3-D
 nn.GRU(3, 4)(SEQ, O(2, 2, 4)) -> hidden size \(1, 2, 4\), got \[2, 2, 4\]
 nn.LSTM(3, 4)(SEQ, (O(1, 2, 4), O(1, 2, 5))) -> hidden\[1\] size \(1, 2, 4\), got \[1, 2, 5\]
 nn.LSTM(3, 4)(SEQ, (O(1, 2, 4), O(2, 4))) -> should also be 3-D but got \(3-D, 2-D\)
-nn.LSTM(3, 4)(SEQ[0], (O(1, 2, 4),) * 2) -> should also be 2-D but got \(3-D, 3-D\)
 nn.LSTM(3, 4, proj_size=4) -> smaller than hidden_size
 nn.LSTM(3, 4, proj_size=-1) -> a positive integer or zero
 nn.GRU(3, 4, proj_size=2) -> only supported for LSTM
@@ -239,15 +231,11 @@ nn.GRU(5, 4)(PACKED) -> Expected 5, got 3
 """
 ATTENTION = r"""
 nn.MultiheadAttention(8, 2)(R(4, 3, 8), R(5, 3, 8), R(5, 3, 8), PADDING, average_attn_weights=False)
-nn.MultiheadAttention(8, 2, bias=False, batch_first=True)(R(3, 4, 8), R(3, 5, 8), R(3, 5, 8),
-    PADDING, False)
 nn.MultiheadAttention(8, 2, add_bias_kv=True)(R(4, 3, 8), R(5, 3, 8), R(5, 3, 8),
     attn_mask=FORBIDDEN, key_padding_mask=PADDING, average_attn_weights=False)
 nn.MultiheadAttention(8, 2, add_zero_attn=True)(R(4, 3, 8), R(5, 3, 8), R(5, 3, 8),
     attn_mask=FORBIDDEN.repeat(6, 1, 1), need_weights=False)
 nn.MultiheadAttention(8, 2, kdim=6, vdim=7)(R(4, 3, 8), R(5, 3, 6), R(5, 3, 7), PADDING)
-nn.MultiheadAttention(8, 2, bias=False, kdim=5, add_bias_kv=True)(R(4, 3, 8), R(5, 3, 5),
-    R(5, 3, 8))
 nn.MultiheadAttention(8, 2, 0.0, False, True, True)(R(4, 3, 8), R(5, 3, 8), R(5, 3, 8),
     attn_mask=FLOATS(FORBIDDEN, 0.5), key_padding_mask=FLOATS(PADDING, 0.0))
 nn.MultiheadAttention(8, 2, batch_first=True)(R(4, 8), R(5, 8), R(5, 8), PADDING[0], True,
@@ -263,12 +251,9 @@ nn.TransformerDecoderLayer(8, 2, 16, 0.0, "gelu", batch_first=True)(R(3, 4, 8), 
     FORBIDDEN, PADDING[:, 1:], PADDING)
 nn.TransformerDecoderLayer(8, 2, 16, 0.0, nn.SiLU(), 0.1, False, True, False)(R(4, 8), R(5, 8))
 nn.Transformer(8, 2, 1, 2, 16, 0.0)(R(5, 3, 8), R(4, 3, 8), CAUSAL, tgt_is_causal=False)
-nn.Transformer(8, 2, 1, 2, 16, 0.0, "gelu", batch_first=True)(R(3, 5, 8), R(3, 4, 8),
-    tgt_mask=CAUSAL[:4, :4], src_key_padding_mask=PADDING, memory_key_padding_mask=PADDING)
 nn.Transformer(8, 2, 1, 2, 16, 0.0, norm_first=True, bias=False)(R(5, 8), R(4, 8))
 nn.MultiheadAttention(8, 3) -> divisible by num_heads
 nn.MultiheadAttention(8, 0) -> greater than 0
-nn.MultiheadAttention(0, 2) -> greater than 0
 nn.MultiheadAttention(8, 2)(*[O(5, 2, 7)] * 3) -> embedding dimension of 8, but got 7
 nn.MultiheadAttention(8, 2)(O(5, 2, 8), O(5, 8), O(5, 8)) -> all be \(T, N, E\)
 nn.MultiheadAttention(8, 2)(O(5, 2, 8), O(5, 2, 8), O(4, 2, 8)) -> does not match value shape
@@ -281,7 +266,6 @@ nn.TransformerDecoderLayer(8, 2, activation="elu") -> relu/gelu, not elu
 nn.TransformerEncoderLayer(8, 2)(O(5, 2, 7)) -> dimension of 8, but got 7
 nn.TransformerDecoderLayer(8, 2)(O(5, 2, 8), O(5, 2, 7)) -> has 7 features
 nn.Transformer(8, 2, 1, 1, 4)(O(5, 2, 7), O(5, 2, 8)) -> feature number .* got 7 and 8
-nn.Transformer(8, 2, 1, 1, 4)(O(5, 2, 8), O(5, 2, 7)) -> feature number .* got 8 and 7
 nn.Transformer(8, 2, 1, 1, 4)(O(5, 2, 8), O(5, 3, 8)) -> batch number
 nn.Transformer(8, 2, 1, 1, 4, batch_first=True)(O(5, 2, 8), O(4, 2, 8)) -> batch number
 """

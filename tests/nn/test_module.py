@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import pickle
 import weakref
 from typing import Any
 
@@ -47,25 +46,6 @@ def test_a_failed_load_leaves_all_as_it_was(device: str) -> None:
                 assert [p.data_ptr() for p in m.parameters()] == memory
     m.load_state_dict({k: pf.ones(v.shape) for k, v in m.state_dict().items()})
     assert m[0].bias.tolist() == [2, 2]
-
-
-def test_uninitialized_on_each_device(device: str) -> None:
-    p = nn.UninitializedParameter(dtype=pf.float16, device=device)
-    assert (str(p.device), p.dtype, str(p)) == (device, pf.float16, "<UninitializedParameter>")
-    for use in (lambda: p + 1, lambda: p.shape, lambda: p.detach(), lambda: p.tolist()):
-        with pytest.raises(nn.parameter.UninitializedError, match="forward with a batch first"):
-            use()
-    moved = p.float().cpu()
-    assert isinstance(moved, nn.UninitializedParameter)
-    assert (str(moved.device), moved.dtype) == ("cpu", pf.float32)
-    for twin in (copy.deepcopy(p), pickle.loads(pickle.dumps(p))):
-        assert (str(twin.device), twin.dtype) == (device, pf.float16)
-    p.materialize((2, 3))
-    assert type(p) is nn.Parameter
-    assert (p + 1).shape == (2, 3)
-    b = nn.UninitializedBuffer(persistent=False)
-    b.materialize(2, dtype=pf.float64)
-    assert (type(b), b.persistent, b.dtype) == (nn.Buffer, False, pf.float64)
 
 
 def test_regular_backward_hooks_on_all_modules() -> None:

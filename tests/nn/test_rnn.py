@@ -3,9 +3,7 @@ step costs."""
 
 from __future__ import annotations
 
-import copy
 import itertools
-import pickle
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -133,25 +131,6 @@ def test_gradient_of_the_gradient(name: str, torch: Any) -> None:
         alike(*found)
 
 
-def test_gradients_of_some_alone(torch: Any) -> None:
-    """What needs no gradient gets none, and what is frozen is no obstacle."""
-    for name in KINDS:
-        ours, theirs = pair(torch, name, 3, 4, 2)
-        for layer in (ours, theirs):
-            for p in list(layer.parameters())[:-1]:
-                p.requires_grad_(False)
-        found = []
-        for lib, layer in ((pf, ours), (torch, theirs)):
-            state = layer(lib.tensor(numbers(5, 2, 3)))[1]
-            weighted(lib, state).backward()
-            assert all(p.grad is None for p in list(layer.parameters())[:-1])
-            found.append(list(layer.parameters())[-1].grad)
-        alike(*found)
-        for p in ours.parameters():
-            p.requires_grad_(False)
-        assert not ours(pf.tensor(numbers(5, 2, 3)))[0].requires_grad
-
-
 def test_examples_of_vmap() -> None:
     layer = nn.GRU(3, 4, 2)
     x = pf.randn(6, 5, 3)  # 6 sequences without a batch
@@ -166,22 +145,6 @@ def test_examples_of_vmap() -> None:
     together.square().sum().backward()
     for key, p in layer.named_parameters():
         alike(each[key].sum(0), p.grad, 1e-4, 1e-5)
-
-
-def test_a_compiled_layer_gives_its_history(torch: Any) -> None:
-    """Backward outside of it, of each replay's own result, and the gradient of the gradient."""
-    ours, theirs = pair(torch, "LSTM", 3, 4, 2, bidirectional=True)
-    run = pf.compile(ours)
-    for i in range(3):
-        found = []
-        for lib, layer, call in ((pf, ours, run), (torch, theirs, theirs)):
-            x, states = given(lib, numbers(5, 2, 3, seed=i), states_for(ours, 2))
-            leaves = [x, *states, *layer.parameters()]
-            out = call(x, as_state(states))
-            grads = lib.autograd.grad(weighted(lib, out), leaves, create_graph=True)
-            second = lib.autograd.grad(sum((g * g).sum() for g in grads), leaves)
-            found.append((out, grads, second))
-        alike(*found)
 
 
 # --- what a step costs on a GPU: dispatches of (forward, forward and backward), whatever the size
@@ -253,13 +216,6 @@ def test_weights_by_layer(torch: Any) -> None:
     alike(ours.all_weights, theirs.all_weights)
     assert [id(p) for p in ours._flat_weights] == [id(p) for p in ours.parameters()]
     assert ours.flatten_parameters() is None
-
-
-def test_copies_of_packed_sequences() -> None:
-    packed = packs.pack_sequence([pf.randn(2, 3), pf.randn(3, 3)], enforce_sorted=False)
-    for again in (copy.deepcopy(packed), pickle.loads(pickle.dumps(packed))):
-        assert isinstance(again, packs.PackedSequence)
-        alike(again, packed, 0, 0)
 
 
 def test_a_weight_that_is_replaced_is_used() -> None:

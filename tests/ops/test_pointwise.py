@@ -156,15 +156,6 @@ def test_windows_by_their_older_names(name: str, periodic: bool, torch: Any) -> 
         getattr(pf, f"{name}_window")(-1)
 
 
-def test_windows(device: str, torch: Any) -> None:
-    windows = pf.signal.windows
-    got = windows.gaussian(6, std=0.9, sym=False, device=device)
-    assert str(got.device) == device
-    np.testing.assert_allclose(
-        got.cpu().numpy(), torch.signal.windows.gaussian(6, std=0.9, sym=False).numpy(), rtol=1e-5
-    )
-
-
 def test_special_needs_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 

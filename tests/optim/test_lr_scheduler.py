@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 import warnings
 from typing import Any
 
@@ -389,18 +388,6 @@ def test_schedulers_of_a_users_own(torch: Any) -> None:
     same(*out)
 
 
-def test_schedulers_can_be_copied() -> None:
-    optimizer = optimizer_of(pf)
-    scheduler = optim.lr_scheduler.CyclicLR(optimizer, 0.1, 1.0, 5, mode="exp_range", gamma=0.9)
-    for twin in (copy.deepcopy(scheduler), pickle.loads(pickle.dumps(scheduler))):
-        assert twin.optimizer is not optimizer
-        before = [g["lr"] for g in optimizer.param_groups]
-        twin.optimizer.step()
-        twin.step()
-        assert [g["lr"] for g in optimizer.param_groups] == before
-        assert twin.get_last_lr() != before
-
-
 # --- a scheduler never causes a capture
 
 
@@ -430,22 +417,3 @@ def test_one_capture(key: str, name: str, by_numpy: None) -> None:
         runs.append(w.tolist() + b.tolist())
     assert (step.captured, step.replayed) == (1, 11)  # type: ignore[attr-defined]
     assert runs[0] == pytest.approx(runs[1], rel=1e-4)
-
-
-def test_a_scheduler_made_later_causes_no_capture() -> None:
-    w = nn.Parameter(pf.ones(3))
-    optimizer = optim.SGD([w], lr=0.1)
-
-    @pf.compile
-    def step() -> None:
-        w.grad = pf.ones(3)
-        optimizer.step()
-
-    step()
-    step()
-    for gamma in (0.5, 0.25):
-        scheduler = optim.lr_scheduler.ExponentialLR(optimizer, gamma)
-        step()
-        scheduler.step()
-    assert step.captured == 1
-    assert w.tolist() == pytest.approx([0.65] * 3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -71,20 +69,6 @@ def test_averages(torch: Any, key: str) -> None:
     assert {n for n, _ in ours.named_parameters()} == {n for n, _ in theirs.named_parameters()}
     x = np.ones((2, 3), np.float32)
     alike(ours.eval()(pf.from_numpy(x)), theirs.eval()(torch.from_numpy(x)))
-
-
-def test_the_model_stays_as_it_is() -> None:
-    net = net_of(pf)
-    averaged = optim.swa_utils.AveragedModel(net)
-    change(pf, net, 1)
-    before = arrays(net.state_dict())
-    averaged.update_parameters(net)
-    averaged.update_parameters(net)
-    for k, v in net.state_dict().items():
-        np.testing.assert_array_equal(v.numpy(), before[k])
-    for twin in (copy.deepcopy(averaged), pickle.loads(pickle.dumps(averaged))):
-        agree(twin, averaged)
-    assert all(p.is_leaf and p.requires_grad for p in averaged.parameters())
 
 
 def test_what_is_not_finite_is_no_part_of_the_first_average() -> None:

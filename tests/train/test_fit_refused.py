@@ -422,12 +422,3 @@ def test_a_net_on_two_devices(gpu: str) -> None:
         with pytest.raises(ValueError, match=r"devices, 0\.weight on gpu, 2\.weight on cpu"):
             call((X, Y), model(part=parts))
     fit((X, Y), model(part=parts), device="cpu")  # moves all of it
-
-
-def test_nan_in_nested_inputs_is_told() -> None:
-    nested = ({"image": X / 0 * 0, "mask": pf.ones(8, 4)}, Y)
-    with (
-        warnings.catch_warnings(),
-        pytest.warns(RuntimeWarning, match=r"the inputs\['image'\] hold nan or inf: 8 of the 8"),
-    ):
-        fit(nested, model(part=Sum()))

@@ -78,12 +78,3 @@ def test_to_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="pip install pandas"):
         told(1).to_pandas()
-
-
-def test_it_goes_on_from_its_state() -> None:
-    history, again = told(4, every=2), History()
-    again.load_state_dict(history.state_dict())
-    history.on_epoch(MODEL, 5, {"loss": 0.1})
-    again.on_epoch(MODEL, 5, {"loss": 0.1})
-    assert repr(again) == repr(history)
-    assert again.epoch == [1, 2, 3, 4, 5]

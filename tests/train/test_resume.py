@@ -228,17 +228,6 @@ def divided_by_samples(tree: Any) -> None:
         assert place["sums"].pop("waiting:1").item() == size
 
 
-def test_a_group_of_an_older_format_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "old.pt"
-    with pytest.raises(KeyError):
-        fit(make(), None, Stop(9, keeps(path, fail)), accumulate=4)
-    tree = checkpoint.read(path)
-    assert tree["place"]["group"] == 2
-    divided_by_samples(tree)
-    pf.save({**tree, checkpoint.MARK: 2}, path)
-    assert outcome(fit(make(), path, Stop(), accumulate=4)) == undisturbed("in groups")
-
-
 def test_early_stopping_goes_on(tmp_path: Path) -> None:
     """It remembers the best epoch, and its weights."""
     stops = [EarlyStopping("accuracy", patience=5) for _ in range(3)]

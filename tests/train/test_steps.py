@@ -129,28 +129,6 @@ def test_a_step_that_returns_the_loss() -> None:
     assert own.evaluate((X, Y))["loss"] == pytest.approx(own.history["val_loss"][-1])
 
 
-def test_a_metric_may_compute_a_plain_number() -> None:
-    class Share(pf.metrics.Metric):
-        def __init__(self) -> None:
-            super().__init__()
-            self.reset()
-
-        def reset(self) -> None:
-            self.right = self.count = 0
-
-        def update(self, output: Any, target: Any) -> None:
-            self.right += (output.argmax(1) == target).sum().item()
-            self.count += len(target)
-
-        def compute(self) -> Any:
-            return self.right / self.count
-
-    model = make(metrics=["accuracy", Share()])
-    with pytest.warns(RuntimeWarning, match="runs eagerly: .* reads the value of a tensor"):
-        found = fit(model)
-    assert found["share"] == pytest.approx(found["accuracy"])
-
-
 def test_a_step_may_name_what_it_gives_of_validation() -> None:
     class Named(Returning):
         def validation_step(self, batch: Any) -> Any:
