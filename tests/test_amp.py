@@ -516,15 +516,11 @@ def test_a_step_of_its_own_is_left_out(device: str) -> None:
 # --- whole steps
 
 
-def mlp(device: str) -> Any:
-    net = nn.Sequential(
-        nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10)
-    )  # fmt: skip
-    return with_weights(net).to(device)
-
-
-def stepper(device: str, cast: Any, scaler: Any, net: Any, lr: float = 1e-3) -> Callable[..., Any]:
-    optimizer = optim.Adam(net.parameters(), lr=lr)
+def stepper(device: str, cast: Any, scaler: Any) -> Callable[..., Any]:
+    first, second, last = nn.Linear(784, 256), nn.Linear(256, 128), nn.Linear(128, 10)
+    net = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
+    net = with_weights(net).to(device)
+    optimizer = optim.Adam(net.parameters())
 
     def step(x: Any, y: Any) -> Any:
         optimizer.zero_grad()
@@ -545,7 +541,7 @@ def test_a_step_is_one_program(gpu: str, steady: Any) -> None:
     counts = []
     for cast, enabled in ((None, False), (pf.float16, True)):
         scaler = pf.GradScaler(enabled=enabled)
-        step = pf.compile(stepper(gpu, cast, scaler, mlp(gpu)))
+        step = pf.compile(stepper(gpu, cast, scaler))
         stats = steady(lambda step=step: step(x, y), 1)
         counts.append((stats.dispatches, stats.submits))
         assert (step.captured, step.replayed) == (1, 3)

@@ -144,11 +144,6 @@ def test_gumbel_softmax(device: str) -> None:
     assert logits.grad.abs().sum().item() > 0
 
 
-def test_a_dim_that_is_not_given() -> None:
-    with pytest.warns(UserWarning, match="Implicit dimension choice for softmin"):
-        assert F.softmin(pf.zeros(2, 4)).tolist() == [[0.25] * 4] * 2
-
-
 # --- normalization
 
 

@@ -218,15 +218,6 @@ def test_weights_by_layer(torch: Any) -> None:
     assert ours.flatten_parameters() is None
 
 
-def test_a_weight_that_is_replaced_is_used() -> None:
-    layer = nn.GRU(3, 4)
-    x = pf.randn(5, 2, 3)
-    before = layer(x)[0]
-    layer.weight_hh_l0 = nn.Parameter(pf.zeros(12, 4))
-    assert not np.allclose(array(layer(x)[0]), array(before))
-    assert layer.all_weights[0][1] is layer.weight_hh_l0
-
-
 def test_dropout_between_layers() -> None:
     layer = nn.RNN(3, 200, 2, dropout=0.25, nonlinearity="relu")
     with pf.no_grad():

@@ -100,13 +100,6 @@ def test_parts_of_examples(device: str) -> None:
     both(lambda t, x: t.vmap(lambda z: example(t, z))(x), device, numbers(3, 4), grad=True)
 
 
-def test_pairs_that_are_none(device: str) -> None:
-    x = pf.zeros(4, 6, device=device)
-    for part, why in ((x[:, ::3], "stride 1"), (x.t()[:, :2], "stride 1"), (x[:, 1:3], "offset")):
-        with pytest.raises(RuntimeError, match=why):
-            pf.view_as_complex(part)
-
-
 @pytest.mark.parametrize(("name", "n"), TRANSFORMS)
 def test_transforms(name: str, n: int, device: str) -> None:
     def call(t: Any, x: Any) -> Any:

@@ -10,6 +10,7 @@ import pytest
 from refused import calls
 
 import pyframe as pf
+import pyframe.nn.functional as F
 
 PROGRAMS = {
     "shapes_in_place": """
@@ -138,7 +139,7 @@ def test_out_of_range(row: str, bad: int, device: str) -> None:
     near = [pf.full((64,), 777.0, device=device) * 2 for _ in range(4)]
     x, i = pf.arange(25.0, device=device).reshape(5, 5) + 0, pf.tensor([bad], device=device)
     near += [pf.full((64,), 777.0, device=device) * 2 for _ in range(4)]
-    names = {**globals(), "x": x, "i": i}
+    names = {**globals(), "F": F, "x": x, "i": i}
     name, _, call = row.partition(": ")
     message = rf"{name}.*(out of (range|bounds)|must be from)"
     message += ".* to (4|24|1[,;] got)"

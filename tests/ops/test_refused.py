@@ -100,6 +100,9 @@ t.tensor([1]).lgamma_() -> can't be cast
 t.tensor([[1, 2], [3]]) -> nested
 t.masked.sum(X, mask=X[None] > 0) -> mask
 t.ones(3, 4).T.view(12) -> view size is not compatible
+t.view_as_complex(t.zeros(4, 6)[:, ::3]) -> stride 1
+t.view_as_complex(t.zeros(4, 6).t()[:, :2]) -> stride 1
+t.view_as_complex(t.zeros(4, 6)[:, 1:3]) -> offset
 X[3] -> index 3 is out of bounds for dimension 0 with size 3; expected -3 to 2
 X[0, 0, 0] -> too many indices for tensor of dimension 2: got 3 for shape \[3, 4\]
 X[t.tensor([True, False])] -> shape of the mask \[2\] does not match the shape \[3\]

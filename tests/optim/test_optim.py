@@ -276,7 +276,7 @@ def leaves(lib: Any) -> Any:
 @pytest.mark.parametrize(("name", "kw"), DIFFERENTIABLE)
 def test_steps_that_are_differentiated(name: str, kw: dict[str, Any], torch: Any) -> None:
     """The gradients for where it began, and for the gradients that it was given. Some of PyTorch's
-    differentiate one step only: there more of them are compared with differences."""
+    differentiate one step only."""
     one = name in ("Adamax", "RMSprop", "Rprop") or "amsgrad" in kw
     found = []
     for lib in (pf, torch):
@@ -285,19 +285,6 @@ def test_steps_that_are_differentiated(name: str, kw: dict[str, Any], torch: Any
         grads = lib.autograd.grad(loss, [*start, *slopes], allow_unused=True)
         found.append([None if g is None else g.numpy() for g in grads])
     alike(*found, 1e-4, 1e-6)  # PyTorch counts in float32 here
-    if one:
-        _, slopes = leaves(pf)
-        at = [pf.tensor(a.astype(np.float64)) for a in START]
-        loss = unrolled(pf, name, kw, 3, at, slopes)
-        grads = pf.autograd.grad(loss, slopes)
-        for s, g in zip(slopes, grads, strict=True):
-            with pf.no_grad():
-                s.add_(1e-6)
-                above = unrolled(pf, name, kw, 3, at, slopes).item()
-                s.sub_(2e-6)
-                below = unrolled(pf, name, kw, 3, at, slopes).item()
-                s.add_(1e-6)
-            assert g.sum().item() == pytest.approx((above - below) / 2e-6, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize(

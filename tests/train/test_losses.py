@@ -78,8 +78,6 @@ CASES: dict[str, tuple[Any, Loss, np.ndarray, str, Any]] = {
         nn.KLDivLoss(reduction="batchmean"), tnn.KLDivLoss(reduction="batchmean"), abs(REAL), "N",
         None),
     "margins": (nn.MultiMarginLoss(), tnn.MultiMarginLoss(), CLASSES[:, 0], "NC", None),
-    "labels": (nn.MultiLabelSoftMarginLoss(), tnn.MultiLabelSoftMarginLoss(), abs(REAL) % 1, "N",
-               None),
     "two classes": (
         nn.BCEWithLogitsLoss(pos_weight=pf.tensor(3.0)),
         tnn.BCEWithLogitsLoss(pos_weight=torch.tensor(3.0)), (REAL > 0).astype("f4"), "N", None),

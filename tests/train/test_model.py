@@ -35,7 +35,7 @@ def make(lr: float = 0.02, metrics: Any = ("accuracy",)) -> pf.Model:
     return pf.Model(net, nn.CrossEntropyLoss(), optim.Adam(net.parameters(), lr=lr), metrics)
 
 
-def test_fit_learns(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fit_learns(device: str) -> None:
     x, y = task()
     model = make()
     history = model.fit((x, y), epochs=5, batch_size=32, validation_data=(x, y), device=device)
@@ -45,9 +45,6 @@ def test_fit_learns(device: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["loss"][-1] < 0.5 * found["loss"][0]
     assert found["val_accuracy"][-1] > 0.9
     assert str(model.device) == device
-    shown = capsys.readouterr().err
-    assert f"Training on {device} (" in shown
-    assert "epoch 5/5: 100%" in shown
     result = model.evaluate((x, y))
     assert result["accuracy"] == pytest.approx(found["val_accuracy"][-1])
     assert result["loss"] == pytest.approx(found["val_loss"][-1], rel=1e-4)
@@ -420,7 +417,6 @@ def test_save_and_load(tmp_path: Path, device: str) -> None:
 def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
     text = make().summary((2,))
     assert capsys.readouterr().out.strip() == text
-    assert "0: Linear  [N, 16]" in text
     assert "116 parameters (116 trained), 0.5 KiB" in text
     assert "[N" not in make().summary()
 
