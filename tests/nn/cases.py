@@ -100,7 +100,7 @@ def database() -> dict[str, Any]:
     return {info.name.removeprefix("nn."): info for info in module_db}
 
 
-MOST = 10  # inputs of one entry, evenly spread; LinearCrossEntropyLoss alone has 857
+MOST = 7  # inputs of one entry, evenly spread; LinearCrossEntropyLoss alone has 857
 
 
 def drawn(name: str, training: bool = True) -> list[Made]:
