@@ -79,6 +79,10 @@ def test_what_it_lacks_is_told(browser: Any, server: serve.Server, pyodide_files
         """() => document.querySelector("py-frame").move("gpu").then(() => "", (e) => e.message)"""
     )
     assert gpu or told == "This browser offers no WebGPU; the CPU does the arithmetic."
+    if gpu:
+        done = call(page, "train", {"epochs": 1, "limit": 3 * 64})
+        assert (done["steps"], done["loss"] < 2.4) == (3, True)
+        assert "WebGPU" in page.locator("py-frame [part=device-name]").inner_text()
     call(page, "move", "cpu")
     assert "WebAssembly" in page.locator("py-frame [part=device-name]").inner_text()
     tab.close()

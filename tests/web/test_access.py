@@ -504,6 +504,19 @@ def test_a_screen_reader_hears_what_matters(browser: Any, server: serve.Server, 
 
 
 @pytest.mark.parametrize(("name", "tree"), {
+    "pad": '- slider "Drawing pad" - button "Undo" [disabled] - button "Clear" [disabled]',
+    "image": '- \'button "Picture: choose a photo, or drop it here, or paste it"\' '
+             '- button "Clear" [disabled]',
+    "points": '- slider "Plane of points" - radiogroup "Class of the next point": '
+              '- radio "Class 1" [checked] - radio "Class 2" - radio "Class 3" '
+              '- button "Undo" [disabled] - button "Clear" [disabled]',
+    "position": '- slider "Place in the plane"',
+    "numbers": '- group "Numbers": - slider "age": "50" - slider "a long name of a slider": "100"',
+    "values": "- term: price - definition: – - term: weight - definition: –",
+    "samples": '- list "Samples of the data": '
+               '- listitem: - \'button "Sample 1, 0: the network says 1, wrong"\': 1 ✗ '
+               '- listitem: - \'button "Sample 2, 1: the network says 1, right"\': 1 ✓ '
+               '- listitem: - button "Sample 3, 0"',
     "slider": '- slider "lr": "100"',
     "toggle": '- switch "noise" [checked]',
     "choice": '- radiogroup "data": - radio "moons" [checked] - text: moons '
@@ -515,7 +528,7 @@ def test_a_screen_reader_hears_what_matters(browser: Any, server: serve.Server, 
     "text": '- group "What is written": Once upon a time',
     "chart": '- button "log" - \'slider "Loss by step: the arrow keys read it"\'',
 }.items())  # fmt: skip
-def test_each_is_told_once(desk: Access, name: str, tree: str) -> None:
+def test_each_has_a_name_and_is_told_once(desk: Access, name: str, tree: str) -> None:
     desk.show(name)
     at = {"bars": 1, "chat": 1, "text": 3}.get(name, 0)
     seen = desk.page.locator(f"pf-{name}").nth(at).aria_snapshot()

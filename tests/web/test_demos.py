@@ -1,5 +1,5 @@
-"""The pages of demos, as a visitor finds them: each is opened, trained or tried, and edited. The
-digits' is also opened without WebGPU and without its data."""
+"""The pages of demos, as a visitor finds them: each is trained or tried, and one is edited. The
+digits' is also opened without WebGPU and without its data. test_access.py looks at each page."""
 
 from __future__ import annotations
 
@@ -31,11 +31,24 @@ def opened(tab: Tab, name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def pages(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[Any]:
-    """Opens a demo's page; all of them must leave no error in the console."""
+    """Opens a demo's page, or lets the one that is open have another's element, as Python then has
+    no need to start anew; all of them must leave no error in the console."""
     tab = Tab(visited, server)
 
-    def show(name: str) -> Any:
-        return opened(tab, name)
+    def show(name: str, whole: bool = True) -> Any:
+        if whole or "demos/" not in tab.page.url:
+            return opened(tab, name)
+        tab.page.evaluate(
+            """async (url) => {
+                const text = await (await fetch(url)).text();
+                const other = new DOMParser().parseFromString(text, "text/html");
+                const frame = document.importNode(other.querySelector("py-frame"), true);
+                document.querySelector("py-frame").replaceWith(frame);
+                await frame.load();
+            }""",
+            f"{name}.html",
+        )
+        return tab.page
 
     show.page = tab.page  # type: ignore[attr-defined]
     yield show
@@ -81,8 +94,7 @@ def example(name: str) -> dict[str, Any]:
 
 def test_digits_are_read(pages: Any) -> None:
     """After two short epochs: one that is drawn, and what the pad makes of samples, which are
-    scaled and centred alike. Then three steps on the GPU, each of which takes a software GPU
-    a second."""
+    scaled and centred alike."""
     page = pages("digits")
     program = page.evaluate("() => document.querySelector('py-editor').text")
     assert program == (EXAMPLES / "digits.py").read_text()
@@ -102,14 +114,6 @@ def test_digits_are_read(pages: Any) -> None:
     for i, mark in enumerate(marks[:3]):
         page.locator("pf-samples button").nth(i).click()
         wait_for_best(page, mark.split()[0])
-
-    call(page, "reset")
-    call(page, "move", "gpu")
-    done = call(page, "train", {"epochs": 1, "limit": 3 * 64})
-    assert done["steps"] == 3
-    assert done["loss"] < 2.4
-    assert 0 < done["val_accuracy"] < 1
-    assert "WebGPU" in page.locator("py-frame [part=device-name]").inner_text()
 
 
 def test_without_webgpu_and_without_digits(
@@ -166,7 +170,7 @@ STOP = """(count) => {
 
 def test_the_gpt_writes(pages: Any) -> None:
     """Most of its words are Shakespeare's; who stops it has what is written."""
-    page = pages("gpt")
+    page = pages("gpt", whole=False)
     call(page, "move", "cpu")
     page.evaluate(STOP, 50)
     written = call(page, "predict", "ROMEO:")
@@ -180,7 +184,7 @@ def test_the_gpt_writes(pages: Any) -> None:
 
 def test_the_writer_becomes_the_visitors(pages: Any) -> None:
     """It learns from the text in the page; what it was stays what it was."""
-    page = pages("writer")
+    page = pages("writer", whole=False)
     call(page, "move", "cpu")
     call(page, "set", "text", "Rain falls on the hills, and the river rises. " * 6)
     call(page, "set", "temperature", 0.2)
@@ -202,7 +206,7 @@ def test_the_writer_becomes_the_visitors(pages: Any) -> None:
 
 def test_the_plane_of_digits_is_drawn(pages: Any) -> None:
     """As the same weights draw it natively, and where the mouse goes."""
-    page = pages("vae")
+    page = pages("vae", whole=False)
     page.wait_for_function(  # ink, before anything was moved
         """() => {
             const inside = document.querySelector("py-frame").shadowRoot;

@@ -16,22 +16,19 @@ from typing import Any, NamedTuple
 import exported
 import numpy as np
 import pytest
-from exported import batches, by_python, letters, rate
+from exported import batches, by_python, rate
 
 import pyframe as pf
 from pyframe import nn, optim
 from pyframe.data import TensorDataset
 from pyframe.web import Demo, Plane, Points, Slider, Values
 
-from .conftest import BLANK, FULL, Tab, files
+from .conftest import FULL, Tab, files
 
 STRICT = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src data:"
 )
-NETS: dict[str, tuple[Callable[[], pf.Model], list[Any], int]] = {
-    "mlp": (lambda: exported.mlp(optim.Adam), batches((16, 20), 5), 30),
-    "gpt": (exported.gpt, letters(), 12),
-}
+BATCHES = batches((16, 20), 5)
 
 
 def points(n: int = 60) -> tuple[TensorDataset, TensorDataset]:
@@ -97,8 +94,7 @@ def policy(path: str) -> dict[str, str]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """All that the tests export, served."""
     folder = tmp_path_factory.mktemp("site")
-    for name, (make, data, _) in NETS.items():
-        pf.web.export(make(), data[0], to=folder / name, element=False)
+    pf.web.export(exported.mlp(optim.Adam), BATCHES[0], to=folder / "mlp", element=False)
     pf.web.export(DEMO, to=folder / "points")
     pf.web.export(LEAN, to=folder / "lean")
     pf.web.export(LEAN, to=folder / "strict")
@@ -111,8 +107,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     pf.web.export(DEMO, to=folder / "predicts", train=False, element=False)
     page = folder / "strict" / "index.html"  # its policy forbids WebAssembly
     page.write_text(page.read_text().replace("<py-frame ", '<py-frame device="gpu" '))
-    (folder / "blank").mkdir()
-    (folder / "blank" / "index.html").write_text(BLANK)
     with files(folder, policy) as url:
         yield Site(folder, url)
 
@@ -121,7 +115,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def watched(browser: Any, site: Site) -> Iterator[Tab]:
     """A page with the player, a GPU's Runtime, and an engine that a test may open anew."""
     found = Tab(browser, site)
-    found.open("blank/").evaluate(
+    found.open("blank").evaluate(
         """async (url) => {
             const at = new URL("points/", url);
             Object.assign(self, await import(new URL("player.js", at)));
@@ -154,14 +148,14 @@ def page(watched: Tab) -> Iterator[Any]:
 # --- the same numbers
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_losses_are_those_of_python(name: str, page: Any) -> None:
-    make, data, steps = NETS[name]
-    rates = [rate(i) / (1 if name == "mlp" else 5) for i in range(steps)]
-    xs, ys = ([d[i].reshape(-1).tolist() for d in data] for i in (0, 1))
-    losses = np.array(page.evaluate(TRAIN, {"name": name, "xs": xs, "ys": ys, "rates": rates}))
+def test_losses_are_those_of_python(page: Any) -> None:
+    """Those of a GPT: by WebAssembly in test_export_cpu.py, and natively."""
+    rates = [rate(i) for i in range(30)]
+    xs, ys = ([d[i].reshape(-1).tolist() for d in BATCHES] for i in (0, 1))
+    losses = np.array(page.evaluate(TRAIN, {"name": "mlp", "xs": xs, "ys": ys, "rates": rates}))
     assert losses[-4:].mean() < losses[:4].mean()
-    np.testing.assert_allclose(losses, by_python(make(), data, "cpu", steps, rates), atol=1e-4)
+    expected = by_python(exported.mlp(optim.Adam), BATCHES, "cpu", 30, rates)
+    np.testing.assert_allclose(losses, expected, atol=1e-4)
 
 
 def test_options_are_set(page: Any) -> None:
@@ -362,20 +356,6 @@ def test_bfloat16(page: Any, site: Site) -> None:
     np.testing.assert_allclose(found.float(), net.weight.detach().float(), atol=0.01)
 
 
-def test_a_player_that_is_closed(page: Any) -> None:
-    """What waits for a buffer that is lost by then fails, and so does what is asked later."""
-    told = page.evaluate(
-        """async () => {
-            const player = await Player.open("lean/", { runtime });
-            player.run("predict.1", [0, 0]);
-            const waiting = message(() => player.results("predict.1"));
-            player.close();
-            return Promise.all([waiting, message(() => player.results("predict.1"))]);
-        }"""
-    )
-    assert told == ["The program was closed."] * 2
-
-
 def test_a_full_device(page: Any) -> None:
     page.evaluate(FULL + "null")
     told = page.evaluate(
@@ -461,7 +441,7 @@ ANY_SIZE = """async ([asked, learnt]) => {
 
 def test_inputs_of_any_size(page: Any, site: Site) -> None:
     """Programs for batches and lengths that were not exported, also of 1, with one set of kernels;
-    and training with any batch."""
+    and training with any batch. test_onnx_in_page.py has an element that predicts any batch."""
     pf.manual_seed(0)
     words, out, line = nn.Embedding(20, 8), nn.Linear(8, 3), nn.Linear(3, 1)
     optimizer = optim.Adam(line.parameters(), lr=0.05)
@@ -500,26 +480,6 @@ def test_inputs_of_any_size(page: Any, site: Site) -> None:
     losses = [learn(x, y).item() for x, y in batches]
     np.testing.assert_allclose(told["losses"], losses, 1e-4)
     assert told["made"] == [0, 0, 0]
-    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)).eval()
-    sample = pf.randn(5, 3)
-    pf.mark_dynamic(sample, 0)
-    with pytest.warns(UserWarning, match="'predict' takes inputs of any size"):
-        pf.web.export(net, sample, to=site.folder / "anybatch")
-    rows = pf.randn(300, 3)
-    predict = """async (rows) => {
-        const { player } = await opened({ program: "anybatch/", runtime });
-        const found = [];
-        for (const n of [1, 3, 300]) {
-            const { data, shape } = await engine.predict(Float32Array.from(rows.slice(0, 3 * n)));
-            found.push([Array.from(data), shape]);
-        }
-        return [found, player.programs];
-    }"""
-    found, programs = page.evaluate(predict, rows.reshape(-1).tolist())
-    assert programs == ["predict.1", "predict"]
-    for data, shape in found:
-        want = net(rows[: shape[0]]).detach().numpy()
-        np.testing.assert_allclose(np.reshape(data, shape), want, 1e-4, 1e-5)
     several, long, odd = told["told"]
     assert several == "ids of #0 × #1: several dims may have any size; give { data, shape }"
     assert "ask was not exported for ids of 2 × 70; it takes ids of #0 × #1, where" in long
@@ -633,21 +593,22 @@ ELEMENT = """async () => {
     element.loading = "eager";
     await element.ready;
     const done = await element.train({ steps: 2 });
-    const { title, device } = element.spec;
-    return { steps: done.steps, loss: done.loss, title, device: device.kind };
+    const { title, device: { kind, choices } } = element.spec;
+    return { steps: done.steps, loss: done.loss, title, device: kind, choices };
 }"""
 
 
 def test_pages_of_all_kinds(browser: Any, site: Site) -> None:
-    """A plain server, a strict policy, one file, a sandbox, and srcdoc: all train, alike."""
+    """A plain server, a strict policy, one file, a sandbox, and srcdoc: all train, alike. A GPU
+    that is played by a CPU is none to them, but may be chosen."""
     one = site.folder / "one.html"
     tab, found = Tab(browser, site), {}
     for name, url in (("plain", "lean/"), ("strict", "strict/"), ("file", one.as_uri())):
         tab.page.goto(url if name == "file" else site.url + url)
         found[name] = tab.page.evaluate(ELEMENT)
-    tab.open("blank/")
+    tab.open("blank")
     for name, how in (
-        ("sandbox", {"sandbox": "allow-scripts", "src": "../one.html"}),
+        ("sandbox", {"sandbox": "allow-scripts", "src": "one.html"}),
         ("srcdoc", {"srcdoc": one.read_text()}),
     ):
         frame = (
@@ -665,6 +626,7 @@ def test_pages_of_all_kinds(browser: Any, site: Site) -> None:
         frame.wait_for_selector("py-frame", state="attached")
         found[name] = frame.evaluate(ELEMENT)
     tab.close()
+    assert found["plain"]["choices"] == ["cpu", "gpu"]
     for name, seen in found.items():
         assert (seen["title"], seen["steps"]) == ("Two <kinds>", 2), name
         assert seen["device"] == ("gpu" if name == "strict" else "cpu"), name

@@ -1,4 +1,5 @@
-"""A page whose GPU is lost, or full: what Python is told, and how it goes on."""
+"""A page whose GPU is lost, full, or refuses kernels, which it tells late: what Python is told, and
+how it goes on. Other variants take the places of those that are refused."""
 
 from __future__ import annotations
 
@@ -59,9 +60,10 @@ def test_a_browser_whose_gpu_process_ends(browser: Any, server: serve.Server) ->
 
 @pytest.fixture(scope="module")
 def page(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:
-    """A page whose GPU can be lost, and can be full."""
+    """A page whose GPU can be lost, can be full, and can refuse kernels."""
     tab = Tab(visited, server)
     tab.add_to_worker(FULL)
+    refusing(tab)
     page = PythonPage(tab)
     page.run(TRAIN)
     yield page
@@ -175,8 +177,8 @@ def goes_on(page: PythonPage, *losses: tuple[int, ...]) -> None:
 
 
 def test_fit_goes_on(page: PythonPage) -> None:
-    """Lost before its first step, within an epoch, and twice."""
-    goes_on(page, (1,), (100,), (30, 150))
+    """Lost before its first step, and twice; test_reading.py has it within an epoch."""
+    goes_on(page, (1,), (30, 150))
 
 
 def test_a_lost_device_is_named_and_opened_again(page: PythonPage) -> None:
@@ -186,3 +188,175 @@ def test_a_lost_device_is_named_and_opened_again(page: PythonPage) -> None:
     with pytest.raises(Exception, match=LOST):
         page.run("pf.ones(2, device='gpu').tolist()")
     assert page.run("pf.ones(2, device='gpu').tolist()") == [1, 1]
+
+
+# --- kernels that are refused
+
+# From now on no pipeline is made of a text that has one of the words in `refusing`.
+REFUSING = """
+self.refusing = [];
+const { createShaderModule, createComputePipelineAsync } = GPUDevice.prototype;
+GPUDevice.prototype.createShaderModule = function (descriptor) {
+  return Object.assign(createShaderModule.call(this, descriptor), { text: descriptor.code });
+};
+GPUDevice.prototype.createComputePipelineAsync = async function (descriptor) {
+  const has = (word) => descriptor.compute.module.text.includes(word);
+  if (self.refusing.some(has)) throw new GPUPipelineError("too much", { reason: "internal" });
+  return createComputePipelineAsync.call(this, descriptor);
+};
+"""
+START = """
+import dataclasses
+import warnings
+import js
+import numpy as np
+import pyframe as pf
+from pyframe.core import devices
+
+gpu = pf.device("gpu")
+
+async def renew():  # the GPU, so that it has compiled nothing and was refused nothing
+    try:
+        gpu.backend._js.destroy()
+        await pf.ones(1, device="gpu").sum().item_async()
+    except pf.DeviceLostError:
+        await devices.reopen(gpu)
+
+await renew()
+gpu.backend.limits = dataclasses.replace(gpu.backend.limits, kind="")  # as a real one's
+told = []
+warnings.simplefilter("always")
+warnings.showwarning = lambda message, *_: told.append(str(message))
+a, b = np.ones((300, 40), np.float32), np.ones((40, 500), np.float32)
+x, y = pf.tensor(a, device="gpu"), pf.tensor(b, device="gpu")
+pf.flush()
+
+def refuse(*words):
+    js.refusing.splice(0, js.refusing.length, *words)
+"""
+
+
+def refusing(tab: Tab, words: str = "") -> None:
+    """Let the browser's GPU refuse some texts, wherever it is."""
+    source = (serve.WEB / "runtime.js").read_text() + REFUSING + f"refusing.push({words});"
+    tab.page.route(
+        "**/runtime.js", lambda route: route.fulfill(body=source, content_type="text/javascript")
+    )
+
+
+@pytest.fixture
+def renewed(page: PythonPage) -> PythonPage:
+    """A page whose GPU is new, and refuses what a test names."""
+    page.run(START)
+    return page
+
+
+ONE = 40 * 300 * 500
+STEPS = """
+total = pf.zeros(300, 500, device="gpu")
+
+@pf.compile
+def step(k):
+    total.add_(x @ y * k)
+    return total.sum()
+
+first = (x @ y).sum()
+begun = [gpu.executor.fetch_begin([step(k)]) for k in (1, 2, 3, 4)]
+"""
+ASKED = "[float(a[0]) for a in [await b() for b in begun]]"
+
+
+def test_a_refused_variant(renewed: PythonPage) -> None:
+    """It is replaced, with a warning for each, in all that waits for it: what is computed in place,
+    and read between, is as it would have been."""
+    seen, after, told, later, refused = renewed.run(
+        f"refuse('@workgroup_size(64)')\n{STEPS}seen = {ASKED}\n"
+        "n = len(told)\n"
+        "after = [first.item(), pf.relu(x @ y - 30).mean().item(), step(1).item()]\n"
+        "[seen, after, told[:n], told[n:], [*{n for n, _ in gpu.backend.limits.refused}]]"
+    )
+    assert seen == [ONE, 3 * ONE, 6 * ONE, 10 * ONE]
+    assert after == [ONE, 10, 11 * ONE]
+    assert told
+    assert len(told) == len(set(told))
+    for text in told:
+        assert "refuses kernel matmul[1x300x500]" in text
+        assert re.search("in the variant 'tiles .* .too much.: '.*' takes its place from", text)
+    assert (later, refused) == ([], ["matmul"])
+
+
+def test_kernels_of_one_text(renewed: PythonPage) -> None:
+    """Those that share a refused one get texts of their own, with the same parameters."""
+    found, sizes, codes, told = renewed.run(
+        "drawn = pf.randn(64, 32), *[pf.randn(n, m) for n, m in [(32, 64), (64, 96), (96, 128)]]\n"
+        "def total(k, h, *weights):\n"
+        "    for w in weights:\n"
+        "        h = (h @ w).relu()\n"
+        "    return (h * k).mean()\n"
+        "right = total(3, *drawn).item()\n"
+        "given = [t.to('gpu') for t in drawn]\n"
+        "pf.flush()\n"
+        "refuse('@workgroup_size(16)', '@workgroup_size(64)')\n"
+        "run = pf.compile(total)\n"
+        "found = [run(3, *given)]\n"
+        "program = [p for p in gpu.executor.programs.values() if len(p.kernels) == 4][-1]\n"
+        "made = program.texts['wgsl']\n"
+        "codes = [len({s.code for s in made})]\n"
+        "found += [run(3, *given), total(3, *given)]\n"
+        "found = [r.item() / right for r in found]\n"
+        "[found, [len(s.sizes) for s in made], codes + [len({s.code for s in made})], len(told)]"
+    )
+    assert found == pytest.approx([1] * 3, rel=1e-4)
+    assert sizes == [0, 2, 2, 0]
+    assert codes == [3, 4]
+    assert told
+
+
+def test_all_variants_are_refused(renewed: PythonPage) -> None:
+    """The error names the kernel and says what is lost; what stands behind it is done."""
+    renewed.run("refuse('fn four_a')\nw = x @ y\npf.flush()\nv = (x + 1) * 2\npf.flush()")
+    told = r"RefusedError: WGSL kernel 'matmul\[1x300x500\]': too much: .* to compute is lost"
+    with pytest.raises(Exception, match=told):
+        renewed.run("w.sum().item()")
+    assert renewed.run("v.mean().item()") == 4
+    assert renewed.run("refuse()\n(x @ y).sum().item()") == ONE
+
+
+def test_subgroups_are_refused(renewed: PythonPage) -> None:
+    found, told, has = renewed.run(
+        "gpu.backend.limits = dataclasses.replace(gpu.backend.limits, subgroups=True)\n"
+        "refuse('subgroup')\n"
+        "found = [x.sum(-1).mean().item(), x.softmax(-1).sum().item()]\n"
+        "[found, told, gpu.backend.limits.subgroups]"
+    )
+    assert found == pytest.approx([40, 300])
+    assert has is False
+    (text,) = told
+    assert "in the variant 'subgroups' (too much): 'workgroup memory' takes its place" in text
+
+
+def test_autotune(renewed: PythonPage) -> None:
+    """A variant that is refused is no winner."""
+    times, taken, value = renewed.run(
+        "refuse('@workgroup_size(64)')\n"
+        "(row,) = pf.autotune(lambda: x @ y)\n"
+        "gpu.backend.remember('')\n"  # other pages share what the origin keeps
+        "[row.times, row.times[row.winner], (x @ y).sum().item()]"
+    )
+    assert None in times.values()
+    assert taken > 0
+    assert value == ONE
+
+
+def test_sizes_that_change(renewed: PythonPage) -> None:
+    """The workgroups that a run was given are for the refused text: the error says what is lost."""
+    renewed.run(
+        "run = pf.compile(lambda x: (x @ x.T).sum())\n"
+        "values = [run(pf.ones(n, 16, device='gpu')).item() for n in (20, 30)]\n"
+        "refuse('params')\n"
+        "last = run(pf.ones(40, 16, device='gpu'))"
+    )
+    told = r"RefusedError: WGSL kernel '(matmul|sum).*n.*': too much.* to compute is lost"
+    with pytest.raises(Exception, match=told):
+        renewed.run("last.item()")
+    assert renewed.run("[values, (x @ y).sum().item()]") == [[16 * 400, 16 * 900], ONE]

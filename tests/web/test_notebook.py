@@ -17,6 +17,7 @@ import pyframe as pf
 from pyframe import serve
 from pyframe.web import notebook
 
+from . import wasm_modules
 from .conftest import BLANK, Tab, files
 
 POINTS = '''"""Two classes of points."""
@@ -117,6 +118,13 @@ def test_a_kernel_trains(kernel: Kernel) -> None:
     later = kernel.run("model.fit(x, y, epochs=4, device='gpu').history['loss']")
     assert first[0] > first[-1] > later[-1]
     assert kernel.run("pf.web.notebook.run(pf.ones(2, device='gpu').tolist_async())") == [1, 1]
+
+
+def test_webassembly_finds_the_memory_of_a_kernel(kernel: Kernel) -> None:
+    """Of a Pyodide that a page has loaded itself."""
+    source = Path(wasm_modules.__file__).read_text()
+    kernel.run(f"open('wasm_modules.py', 'w').write({source!r})")
+    assert kernel.run("import wasm_modules; wasm_modules.in_place()") == "changed"
 
 
 def test_a_cell_shows_a_program(kernel: Kernel, tab: Tab) -> None:

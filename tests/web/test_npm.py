@@ -182,12 +182,6 @@ def start(tab: Tab, **attributes: str) -> Any:
     )
 
 
-def test_the_element_without_python(site: str, tab: Tab) -> None:
-    tab.page.goto(f"{site}element.html")
-    found = start(tab, program="moons/")
-    assert found == {"steps": 1, "shape": [1, 2], "finite": True, "engine": "program"}
-
-
 def test_the_element_with_python(site: str, tab: Tab, pyodide_files: None) -> None:
     """The package's archives, a data set and the worker come from beside the bundle."""
     asked: list[str] = []
@@ -216,7 +210,7 @@ def test_a_folder_that_does_not_fit(site: str, tab: Tab, base: str, said: str) -
 
 @pytest.mark.parametrize("page", ["react", "vue"])
 def test_frameworks(site: str, tab: Tab, page: str) -> None:
-    """The examples: an element that a framework makes, whose event it hears."""
+    """The examples: an element that a framework makes, which trains without Python and is heard."""
     tab.page.goto(f"{site}{page}.html")
     tab.page.wait_for_function(
         "() => document.querySelector('output')?.innerText.startsWith('Its loss is ')"

@@ -15,7 +15,7 @@ from pyframe import nn
 from pyframe.cli import main
 from pyframe.web import ExportError, OnnxFile
 
-from .conftest import BLANK, Tab, files
+from .conftest import Tab, files
 from .test_export import Site
 
 FLOAT, INT64, STRING, DOUBLE = 1, 7, 8, 11
@@ -94,8 +94,6 @@ def site(tmp_path_factory: pytest.TempPathFactory, nets: dict[str, Path]) -> Ite
         assert main(["export", str(nets[name]), "--to", str(folder / name), *options]) == 0
     any_size = ["--shape", "2*x1x8x8", "--to", str(folder / "any")]
     assert main(["export", str(nets["scores"]), *any_size]) == 0
-    (folder / "blank").mkdir()
-    (folder / "blank" / "index.html").write_text(BLANK)
     with files(folder) as url:
         yield Site(folder, url)
 
@@ -143,7 +141,7 @@ def in_page(tab: Tab, name: str, inputs: Any, device: str = "cpu") -> Any:
 @pytest.fixture
 def tab(browser: Any, site: Site) -> Iterator[Tab]:
     tab = Tab(browser, site)
-    tab.open("blank/")
+    tab.open("blank")
     yield tab
     tab.close()
 
@@ -314,10 +312,7 @@ SOUND = floats(1, 576, scale=0.1), floats(2, 1, 128, scale=0.1)
 MODELS: dict[str, tuple[dict[str, np.ndarray], dict[str, str]]] = {
     "silero_vad": ({"input": SOUND[0], "state": SOUND[1]}, {"input": "1x576", "state": "2x1x128"}),
     "magika": ({"bytes": RANDOM.integers(0, 256, (1, 2048)).astype(np.int32)}, {}),
-    "ocr_detection": ({"x": floats(1, 3, 96, 64)}, {"x": "1x3x96x64"}),
-    "ocr_recognition": ({"x": floats(1, 3, 48, 96)}, {"x": "1x3x48x96"}),
     "ocr_direction": ({"x": floats(1, 3, 48, 192)}, {"": "1x3x48x192"}),
-    "basic_pitch": ({"serving_default_input_2:0": floats(1, 43844, 1, scale=0.1)}, {}),
 }
 RATE = {"sr": 16000}
 

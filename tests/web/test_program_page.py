@@ -145,7 +145,6 @@ def test_an_edit_runs_and_is_kept(page: Any, program_tab: Tab) -> None:
     assert source(page) == PROGRAM
     assert parameters(page) == PARAMETERS
     assert note(page) == ""
-    assert source(open_program(program_tab)) == PROGRAM
 
 
 @pytest.mark.parametrize(
@@ -190,7 +189,8 @@ def test_a_change_on_disk_is_offered(page: Any, path: Path) -> None:
         path.write_text(PROGRAM)
 
 
-def test_without_codemirror(program_tab: Tab, path: Path) -> None:
+def test_without_codemirror(page: Any, program_tab: Tab, path: Path) -> None:
+    """In a page that comes anew, after edits that were reverted."""
     config = {**serve.config(Program(path, [str(path.parent / "my data")])), "editor": None}
     program_tab.page.route("**/config.json", lambda route: route.fulfill(json=config))
     page = open_program(program_tab)

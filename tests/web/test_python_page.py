@@ -1,11 +1,13 @@
 """Python in the page: what holds for every program there, and that it does what it does here: the
-backend's contract, data loaders, the same start, fits, steps that are never stale, a profile."""
+backend's contract, data loaders, the same start, fits, steps that are never stale, a profile, and
+modules of WebAssembly."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ import stale_patterns
 
 from tests.backend.cases import SCALE
 
+from . import wasm_modules
 from .conftest import PythonPage, Tab
 
 
@@ -89,14 +92,6 @@ def test_autotune_keeps_its_winners_in_the_page(python_page: PythonPage) -> None
     python_page.run("backend.limits = limits\nbackend.remember('')")  # others share the origin
 
 
-def test_a_page_without_webgpu(tab: Tab, pyodide_files: None) -> None:
-    tab.add_to_worker("Object.defineProperty(navigator, 'gpu', { value: undefined });")
-    page = PythonPage(tab)
-    assert page.run("import pyframe as pf; str(pf.device('auto'))") == "cpu"
-    with pytest.raises(Exception, match="device .gpu.: .* no GPU: this browser has no WebGPU"):
-        page.run("pf.ones(2, device='gpu').sum().item()")
-
-
 LENGTHS = """
 import forms, length_patterns, pyframe as pf
 program, stats, made = length_patterns.PATTERNS[{name!r}], pf.device("gpu").backend.stats, []
@@ -127,9 +122,8 @@ def same(found: fits.Found, want: fits.Found) -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "name"),
-    # the others on a GPU: test_fits_that_only_await
-    [*(("cpu", name) for name in fits.FITS), ("gpu", "options"), ("gpu", "by_name")],
+    ("device", "name"),  # another on a GPU: test_a_fit_that_only_awaits
+    [*(("cpu", name) for name in fits.FITS), ("gpu", "options")],
 )
 def test_fits_are_as_natively(python_page: PythonPage, device: str, name: str) -> None:
     python_page.give(exported, fits)
@@ -301,15 +295,12 @@ said
     assert out[2].startswith("share_memory_: tensors can't share memory between processes on")
 
 
-@pytest.mark.parametrize("device", ["cpu", "gpu"])
-def test_same_start_in_the_page(python_page: PythonPage, device: str) -> None:
+def test_same_start_in_the_page(python_page: PythonPage) -> None:
     """The page starts from the same bits as a program here, and loses as much in its steps."""
     python_page.give(same_start)
     weights, losses = json.loads(same_start.weights_and_losses(digits(), "cpu"))
     page_weights, page_losses = json.loads(
-        python_page.run(
-            f"import digits, same_start\nsame_start.weights_and_losses(digits, {device!r})"
-        )
+        python_page.run("import digits, same_start\nsame_start.weights_and_losses(digits, 'cpu')")
     )
     assert page_weights == weights
     np.testing.assert_allclose(page_losses, losses, rtol=1e-4)
@@ -342,13 +333,12 @@ def losses(device, steps=3):
 """
 
 
-@pytest.mark.parametrize("device", ["cpu", "gpu"])
-def test_a_convolutional_network_learns_in_the_page(python_page: PythonPage, device: str) -> None:
-    """Its backward pass has kernels with 65 conditions in a loop, on which Chromium's software
-    adapter was lost while each of them was a branch."""
+def test_a_convolutional_network_learns_in_the_page(python_page: PythonPage) -> None:
+    """On the GPU; below is the CPU. Its backward pass has kernels with 65
+    conditions in a loop, on which Chromium's software adapter was lost while each was a branch."""
     here: dict[str, Any] = {"pf": pf}
     exec(CNN, here)
-    found = python_page.run(CNN + f"losses({device!r})")
+    found = python_page.run(CNN + "losses('gpu')")
     assert found[-1] < found[0]
     np.testing.assert_allclose(found, here["losses"]("cpu"), rtol=1e-4)
 
@@ -411,3 +401,162 @@ facts = [
     assert facts == [True] * 6
     assert grown >= 4 << 16
     assert "MiB" in report or "KiB" in report
+
+
+# --- WebAssembly modules, on the memory of whichever Python the page has
+
+
+def test_modules_work_on_arrays_in_place(python_page: PythonPage) -> None:
+    python_page.give(wasm_modules)
+    assert python_page.run("import wasm_modules; wasm_modules.in_place()") == "changed"
+    cut, other = python_page.run("wasm_modules.refused()")
+    assert cut.startswith("the browser refuses its module: CompileError")
+    assert other.startswith("the browser refuses its module: LinkError")
+
+
+def test_a_browser_without_simd_and_a_python_without_memory(python_page: PythonPage) -> None:
+    python_page.give(wasm_modules)
+    simd, memory = python_page.run("import wasm_modules; wasm_modules.poorer()")
+    assert len(simd) == 1
+    assert "no SIMD in WebAssembly" in simd[0]
+    assert memory == []
+
+
+BOTH = (
+    CNN
+    + """
+import os
+from pyframe.backend import wasm
+from pyframe.runtime import cpu
+
+launches = []
+load = wasm.Compiler.load
+def counted(self, functions, some):
+    launches.append(len(some))
+    return load(self, functions, some)
+
+wasm.Compiler.load = counted
+found = losses("cpu")
+os.environ["PYFRAME_CPU"] = "numpy"
+cpu.compiler.cache_clear()
+by_numpy = losses("cpu")
+del os.environ["PYFRAME_CPU"]
+cpu.compiler.cache_clear()
+wasm.Compiler.load = load
+[found, by_numpy, launches]
+"""
+)
+
+
+ALL_LENGTHS = """
+import numpy as np
+import pyframe as pf
+from pyframe import nn
+
+net = nn.Sequential(nn.Linear(6, 16), nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True))
+opt = pf.optim.SGD(net.parameters(), lr=0.1)
+
+def loss(x):
+    return net(x).square().mean() + pf.arange(x.shape[1]).sum() / x.shape[1]
+
+@pf.compile
+def step(x):
+    found = loss(x)
+    opt.zero_grad()
+    found.backward()
+    opt.step()
+    return found.detach()
+
+off, unsupported = 0.0, []
+for n in (4, 6, 9, 5, 17, 30, 12, 33):
+    x = pf.randn(2, n, 6)
+    wanted = loss(x).item()
+    off = max(off, abs(step(x).item() - wanted) / wanted)
+for some in step.replays.values():
+    unsupported += [why for r in some for e in r.executables for why in e.plan.unsupported.values()]
+[step.captured, off, unsupported]
+"""
+
+
+@pytest.fixture(scope="module")
+def without_gpu(visited: Any, server: Any, pyodide_files: None) -> Iterator[PythonPage]:
+    """Python in a browser without WebGPU."""
+    tab = Tab(visited, server)
+    tab.add_to_worker("Object.defineProperty(navigator, 'gpu', { value: undefined });")
+    yield PythonPage(tab)
+    tab.close()
+
+
+def test_a_page_without_webgpu(without_gpu: PythonPage) -> None:
+    assert without_gpu.run("import pyframe as pf; str(pf.device('auto'))") == "cpu"
+    with pytest.raises(Exception, match="device .gpu.: .* no GPU: this browser has no WebGPU"):
+        without_gpu.run("pf.ones(2, device='gpu').sum().item()")
+
+
+def test_one_capture_is_for_all_lengths(without_gpu: PythonPage) -> None:
+    captured, off, unsupported = without_gpu.run(ALL_LENGTHS)
+    assert captured == 3
+    assert off < 1e-5
+    assert unsupported == []
+
+
+def test_a_page_without_webgpu_trains_on_modules(without_gpu: PythonPage) -> None:
+    """A network's step is launches in one module, and its losses are those of NumPy."""
+    compiled, numpy, launches = without_gpu.run(BOTH)
+    np.testing.assert_allclose(compiled, numpy, rtol=1e-4)
+    assert max(launches) > 20
+
+
+EAGER = """
+import numpy as np
+import pyframe as pf
+from pyframe.backend import wasm
+from pyframe.core.trace import recording
+from pyframe.runtime import cpu
+
+least, recording.least = recording.least, float("inf")  # as PYFRAME_EAGER=1 says
+cpu._done[0] = 0  # other tests have worked in this page
+computed = []
+compute = wasm.Compiler.compute
+def counted(self, op, *args):
+    computed.append(op.name)
+    return compute(self, op, *args)
+
+wasm.Compiler.compute = counted
+a, b = np.random.default_rng(0).standard_normal((2, 200, 200), np.float32)
+for _ in range(9):
+    y = pf.from_numpy(a) @ pf.from_numpy(b).T
+off = np.abs(y.numpy() - a.astype("f8") @ b.T.astype("f8"))
+recording.least = least
+[computed, float(off.max())]
+"""
+
+RECORDED = """
+import numpy as np
+import pyframe as pf
+
+net = pf.nn.Sequential(pf.nn.Linear(200, 100), pf.nn.ReLU(), pf.nn.Linear(100, 3))
+opt = pf.optim.SGD(net.parameters(), lr=0.1)
+x, y = pf.randn(128, 200), pf.arange(128) % 3
+before = len(pf.device("cpu").executor._kept)
+losses = []
+for _ in range(6):
+    opt.zero_grad()
+    loss = pf.nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    opt.step()
+    losses.append(loss.item())
+[len(pf.device("cpu").executor._kept) - before, losses]
+"""
+
+
+def test_products_of_a_page_that_compiles_nothing(python_page: PythonPage) -> None:
+    computed, off = python_page.run(EAGER)
+    assert computed == ["matmul"]  # from when its work is worth loading the routines
+    assert off < 1e-4
+
+
+def test_a_loop_that_compiles_nothing_is_recorded(python_page: PythonPage) -> None:
+    programs, losses = python_page.run(RECORDED)
+    assert programs == 1
+    assert sorted(losses, reverse=True) == list(losses)

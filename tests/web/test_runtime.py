@@ -7,16 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 import pyframe as pf
 from pyframe.codegen.wgsl import generate
 from pyframe.core.limits import Limits
-from pyframe.runtime.code import program_code
 from pyframe.runtime.offline import offline_device
 from tests.backend.cases import SCALE
-from tests.backend.test_products import VARIANTS, ints, only
+from tests.backend.test_products import VARIANTS, only
 from tests.backend.test_wgsl import SMALL_INTS
 from tests.nn.test_attention import NAMES
 
@@ -498,41 +496,15 @@ def test_what_is_given(js: Snippets, case: str) -> None:
     assert js(body) == expected
 
 
-def test_variants_of_a_product(js: Snippets, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Browsers are stricter about WGSL than wgpu, and software adapters get none of a GPU's."""
-    a, b = ints(9, 70), ints(70, 12, seed=1)
-    cases = []
-    some = [v for i, v in enumerate(VARIANTS.values()) if i in (0, 4, 9, 13)]
-    for turn, v in enumerate(some):
-        only(monkeypatch, v)
-        shapes = [z.T.shape if turn % 2 else z.shape for z in (a, b)]
-        with offline_device() as device:
-            run = pf.compile(lambda x, y: pf.relu(x.T @ y.T if turn % 2 else x @ y))  # noqa: B023
-            run(*[pf.zeros(shape, device=device) for shape in shapes])
-            code = program_code(next(iter(run.programs)), "wgsl", Limits())
-        assert [*code.steps][-3:] == [0, 1, 2]
-        data = [(z.T if turn % 2 else z).ravel().tolist() for z in (a, b)]
-        cases.append([code.codes, [*code.steps], *data])
-    generate.cache_clear()
-    found = js(
-        f"const cases = {json.dumps(cases)};"
-        """
-        const out = [];
-        for (const [codes, steps, a, b] of cases) {
-          const program = rt.load(codes, ["product"], i32(...steps), 3, 0);
-          const ids = i32(buffer(...a), buffer(...b), rt.alloc(4 * 9 * 12));
-          rt.run(program, ids, null);
-          out.push(floats(await rt.read(ids.slice(2), i32(4 * 9 * 12))));
-        }
-        return out;
-        """
-    )
-    want = np.maximum(a @ b, 0).ravel().tolist()
-    assert found == [want] * len(cases)
+def texts(run: Any, device: pf.device) -> set[str]:
+    """Of the kernels of a compiled function."""
+    limits = device.backend.limits
+    return {generate(k, limits).code for p in run.programs for k in p.kernels}
 
 
-def test_texts_of_variants(js: Snippets) -> None:
-    """Tint takes those of attention, forward and backward, and of reductions by subgroups."""
+def test_texts_of_variants(js: Snippets, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tint takes those of products, of attention, forward and backward, and of reductions by
+    subgroups; software adapters get none of them. Natively they compute."""
     codes: set[str] = set()
     ops = "attention", "attention_grad"
     for name in NAMES:
@@ -546,9 +518,15 @@ def test_texts_of_variants(js: Snippets) -> None:
                 return pf.autograd.grad(y.softmax(-1).square().sum(), q)[0]
 
             step(q)
-            limits = device.backend.limits
-            codes |= {generate(k, limits).code for p in step.programs for k in p.kernels}
-    assert len(codes) >= 2 * 4
+            codes |= texts(step, device)
+    for v in VARIANTS.values():
+        only(monkeypatch, v)
+        with offline_device(Limits(subgroups=True)) as device:
+            product = pf.compile(lambda x, y: pf.relu(x @ y.T))
+            product(pf.zeros(9, 70, device=device), pf.zeros(12, 70, device=device))
+            codes |= texts(product, device)
+    generate.cache_clear()
+    assert len(codes) >= 2 * 4 + len(VARIANTS)
     assert any("subgroup" in code for code in codes)
     assert told(js, codes) == []
 
@@ -585,8 +563,7 @@ def test_texts_of_whole_words(
                 for name in names:
                     step: Any = pf.compile(lambda x, y, name=name: SMALL_INTS[name](x, y, d))
                     step(x, y)
-                    programs, limits = step.programs, device.backend.limits
-                    codes.update(generate(k, limits).code for p in programs for k in p.kernels)
+                    codes.update(texts(step, device))
 
     add(*SMALL_INTS)
     for v in [*VARIANTS.values()][third::3]:

@@ -1,12 +1,19 @@
-"""`pyframe export --python`: a program and its Python as a static site; its files are checked."""
+"""Static sites: a program and its Python by `pyframe export --python`, whose files are checked, and
+all demos by scripts/build_web."""
 
 from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
+import io
 import json
 import re
 import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -55,6 +62,10 @@ def exported(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> P
     return folder / "site"
 
 
+KEPT = """async () => {
+    const keys = await (await caches.open("pyframe-1")).keys();
+    return keys.some(({ url }) => url.includes("snapshot") && url.startsWith(location.href));
+}"""
 POLICY = (  # the least that a site needs
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; "
     "connect-src 'self'; style-src 'self'; img-src 'self'"
@@ -100,9 +111,18 @@ def test_a_site_names_the_licence_of_all_that_it_ships(exported: Path) -> None:
     assert {name: told[name] for name in wheels} == {n: sites.SHIPPED[n][0] for n in wheels}
 
 
-def test_a_site_trains(place: Any, tab: Tab) -> None:
-    """From a server that has the browser unpack .gz files (test_offline.py has a plain one); all
-    that it asks for comes from its own folders."""
+def refused(tab: Tab, said: str) -> None:
+    """The element says why a program can't be loaded, and by its event."""
+    tab.page.wait_for_function("() => customElements.get('py-frame')")
+    load = "document.querySelector('py-frame').load().then(() => '', (e) => e.message)"
+    assert said in tab.page.evaluate(load)
+    assert said in tab.page.locator("py-frame [part=error-message]").inner_text()
+    tab.errors.clear()
+
+
+def test_a_site_trains(place: Any, host: tuple[Path, str], tab: Tab) -> None:
+    """From a server that has the browser unpack .gz files (test_offline.py has a plain one), all
+    from its own folders; and no more once the archive that Python asks for late is another."""
     url = place("unpacked")
     asked: list[str] = []
     tab.page.on("request", lambda request: asked.append(request.url))
@@ -115,6 +135,11 @@ def test_a_site_trains(place: Any, tab: Tab) -> None:
     named = re.compile(rf"{url}(py(frame|odide)-[0-9a-f]{{16}}/[^#]+)?")
     assert [url for url in asked if not named.fullmatch(url)] == []
     assert any(url.endswith("pyframe-late.tar.gz") for url in asked)
+    tab.page.wait_for_function(KEPT)  # so that Python starts from its snapshot
+    (late,) = (host[0] / "unpacked").glob("*/pyframe-late.tar.gz")
+    late.write_bytes(gzip.compress(b"another"))
+    tab.page.goto(url)
+    refused(tab, "pyframe-late.tar.gz is not the file that was exported")
 
 
 def test_a_page_of_ones_own(
@@ -158,7 +183,6 @@ def test_a_page_of_ones_own(
     ("program/my_model.py", False, "my_model.py is not the file that was exported"),
     ("program/helper.py", True, "helper.py can't be had from http"),
     ("pyframe.tar.gz", False, "pyframe.tar.gz"),
-    ("pyframe-late.tar.gz", False, "pyframe-late.tar.gz is not the file that was exported"),
 ])  # fmt: skip
 def test_other_files_are_refused(place: Any, tab: Tab, name: str, gone: bool, said: str) -> None:
     """Code of the page in its text; other parts in the element, and by its event."""
@@ -169,10 +193,7 @@ def test_other_files_are_refused(place: Any, tab: Tab, name: str, gone: bool, sa
         tab.page.wait_for_function("said => document.body.innerText.includes(said)", arg=said)
         assert not tab.page.evaluate("() => Boolean(customElements.get('py-frame'))")
     else:
-        tab.page.wait_for_function("() => customElements.get('py-frame')")
-        load = "document.querySelector('py-frame').load().then(() => '', (e) => e.message)"
-        assert said in tab.page.evaluate(load)
-        assert said in tab.page.locator("py-frame [part=error-message]").inner_text()
+        refused(tab, said)
     tab.errors.clear()
 
 
@@ -186,8 +207,7 @@ def test_names_tell_what_is_in_them(exported: Path, tmp_path: Path) -> None:
             name = path.relative_to(code) if inside else f"../{python.name}/{path.name}"
             assert digests[str(name)].split()[0] == sites.integrity(path.read_bytes())
     (tmp_path / "other.py").write_text("def make_model(): ...")
-    for _ in range(2):  # it may replace itself
-        assert main(["export", f"{tmp_path}/other.py", "--python", "--to", f"{tmp_path}/site"]) == 0
+    assert main(["export", f"{tmp_path}/other.py", "--python", "--to", f"{tmp_path}/site"]) == 0
     (other,), (same,) = (tmp_path / "site").glob("pyframe-*"), (tmp_path / "site").glob("pyodide-*")
     assert other.name != code.name
     assert same.name == python.name
@@ -224,6 +244,63 @@ def test_from_the_cdn(
     assert main(command) == 1
     assert "there is no local Pyodide to put into the site" in capsys.readouterr().err
     assert config()["pyodide"] == serve.PYODIDE_CDN
+
+
+POINTS = """
+import pyframe as pf
+from pyframe import nn
+
+pf.manual_seed(0)
+x = pf.randn(128, 2)
+y = (x[:, 0] > x[:, 1]).long()
+net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))
+model = pf.Model(net, nn.CrossEntropyLoss(), pf.optim.Adam(net.parameters(), lr=0.05))
+"""
+CDN = """<!doctype html>
+<meta charset="utf-8">
+<link rel="icon" href="data:,">
+<output></output>
+<script type="module">
+import { loadPyodide } from "%spyodide.mjs";
+
+const python = await loadPyodide({ lockFileURL: "pyframe/pyodide/pyodide-lock.json" });
+await python.loadPackage(["pyframe", "micropip"]);
+const code = `%s
+import json, micropip
+json.dumps([model.fit(x, y, epochs=3, verbose=0).history["loss"], micropip.__version__])`;
+document.querySelector("output").textContent = python.runPython(code);
+</script>
+"""
+
+
+def test_pyodide_of_the_cdn_takes_the_package(
+    tmp_path: Path, visited: Any, server: Any, pyodide_files: None
+) -> None:
+    """By a lock file that names NumPy there and pyframe here."""
+    folder = serve.pyodide_folder()
+    assert folder is not None
+    if not serve.installers(folder):
+        pytest.skip("micropip is missing beside Pyodide: scripts/get_pyodide gets it from PyPI")
+    (tmp_path / "index.html").write_text(CDN % (serve.PYODIDE_CDN, POINTS))
+    tab, asked = Tab(visited, server), list[str]()
+
+    def answer(route: Any) -> None:
+        asked.append(route.request.url.rsplit("/", 1)[-1])
+        route.fulfill(path=folder / asked[-1], headers={"Access-Control-Allow-Origin": "*"})
+
+    tab.page.route(f"{serve.PYODIDE_CDN}*", answer)
+    with files(tmp_path) as url:
+        command = ["export", "--python", "--cdn", f"--url={url}pyframe"]
+        assert main([*command, "--to", str(tmp_path / "pyframe")]) == 0
+        tab.url = url
+        page = tab.open("index.html")
+        text = "() => document.querySelector('output').textContent"
+        losses, _ = json.loads(page.wait_for_function(text, timeout=240_000).json_value())
+        assert losses[0] > losses[-1]
+        tab.close()
+    parts = {"pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip"}
+    assert {name for name in asked if not name.startswith("numpy-")} == parts
+    assert len(asked) == len(parts) + 1
 
 
 def test_what_makes_tokens_comes_where_it_is_named(tmp_path: Path) -> None:
@@ -317,3 +394,64 @@ def g(): "in its line"
 
 '''
     assert sites.plain(text.encode()).decode() == wanted
+
+
+# --- scripts/build_web: the site of the demos, behind the plain server
+
+BUILD = [sys.executable, str(serve.ROOT / "scripts" / "build_web")]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Path:
+    out = tmp_path_factory.mktemp("site") / "web"
+    subprocess.run([*BUILD, f"--out={out}"], check=True, capture_output=True)
+    return out
+
+
+def test_what_every_page_loads_is_small(built: Path) -> None:
+    config = json.loads((built / "config.json").read_text())
+    parts = []
+    for name in ("early", "late"):
+        with tarfile.open(built / config[name]) as tar:
+            parts += tar.getnames()
+    assert (built / config["early"]).stat().st_size <= 600_000
+    names = [n for n in serve.sources() if not n.startswith(serve.OF_SITES)]
+    assert sorted(parts) == names
+
+
+def test_pyframe_stands_beside_numpy(built: Path) -> None:
+    """In Pyodide's folder, in a lock file as Pyodide's own tool wants it."""
+    lock = pytest.importorskip("pyodide_lock").PyodideLockSpec.from_json(built / serve.LOCK)
+    lock.check_wheel_filenames()
+    for name in ("pyframe", "pyframe-webgpu"):
+        found = lock.packages[name]
+        assert (found.depends, found.imports) == (["numpy"], ["pyframe"])
+        data = (built / "pyodide" / found.file_name).read_bytes()
+        assert hashlib.sha256(data).hexdigest() == found.sha256
+    with zipfile.ZipFile(io.BytesIO(data)) as wheel:
+        (record,) = (n for n in wheel.namelist() if n.endswith(".dist-info/RECORD"))
+        rows = dict(line.split(",", 1) for line in wheel.read(record).decode().splitlines())
+        assert sorted(rows) == sorted(wheel.namelist())
+
+
+def test_all_that_a_start_of_python_asks_for_is_there(built: Path, tab: Any) -> None:
+    """Up to NumPy; those above, of the same files by other names, train."""
+    seen: dict[str, int] = {}
+    tab.page.on("response", lambda found: seen.update({found.url: found.status}))
+    tab.page.route("**/pyodide.asm.wasm", lambda route: None)
+    with files(built) as tab.url:
+        numpy = tab.page.expect_event("response", lambda found: "/numpy-" in found.url)
+        with numpy:
+            tab.open("demos/playground.html")
+        tab.page.goto("about:blank")
+    asked = {url.partition(tab.url)[2]: status for url, status in seen.items()}
+    assert {serve.EARLY, "worker.js", "config.json", "examples/playground.py"} <= asked.keys()
+    assert set(asked.values()) == {200}
+
+
+def test_another_folder_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+    result = subprocess.run([*BUILD, f"--out={tmp_path}"], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "holds something else" in result.stderr
+    assert (tmp_path / "thesis.tex").exists()

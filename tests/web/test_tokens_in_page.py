@@ -21,10 +21,9 @@ import pytest
 from text.test_hostile_files import HOSTILE, hostile
 from text.test_tokenizers import CHATS, SPECIAL, TEMPLATES, TEXTS, by_pieces, byte_level
 
-import pyframe as pf
-from pyframe import nn, serve
-from pyframe.text import AutoModel, CausalLM, Config
-from pyframe.text.gguf import _NAMES
+from pyframe import serve
+from pyframe.text import AutoModel
+from pyframe.text.gguf import GGUF
 
 from .conftest import Tab, files
 
@@ -139,47 +138,23 @@ KINDS = [byte_level, like_llama, like_roberta, by_pieces, unigram, word_pieces]
 GGUFS = {"byte_level.gguf": "gpt2", "by_pieces.gguf": "llama"}
 
 
-def gguf_file(path: Path, model: CausalLM | None = None, tokenizer: Any = None) -> None:
-    """As llama.cpp writes a Llama, in Q8_0, and a tokenizer."""
+def gguf_file(path: Path, tokenizer: Any) -> None:
+    """A tokenizer as llama.cpp writes it, and a tensor in Q8_0."""
     package = pytest.importorskip("gguf")
-    writer = package.GGUFWriter(path, "llama")
-    if tokenizer is not None:
-        tokens = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
-        added = {t.content for t in tokenizer.get_added_tokens_decoder().values()}
-        writer.add_tokenizer_model(GGUFS[path.name])
-        writer.add_tokenizer_pre("llama-bpe")
-        writer.add_token_list(tokens)
-        writer.add_token_scores([-float(i) for i in range(len(tokens))])
-        writer.add_token_types([3 if t in added else 1 for t in tokens])
-        writer.add_token_merges([" ".join(m) for m in
-                                 json.loads(tokenizer.to_str())["model"]["merges"]])  # fmt: skip
-        writer.add_bos_token_id(tokens.index("<s>"))
-        writer.add_add_bos_token(True)
-    if model is not None:
-        c = model.config
-        writer.add_context_length(c.max_position_embeddings)
-        writer.add_embedding_length(c.hidden_size)
-        writer.add_block_count(c.num_hidden_layers)
-        writer.add_head_count(c.num_attention_heads)
-        writer.add_head_count_kv(c.num_key_value_heads)
-        writer.add_layer_norm_rms_eps(c.norm_eps)
-        writer.add_feed_forward_length(c.intermediate_size)
-        names = {ours: theirs for theirs, ours in _NAMES.items()}
-        for name, p in model.state_dict().items():
-            found = re.fullmatch(r"(?:model\.layers\.(\d+)\.)?(.*)\.weight", name)
-            assert found is not None
-            layer, inner = found.groups()
-            value, kind = p.numpy(), package.GGMLQuantizationType.Q8_0
-            if "q_proj" in inner or "k_proj" in inner:  # rows of a pair lie beside each other
-                halves = value.reshape(-1, 2, c.head_dim // 2, value.shape[1])
-                value = np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(value.shape)
-            block = f"blk.{layer}." if layer else ""
-            many = value.ndim == 2
-            writer.add_tensor(
-                f"{block}{names[inner]}.weight",
-                package.quants.quantize(value, kind) if many else value,
-                raw_dtype=kind if many else None,
-            )
+    writer, kind = package.GGUFWriter(path, "llama"), package.GGMLQuantizationType.Q8_0
+    tokens = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+    added = {t.content for t in tokenizer.get_added_tokens_decoder().values()}
+    writer.add_tokenizer_model(GGUFS[path.name])
+    writer.add_tokenizer_pre("llama-bpe")
+    writer.add_token_list(tokens)
+    writer.add_token_scores([-float(i) for i in range(len(tokens))])
+    writer.add_token_types([3 if t in added else 1 for t in tokens])
+    writer.add_token_merges([" ".join(m) for m in
+                             json.loads(tokenizer.to_str())["model"]["merges"]])  # fmt: skip
+    writer.add_bos_token_id(tokens.index("<s>"))
+    writer.add_add_bos_token(True)
+    values = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float32)
+    writer.add_tensor("some", package.quants.quantize(values, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -194,7 +169,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind in KINDS:
         kind(tokenizers).save(str(path / f"{kind.__name__}.json"))
     for kind in (byte_level, by_pieces):
-        gguf_file(path / f"{kind.__name__}.gguf", tokenizer=kind(tokenizers))
+        gguf_file(path / f"{kind.__name__}.gguf", kind(tokenizers))
     (path / "broken.json").write_text('{"model": {"type": "BPE", "vocab": {}}}')
     for i, name in enumerate(HOSTILE):
         (path / f"hostile{i}.json").write_text(hostile(name))
@@ -223,9 +198,29 @@ class Asked:
         return lambda *question: self.page.evaluate(ask, json.dumps(question))
 
 
+def plain_wheel(name: str) -> bytes:
+    """The installed package as Pyodide installs it, without what is compiled."""
+    about = distribution(name)
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for file in about.files or []:
+            if file.suffix == ".py" or file.parent.name.endswith(".dist-info"):
+                archive.writestr(file.as_posix(), Path(str(about.locate_file(file))).read_bytes())
+    return data.getvalue()
+
+
 @pytest.fixture(scope="module")
-def page(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[Asked]:
-    tab = Tab(visited, server)
+def page(browser: Any, server: serve.Server, pyodide_files: None) -> Iterator[Asked]:
+    """One whose jinja2 comes as Pyodide's does, but is the one that is installed here."""
+    lock = json.loads((Path(str(serve.pyodide_folder())) / "pyodide-lock.json").read_text())
+    tab = Tab(browser, server)
+    for name in ("jinja2", "markupsafe"):
+        pytest.importorskip(name)
+        about, wheel = lock["packages"][name], plain_wheel(name)
+        about["sha256"] = hashlib.sha256(wheel).hexdigest()
+        tab.page.route(f"**/{about['file_name']}", functools.partial(
+            lambda wheel, route: route.fulfill(body=wheel), wheel))  # fmt: skip
+    tab.page.route("**/pyodide-lock.json", lambda route: route.fulfill(json=lock))
     yield Asked(tab)
     tab.close()
 
@@ -234,6 +229,25 @@ def page(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[As
 def ask(page: Asked, folder: Path) -> Any:
     """Asks ASKED about one of the folder's files."""
     return page.run("tokens", ASKED, *folder.iterdir())
+
+
+NAMELESS = """
+import pyframe as pf
+
+
+def ask(question):
+    try:
+        return str(getattr(pf.text, "Token" "izer").from_pretrained("byte_level.json"))
+    except ImportError as error:
+        return str(error)
+"""
+
+
+def test_a_page_without_what_makes_tokens(page: Asked, folder: Path) -> None:
+    """It comes with a program that names it; where it did not the page says how to get it."""
+    said = page.run("nameless", NAMELESS, folder / "byte_level.json")()
+    assert "needs tokenizers.js, which this page does not have" in said
+    assert "extra `text`" in said
 
 
 @pytest.mark.parametrize("name", [*(f"{kind.__name__}.json" for kind in KINDS), *GGUFS])
@@ -315,53 +329,28 @@ def ask(question):
 """
 
 
-def plain_wheel(name: str) -> bytes:
-    """The installed package as Pyodide installs it, without what is compiled."""
-    about = distribution(name)
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        for file in about.files or []:
-            if file.suffix == ".py" or file.parent.name.endswith(".dist-info"):
-                archive.writestr(file.as_posix(), Path(str(about.locate_file(file))).read_bytes())
-    return data.getvalue()
-
-
-def test_chats_in_a_page(
-    browser: Any, server: serve.Server, folder: Path, pyodide_files: None
-) -> None:
-    """Templates give what they give natively, refusals too, and a model answers. jinja2 comes as
-    Pyodide's does, but is the one that is installed here."""
-    pyodide = serve.pyodide_folder()
-    assert pyodide is not None
-    lock = json.loads((pyodide / "pyodide-lock.json").read_text())
-    tab = Tab(browser, server)
-    for name in ("jinja2", "markupsafe"):
-        pytest.importorskip(name)
-        about, wheel = lock["packages"][name], plain_wheel(name)
-        about["sha256"] = hashlib.sha256(wheel).hexdigest()
-        tab.page.route(f"**/{about['file_name']}", functools.partial(
-            lambda wheel, route: route.fulfill(body=wheel), wheel))  # fmt: skip
-    tab.page.route("**/pyodide-lock.json", lambda route: route.fulfill(json=lock))
-    templates = [t for n, t in TEMPLATES.items() if n != "dates"]
-    templates += [
-        "{{ ''.__class__.__mro__ }}", "{{ range(10000000) | list }}", "{% for %}",
-        "{% for i in range(1000) %}{{ 'a' * 1000000 }}{% endfor %}",
-    ]  # fmt: skip
-    path = folder / "byte_level.json"
-    found = json.loads(Asked(tab).run("said", SAID, path, packages="jinja2")(CHATS, templates))
-    tab.close()
-    known: dict[str, Any] = {}
-    exec(SAID.replace('"byte_level.json"', repr(str(path))), known)
-    assert found == json.loads(known["ask"](json.dumps([CHATS, templates])))
-
-
 def test_chats_in_a_page_without_their_package(page: Asked, folder: Path) -> None:
     """Pyodide's jinja2 is looked for by itself; where it can't be had that is said on use."""
     missing = re.compile("jinja2-", re.IGNORECASE)
     page.tab.page.route(missing, lambda route: route.fulfill(status=404))
     said = page.run("chatted", CHATTED, folder / "byte_level.json")(CHATS[1], TEMPLATES["chatml"])
     assert said.startswith("ImportError: chat: templates need the package jinja2")
+    page.tab.page.unroute(missing)
     page.tab.errors[:] = [e for e in page.tab.errors if "404" not in e]
+
+
+def test_chats_in_a_page(page: Asked, folder: Path) -> None:
+    """Templates give what they give natively, refusals too, and a model answers."""
+    templates = [t for n, t in TEMPLATES.items() if n != "dates"]
+    templates += [
+        "{{ ''.__class__.__mro__ }}", "{{ range(10000000) | list }}", "{% for %}",
+        "{% for i in range(1000) %}{{ 'a' * 1000000 }}{% endfor %}",
+    ]  # fmt: skip
+    path = folder / "byte_level.json"
+    found = json.loads(page.run("said", SAID, path, packages="jinja2")(CHATS, templates))
+    known: dict[str, Any] = {}
+    exec(SAID.replace('"byte_level.json"', repr(str(path))), known)
+    assert found == json.loads(known["ask"](json.dumps([CHATS, templates])))
 
 
 VECTORS = """
@@ -391,42 +380,25 @@ def test_sentences_have_their_vectors_in_a_page(page: Asked) -> None:
     np.testing.assert_allclose(vectors, AutoModel.from_pretrained(folder).embed(texts), 0, 1e-4)
 
 
-LAMA = """
+PACKED = """
 import json
-from pyframe.text import AutoModel
+from pyframe.text.gguf import GGUF
 
 
-def ask(tokens):
-    model = AutoModel.from_pretrained("lama.gguf", packed=True)
+def ask(question):
+    file = GGUF("byte_level.gguf")
     try:
-        AutoModel.from_pretrained("lama.gguf")
+        file.tensor("some")
     except ImportError as error:
         why = str(error)
-    return json.dumps([model.generate(json.loads(tokens), 12).tolist(), why])
+    bits, ints, scale = file.packed("some")
+    return json.dumps([bits, ints.tolist(), scale.tolist(), why])
 """
 
 
-def test_a_packed_model_of_a_gguf_file(page: Asked, tmp_path: Path) -> None:
+def test_what_is_packed_in_a_gguf_file(page: Asked, folder: Path) -> None:
     """It needs no package beside, but to unpack it."""
-    path, words = tmp_path / "lama.gguf", {
-        "vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
-    }  # fmt: skip
-    made = CausalLM(Config.from_dict({"model_type": "llama", **words}))
-    pf.manual_seed(0)
-    for p in made.parameters():
-        nn.init.normal_(p, float(p.ndim == 1), 0.3)
-    gguf_file(path, made)
-    found, why = json.loads(page.run("lama", LAMA, path)(3, 1, 80, 41))
-    native = AutoModel.from_pretrained(path, packed=True)
-    assert found == native.generate([3, 1, 80, 41], 12).tolist()
+    *found, why = json.loads(page.run("packed", PACKED, folder / "byte_level.gguf")())
+    bits, ints, scale = GGUF(folder / "byte_level.gguf").packed("some")
+    assert found == [bits, ints.tolist(), scale.tolist()]
     assert "needs the package gguf" in why
-
-
-def test_a_page_without_what_makes_tokens(tab: Tab, tmp_path: Path, pyodide_files: None) -> None:
-    """It says what is missing, and how to get it."""
-    config = {**serve.config(), "tokenizers": None}
-    tab.page.route("**/config.json", lambda route: route.fulfill(json=config))
-    path = tmp_path / "some.json"
-    path.write_text('{"model": {"type": "BPE", "vocab": {}, "merges": []}}')
-    assert "extra `text`" in Asked(tab).run("tokens", ASKED, path)("some.json", [])

@@ -1,4 +1,6 @@
-"""pyframe as a package of somebody else's Pyodide: PyScript in a page, JupyterLite, and Node."""
+"""Where others start Python: pyframe as a package in PyScript, in JupyterLite and in Node, and the
+oldest Pyodide. For `bash scripts/test_elsewhere hosts`; the suite itself does not collect this
+file."""
 
 from __future__ import annotations
 
@@ -16,25 +18,16 @@ from urllib.parse import quote
 import pytest
 
 from pyframe import serve
-from pyframe.__main__ import main
 from pyframe.web import site as sites
 
+from . import test_boot
 from .conftest import Tab, files
+from .test_site import POINTS
 
 # The newest that runs on Pyodide 0.27: later ones import `jsnull`, which Pyodide 0.28 brought.
 PYSCRIPT = "@pyscript/core@0.6.66"
 JUPYTERLITE = ("jupyterlite-core==0.6.4", "jupyterlite-pyodide-kernel==0.6.1")
 KERNEL = ("ipython", "jedi", "ssl", "sqlite3")  # what its kernel takes of Pyodide's packages
-PROGRAM = """
-import pyframe as pf
-from pyframe import nn
-
-pf.manual_seed(0)
-x = pf.randn(128, 2)
-y = (x[:, 0] > x[:, 1]).long()
-net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2))
-model = pf.Model(net, nn.CrossEntropyLoss(), pf.optim.Adam(net.parameters(), lr=0.05))
-"""
 TRAIN = """
 import json
 await pf.web.notebook.connect()
@@ -48,6 +41,16 @@ from pathlib import Path
 Path("points.py").write_text("x = 1")
 pf.web.notebook.frame("points.py")
 """
+NODE = """
+const { loadPyodide } = await import(process.argv[1] + "/pyodide.mjs");
+const python = await loadPyodide({ indexURL: process.argv[1] });
+await python.loadPackage("pyframe", { messageCallback() {} });
+const code = `%s
+import json
+from pyframe.runtime import cpu
+json.dumps([model.fit(x, y, epochs=3, verbose=0).history["loss"], cpu.adapter()])`;
+console.log(python.runPython(code));
+"""
 PAGE = """<!doctype html>
 <meta charset="utf-8">
 <link rel="icon" href="data:,">
@@ -59,26 +62,12 @@ from pyscript import document
 document.querySelector("output").textContent = json.dumps(losses)
 </script>
 """
-NODE = """
-const { loadPyodide } = await import(process.argv[1] + "/pyodide.mjs");
-const python = await loadPyodide({ indexURL: process.argv[1] });
-await python.loadPackage("pyframe", { messageCallback() {} });
-const code = `%s
-import json
-from pyframe.runtime import cpu
-json.dumps([model.fit(x, y, epochs=3, verbose=0).history["loss"], cpu.adapter()])`;
-console.log(python.runPython(code));
-"""
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Path:
-    return sites.embed(tmp_path_factory.mktemp("hosts") / "site").parent
 
 
 @pytest.fixture
-def pyscript(site: Path, tmp_path: Path) -> Iterator[str]:
-    """The address of a page of PyScript's beside the site."""
+def pyscript(tmp_path: Path, pyodide_files: None) -> Iterator[str]:
+    """The address of a page of PyScript's beside an exported folder."""
+    site = sites.embed(tmp_path / "site").parent
     if not any((site / "pyodide").glob("micropip*")):
         pytest.skip("micropip is missing beside Pyodide: scripts/get_pyodide gets it from PyPI")
     npm = shutil.which("npm")
@@ -88,7 +77,7 @@ def pyscript(site: Path, tmp_path: Path) -> Iterator[str]:
     (archive,) = tmp_path.glob("*.tgz")
     shutil.unpack_archive(archive, tmp_path, "gztar", filter="data")
     (tmp_path / "package" / "dist").rename(site / "pyscript")
-    (site / "index.html").write_text(PAGE % (PROGRAM + TRAIN % ["cpu", "gpu"]))
+    (site / "index.html").write_text(PAGE % (POINTS + TRAIN % ["cpu", "gpu"]))
     with files(site) as url:
         yield url
 
@@ -150,7 +139,7 @@ def test_jupyterlite_takes_the_package(jupyterlite: str, browser: Any, server: A
     """One cell, with nothing installed before: it imports, trains, and shows a program."""
     tab = Tab(browser, server)
     tab.url = jupyterlite
-    cell = f"{PROGRAM}{TRAIN % ['cpu']}print(json.dumps(losses))\n{SHOW}"
+    cell = f"{POINTS}{TRAIN % ['cpu']}print(json.dumps(losses))\n{SHOW}"
     page = tab.open(f"repl/index.html?kernel=python&code={quote(cell)}")
     told = page.locator(".jp-OutputArea-output pre").first.text_content(timeout=240_000)
     for found in json.loads(told):
@@ -160,58 +149,18 @@ def test_jupyterlite_takes_the_package(jupyterlite: str, browser: Any, server: A
     tab.close()
 
 
-CDN = """<!doctype html>
-<meta charset="utf-8">
-<link rel="icon" href="data:,">
-<output></output>
-<script type="module">
-import { loadPyodide } from "%spyodide.mjs";
-
-const python = await loadPyodide({ lockFileURL: "pyframe/pyodide/pyodide-lock.json" });
-await python.loadPackage(["pyframe", "micropip"]);
-const code = `%s
-import json, micropip
-json.dumps([model.fit(x, y, epochs=3, verbose=0).history["loss"], micropip.__version__])`;
-document.querySelector("output").textContent = python.runPython(code);
-</script>
-"""
-
-
-def test_pyodide_of_the_cdn_takes_the_package(
-    tmp_path: Path, visited: Any, server: Any, pyodide_files: None
+def test_the_oldest_pyodide_starts(
+    browser: Any, server: serve.Server, tmp_path: Path, pyodide_files: None
 ) -> None:
-    """By a lock file that names NumPy there and pyframe here."""
-    folder = serve.pyodide_folder()
-    assert folder is not None
-    if not serve.installers(folder):
-        pytest.skip("micropip is missing beside Pyodide: scripts/get_pyodide gets it from PyPI")
-    (tmp_path / "index.html").write_text(CDN % (serve.PYODIDE_CDN, PROGRAM))
-    tab, asked = Tab(visited, server), list[str]()
-
-    def answer(route: Any) -> None:
-        asked.append(route.request.url.rsplit("/", 1)[-1])
-        route.fulfill(path=folder / asked[-1], headers={"Access-Control-Allow-Origin": "*"})
-
-    tab.page.route(f"{serve.PYODIDE_CDN}*", answer)
-    with files(tmp_path) as url:
-        command = ["export", "--python", "--cdn", f"--url={url}pyframe"]
-        assert main([*command, "--to", str(tmp_path / "pyframe")]) == 0
-        tab.url = url
-        page = tab.open("index.html")
-        text = "() => document.querySelector('output').textContent"
-        losses, _ = json.loads(page.wait_for_function(text, timeout=240_000).json_value())
-        assert losses[0] > losses[-1]
-        tab.close()
-    parts = {"pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip"}
-    assert {name for name in asked if not name.startswith("numpy-")} == parts
-    assert len(asked) == len(parts) + 1
+    test_boot.test_other_pyodides_start("0.26.4", browser, server, tmp_path)
 
 
-def test_node_takes_the_package(site: Path) -> None:
+def test_node_takes_the_package(tmp_path: Path, pyodide_files: None) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed")
-    command = [node, "--input-type=module", "--eval", NODE % PROGRAM, str(site / "pyodide")]
+    site = sites.embed(tmp_path / "site").parent
+    command = [node, "--input-type=module", "--eval", NODE % POINTS, str(site / "pyodide")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     losses, cpu = json.loads(done.stdout.splitlines()[-1])
