@@ -15,7 +15,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import new
 from pyframe.core.node import Node
 from pyframe.graph import fuse, products, schedule
-from pyframe.graph.program import TEMP, Apply, Load, Reduce
+from pyframe.graph.program import TEMP, Apply, Load
 from pyframe.nn import functional as F
 from pyframe.ops.linalg import matmul as mm
 from pyframe.ops.math import elementwise as el
@@ -170,14 +170,6 @@ def test_a_chain_through_views_is_one_kernel(lazy: Any) -> None:
         return mv.pad(y, ((1, 0), (0, 1)), 2.0).permute(1, 0)[:, ::2] * 3
 
     assert bodies(fused(lazy, chain, (4, 6))) == ["map"]
-
-
-@pytest.mark.parametrize("shape", [(1 << 18,), (4, 1 << 16), (1 << 16, 4)])
-@pytest.mark.parametrize("how", ["sum", "amax", "mean"])
-def test_a_long_reduction_is_done_in_two_kernels(lazy: Any, shape: Any, how: str) -> None:
-    d = int(np.argmax(shape))
-    program = fused(lazy, lambda x: getattr(x * 2, how)(d), shape, tol=2e-3)
-    assert len(program.steps) == 2, bodies(program)
 
 
 @pytest.mark.parametrize(("n", "steps"), [(1024, 1), (1031, 2)])
@@ -528,17 +520,3 @@ def test_a_kernel_that_reads_one_member_and_writes_another_prevents_the_merge(la
         regions = [program.slots[s].region for s in step.slots]
         read = {regions[k] for k in loaded(kernel) - kernel.written} - {-1}
         assert not read & {regions[k] for k in kernel.written}
-
-
-def test_reductions_know_their_axes(lazy: Any) -> None:
-    program = fused(lazy, lambda x: (x.exp() - 1).sum((0, 2)), (4, 5, 6), tol=1e-4)
-    (kernel,) = program.kernels
-    assert [i.op for i in kernel.code if isinstance(i, Reduce)] == ["sum"]
-
-
-def test_empty_and_single_elements(lazy: Any) -> None:
-    fused(
-        lazy, lambda none, one: (none * 2, none.sum(0), one.sum(), rd.softmax(one, 1)),
-        (0, 3), (1, 1),
-    )  # fmt: skip
-    assert plan(value(lazy, 0, 3).sum())[0].steps
