@@ -29,15 +29,6 @@ def cube(t: Any) -> Any:
 
 
 @program
-def double_backward(t: Any, d: str) -> Any:
-    x = leaf(t, d)
-    f = cube(t).apply
-    (g,) = t.autograd.grad(f(f(x) * 0.5).sum(), x, create_graph=True)
-    (h,) = t.autograd.grad((g * x).sum(), x, create_graph=True)
-    return g, h, t.autograd.grad(h.sum(), x)
-
-
-@program
 def saved_results(t: Any, d: str) -> Any:
     def forward(ctx: Any, x: Any) -> Any:
         y = x.exp()

@@ -176,25 +176,6 @@ def test_a_capture_that_returns_a_functions_result_runs_eagerly(device: str) -> 
     assert (x.grad.tolist(), x2.grad.tolist()) == ([6, 6], [12, 12])
 
 
-def test_hooks_in_captures(device: str) -> None:
-    w = pf.ones(2, device=device).requires_grad_()
-
-    @pf.compile
-    def step(x: pf.Tensor) -> None:
-        w.grad = None
-        (w * x).sum().backward()
-
-    def run(k: float) -> list[float]:
-        step(pf.full((2,), k, device=device))
-        return w.grad.tolist()  # type: ignore[no-any-return]
-
-    assert [run(1.0), run(2.0)] == [[1, 1], [2, 2]]
-    handle = w.register_hook(lambda g: g * 10)
-    assert [run(1.0), run(2.0)] == [[10, 10], [20, 20]]
-    handle.remove()
-    assert [run(1.0), run(2.0)] == [[1, 1], [2, 2]]
-
-
 def test_inference_mode_is_a_threads_own(device: str) -> None:
     with pf.inference_mode():
         assert pf.ones(1, device=device).is_inference()

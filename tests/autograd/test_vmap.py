@@ -172,14 +172,6 @@ def test_writes(device: str) -> None:
     assert count.tolist() == [0, 0]
 
 
-def test_nested(device: str) -> None:
-    a, b = pf.randn(3, 4, device=device), pf.randn(2, 4, device=device)
-    got = pf.vmap(lambda u: pf.vmap(lambda v: (u * v).sum())(b))(a)
-    np.testing.assert_allclose(got.cpu().numpy(), (a @ b.T).cpu().numpy(), 1e-5, 1e-6)
-    cube = pf.vmap(pf.vmap(pf.func.grad(pf.func.grad(lambda x: x**3))))(a)
-    np.testing.assert_allclose(cube.cpu().numpy(), (6 * a).cpu().numpy(), 1e-5)
-
-
 def test_with_compiled_functions(device: str) -> None:
     a = pf.randn(3, 4, device=device)
 

@@ -238,7 +238,7 @@ def test_fit(device: str) -> None:
         seen = []
         for change in FIT_CHANGES[: None if device == "cpu" else 4]:
             change(m)
-            logs = m.fit((x, y), epochs=2, callbacks=m.schedule, **options).history
+            logs = m.fit((x, y), epochs=1, callbacks=m.schedule, **options).history
             logs |= m.evaluate((x, y), compile=compiled)
             seen += [np.asarray(logs[name]) for name in sorted(logs)]
             seen += [plain(p) for p in m.net.parameters()]
