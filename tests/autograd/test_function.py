@@ -212,23 +212,6 @@ def one_derivative_only(t: Any, d: str) -> Any:
 
 
 @program
-def without_grad(t: Any, d: str) -> Any:
-    f = cube(t).apply
-    x = leaf(t, d)
-    with t.no_grad():
-        y = f(x)
-    with t.inference_mode():
-        z = f(x)
-    return (
-        y,
-        f(t.ones(2, device=d)),
-        z.requires_grad,
-        z.is_inference(),
-        attempt(lambda: f(z.clone() * x).sum().backward() or x.grad),
-    )
-
-
-@program
 def backward_within_backward(t: Any, d: str) -> Any:
     def backward(ctx: Any, g: Any) -> Any:
         (x,) = ctx.saved_tensors

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from compared import alike
 from steps import training_step
-from together import together
 
 import pyframe as pf
 from pyframe import nn, optim
@@ -217,14 +216,6 @@ def test_an_index_out_of_range_in_a_replay(device: str) -> None:
     assert math.isfinite(run(good[0]).item())
 
 
-def test_a_bad_index_in_the_first_call(device: str) -> None:
-    table = tensor(device, 4, 2)
-    f = pf.compile(lambda i: table[i] * 2)
-    with pytest.raises(IndexError):
-        f(pf.tensor([1, 9], device=device)).numpy(force=True)
-    same(f(pf.tensor([1, 3], device=device)), table.numpy(force=True)[[1, 3]] * 2)
-
-
 def test_an_int_divided_by_zero_in_a_replay(device: str) -> None:
     f, x = pf.compile(lambda a, b: a // b), pf.tensor([4, 6], device=device)
     for _ in range(2):
@@ -289,63 +280,16 @@ def test_a_place_that_moves(device: str, name: str) -> None:
     assert found[0] == found[1]
     if name != "by a tensor too":
         assert (step.captured, step.replayed) == ((1, 8) if told else (3, 6))
-        if stats is not None:
+        (*_, program) = step.programs
+        if device == "cpu":  # a routine, or a kernel that writes the row alone
+            for _, written in cost.traffic(program):
+                assert max(written.values(), default=0) <= rows.nbytes
+        else:
             assert (stats.pipelines, stats.dispatches) == (0, 3 * (1 + told))
             assert stats.peak_live - stats.bytes_live < max(cache.nbytes * told, 1)  # no copy
     with pytest.raises(IndexError, match="12"):  # noqa: PT012  on a GPU when a value is read
         step(pf.tensor(12, device=device) if told else 12, rows)
         cache.tolist()
-
-
-ROWS: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "an int": lambda c, i, r: operator.setitem(c, (slice(None), slice(None), i), r[:, :, 0]),
-    "a slice": lambda c, i, r: operator.setitem(c, (slice(None), slice(None), slice(i, i + 1)), r),
-    "a tensor": lambda c, i, r: operator.setitem(c, (slice(None), slice(None), i), r[:, :, 0]),
-    "index_copy_": lambda c, i, r: c.index_copy_(2, i, r),
-}
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize("name", ROWS)
-def test_a_row_of_a_cache_is_written_alone(device: str, name: str, given: bool) -> None:
-    """Over the cache, which lies outside or is an argument, and what is read before it is old."""
-
-    def step(i: Any, r: Any, cache: Any) -> Any:
-        old = cache.select(2, 0).sum()
-        ROWS[name](cache, i, r * 2)
-        new = cache[:, :, :2].sum()
-        ROWS[name](cache, i, r * 3)
-        return old, new, cache.mean()
-
-    found = []
-    for compiled in (False, True):
-        cache = pf.zeros(2, 3, 64, 4, device=device)
-        held = cache.clone()
-        run: Any = functools.partial(step, cache=cache)
-        if compiled:
-            run = pf.compile(step if given else lambda i, r, cache=cache: step(i, r, cache))
-            compiled_step = run
-            run = functools.partial(run, cache=cache) if given else run
-        out = []
-        for k in (0, 1, 3, 2, 9, 63, 0, 1):
-            i = pf.tensor([k] if "_" in name else k, device=device)
-            rows = pf.arange(24.0, device=device).reshape(2, 3, 1, 4) + k
-            out += [x.tolist() for x in run(i if "tensor" in name or "_" in name else k, rows)]
-            before = cache[0, 0].tolist()
-            view = cache[0, 0]
-        assert view.tolist() == before
-        assert held.sum().item() == 0
-        found.append([*out, cache.tolist()])
-    assert found[0][-1] == found[1][-1]
-    np.testing.assert_allclose(found[0][:-1], found[1][:-1], 1e-6)
-    assert compiled_step.captured <= 3
-    (*_, program) = compiled_step.programs
-    if device == "cpu":
-        for (_, written), s in zip(cost.traffic(program), program.steps, strict=True):
-            routine = program.kernels[s.kernel].routine
-            assert routine is None or routine.name == "put_row_over"
-            assert max(written.values()) <= 24 * 4  # the cache has 64 times that
 
 
 def test_an_argument_that_is_written_over(device: str) -> None:
@@ -425,17 +369,6 @@ def test_an_unhashable_argument_runs_eagerly(device: str) -> None:
 
 
 # --- what is compiled
-
-
-def test_each_thread_trains_its_own_model(device: str) -> None:
-    nets = [Attention, cnn]
-    want = [Trainer(device, eager, net, "SGD") for net in nets]
-    got = [Trainer(device, pf.compile, net, "SGD") for net in nets]
-    for t in (*want, *got):
-        t.net.eval()  # dropout draws from the generator that threads share
-    losses = [t.run(5) for t in want]
-    found = together(lambda i: got[i].run(5))
-    same(found, losses)
 
 
 def test_what_was_recorded_before_sees_the_old_value(device: str) -> None:

@@ -136,20 +136,6 @@ def test_it_is_one_kernel(lazy: Any, name: str) -> None:
     assert stores(program) == 1
 
 
-def test_cross_entropy_is_one_kernel(lazy: Any) -> None:
-    program = fused(lazy, F.cross_entropy, (6, 5), classes(lazy, 6, 5))
-    assert len(program.steps) == 1, bodies(program)
-
-
-@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "cross_entropy"])
-def test_forward_and_backward(lazy: Any, name: str) -> None:
-    call, more = FORWARD.get(name, F.cross_entropy), []
-    if name == "cross_entropy":
-        more = [classes(lazy, 5, 5)]
-    program = fused(lazy, with_gradients(call), (5, 7), *more)
-    assert len(program.steps) <= 3, bodies(program)
-
-
 @pytest.mark.parametrize("rows", [6, 8192])
 def test_the_gradients_of_scale_and_shift_share_a_kernel(lazy: Any, rows: int) -> None:
     """Of many rows the second of two."""

@@ -532,26 +532,6 @@ def test_texts_have_constants_where_no_size_changes(
     assert not any(re.search(r"\b67\b", code) for code in texts[-1])
 
 
-def test_slices_of_what_lies_on_a_gpu(gpu: str) -> None:
-    """The batches of an epoch, of which the last one is short: no kernel depends on where they
-    begin, and a size that was met before takes no new bind group."""
-    pf.set_default_device(gpu)
-    f = pf.compile(lambda x: (x * 2 + x.shape[0]).sum(0))
-    data = pf.arange(300.0).reshape(100, 3)
-    host = data.cpu().numpy()
-    stats = pf.device(gpu).backend.stats
-    made = []
-    for _ in range(3):
-        for size in (16, 7, 30, 12, 25, 8, 40):
-            for start in range(0, 100, size):
-                want = (host[start : start + size] * 2 + len(host[start : start + size])).sum(0)
-                found = f(data[start : start + size]).cpu().numpy()
-                np.testing.assert_allclose(found, want, 1e-6)
-        made.append((f.captured, stats.pipelines, stats.bind_groups))
-    assert made[0][0] == 3
-    assert made[1] == made[2]
-
-
 def test_strides_over_memory_of_another_length_are_checked_for_each() -> None:
     f = pf.compile(lambda x: x.as_strided((2, 3), (3, 1), 6) * 1)
     for n in (20, 30, 15, 12, 40):

@@ -50,7 +50,7 @@ def test_what_is_read_and_changes_then(device: str, name: str) -> None:
         for read, changes in one_by_one(row) if os.environ.get("PYFRAME_STALE") else some:
             wrong = check(row, read, changes, device)
             assert not wrong, wrong
-        for read, changes in again_and_again(row):
+        for read, changes in again_and_again(row) if k % 3 == 0 else ():
             wrong = check(row, read, changes, device, most=0)
             assert not wrong, wrong
 
@@ -236,7 +236,7 @@ def test_fit(device: str) -> None:
         options: dict[str, Any] = {"batch_size": 8, "verbose": 0, "compile": compiled,
                                    "device": device, "shuffle": False, "read_every": 1}  # fmt: skip
         seen = []
-        for change in FIT_CHANGES[: None if device == "cpu" else 4]:
+        for change in FIT_CHANGES[: None if device == "cpu" else 2]:
             change(m)
             logs = m.fit((x, y), epochs=1, callbacks=m.schedule, **options).history
             logs |= m.evaluate((x, y), compile=compiled)
