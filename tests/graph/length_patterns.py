@@ -48,7 +48,8 @@ lengths (n, m, 4): F.avg_pool2d(x[:, None], 2, 1), F.avg_pool1d(x.transpose(1, 2
 == places of the largest (no gradients)
 lengths (n, m, 4): F.max_pool2d(x[:, None], 2, 1, return_indices=True)[1]
 == sums of what is joined: lengths (n, m, 4): pf.cat([x[:, 1:], x[:, :-1] * 2], 1).sum(1)
-== one and two less (4 captures): lengths (n, 4): x[1:].unfold(0, 2, 1).sum(-1), x[2:].cumsum(0)
+== one and two less (4 captures)
+lengths (n, 4): x[1:].unfold(0, 2, 1).sum(-1), x[2:].abs().cumsum(0)
 # --- lengths as numbers
 == a mean over a count: lengths (n, 4): x.sum() / x.shape[0] + x.numel()
 == a scale: lengths (n, 4): x * x.shape[0] ** -0.5

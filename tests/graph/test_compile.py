@@ -252,6 +252,9 @@ WRITES: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+WHOLE = ("two", "between", "a view", "two tensors")  # what a kernel of the CPU writes all of
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WRITES)
 def test_a_place_that_moves(device: str, name: str) -> None:
@@ -281,9 +284,9 @@ def test_a_place_that_moves(device: str, name: str) -> None:
     if name != "by a tensor too":
         assert (step.captured, step.replayed) == ((1, 8) if told else (3, 6))
         (*_, program) = step.programs
-        if device == "cpu":  # a routine, or a kernel that writes the row alone
-            for _, written in cost.traffic(program):
-                assert max(written.values(), default=0) <= rows.nbytes
+        if stats is None:
+            most = max(n for _, written in cost.traffic(program) for n in written.values())
+            assert name in WHOLE or most <= rows.nbytes
         else:
             assert (stats.pipelines, stats.dispatches) == (0, 3 * (1 + told))
             assert stats.peak_live - stats.bytes_live < max(cache.nbytes * told, 1)  # no copy
