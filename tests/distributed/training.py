@@ -17,7 +17,7 @@ from pyframe import distributed as dist, nn, optim
 from pyframe.nn.parallel import DistributedDataParallel as DDP  # noqa: N817
 from pyframe.optim.zero import ZeroRedundancyOptimizer
 
-STEPS = 20
+STEPS = 10
 
 
 def mlp() -> Any:

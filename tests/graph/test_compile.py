@@ -6,7 +6,6 @@ import functools
 import importlib
 import math
 import operator
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +18,6 @@ import pyframe as pf
 from pyframe import nn, optim
 from pyframe.nn import functional as F
 from pyframe.tools import cost
-
-Pair = namedtuple("Pair", "first second")
 
 
 def eager(fn: Any) -> Any:
