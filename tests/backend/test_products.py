@@ -196,10 +196,14 @@ def test_extremes(variant: str, gpu: str) -> None:
 
 
 def test_other_dtypes(variant: str, gpu: str) -> None:
-    """int32 wraps around; float16, where the device has it, adds in float32."""
+    """int32 wraps around; bools share words; float16, where the device has it, adds in float32."""
     a, b = ints(9, 68).astype(np.int32) << 28, ints(68, 20, seed=1).astype(np.int32) << 3
     y = pf.tensor(a, device=gpu) @ pf.tensor(b, device=gpu)
     np.testing.assert_array_equal(y.cpu(), a @ b)
+    for rows in (1, 6):  # bools, of which four share a word
+        a, b = ints(rows, 68), ints(68, 66, seed=1)
+        y = (pf.tensor(a, device=gpu) @ pf.tensor(b, device=gpu)) > 0
+        np.testing.assert_array_equal(y.cpu(), a @ b > 0)
     if pf.device(gpu).backend.limits.float16:
         h, w = (ints(70, 132) / 8).astype(np.float16), (ints(132, 68) / 8).astype(np.float16)
         y = pf.tensor(h, device=gpu) @ pf.tensor(w, device=gpu)

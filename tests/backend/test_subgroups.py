@@ -58,6 +58,10 @@ ROWS: dict[str, tuple[tuple[int, int], Callable[[Any], Any]]] = {
     "argmax": ((6, 130), lambda x: x.argmax(-1)),
     "first of equal ones": ((9, 40), lambda x: pf.zeros_like(x).argmin(-1)),
     "all of it": ((40, 300), lambda x: pf.nan_to_num(x, 0.0, 5.0, -5.0).sum()),
+    "complex": (
+        (3, 100),
+        lambda x: pf.complex(pf.nan_to_num(x, 0.0, 1.0, 2.0), x * 0 + 1.0)[1].sum(),
+    ),
     "half": ((5, 200), lambda x: pf.nan_to_num(x, 0.0, 5.0, -5.0).half().sum(-1)),
 }
 

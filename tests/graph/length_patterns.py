@@ -57,6 +57,7 @@ lengths (n, 4): x[1:].unfold(0, 2, 1).sum(-1), x[2:].abs().cumsum(0)
 == a causal mask
 lengths (2, n, n): i = pf.arange(x.shape[1]); x.masked_fill(i > i.unsqueeze(1), -1e9).softmax(-1)
 == an eye: lengths (n, n): x + pf.eye(x.shape[0])
+== a shape returned: lengths (n, 4): x.sum(1), tuple(x.shape)
 == a branch (4 captures): lengths (n, 4): x * 2 if x.shape[0] > 40 else x + 1
 == an even length (4 captures): lengths (n, 4): x * 2 if x.shape[0] % 2 else x + 1
 == a clipped length (4 captures): lengths (n, 4): x[:min(x.shape[0], 20)] * 2

@@ -235,6 +235,11 @@ def f(x):
     z = z.scatter(0, pf.tensor([[0]], device=x.device), o.t)
     return pf.lerp(x, z, 0.5).add_(y, alpha=2) + pf.maximum(x, pf.zeros_like(x) + o.t)
 each 8: o.t = 0.1 * (i + 1)
+== a number of a class
+class C:
+    t = 1.0
+? x * C.t
+each 6: C.t = 1.0 + i
 == numbers of numpy
 o = Plain(a=np.float64(1.0), b=np.float32(2.0), n=np.int64(1))
 ? x * o.a + (1 - o.a) * o.b - np.float64(2.0) * o.a + 0.5 ** o.n
@@ -276,14 +281,6 @@ each 12: o.name = "a" * i
 o = Plain(mode="a", acts={"a": pf.tanh, "b": pf.sin, "c": pf.cos, "d": pf.exp, "e": pf.abs})
 ? o.acts[o.mode](x)
 each "abcdeabcde": o.mode = i
-== a loss scale (3 captures)
-def unscaled(o):
-    for p in o.net.parameters():
-        p.grad.mul_(1 / o.scale)
-def change(o):
-    o.scale /= 2
-loss = lambda o, v: v * o.scale
-yield from training(c, x, sgd, change, range(7), grads=unscaled, loss=loss, scale=1024.0)
 # --- side effects
 == a list that grows (eager)
 seen = []
@@ -294,6 +291,10 @@ def f(batch, out):
     batch["y"] = batch["x"] * 2
     out.append(batch["y"])
 each 4: batch, out = ({"x": x + i}, []); f(batch, out) -> out, batch["y"], sorted(batch)
+== batches that are drawn inside (eager)
+it = iter([x, x + 1, x + 2, x + 3, x + 4])
+f = c(lambda: next(it) * 2)
+each 4 -> f()
 == a value that is read (eager)
 ? x * 2 if x.sum().item() > 0 else x
 each 1, -1, 1 -> f(x * i)
@@ -479,18 +480,6 @@ one, two = Model(1.0), Model(2.0)
 for i in range(3):
     yield outer(x + i), inner(x + i), net(x + i), one.scaled(x + i), two.scaled(x + i)
 yield [name for name, _ in net.named_parameters()]
-== averages of weights (2 captures)
-functions = optim.swa_utils
-for kw in {}, {"multi_avg_fn": functions.get_ema_multi_avg_fn(0.75), "use_buffers": True}:
-    net = mlp(x, nn.BatchNorm1d(3).to(x.device))
-    averaged = functions.AveragedModel(net, **kw)
-    opt = sgd(net.parameters())
-    step = c(learning(net, opt, lambda: averaged.update_parameters(net)))
-    for i in range(6):
-        if i == 5:
-            averaged.n_averaged.zero_()
-        step(x + i)
-        yield list(averaged.parameters()), averaged.n_averaged
 == an optimizer within the function
 def f(x):
     w = pf.zeros(3, device=x.device).requires_grad_()
@@ -556,26 +545,6 @@ each 3: step(x) -> list(net.parameters()), list(twin.parameters())
 clip = lambda o: nn.utils.clip_grad_norm_(o.net.parameters(), o.most)
 change = lambda o: setattr(o, "most", o.most + 0.01)
 yield from training(c, x, sgd, change, range(8), 8, grads=clip, most=0.0)
-== a module that is parametrized and pruned
-class Symmetric(nn.Module):
-    def forward(self, x):
-        return x.triu() + x.triu(1).mT
-pf.manual_seed(0)
-net, p, prune = nn.Linear(3, 3).to(x.device), nn.utils.parametrize, nn.utils.prune
-? net(x) * 2
-for change in (
-    lambda: p.register_parametrization(net, "weight", Symmetric()),
-    lambda: p.remove_parametrizations(net, "weight"),
-    lambda: prune.l1_unstructured(net, "weight", 3),
-    lambda: prune.l1_unstructured(net, "weight", 3),
-    lambda: prune.remove(net, "weight"),
-    lambda: nn.utils.spectral_norm(net).eval(),
-    lambda: net.train(),
-    lambda: nn.utils.remove_spectral_norm(net),
-):
-    yield from (f(x), f(x))
-    change()
-calls
 == a rate that is a tensor and is written to
 rate = pf.tensor(0.1)
 for kind in optim.SGD, optim.Adam:
@@ -648,6 +617,17 @@ for i in range(4):
     big = x + i
     yield f(big[0], big[1])
     yield f(big[1], big[0])
+== slices that move
+big = pf.cat([x + i for i in range(6)])
+w = pf.ones(3, device=x.device, requires_grad=True)
+def f(a, b):
+    out = (a.t() * w[0]).sum() + (b @ w).sum()
+    out.backward()
+    return out.detach(), a.reshape(-1)[1:], b[:, 1]
+for i in range(6):
+    yield f(big[i:i + 2], big[i + 3:i + 6]), w.grad
+    yield f(big[i:i + 4:2], big[i:i + 3].flip(0)), w.grad
+    yield f(big[:, i % 2:i % 2 + 2][i:i + 2], big[i:i + 3]), w.grad
 == slices that are written to
 big = pf.cat([x + i for i in range(6)])
 f = c(lambda a: a.add_(1).sum() * 2)

@@ -526,10 +526,6 @@ def g():
 i = g()
 ? next(i) | i.send(None) | for v in i:\n    break
 ! next(i)
-== a queue (eager)
-q = queue.Queue(); [q.put(float(k)) for k in range(20)]
-? q.get()
-! q.put(99.0) | q.get_nowait()
 == a simple queue (eager)
 q = queue.SimpleQueue(); [q.put(float(k)) for k in range(20)]
 ? q.get() | q.qsize() | q.empty()

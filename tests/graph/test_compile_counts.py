@@ -240,6 +240,19 @@ def test_slices_as_arguments_share_one_capture(device: str, width: int) -> None:
     assert made[8] == made[-1]
 
 
+def test_slices_that_move_share_pipelines(gpu: str) -> None:
+    host = pf.arange(600.0).reshape(100, 6)
+    x, stats = host.to(gpu), pf.device(gpu).backend.stats
+    made = []
+    for i in range(10):
+        for cut in (slice(i, i + 10), slice(i, i + 10, 3), i):
+            assert (x[cut] * 2 + 1).tolist() == (host[cut] * 2 + 1).tolist()
+            assert (x[:, 2:4][cut].t() * 3).tolist() == (host[:, 2:4][cut].t() * 3).tolist()
+            assert x[:, 2][cut].tolist() == host[:, 2][cut].tolist()
+        made.append(stats.pipelines)
+    assert made[4] == made[-1]
+
+
 def test_reading_rows_runs_nothing(gpu: str) -> None:
     x, stats = pf.arange(60.0, device=gpu).reshape(10, 6), pf.device(gpu).backend.stats
     x.tolist()

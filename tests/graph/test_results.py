@@ -41,6 +41,14 @@ for i in range(3):
     p.grad = None
     y.sum().backward()
     yield p.grad
+== of a view
+"What is computed of a part that was written to."
+p = leaf(x)
+? (p * x).view(2, 2)[1].sin_().exp()
+for y in [f(x * (1.0 + i)) for i in range(3)]:
+    p.grad = None
+    y.sum().backward()
+    yield p.grad, y
 == several
 "Views of which a function gives several are not written to."
 p = leaf(x)
