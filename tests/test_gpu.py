@@ -341,13 +341,6 @@ TOO_LARGE = (
 )
 
 
-def test_an_embedding_larger_than_a_binding(small: Any) -> None:
-    with pytest.raises(pf.OutOfMemoryError, match=TOO_LARGE.format(8400, 4096)):
-        pf.ones(70, 30, device=small).cpu()
-    with pytest.raises(pf.OutOfMemoryError, match=TOO_LARGE.format(8400, 4096)):
-        pf.nn.Embedding(70, 30).to(small)
-
-
 def test_what_is_larger_than_a_binding(small: Any) -> None:
     """An argument, a result, a temporary, compiled and not: the numbers are told, and what fits
     goes on."""
@@ -493,19 +486,6 @@ def test_events_without_a_time(gpu: str) -> None:
         pf.gpu.Event(interprocess=True)
     assert new.query()
     assert repr(new) == "<Event not recorded>"
-
-
-def test_streams_are_accepted(gpu: str) -> None:
-    side = pf.gpu.Stream()
-    side.wait_stream(pf.gpu.current_stream())
-    with pf.gpu.stream(side) as inside, pf.gpu.stream(None):
-        x = pf.ones(2, device=gpu) + 1
-    assert inside is side
-    assert side == pf.gpu.default_stream(gpu)
-    assert len({side, pf.gpu.current_stream()}) == 1
-    side.wait_event(side.record_event())
-    assert side.query()
-    assert x.tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(

@@ -99,12 +99,3 @@ def test_a_deep_graph_does_not_recurse() -> None:
         y = y * 1.0
     y.sum().backward()
     assert x.grad.item() == 1
-
-
-def test_dtypes_and_casts(device: str) -> None:
-    x = leaf(device, 1.0, 2.0)
-    (x.half() * 2).float().sum().backward()
-    assert x.grad.dtype is pf.float32
-    assert x.grad.tolist() == [2, 2]
-    (x * pf.tensor([1, 2], device=device)).sum().backward()
-    assert x.grad.tolist() == [3, 4]

@@ -29,15 +29,6 @@ def cube(t: Any) -> Any:
 
 
 @program
-def double_backward(t: Any, d: str) -> Any:
-    x = leaf(t, d)
-    f = cube(t).apply
-    (g,) = t.autograd.grad(f(f(x) * 0.5).sum(), x, create_graph=True)
-    (h,) = t.autograd.grad((g * x).sum(), x, create_graph=True)
-    return g, h, t.autograd.grad(h.sum(), x)
-
-
-@program
 def saved_results(t: Any, d: str) -> Any:
     def forward(ctx: Any, x: Any) -> Any:
         y = x.exp()
@@ -218,23 +209,6 @@ def one_derivative_only(t: Any, d: str) -> Any:
     (h,) = t.autograd.grad((f(x) * x).sum(), x, create_graph=True)
     return g, attempt(lambda: t.autograd.grad(f(x).sum(), x, create_graph=True)[0].sum().backward()
                       or "no error"), h  # fmt: skip
-
-
-@program
-def without_grad(t: Any, d: str) -> Any:
-    f = cube(t).apply
-    x = leaf(t, d)
-    with t.no_grad():
-        y = f(x)
-    with t.inference_mode():
-        z = f(x)
-    return (
-        y,
-        f(t.ones(2, device=d)),
-        z.requires_grad,
-        z.is_inference(),
-        attempt(lambda: f(z.clone() * x).sum().backward() or x.grad),
-    )
 
 
 @program

@@ -208,14 +208,6 @@ def vmaps(t: Any, d: str) -> Any:
 
 
 @program
-def vmaps_gradients(t: Any, d: str) -> Any:
-    x, w = points(t, d)
-    a = t.stack([x, w]).requires_grad_()
-    y = t.vmap(lambda v: (v * x).sum() ** 2)(a)
-    return y, t.autograd.grad(y.sum(), a)
-
-
-@program
 def func_errors(t: Any, d: str) -> Any:
     f = t.func
     x, w = points(t, d)
@@ -301,17 +293,3 @@ def test_value_and_grad(device: str) -> None:
     x = pf.tensor([1.0, 2.0], device=device)
     value, g = pf.func.value_and_grad(lambda a: (a**2).sum())(x)
     assert (value.item(), g.tolist()) == (5, [2, 4])
-
-
-def test_in_a_capture(device: str) -> None:
-    w = pf.tensor([1.0, 2.0, 3.0], device=device)
-
-    @pf.compile
-    def slopes(x: pf.Tensor) -> pf.Tensor:
-        inner = pf.func.grad(lambda a: (a**3 * w).sum())
-        return pf.vmap(inner)(x) + pf.func.jacrev(lambda a: a * w)(x[0]).sum()
-
-    for k in (1.0, 2.0, 3.0):
-        x = pf.full((2, 3), k, device=device)
-        want = 3 * k**2 * w + 6
-        assert slopes(x).tolist() == [want.tolist()] * 2

@@ -114,15 +114,6 @@ def per_sample(device: str) -> tuple[Any, Any]:
     return pf.func.grad(loss), {k: p.detach() for k, p in net.named_parameters()}
 
 
-def test_gradients_of_each_sample(device: str) -> None:
-    slope, params = per_sample(device)
-    x, t = pf.randn(5, 2, 4, 4, device=device), pf.tensor([0, 2, 1, 1, 0], device=device)
-    got = pf.vmap(slope, (None, 0, 0))(params, x, t)
-    for i in range(5):
-        for name, g in slope(params, x[i], t[i]).items():
-            np.testing.assert_allclose(got[name][i].cpu().numpy(), g.cpu().numpy(), 1e-4, 1e-6)
-
-
 def test_dispatches_do_not_grow_with_the_batch(gpu: str) -> None:
     slope, params = per_sample(gpu)
     over = pf.vmap(slope, (None, 0, 0))
@@ -172,14 +163,6 @@ def test_writes(device: str) -> None:
     assert count.tolist() == [0, 0]
 
 
-def test_nested(device: str) -> None:
-    a, b = pf.randn(3, 4, device=device), pf.randn(2, 4, device=device)
-    got = pf.vmap(lambda u: pf.vmap(lambda v: (u * v).sum())(b))(a)
-    np.testing.assert_allclose(got.cpu().numpy(), (a @ b.T).cpu().numpy(), 1e-5, 1e-6)
-    cube = pf.vmap(pf.vmap(pf.func.grad(pf.func.grad(lambda x: x**3))))(a)
-    np.testing.assert_allclose(cube.cpu().numpy(), (6 * a).cpu().numpy(), 1e-5)
-
-
 def test_with_compiled_functions(device: str) -> None:
     a = pf.randn(3, 4, device=device)
 
@@ -206,15 +189,6 @@ class Tripled(pf.autograd.Function):
     def backward(ctx: Any, g: pf.Tensor) -> pf.Tensor:
         Tripled.calls += 1
         return 3 * g * ctx.saved_tensors[0]
-
-
-def test_functions_with_their_own_gradient(device: str) -> None:
-    a = pf.tensor([[1.0, 2.0], [3.0, 4.0]], device=device)
-    w = pf.tensor([1.0, 2.0], device=device, requires_grad=True)
-    inside = pf.vmap(pf.func.grad(lambda x: Tripled.apply(x).sum()))(a)
-    assert inside.tolist() == (3 * a).tolist()
-    (outside,) = pf.autograd.grad(pf.vmap(lambda x: Tripled.apply(x * w))(a).sum(), w)
-    assert outside.tolist() == [30, 120]
 
 
 def test_a_jacobian_is_one_backward_pass(device: str) -> None:

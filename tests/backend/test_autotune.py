@@ -55,29 +55,23 @@ def slowest(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return run
 
 
-def step_of(kind: str) -> tuple[Callable[..., Any], list[Any], Any]:
-    """A training step, its arguments and its network."""
+def step_of() -> tuple[Callable[..., Any], Any, Any]:
+    """A training step, its argument and its network, of a convolution, attention and products."""
     pf.manual_seed(3)
-    if kind == "attention":
-        net: Any = pf.nn.MultiheadAttention(32, 2, batch_first=True).to("gpu")
-        args = [pf.randn(2, 9, 32).to("gpu")]
-    else:
-        net = pf.nn.Sequential(
-            pf.nn.Conv2d(2, 5, 3), pf.nn.Flatten(), pf.nn.Linear(80, 12), pf.nn.Linear(12, 12),
-            pf.nn.Linear(12, 12),
-        ).to("gpu")  # fmt: skip
-        args = [pf.randn(4, 2, 6, 6).to("gpu")]
+    net: Any = pf.nn.ModuleList(
+        [pf.nn.Conv2d(2, 8, 3), pf.nn.MultiheadAttention(8, 2, batch_first=True)]
+    ).to("gpu")
     optimizer = pf.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
 
     def step(x: Any) -> Any:
         optimizer.zero_grad()
-        y = net(x, x, x)[0] if kind == "attention" else net(x)
-        loss = (y * y).mean()
+        y = net[0](x).flatten(2).mT
+        loss = net[1](y, y, y)[0].square().mean()
         loss.backward()
         optimizer.step()
         return loss
 
-    return step, args, net
+    return step, pf.randn(4, 2, 6, 6).to("gpu"), net
 
 
 def used(programs: Any, limits: Limits) -> set[str]:
@@ -86,22 +80,21 @@ def used(programs: Any, limits: Limits) -> set[str]:
     return {next(iter(names)) for names in found if names}
 
 
-@pytest.mark.parametrize("kind", ["convolution", "attention"])
-def test_a_step_is_tuned(backend: Any, slowest: list[str], kind: str) -> None:
+def test_a_step_is_tuned(backend: Any, slowest: list[str]) -> None:
     """Every kernel that has variants is timed once, six variants at most; what the step computes
     stays, and it runs with the winners once they are known, captured or not."""
     losses, state = {}, {}
     for tune in (False, True):
-        step, args, net = step_of(kind)
+        step, x, net = step_of()
         compiled = pf.compile(step)
-        losses[tune] = [compiled(*args).item()]
+        losses[tune] = [compiled(x).item()]
         before = used(compiled.programs, backend.limits)
         if tune:
             kept = [p.detach().cpu() for p in net.parameters()]
-            found = pf.autotune(compiled, *args)
+            found = pf.autotune(compiled, x)
             assert all(pf.equal(p.cpu(), k) for p, k in zip(net.parameters(), kept, strict=True))
             assert compiled.programs == []  # it is captured again
-        losses[tune] += [compiled(*args).item(), step(*args).item()]
+        losses[tune] += [compiled(x).item(), step(x).item()]
         state[tune] = [p.detach().cpu().numpy() for p in net.parameters()]
     np.testing.assert_allclose(losses[True], losses[False], 1e-5)
     for a, b in zip(state[True], state[False], strict=True):
@@ -114,7 +107,7 @@ def test_a_step_is_tuned(backend: Any, slowest: list[str], kind: str) -> None:
     assert text.count("taken") == len(found)
     assert backend.adapter in text
     assert backend.kept_in in text
-    assert str(pf.autotune(step, *args)) == text  # the second time nothing is timed
+    assert str(pf.autotune(step, x)) == text  # the second time nothing is timed
     assert len(slowest) == many
 
 

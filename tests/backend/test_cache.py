@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from together import together
 
 from pyframe.backend import cache
 from pyframe.backend.cache import Cache, cache_folder
@@ -49,6 +51,11 @@ def by_link(path: Path) -> None:
     path.symlink_to(path.parent.parent / "elsewhere")
 
 
+def by_file(path: Path) -> None:
+    path.rename(path.parent / "aside")
+    path.write_bytes(b"")
+
+
 def by_pipe(path: Path) -> None:
     path.unlink()
     os.mkfifo(path)
@@ -65,6 +72,10 @@ FILES: dict[str, Callable[[Path], None]] = {
     "a link": by_link,
     "a pipe": by_pipe,
     "a folder": by_folder,
+    "another byte": lambda p: p.write_bytes(bytes([p.read_bytes()[0] ^ 1]) + p.read_bytes()[1:]),
+    "with a checksum that anyone can make": lambda p: p.write_bytes(
+        hashlib.sha256(p.name.encode() + CODE).digest() + CODE
+    ),
     "cut off": lambda p: p.write_bytes(p.read_bytes()[:-1]),
     "empty": lambda p: p.write_bytes(b""),
     "large": lambda p: os.truncate(p, 1 << 40),
@@ -98,44 +109,25 @@ def test_a_file_of_another_cache_does_not_count(folder: Path, tmp_path: Path) ->
     assert read(folder) is None
 
 
-def others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    us = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: us + 1)
-
-
-def a_link(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    by_link(path)
-
-
-def a_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path.rename(path.parent / "aside")
-    path.write_bytes(b"")
-
-
-def open_to_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path.chmod(0o777)
-
-
-def open_to_a_group(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path.chmod(0o770)
+FOLDERS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a link": (by_link, "is a link or no folder"),
+    "a file": (by_file, "is a link or no folder"),
+    "open to all": (lambda p: p.chmod(0o777), "can be written by other users"),
+    "open to a group": (lambda p: p.chmod(0o770), "can be written by other users"),
+    "of another user": (lambda p: None, "belongs to another user"),
+}
 
 
 @POSIX
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (others, "belongs to another user"),
-        (a_link, "is a link or no folder"),
-        (a_file, "is a link or no folder"),
-        (open_to_all, "can be written by other users"),
-        (open_to_a_group, "can be written by other users"),
-    ],
-)
+@pytest.mark.parametrize("how", FOLDERS)
 def test_a_folder_of_others_is_told_once_and_left_alone(
-    change: Callable[[Path, pytest.MonkeyPatch], None], why: str, folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    change(folder, monkeypatch)
+    how: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change, why = FOLDERS[how]
+    change(folder)
+    if how == "of another user":
+        us = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: us + 1)
     for first in (lambda c: c.read([KEY]), lambda c: c.write({OTHER: CODE})):
         one = Cache(folder)
         with pytest.warns(UserWarning, match=f"{folder} {why}.*PYFRAME_CACHE") as told:
@@ -175,6 +167,16 @@ def test_where_nothing_can_be_written_nothing_is_said(
     assert {p.name for p in tmp_path.rglob("*")} <= {"new", "secret"}
     Cache(None).write({KEY: CODE})
     assert Cache(None).read([KEY]) == {}
+
+
+def test_several_that_read_and_write_at_once(tmp_path: Path) -> None:
+    def work(number: int) -> None:
+        for _ in range(30):
+            Cache(tmp_path / "new").write({KEY: CODE, OTHER: CODE})
+            assert Cache(tmp_path / "new").read([KEY, OTHER]) == {KEY: CODE, OTHER: CODE}
+
+    together(work, 4)
+    assert {p.name for p in (tmp_path / "new").iterdir()} == {"secret", KEY, OTHER}
 
 
 def test_a_system_without_descriptors_of_folders_keeps_files_too(

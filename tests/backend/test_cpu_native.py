@@ -276,7 +276,7 @@ def test_convolutions(
 
 @pytest.mark.parametrize("native", [5], indirect=True)
 @pytest.mark.parametrize(("x", "w", "stride", "padding", "dilation", "groups"), [
-    *CONVOLUTIONS,
+    *CONVOLUTIONS[::2],
     ((1, 40, 14, 14), (70, 40, 1, 1), (1, 1), (0, 0), (1, 1), 1),
     ((1, 600, 9, 9), (18, 300, 1, 1), (1, 1), (0, 0), (1, 1), 2),
     ((6, 20, 7, 7), (33, 20, 1, 1), (1, 1), (0, 0), (1, 1), 1),
@@ -413,14 +413,6 @@ def test_products_that_are_left_to_numpy(native: cpu.Compiler) -> None:
     for a, b in cases:
         out = np.zeros((a.shape[0], b.shape[1]), a.dtype)
         assert native.routine(pf.ops.matmul.matmul_op, [a, b], (), out) is None
-
-
-def test_a_training_step(native: cpu.Compiler) -> None:
-    want, weights = train(4, lambda f: f)
-    losses, got = train(4, pf.compile)
-    np.testing.assert_allclose(losses, want, 1e-4, 1e-5)
-    for a, b in zip(got, weights, strict=True):
-        np.testing.assert_allclose(a, b, 1e-3, 2e-4)
 
 
 def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import re
 import struct
@@ -11,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -175,68 +173,9 @@ def test_text_of_another_module() -> None:
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(compiled.address)(21) == 42
 
 
-JUNK = b"no object at all"
-
-
 def kept(folder: Path) -> list[Path]:
     """The files of kernels; beside them is the secret."""
     return [f for f in folder.iterdir() if f.name != "secret"]
-
-
-@pytest.mark.parametrize("damage", [b"", b"\0" * 40, None])
-def test_a_damaged_file_is_made_anew(tmp_path: Path, damage: bytes | None) -> None:
-    made(tmp_path).load([constant(1)])
-    (file,) = kept(tmp_path)
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if damage is None else damage)
-    c = made(tmp_path)
-    assert result(c.load([constant(1)])[0]) == 1
-    assert c.counts == {"compiled": 1, "read": 0}
-    assert file.read_bytes() == whole
-
-
-def test_what_is_no_object_is_not_given_to_llvm(tmp_path: Path) -> None:
-    """Also with a checksum that anyone can make: LLVM would crash."""
-    made(tmp_path).load([constant(1)])
-    (file,) = kept(tmp_path)
-    for digest in (hashlib.sha256(JUNK), hashlib.sha256(file.name.encode() + JUNK)):
-        file.write_bytes(digest.digest() + JUNK)
-        c = made(tmp_path)
-        assert result(c.load([constant(1)])[0]) == 1
-        assert c.counts == {"compiled": 1, "read": 0}
-
-
-PROCESS = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from pathlib import Path
-from lane_programs import cases, compare
-from test_llvm import made, run
-compiler, some = made(Path(sys.argv[2])), cases(4)[:40]
-print("ready", flush=True)
-sys.stdin.readline()
-for case, compiled in zip(some, compiler.load([c.function for c in some])):
-    compare(case, run(case, compiled))
-print(compiler.counts["compiled"])
-"""
-
-
-def process(folder: Path) -> Any:
-    path = os.pathsep.join([str(TESTS / "backend"), str(ROOT)])
-    command = [sys.executable, "-c", PROCESS, str(TESTS), str(folder)]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, **pipes)
-
-
-def test_processes_share_a_folder(tmp_path: Path) -> None:
-    both = [process(tmp_path) for _ in range(2)]
-    for p in both:
-        assert p.stdout.readline() == "ready\n"
-    outs = [p.communicate("\n")[0] for p in both]
-    assert [p.returncode for p in both] == [0, 0], outs
-    later = process(tmp_path)
-    assert later.communicate("\n")[0].split() == ["ready", "0"]
-    assert all(re.fullmatch("[0-9a-f]{64}", f.name) for f in kept(tmp_path))
 
 
 def test_threads_compile_at_the_same_time() -> None:

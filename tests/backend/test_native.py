@@ -232,12 +232,6 @@ def test_a_long_profile_takes_several_query_sets(
     assert times is None or len(times) == 5
 
 
-def test_without_a_clock_there_is_no_profile(replayer: native.NativeGPU) -> None:
-    replayer._timestamps = False
-    loaded = replayer.load(scale((0, 1)))
-    assert replayer.profile(loaded, [buffer(replayer, 2), buffer(replayer, 0)], params(3)) is None
-
-
 def test_an_unloaded_program_leaves_nothing_behind(replayer: native.NativeGPU) -> None:
     loaded, kept = replayer.load(scale((0, 1))), replayer.load(scale((0, 1)))
     handles = [buffer(replayer, 1), replayer.create(256)]

@@ -54,17 +54,10 @@ def hard(*shape: int) -> np.ndarray:
 
 ROWS: dict[str, tuple[tuple[int, int], Callable[[Any], Any]]] = {
     "softmax": ((5, 300), lambda x: pf.softmax(pf.nan_to_num(x, 0.0, 5.0, -5.0), -1)),
-    "norm": (
-        (3, 70),
-        lambda x: pf.nn.functional.layer_norm(pf.nan_to_num(x, 0.0, 1.0, 2.0), (70,)),
-    ),
     "largest": ((7, 2000), lambda x: x.amax(-1)),
     "argmax": ((6, 130), lambda x: x.argmax(-1)),
     "first of equal ones": ((9, 40), lambda x: pf.zeros_like(x).argmin(-1)),
-    "ints": ((4, 260), lambda x: (x > 0).to(pf.int32).sum(-1)),
     "all of it": ((40, 300), lambda x: pf.nan_to_num(x, 0.0, 5.0, -5.0).sum()),
-    "product": ((3, 90), lambda x: (x.isfinite() * 1.0 + 0.01).prod(-1)),
-    "any": ((33, 65), lambda x: (x > 8).any(-1)),
     "complex": (
         (3, 100),
         lambda x: pf.complex(pf.nan_to_num(x, 0.0, 1.0, 2.0), x * 0 + 1.0)[1].sum(),

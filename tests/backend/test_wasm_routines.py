@@ -126,9 +126,9 @@ def product(a: np.ndarray, b: np.ndarray) -> None:
     close(computed("matmul", a, b), wide[0] @ wide[1], np.abs(wide[0]) @ np.abs(wide[1]))
 
 
-@pytest.mark.parametrize("m", [0, 1, 2, 6, 7, 25, 64])
-@pytest.mark.parametrize("n", [0, 1, 3, 8, 9, 33])
-@pytest.mark.parametrize("k", [0, 1, 4, 7, 40])
+@pytest.mark.parametrize("m", [0, 1, 6, 7, 25])
+@pytest.mark.parametrize("n", [0, 1, 3, 8, 33])
+@pytest.mark.parametrize("k", [0, 1, 7, 40])
 def test_products(m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(m * 99 + n * 9 + k)
     a, b = rng.standard_normal((m, k), "f4"), rng.standard_normal((k, n), "f4")

@@ -19,7 +19,6 @@ from pyframe.core.op import REGISTRY, const
 from pyframe.graph import scalar as s
 from pyframe.graph.interpret import evaluate
 from pyframe.graph.scalar import Scalar
-from pyframe.nn import functional as F
 from pyframe.ops.math.promotion import op
 from tests.graph.plans import plan, value
 
@@ -280,18 +279,10 @@ def written(x: Any, y: Any) -> Any:
 
 
 SHARED: dict[str, Callable[[Any, Any], Any]] = {
-    "as they are": lambda x, y: x,
     "a view at an odd place": lambda x, y: x[1:, 1:],
     "a part at an odd place": lambda x, y: x.reshape(-1)[1:].clone()[2:],
-    "turned": lambda x, y: x.T.contiguous(),
-    "backwards": lambda x, y: x.flip(0, 1).contiguous(),
     "joined": lambda x, y: pf.cat([x[1:], y, x[:1]]),
-    "padded": lambda x, y: pf.nn.functional.pad(x, (1, 2)),
     "rows": lambda x, y: x[pf.tensor([5, 0, 5, 3], device=x.device)],
-    "columns": lambda x, y: x.gather(1, pf.tensor([[2, 0], [1, 1]], device=x.device)),
-    "windows": lambda x, y: x.unfold(0, 3, 2).contiguous(),
-    "reduced": lambda x, y: (x.amax(0), x.any(1), x.sum()),
-    "compared": lambda x, y: (x[:7] == y, pf.where(x[:7] == y, x[:7], y)),
     "written to": lambda x, y: written(x.clone(), y),
 }
 
@@ -306,27 +297,6 @@ def test_elements_that_share_words(gpu: str, name: str, d: Any) -> None:
         for a, b in zip(want, got, strict=True):
             assert a.dtype is b.dtype
             np.testing.assert_array_equal(b.cpu().float(), a.float())
-
-
-WHOLE: dict[str, tuple[Callable[[Any], Any], str]] = {  # and which of bfloat16 and uint8
-    "rows of fours": (lambda x: x + 1, "both"),
-    "turned": (lambda x: x.mT.contiguous(), "both"),
-    "padded": (lambda x: pf.nn.functional.pad(x, (1, 3)), "both"),
-    "odd rows": (lambda x: x[:, :5].contiguous(), "both"),
-    "backwards": (lambda x: x.flip(0, 1)[:, 1:].contiguous(), "both"),
-    "odd in all": (lambda x: x[1:, :7].contiguous(), "uint8"),
-    "compared": (lambda x: x[1:, :7] == x[0, 0], "both"),
-}
-
-
-@pytest.mark.parametrize("d", [pf.bfloat16, pf.uint8], ids=lambda d: d.name)
-@pytest.mark.parametrize("name", WHOLE)
-def test_maps_write_whole_words(lazy: Any, name: str, d: Any) -> None:
-    """Wherever what they read lies, without atomics, in order; two in a word where all are even."""
-    fn, of = WHOLE[name]
-    program, *_ = plan(fn(value(lazy, 8, 12).to(d)))
-    atomics = ["atomicXor" in generate(k).code for k in program.kernels]
-    assert atomics[-1] == (of not in ("both", d.name)), generate(program.kernels[-1]).code
 
 
 def _put(x: Any, y: Any) -> Any:
@@ -435,52 +405,3 @@ def test_which_maps_are_of_fours(lazy: Any) -> None:
         assert ("array<vec4<f" in shader.code) == fours, shader.code
         assert math.prod(shader.grid) == -(-math.prod(kernel.space) // (1024 if fours else 256))
         assert "array<vec4<f" not in generate(kernel, Limits(kind="software")).code
-
-
-def _rows(d: Any, *shape: int) -> Any:
-    return value(d, *shape, dtype=pf.int32)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda d: (F.scaled_dot_product_attention(*[value(d, 1, 2, 70, 8)] * 3),),
-        lambda d: (F.scaled_dot_product_attention(value(d, 1, 2, 2, 80),
-                                                  *[value(d, 1, 2, 9, 80)] * 2),),
-        lambda d: pf.autograd.grad(
-            F.scaled_dot_product_attention(*[(q := value(d, 1, 2, 70, 8).requires_grad_())] * 3,
-                                           is_causal=True).sum(), q),
-        lambda d: (value(d, 5, 40).cumsum(1), value(d, 5, 40, 3).cumprod(1)),
-        lambda d: (value(d, 3, 700).sort().values, value(d, 3, 70).sort().values),
-        lambda d: (pf.searchsorted(value(d, 9), value(d, 4)),),
-        lambda d: (apply(REGISTRY["take_rows"], (value(d, 9, 6), _rows(d, 4))),),
-        lambda d: (apply(REGISTRY["add_few_rows"], (_rows(d, 4), value(d, 4, 6)), (9,)),),
-        lambda d: (apply(REGISTRY["put_few_rows"],
-                         (value(d, 9, 6), _rows(d, 4), value(d, 4, 6))),),
-        lambda d: (apply(REGISTRY["put_few_rows"], (value(d, 9, 6, dtype=pf.uint8), _rows(d, 4),
-                                                    value(d, 4, 6, dtype=pf.uint8))),),
-        lambda d: (apply(REGISTRY["add_segments"], (_rows(d, 10), _rows(d, 4), value(d, 4, 6))),),
-        lambda d: (apply(REGISTRY["put_row"], (value(d, 48), _rows(d, 1), value(d, 2, 6)),
-                         ((2, 4, 6), 0, 4)),),
-    ],
-)  # fmt: skip
-def test_each_constant_of_a_plan_is_in_the_text(lazy: Any, make: Any) -> None:
-    program, *_ = plan(*make(lazy))
-    kernels = [k for k in program.kernels if k.routine and REGISTRY[k.routine.name].kernel]
-    assert kernels
-    for k in kernels:
-        op, call = REGISTRY[k.routine.name], printer._call(k, Limits())
-        found = op.kernel.variants(call) if op.kernel.variants else {"": None}
-        texts: dict[str, set[str]] = {}
-        for name, variant in found.items():
-            others = frozenset((op.name, other) for other in found if other != name)
-            text = generate(k, Limits(refused=others)).code
-            constants = {**op.kernel.plan(call._replace(variant=variant))[0]}
-            if constants.pop("NEIGHBOURS", None) is not None:
-                assert "EACH" not in constants, "the printer says it"
-            held = {c: v for c, v in constants.items() if f"const {c} = " in text}
-            assert held
-            for c, v in held.items():
-                assert f"const {c} = {str(v).lower() if isinstance(v, bool) else v};" in text
-            texts.setdefault(text, set()).add(repr(constants))
-        assert all(len(some) == 1 for some in texts.values())  # other constants, another text

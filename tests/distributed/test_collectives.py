@@ -1,5 +1,5 @@
-"""pyframe.distributed in jobs of up to four processes: collectives against NumPy, training against
-one process, and how jobs end in which something goes wrong."""
+"""pyframe.distributed in jobs of two and three processes: collectives against NumPy, training
+against one process, and how jobs end in which something goes wrong."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ from tests.distributed.jobs import done, job, mpiexec
 
 # Processes of a job, and what they check one after the other; a start takes as long as most checks
 JOBS = [
-    (1, "collectives"),
     (2, ("collectives drops:compiled drops:eager training:cpu:eager:mlp:cnn "
-        "training:cpu:compiled:mlp:cnn:gpt means:cpu")),
+        "training:cpu:compiled:mlp:cnn means:cpu")),
     (3, "collectives more zero captured means:cpu:ignored:weighted:own:statistics"),
-    (4, "collectives training:cpu:compiled:cnn"),
 ]  # fmt: skip
 
 

@@ -14,7 +14,6 @@ calls may take no more. These lines are short for
     each a, b: change     a call for each of the values `i`
     turns: change         seven calls, with a change before some of them, see `turns`
     train adam: change    steps of a net with an optimizer, see `training`; `g` is its first group
-    learn                 a step that trains `net` with `opt`, and gives the loss
     numbers e             calls of c(lambda x: e), which reads the number o.t; `arrays e` o.a
     lengths (n, 4): e     calls of c(lambda x: e) with tensors of many lengths `n` and `m`, which
                           are x, y …; `over [5, 7]` behind the shapes says with which. Three
@@ -206,8 +205,6 @@ def in_full(line: str) -> list[str]:
         return ["yield from (f(x), f(x))"]
     if found := re.fullmatch(r"then (.*)", line):
         return [found[1], *in_full("calls")]
-    if line == "learn":
-        return ["step = c(learning(net, opt))"]
     if found := re.fullmatch(r"numbers (.*)", line):
         return ["o = Plain(t=1.0)", *in_full(f"? {found[1]}"), *in_full("each 8: o.t = 1.0 + i")]
     if found := re.fullmatch(r"arrays (.*)", line):

@@ -58,7 +58,7 @@ def test_it_is_what_eager_execution_gives(name: str, device: str) -> None:
 
 
 @pytest.mark.sampled(3)
-@anywhere(dict([*PATTERNS.items()][::5]))
+@anywhere(dict([*PATTERNS.items()][::8]))
 def test_so_it_is_without_gradients(name: str, device: str) -> None:
     run(PATTERNS[name], device, **CLOSE)
 
@@ -108,20 +108,6 @@ class Encoder(nn.Module):
         return self.out(self.encoder(x).mean(1))
 
 
-class Recurrent(nn.Module):
-    """A classifier that reads sequences both ways."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words = nn.Embedding(50, 6)
-        self.rnn = nn.LSTM(6, 8, batch_first=True, bidirectional=True)
-        self.out = nn.Linear(16, 5)
-
-    def forward(self, ids: pf.Tensor) -> pf.Tensor:
-        out, (h, _) = self.rnn(self.words(ids))
-        return self.out(pf.cat([h[0], h[1]], 1)) + out.mean()
-
-
 def images() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 8, 3, padding=1),
@@ -155,7 +141,7 @@ def pictures(rng: np.random.Generator, n: int, m: int) -> pf.Tensor:
 
 @pytest.mark.parametrize(
     ("make", "batch", "longest", "steps"),
-    [(Encoder, sequences, 90, 14), (Recurrent, sequences, 12, 9), (images, pictures, 40, 14)],
+    [(Encoder, sequences, 90, 14), (images, pictures, 40, 14)],
 )
 def test_training_with_batches_of_any_size(make: Any, batch: Any, longest: int, steps: int) -> None:
     mine, eager = Job(make), Job(make)
@@ -282,10 +268,9 @@ def test_a_cache_that_grows(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
     assert step.captured <= 6
 
 
-@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
-def test_backward_outside_of_a_recurrent_network(kind: str) -> None:
+def test_backward_outside_of_a_recurrent_network() -> None:
     pf.manual_seed(0)
-    net = getattr(nn, kind)(6, 8, batch_first=True, bidirectional=kind == "GRU")
+    net = nn.GRU(6, 8, batch_first=True, bidirectional=True)
     step, rng = pf.compile(lambda x: net(x)[0]), np.random.default_rng(0)
 
     def trained(f: Any, x: pf.Tensor) -> Any:
@@ -317,7 +302,7 @@ class Packed(nn.Module):
 
 @pytest.mark.parametrize(
     ("kind", "first", "layers", "in_order"),
-    [("LSTM", True, 1, False), ("GRU", False, 1, False), ("RNN", True, 2, True)],
+    [("LSTM", True, 1, False), ("RNN", False, 2, True)],
 )
 def test_packed_sequences_of_any_lengths(
     kind: str, first: bool, layers: int, in_order: bool
@@ -547,26 +532,6 @@ def test_texts_have_constants_where_no_size_changes(
     assert not any(re.search(r"\b67\b", code) for code in texts[-1])
 
 
-def test_slices_of_what_lies_on_a_gpu(gpu: str) -> None:
-    """The batches of an epoch, of which the last one is short: no kernel depends on where they
-    begin, and a size that was met before takes no new bind group."""
-    pf.set_default_device(gpu)
-    f = pf.compile(lambda x: (x * 2 + x.shape[0]).sum(0))
-    data = pf.arange(300.0).reshape(100, 3)
-    host = data.cpu().numpy()
-    stats = pf.device(gpu).backend.stats
-    made = []
-    for _ in range(3):
-        for size in (16, 7, 30, 12, 25, 8, 40):
-            for start in range(0, 100, size):
-                want = (host[start : start + size] * 2 + len(host[start : start + size])).sum(0)
-                found = f(data[start : start + size]).cpu().numpy()
-                np.testing.assert_allclose(found, want, 1e-6)
-        made.append((f.captured, stats.pipelines, stats.bind_groups))
-    assert made[0][0] == 3
-    assert made[1] == made[2]
-
-
 def test_strides_over_memory_of_another_length_are_checked_for_each() -> None:
     f = pf.compile(lambda x: x.as_strided((2, 3), (3, 1), 6) * 1)
     for n in (20, 30, 15, 12, 40):
@@ -598,10 +563,10 @@ def test_what_a_failed_capture_has_changed_is_not_changed_twice() -> None:
 
 
 SHARING = ["arguments_that_share_memory", "slices_that_are_written_to", "where_a_slice_begins"]
-SOME = dict([*STALE.items()][:: 1 if "PYFRAME_STALE" in os.environ else 6])
+SOME = dict([*STALE.items()][:: 1 if "PYFRAME_STALE" in os.environ else 9])
 
 
-@anywhere(SOME, [*SHARING, *[*STALE][::30]])
+@anywhere(SOME, [*SHARING, *[n for n in [*STALE][::30] if "cpu" not in STALE[n].notes]])
 def test_stale_programs_with_sizes_that_change(device: str, name: str) -> None:
     """They give what they give eagerly where all sizes are symbols from the first capture on."""
 

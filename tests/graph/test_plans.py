@@ -158,8 +158,6 @@ GRADIENTS = {
     "avg_pool2d, 3 x 3 by 2": (lambda x: F.avg_pool2d(x, 3, 2, 1), 12),
     "conv2d, 3 x 3 by 2": (lambda x: conv(x, 2), 133),
     "conv2d, 3 x 3 by 2, dilated": (lambda x: conv(x, 2, 2), 75),
-    "conv1d, 3 by 2, dilated by 3": (lambda x: conv(x.reshape(4, 16, 4096), 2, 3), 67),
-    "conv2d, 3 x 3 by 2, dilated by 3": (lambda x: conv(x, 2, 3), 151),
     "conv2d, 3 x 3 by 3, dilated by 2": (lambda x: conv(x, 3, 2), 39),
     "conv3d, 3 x 3 x 3 by 3, dilated by 2": (
         lambda x: conv(x.reshape(4, 16, 16, 16, 16), 3, 2),

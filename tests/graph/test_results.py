@@ -3,7 +3,6 @@ history and gradients in each call, which later calls leave alone."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from typing import Any
 
@@ -29,31 +28,6 @@ def f(x):
     layer.scale *= 0.5
     return x * layer.scale, before, layer.calls, [layer.calls + 5, layer.scale]
 each 6 -> f(x), layer.calls, layer.scale
-== stale
-"What was saved and then written to is refused in each call."
-p = leaf(x)
-def f(x):
-    y = p * 2
-    z = y.sin()
-    y.mul_(3)
-    return z
-each 3 -> attempt(lambda: f(x).sum().backward())
-== stepped
-"A saved parameter that is written to within the call."
-p = leaf(x)
-def f(x):
-    y = p.sin()
-    with pf.no_grad():
-        p.mul_(0.9)
-    return y
-each 3 -> attempt(lambda: f(x).sum().backward())
-== double
-"Gradients of gradients, of results that are kept."
-p = leaf(x)
-? (p * 2).sin_().mul_(p)
-for y in [f(x) for _ in range(3)]:
-    a, = pf.autograd.grad(y.sum(), p, create_graph=True)
-    yield a, pf.autograd.grad(a.sum(), p)
 == identity
 "A view has its base, and the same tensor twice is one: a write outside is seen by both."
 p = leaf(x)
@@ -67,18 +41,14 @@ for i in range(3):
     p.grad = None
     y.sum().backward()
     yield p.grad
-== overlapping
-"Two views of what is not returned itself."
+== of a view
+"What is computed of a part that was written to."
 p = leaf(x)
-def f(x):
-    y = (p * 2).sin_()
-    return y[1:], y[:3]
-for i in range(3):
-    a, b = f(x)
-    a.mul_(3)
+? (p * x).view(2, 2)[1].sin_().exp()
+for y in [f(x * (1.0 + i)) for i in range(3)]:
     p.grad = None
-    b.sum().backward()
-    yield p.grad, a, b
+    y.sum().backward()
+    yield p.grad, y
 == several
 "Views of which a function gives several are not written to."
 p = leaf(x)
@@ -102,14 +72,6 @@ for i in range(4):
     yield v, w, d, v._base is p, w._base is p, [y.requires_grad for y in (v, w, d)]
     yield attempt(lambda: v.grad_fn is None)
 yield held
-== leaves
-"A leaf that each call makes, and what is computed from it."
-def f(x):
-    y = pf.ones(3, device=x.device).requires_grad_()
-    return y, y.sin()
-for y, z in [f(x) for _ in range(3)]:
-    z.sum().backward()
-    yield y.requires_grad, y.grad
 == retained
 p = leaf(x)
 def f(x):
@@ -188,18 +150,6 @@ for i in range(4):
     yield p.grad
     p.grad = None
     p.data.add_(1)
-== state
-"What lies outside and is written to, returned with views of it."
-b, held = x * 1, []
-def f(x):
-    b.add_(x)
-    return b, b[1:], b.detach()
-for i in range(3):
-    held.append(f(x))
-    y, v, d = held[-1]
-    yield y is b, v._base is b, d is b
-    v.mul_(2)
-    yield held
 == of argument
 p = leaf(x)
 ? (x[1:], x.view(2, 2), x, x.detach())
@@ -246,43 +196,6 @@ for write in lambda y: y.relu_(), lambda y: y[0::2].relu_(), lambda y: y[:, 1].m
         y = f(t[:, 1])
         yield y._version, t._version, y
 """,
-)
-
-# A forward that writes in place, with backward passes outside, later.
-WRITES = """
-clamp: y.clamp_(0.6, 1.1)
-sin: y.sin_()
-cos: y.cos_()
-pow: y.pow_(3)
-lgamma: y.lgamma_()
-mul: y.mul_(2.0)
-digamma: y.digamma_()
-add itself: y.add_(y).sin()
-view: y.view(2, 2)[1].sin_().exp()
-then read: y.sin_().mul_(3).sin()
-row: (y[:2].sin_(), y.view(2, 2))[1]
-t: y.view(2, 2).t().sin_()
-item: (y.__setitem__(0, 2.0), y.view(2, 2))[1]"""
-PATTERNS |= programs(
-    __file__,
-    re.sub(
-        r"\n(.*): (.*)",
-        r"""
-== \1
-p, held = (pf.arange(4.0, device=x.device) / 4 + 0.5).requires_grad_(), []
-f = c(lambda x: (lambda y: \2)(p * x))
-for i in range(3):
-    held.append(f(x * (1.0 + i / 2)))
-for y in held:
-    p.grad = None
-    y.sum().backward(retain_graph=True)
-    y.sum().backward()
-    yield p.grad, y
-for i in range(3):
-    f(x * (1.0 + i / 2)).sum().backward()
-yield p.grad""",
-        WRITES,
-    ),
 )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from plans import bodies, plan, run, value
+from plans import plan, run, value
 
 import pyframe as pf
 from pyframe.capture import executable
@@ -19,20 +20,8 @@ from pyframe.core.op import REGISTRY, Op
 from pyframe.graph import fuse, schedule
 from pyframe.graph.program import Reduce
 from pyframe.graph.schedule import structure
-from pyframe.ops.linalg import matmul as mm
-from pyframe.ops.math import elementwise as el
 from pyframe.runtime.offline import offline_device
 from pyframe.tools.bench.plans import GPT, LARGE, Plan
-
-
-def test_reductions_and_products_take_what_feeds_them(lazy: Any) -> None:
-    x, w = value(lazy, 6, 5), value(lazy, 4, 5)
-    total = (x * x).relu().sum(1)
-    product = mm.matmul(x.relu(), w.T)
-    program, (a, b) = run(total, el.copy(product))
-    assert sorted(bodies(program)) == ["matmul", "sum"]
-    np.testing.assert_allclose(a, np.maximum(x._node.data**2, 0).sum(1), rtol=1e-5)
-    np.testing.assert_allclose(b, np.maximum(x._node.data, 0) @ w._node.data.T, rtol=1e-5)
 
 
 def test_a_long_chain_is_cut(lazy: Any) -> None:
@@ -168,8 +157,18 @@ def test_long_reductions_are_split(
     np.testing.assert_allclose(np.asarray(got).ravel(), want.numpy().ravel(), 1e-4, 1e-3)
 
 
-@pytest.mark.parametrize("kind", ["gpu", "cpu"])
-def test_planning_is_linear_in_the_layers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=["gpu", "cpu"])
+def planned_for(request: pytest.FixtureRequest) -> Iterator[Any]:
+    if request.param == "cpu":
+        yield pf.device("cpu")
+    else:
+        with offline_device(LARGE) as device:
+            yield device
+
+
+def test_planning_is_linear_in_the_layers(
+    planned_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Counted are the lines of graph/ that run, each round of a loop as one."""
     lines, plan_it = 0, executable.schedule
 
@@ -190,20 +189,13 @@ def test_planning_is_linear_in_the_layers(kind: str, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(executable, "schedule", counted)
 
-    def step(layers: int, device: Any) -> int:
+    def step(layers: int) -> int:
         nonlocal lines
         lines = 0
-        train(layers, device)
+        train(layers, planned_for)
         return lines
 
-    def steps(device: Any) -> list[int]:
-        return [step(n, device) for n in (1, 2, 3, 5)][1:]  # the first one fills caches
-
-    if kind == "cpu":
-        small, middle, large = steps(pf.device("cpu"))
-    else:
-        with offline_device(LARGE) as device:
-            small, middle, large = steps(device)
+    _, small, middle, large = (step(n) for n in (1, 2, 3, 5))  # the first one fills caches
     assert 0 < large - middle < 2.25 * (middle - small)
 
 
@@ -215,8 +207,7 @@ def train(layers: int, device: Any) -> None:
     pf.compile(plan.training(net))(x, x.flatten())
 
 
-@pytest.mark.parametrize("kind", ["gpu", "cpu"])
-def test_equal_layers_are_planned_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_layers_are_planned_once(planned_for: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted are the nodes that code is made for, and the kernels that are made of it."""
     made, found, plan_it = [0, 0], [(0, 0)], executable.schedule
 
@@ -238,18 +229,11 @@ def test_equal_layers_are_planned_once(kind: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(schedule, "_kernel", counted(1, schedule._kernel))
     monkeypatch.setattr(executable, "schedule", planned)
 
-    def counts(device: Any) -> list[tuple[int, int]]:
-        out = []
-        for layers in (3, 6, 9):
-            train(layers, device)
-            out.append(found[-1])
-        return out
-
-    if kind == "cpu":
-        few, more, many = counts(pf.device("cpu"))
-    else:
-        with offline_device(LARGE) as device:
-            few, more, many = counts(device)
+    counts = []
+    for layers in (3, 6, 9):
+        train(layers, planned_for)
+        counts.append(found[-1])
+    few, more, many = counts
     assert few == more == many
     assert 40 < few[1] < few[0] < 150
 

@@ -127,14 +127,6 @@ def test_what_lives_on_gets_its_value(device: str) -> None:
     np.testing.assert_array_equal(part.cpu().numpy(), [0, 0])
 
 
-def test_several_kernels_that_share_an_op(gpu: str) -> None:
-    x, w = pf.ones(64, 32, device=gpu), pf.ones(64, 32, device=gpu)
-    pf.flush()
-    drawing = pf.graph.show(lambda: (x.exp() @ w.T, x.exp().sum(0)))
-    assert drawing.dot.count("subgraph cluster_") >= 2
-    assert {"result[0]", "result[1]"} <= set(words(drawing))
-
-
 def test_errors() -> None:
     x = pf.ones(3)
     with pytest.raises(RuntimeError, match=r"test_show.py:\d+ reads the value"):

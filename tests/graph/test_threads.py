@@ -186,37 +186,3 @@ def test_threads_that_draw_get_different_numbers(device: str) -> None:
         Thread(lambda: [pf.rand(16, device=device).tolist() for _ in range(10)]) for _ in range(4)
     ]
     assert sorted(r for t in threads for r in t.result()) == sorted(want)
-
-
-class Box:
-    """What two threads work with."""
-
-    scale, live = 2.0, None
-
-
-def test_what_another_thread_sets_meanwhile_is_not_the_captures() -> None:
-    """It does not keep the function from being replayed, and no replay sets it back."""
-    box, begun, done = Box(), threading.Lock(), threading.Lock()
-
-    def f(x: pf.Tensor) -> pf.Tensor:
-        y = x * box.scale
-        if not begun.acquire(blocking=False):  # its state is no number, and not looked at
-            begun.release()
-            done.acquire()
-        return y
-
-    def work() -> None:
-        begun.acquire()
-        box.live = iter("abc")  # type: ignore[assignment]
-        done.release()
-
-    g, x = pf.compile(f), pf.ones(2)
-    for lock in (begun, done):
-        lock.acquire()
-    other = Thread(work)
-    assert g(x).tolist() == [2, 2]
-    other.result()
-    assert next(box.live) == "a"  # type: ignore[call-overload]
-    box.live = None
-    assert g(x).tolist() == g(x).tolist() == [2, 2]
-    assert (g.eager, box.live) == ("", None)
