@@ -31,7 +31,7 @@ CASES = {
 }
 # Files and scripts have no back end: tests/io/test_fuzz.py has the share of files
 LONG = ("attention", "nets", "optimizers", "recurrent", "texts")
-MORE = {"programs": 3, "database": 3}  # they take little
+MORE = {"programs": 3, "database": 3, "moments": 3}  # they take little
 NAMES = [n for n, f in families.families().items()
          if not f.__module__.endswith(("files", "scripted"))]  # fmt: skip
 NEEDED = {"cpu": ("llvmlite", "wasmtime"), "gpu": (), "export": ("wasmtime",),
