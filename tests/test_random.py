@@ -134,16 +134,6 @@ def test_streams_go_on(device: str) -> None:
     assert pf.rand(4, device=device, generator=g).tolist() == rest[0]
 
 
-def test_generator_state() -> None:
-    g = pf.Generator().manual_seed(5)
-    random.permutation(4, g)
-    state = g.get_state()
-    first = random.permutation(9, g).tolist()
-    g.set_state(state)
-    assert random.permutation(9, g).tolist() == first
-    assert g.initial_seed() == 5
-
-
 @pytest.mark.parametrize("seed", [5, -1, 2**33 + 7])
 def test_the_state_of_a_generator(device: str, seed: int) -> None:
     """Also where the stream of a device begins, or has a seed of its own, after it was read."""

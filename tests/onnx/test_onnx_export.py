@@ -133,15 +133,6 @@ def test_masks_of_padding(opset: int) -> None:
     exported(Masked().eval(), (i,), (j,), axes=axes, opset_version=opset)
 
 
-def test_images_of_any_size() -> None:
-    net = nn.Sequential(
-        nn.Conv2d(3, 4, 3, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 5, 1),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(5, 2),
-    ).eval()  # fmt: skip
-    axes = {0: "batch", 2: "height", 3: "width"}
-    exported(net, (pf.randn(1, 3, 32, 32),), (pf.randn(2, 3, 24, 40),), axes=axes)
-
-
 def test_gpt_and_vae() -> None:
     x, y = pf.randint(0, 60, (2, 8)), pf.randint(0, 60, (3, 12))
     proto = exported(example("gpt"), (x,), (y,), axes={0: "batch", 1: "length"})
