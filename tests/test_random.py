@@ -39,18 +39,6 @@ def test_the_bits_are_fixed() -> None:
     assert random.permutation(8).tolist() == [7, 3, 5, 6, 1, 2, 0, 4]
 
 
-def test_a_seed_repeats_itself(device: str) -> None:
-    def draw() -> list[Any]:
-        pf.manual_seed(3)
-        return [pf.rand(5, device=device).tolist(), pf.randn(2, 3, device=device).tolist()]
-
-    first = draw()
-    assert draw() == first
-    assert pf.rand(5, device=device).tolist() != first[0]
-    generator = pf.Generator().manual_seed(3)
-    assert pf.rand(5, device=device, generator=generator).tolist() == first[0]
-
-
 def test_both_devices_draw_the_same(gpu: str) -> None:
     pf.manual_seed(1)
     cpu = pf.rand(1001), pf.randn(1001), pf.rand(7, 3)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import io
+import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from test_trace import saved
 
 import pyframe as pf
 from pyframe import nn
@@ -17,14 +17,6 @@ from pyframe.nn import functional as F
 from pyframe.vision import models
 
 SCALE = 3
-
-
-def saved(module: Any) -> Any:
-    """What comes back of a file."""
-    file = io.BytesIO()
-    pf.jit.save(module, file)
-    file.seek(0)
-    return pf.jit.load(file)
 
 
 def helper(x: Any, i: int) -> Any:
@@ -127,15 +119,6 @@ def test_a_scripted_net_trains_in_a_compiled_step() -> None:
     assert losses[-1] < losses[0] / 5
 
 
-def test_a_frozen_script() -> None:
-    net = Block(True).eval()
-    frozen = saved(pf.jit.freeze(pf.jit.script(net)))
-    assert not any(p.requires_grad for p in frozen.parameters())
-    x = pf.randn(3, 4)
-    assert (frozen(x) == net(x)).all()
-    assert not frozen(x).requires_grad
-
-
 def test_a_scripted_module_is_traced_and_exported() -> None:
     net = Block(True).eval()
     scripted = pf.jit.script(net)
@@ -231,34 +214,6 @@ def test_nodes_are_listed() -> None:
     assert (relu.name, relu.args[1]) == ("relu", False)
 
 
-class Gate(nn.Module):
-    def forward(self, x: Any) -> Any:
-        if x.sum() > 0:
-            return x
-        return -x
-
-
-def test_branches_stay_in_a_trace() -> None:
-    class Whole(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.fc, self.gate = nn.Linear(4, 4), pf.jit.script(Gate())
-
-        def forward(self, x: Any) -> Any:
-            return flipped(self.gate(self.fc(x)).relu())
-
-    whole = Whole()
-    traced = saved(pf.jit.trace(whole, pf.randn(2, 4)))
-    for _ in range(4):
-        x = 3 * pf.randn(2, 4)
-        assert (traced(x) == whole(x)).all()
-
-
-@pf.jit.script
-def flipped(x: Any) -> Any:
-    return -x if x.sum() > 4 else x
-
-
 def test_public_functions_and_nested_ones() -> None:
     assert (saved(pf.jit.script(F.relu))(pf.ones(2) * -1) == 0).all()
     assert pf.jit.script(pf.jit.script(helper))(pf.ones(2), 1).tolist() == [2.0, 2.0]
@@ -320,9 +275,7 @@ def test_lines_are_pythons(tmp_path: Path) -> None:
     bodies = ["; ".join(["l = [3, 1, 2]", line]).replace("; ", "\n    ") for line in LINES]
     functions = [f"def f{k}(i: int):\n    {b}" for k, b in enumerate(bodies)]
     path.write_text("\n".join(["import pyframe as pf", *functions]))
-    spec = importlib.util.spec_from_file_location("lines_of_user", path)
-    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    made = runpy.run_path(str(path))
 
     def outcome(fn: Any) -> str:
         try:
@@ -333,7 +286,7 @@ def test_lines_are_pythons(tmp_path: Path) -> None:
             return repr(error)
 
     for k, line in enumerate(LINES):
-        plain = getattr(module, f"f{k}")
+        plain = made[f"f{k}"]
         scripted = pf.jit.script(plain)
         for fn in (scripted, saved(scripted)):
             assert outcome(fn) == outcome(plain), line
@@ -362,11 +315,8 @@ def test_lines_are_pythons(tmp_path: Path) -> None:
 def test_what_is_not_in_the_subset(tmp_path: Path, line: str, why: str) -> None:
     path = tmp_path / "code_of_user.py"
     path.write_text(f"def f(x):\n    y = x + 1\n    {line}\n")
-    spec = importlib.util.spec_from_file_location("code_of_user", path)
-    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
     with pytest.raises(NotSupportedError, match=rf"code_of_user.py:3: .*{why}") as error:
-        pf.jit.script(module.f)
+        pf.jit.script(runpy.run_path(str(path))["f"])
     assert line in str(error.value)
 
 

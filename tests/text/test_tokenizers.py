@@ -22,17 +22,19 @@ TEXTS = [
 SPECIAL = {"bos_token": "<s>", "eos_token": "<|end|>", "pad_token": "<pad>"}
 
 
-def byte_level(tokenizers: Any) -> Any:
+def byte_level(
+    tokenizers: Any, texts: list[str] = TEXTS, special: tuple[str, ...] = (*SPECIAL.values(),),
+    size: int = 400,
+) -> Any:  # fmt: skip
     """As GPT-2's: pairs of bytes."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=400, special_tokens=[*SPECIAL.values()], initial_alphabet=alphabet,
-        show_progress=False,
-    )  # fmt: skip
-    made.train_from_iterator(TEXTS * 3, trainer)
+        vocab_size=size, special_tokens=[*special], initial_alphabet=alphabet, show_progress=False
+    )
+    made.train_from_iterator(texts * 3, trainer)
     return made
 
 

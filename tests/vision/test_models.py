@@ -232,11 +232,6 @@ def test_a_model_without_published_weights() -> None:
     models.lenet(pretrained=False)
 
 
-def test_options_that_are_fixed() -> None:
-    with pytest.raises(ValueError, match="'groups' expected value 32 but got 16"):
-        models.resnext50_32x4d(groups=16)
-
-
 VIT = """image_size=16, patch_size=8, num_layers=2, num_heads=2, hidden_dim=12, mlp_dim=20,
     num_classes=3"""
 # A little member of each family, as either framework makes it.
@@ -416,6 +411,7 @@ def test_mistakes() -> None:
         (lambda: models.EfficientNet([], 0.1), ValueError, "should not be empty"),
         (lambda: models.ConvNeXt([3]), TypeError, "CNBlockConfig"),
         (lambda: models.SqueezeNet("1_2"), ValueError, "1_0 or 1_1 expected"),
+        (lambda: models.resnext50_32x4d(groups=16), ValueError, "'groups' expected value 32"),
         (lambda: v.VisionTransformer(20, 8, 1, 1, 4, 4), AssertionError, "multiple of patch_size"),
         (lambda: v.VisionTransformer(16, 8, 1, 1, 4, 4)(pf.rand(1, 3, 16, 24)), AssertionError,
          "Wrong image size"),
