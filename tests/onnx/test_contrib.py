@@ -66,8 +66,22 @@ MACHINE = {
     "kernel_type": "RBF", "kernel_params": [0.5, 0.0, 3.0], "support_vectors": f(6, 3).ravel(),
     "post_transform": "NONE",
 }  # fmt: skip
-# those that scripts/fuzz doesn't draw
+TWO: dict[str, Any] = {  # a tree with two leaves, of which two classes have one
+    "nodes_treeids": [0] * 3, "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0] * 3,
+    "nodes_values": [0.1, 0, 0], "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0], "class_treeids": [0, 0],
+    "class_nodeids": [1, 2], "class_ids": [0, 0], "classlabels_int64s": [7, -1],
+}  # fmt: skip
+# those that scripts/fuzz doesn't draw, or seldom
 ML: list[tuple[str, list[Any], dict[str, Any], int]] = [
+    *[
+        case for how in ("NONE", "LOGISTIC") for case in (
+            ("LinearClassifier", [f(4, 2)], {"coefficients": f(2), "intercepts": f(1),
+             "classlabels_ints": [3, 1], "post_transform": how}, 2),
+            *(("TreeEnsembleClassifier", [f(9, 1)], {**TWO, "class_weights": weights,
+               "post_transform": how}, 2) for weights in ([0.25, 0.5], [0.25, -0.5])),
+        )
+    ],
     ("SVMRegressor", [f(4, 3)],
         {**MACHINE, "n_supports": 6, "coefficients": f(6), "rho": [0.2]}, 1),
     *[
@@ -78,6 +92,18 @@ ML: list[tuple[str, list[Any], dict[str, Any], int]] = [
         )
         for sure in ({}, {"prob_a": [-1.0, -2.0, -0.5], "prob_b": [0.1, 0.0, -0.1]})
     ],
+]  # fmt: skip
+
+
+TRANSPOSED = [
+    ("ConvTranspose", [f(1, 2, 4), f(2, 1, 3)],
+     {"strides": [2], "output_shape": [n], **({"auto_pad": mode} if mode else {})}, 1)
+    for n in (6, 7, 8, 9) for mode in ("", "SAME_UPPER", "SAME_LOWER")
+]  # fmt: skip
+RESIZED = [
+    ("Resize", [f(1, 7), None, np.array([1, 4 / 7], np.float32)],
+     {"nearest_mode": how, "coordinate_transformation_mode": "asymmetric"}, 1)
+    for how in ("round_prefer_ceil", "round_prefer_floor")
 ]  # fmt: skip
 
 
@@ -93,6 +119,13 @@ def test_of_scikit_learn(
     name: str, inputs: list[Any], attributes: dict[str, Any], outputs: int, device: str
 ) -> None:
     compared(name, inputs, attributes, outputs, device, "ai.onnx.ml")
+
+
+def test_forms_of_others(device: str) -> None:
+    for case in [*TRANSPOSED, *RESIZED][:: 1 if device == "cpu" else 8]:
+        compared(*case, device)
+    given = [f(1, 5), np.array([1, 1.7], np.float32)]  # version 10 has modes of its own
+    compared("Resize", given, {"mode": "nearest"}, 1, device, opset=10)
 
 
 def test_affine_adds_its_beta() -> None:

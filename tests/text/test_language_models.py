@@ -66,7 +66,7 @@ def test_a_family_is_as_in_transformers(
 
     if name not in ("gpt2", "llama", "gemma3"):
         return  # scripts/fuzz sees that what is written is what was read at once says
-    new = 50  # attention looks at four sizes
+    new = 50 if name == "llama" else 20  # attention looks at four sizes, or at two
     how: dict[str, Any] = {"max_new_tokens": new, "do_sample": False, "pad_token_id": 0}
     expected = theirs.generate(
         torch.tensor(IDS), attention_mask=torch.tensor(MASK), eos_token_id=None, **how

@@ -622,6 +622,14 @@ def test_members_are_not_kept(tmp_path: Path, traced: Any, monkeypatch: pytest.M
     assert not (tmp_path / "target").exists()
 
 
+@pytest.mark.parametrize("suffix", [".tar", ".tar.gz", ".zip", ".gz", ".bz2", ".xz"])
+def test_damaged_archives(suffix: str, tmp_path: Path) -> None:
+    """What else may be wrong with them is drawn by scripts/fuzz."""
+    (tmp_path / f"a{suffix}").write_bytes(b"\x1f\x8bno")
+    with pytest.raises(ValueError, match=f"a{suffix}: the .* damaged"):
+        utils.extract_archive(tmp_path / f"a{suffix}", tmp_path / "target")
+
+
 def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_LEAST", 1 << 18)
     zeros = bytes(1 << 19)

@@ -114,9 +114,10 @@ REST = """
     get_image_size(X) | get_image_num_channels(X) | crop(X, 10, -3, 9, 30) | resize(X, 9)
     five_crop(X, 6) | ten_crop(X, [4], vertical_flip=True)
     rotate(X, -21, LINEAR, fill=[9.0]) | affine(X, 12, (2, -1), 0.8, 9.0)
-    perspective(X, START, END, NEAR, [5.0])
+    perspective(X, START, END, NEAR, [5.0]) | pad(X, (-2, 3, 4, -1), padding_mode="symmetric")
 """  # by the names, arguments and kinds of images that scripts/fuzz doesn't draw
-OF_PIL = "resize(X, (7, 9), LANCZOS) | to_grayscale(X, 3) | to_tensor(X) | v2.jpeg(X, 60)"
+OF_PIL = """v2.jpeg(X, 60) | v2.resize(X, None, max_size=10)
+    resize(X, (7, 9), LANCZOS) | to_grayscale(X, 3) | to_tensor(X)"""
 
 
 @pytest.mark.parametrize(
