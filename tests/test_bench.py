@@ -101,12 +101,6 @@ def test_skipped_work_is_found(bench: ModuleType) -> None:
         bench.agreed(case, [honest, lazy])
 
 
-def test_missing_pytorch_is_said(bench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(SystemExit, match="needs PyTorch"):
-        bench.main(["--quick"])
-
-
 def test_products(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     """The model is what the table reckons with."""
     assert bench.main(["--products", "--quick"]) == 0

@@ -155,11 +155,6 @@ def test_memory_is_shared_with_numpy() -> None:
     assert view.tolist() == [9, 2, 3]
 
 
-def test_asarray_copies_where_it_is_told() -> None:
-    x = np.ones(2)
-    assert pf.asarray(x, copy=True).untyped_storage() != pf.asarray(x).untyped_storage()
-
-
 def test_out_is_resized_and_cast(device: str) -> None:
     x = pf.arange(4.0, device=device)
     out = pf.empty(0, device=device)

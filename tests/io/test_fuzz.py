@@ -37,7 +37,7 @@ def test_what_is_taken_the_reference_takes() -> None:
 
 # Tries of each family of files.py, language_files.py and graph_files.py in scripts/fuzz
 TRIES = {"pickles": 50, "zips": 30, "tars": 40, "packed": 10, "images": 20, "headers": 30,
-         "exports": 30, "gguf": 20, "gguf-headers": 30, "model-folders": 25, "tokenizers": 30,
+         "exports": 30, "gguf": 20, "gguf-headers": 45, "model-folders": 25, "tokenizers": 30,
          "templates": 20, "calls": 15, "graphs": 12}  # fmt: skip
 
 

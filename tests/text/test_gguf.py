@@ -308,24 +308,3 @@ def test_tokens(tmp_path: Path) -> None:
         written(path, made, "gpt2" if how else "rwkv", token_merges=merges, **how)
         with pytest.raises(ValueError, match=why):
             Tokenizer.from_pretrained(path)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ((2**60, 0), "entries are told of"), ((0, 2**60), "entries are told of"),
-        ((0, 1, 2**62), "bytes are told of"),
-        ((0, 1, 1, ord("a"), 9, 4, 2**61), "entries are told of"),
-        ((0, 1, 1, ord("a"), 9, 8, 2**61), "entries are told of"),
-        ((0, 1, 1, ord("a"), 99), "a field of type 99"),
-        ((0, 1, 1, ord("a"), *(9,) * 7, *(1,) * 7), "entries are told of|lists deep"),
-    ],
-)  # fmt: skip
-def test_numbers_that_lie(tmp_path: Path, fields: tuple[int, ...], message: str) -> None:
-    """Nothing of the size that a file tells of is made."""
-    path = tmp_path / "bad.gguf"
-    sizes = {3: 1, 4: 4, 5: 4}  # the name's letter, types; all else are numbers of 8 bytes
-    parts = [v.to_bytes(sizes.get(i, 8), "little") for i, v in enumerate(fields)]
-    path.write_bytes(b"GGUF" + (3).to_bytes(4, "little") + b"".join(parts) + bytes(64))
-    with pytest.raises(ValueError, match=message):
-        GGUF(path)

@@ -257,13 +257,6 @@ def test_a_torchvision_program(tmp_path: Path) -> None:
     )
 
 
-def test_kmnist(tmp_path: Path) -> None:
-    mnist_files(NAMES, tmp_path / "KMNIST" / "raw")
-    data = datasets.KMNIST(tmp_path)
-    assert (len(data), data.classes[data[2][1]]) == (3, "su")
-    assert len({*datasets.KMNIST.md5.values(), *datasets.MNIST.md5.values()}) == 8
-
-
 def test_emnist(tmp_path: Path, torchvision: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = torchvision.datasets.EMNIST
     assert datasets.EMNIST.classes_split_dict == theirs.classes_split_dict

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe.data import DataLoader, default_collate
 from pyframe.vision import transforms as T
 from pyframe.vision.transforms import _draw, autoaugment, functional as F, v2
 
@@ -491,15 +490,6 @@ def test_mixtures(torch: Any, tv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert 0 <= top <= bottom <= H
         assert drawn["lam"] == 1 - (right - left) * (bottom - top) / (H * W)
     assert len({drawn["lam"] for drawn in draws}) > 20
-
-
-def test_a_mixture_collates_a_loaders_batches() -> None:
-    samples = [(pf.tensor(_picture(1)).to(pf.float32), i % 3) for i in range(6)]
-    mix = v2.RandomChoice([v2.MixUp(num_classes=3), v2.CutMix(num_classes=3)])
-    loader = DataLoader(samples, 3, collate_fn=lambda batch: mix(*default_collate(batch)))
-    for images, labels in loader:
-        assert (images.shape, labels.shape) == ((3, 1, H, W), (3, 3))
-        np.testing.assert_allclose(labels.sum(1).numpy(), 1, rtol=1e-6)
 
 
 # --- what is drawn
