@@ -141,7 +141,7 @@ def test_the_playground_parts_points(shape: str) -> None:
 
 
 def test_a_model_takes_on_a_style(run: Callable[..., str], tmp_path: Path) -> None:
-    said = run("finetune", "--pieces", "192", "--epochs", "3")
+    said = run("finetune", "--pieces", "320", "--epochs", "3")
     assert all(said.split("\n---\n"))
     finetune = load("finetune")
     names = (EXAMPLES / "data" / "names.txt").read_text()
