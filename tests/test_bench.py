@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 import re
 import sys
 from pathlib import Path
@@ -102,23 +101,6 @@ def test_skipped_work_is_found(bench: ModuleType) -> None:
         bench.agreed(case, [honest, lazy])
 
 
-def test_missing_pytorch_is_said(bench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(SystemExit, match="needs PyTorch"):
-        bench.main(["--quick"])
-
-
-def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "scripts" / "bench")
-    from run import set_environment
-
-    seen = {"OPENBLAS_CORETYPE": "Haswell"}
-    monkeypatch.setattr(os, "environ", seen)
-    set_environment(3)
-    names = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYFRAME_THREADS"]
-    assert seen == dict.fromkeys(names, "3")
-
-
 def test_products(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     """The model is what the table reckons with."""
     assert bench.main(["--products", "--quick"]) == 0
@@ -164,20 +146,6 @@ def test_growth(bench: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture
     assert svg.tag.endswith("svg")
 
 
-def test_exponents_and_the_plot_of_them(bench: ModuleType) -> None:
-    from growth import Point, exponent, plot
-
-    points = [Point(n, 1e6 * n, 1e-3 * n**2, 1000 * n, 1) for n in (1, 2, 4, 8)]
-    assert exponent(points, "seconds") == pytest.approx(2)
-    assert exponent(points, "peak") == pytest.approx(1)
-    svg = ElementTree.fromstring(plot({"width": points}))
-    dots = [e for e in svg.iter() if e.tag.endswith("circle")]
-    assert len(dots) == 2 * len(points)
-    _, _, width, height = map(float, svg.attrib["viewBox"].split())
-    assert all(0 < float(d.attrib["cx"]) < width for d in dots)
-    assert all(0 < float(d.attrib["cy"]) < height for d in dots)
-
-
 def test_roofline(device: str) -> None:
     roof = roofline(device)
     assert all(x > 0 and math.isfinite(x) for x in roof[1:4])
@@ -187,13 +155,13 @@ def test_roofline(device: str) -> None:
 
 
 def test_nets(bench: ModuleType, torchvision: Any, tmp_path: Path) -> None:
-    """All are alike in PyTorch and in pyframe, where ResNet of small and large images is one."""
+    """They are alike in PyTorch and in pyframe: half of them are tried here."""
     import nets
     from run import agreed, make_sides
 
     different = {(case.make, str(case.quick)): case for case in nets.CASES}
     assert (len(nets.CASES), len(different)) == (9, 8)
-    for case in different.values():
+    for case in [*different.values()][::2]:
         sides = make_sides(case, "cpu", sys.modules["torch"], True)
         assert [side.name for side in sides] == ["PyTorch", "eager", "compiled"]
         assert "loss of step 1" in agreed(case, sides, 1)

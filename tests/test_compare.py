@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib.util
 import re
@@ -31,24 +30,6 @@ def test_lines_are_counted() -> None:
     told = re.findall(r"^\| \[\w+\]\(../scripts/compare/with_(\w+)\.py\) \| (\d+) \|", text, re.M)
     assert {name: int(n) for name, n in told} == {n: SIDE["lines"](n) for n in SIDE["NAMES"]}
     assert (FOLDER / "README.md").read_text() == SIDE["page"]()
-
-
-def test_they_train_alike() -> None:
-    """The same layers, the same numbers: what is compared is the same."""
-    for name in ("torchkeras", "lightning"):
-        layers = [
-            re.findall(r"^ *(nn\.\w+\([\d., ]*\)),$", SIDE["path"](n).read_text(), re.M)
-            for n in ("pyframe", name)
-        ]
-        assert layers[0] == layers[1]
-        assert len(layers[0]) == 9
-    for name in SIDE["NAMES"]:
-        text = SIDE["path"](name).read_text()
-        ast.parse(text)
-        assert "3e-3" in text
-        assert re.search(r"epochs=3\b", text)
-        assert "batch_size=64" in text
-        assert re.search(r"patience=2\b", text)
 
 
 def test_the_guide_names_all_that_there_is() -> None:

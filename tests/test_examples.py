@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from processes import python
 
 import pyframe as pf
 
@@ -124,19 +123,12 @@ def test_names_are_invented(run: Callable[..., str]) -> None:
     assert all(name.split("  ")[0].isalpha() or not name for name in names), names
 
 
-def test_vae_draws(run: Callable[..., str], tmp_path: Path) -> None:
-    said = run("vae", "--epochs", "2", "--images", "640")
-    first, second = map(float, said.splitlines()[0].split()[-2:])
-    assert second < first < 600
-    assert (tmp_path / "vae.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_resnet_learns(run: Callable[..., str]) -> None:
     said = run("resnet", "--epochs", "2", "--images", "640")
     assert float(said.splitlines()[-1].partition("%")[0]) > 15
 
 
-@pytest.mark.parametrize("shape", ["spirals", "moons", "circles", "xor", "blobs"])
+@pytest.mark.parametrize("shape", ["spirals", "xor"])
 def test_the_playground_parts_points(shape: str) -> None:
     playground = load("playground")
     train, test = playground["load_data"](shape)
@@ -146,13 +138,6 @@ def test_the_playground_parts_points(shape: str) -> None:
     model = playground["make_model"]()
     model.fit(train, epochs=60, batch_size=40, device="cpu", verbose=0)
     assert model.evaluate(test)["accuracy"] > 0.9
-
-
-def test_the_playground_runs(tmp_path: Path) -> None:
-    """In a Python of its own."""
-    options = ["--device", "cpu", "--epochs", "20", "--shape", "blobs"]
-    said, _ = python(EXAMPLES / "playground.py", *options, folder=tmp_path)
-    assert float(said.partition("%")[0]) > 95
 
 
 def test_a_model_takes_on_a_style(run: Callable[..., str], tmp_path: Path) -> None:

@@ -219,23 +219,3 @@ def test_numpy_asks_for_copies() -> None:
             np.asarray(x, np.int64, copy=False)
     assert np.asarray(x, np.int64).dtype == np.int64
     assert x.__array__(copy=True) is not x.__array__()
-
-
-def test_jax(torch: Any) -> None:
-    """Memory that begins where JAX takes it; what it gives is not to be written to."""
-    jnp = pytest.importorskip("jax.numpy", reason="JAX is not installed")
-    x = pf.ones(1 << 20) * 2  # large results begin at a cache line
-    theirs = jnp.from_dlpack(x)
-    assert theirs.unsafe_buffer_pointer() == x.data_ptr()
-    del x
-    gc.collect()
-    assert pf.zeros(1 << 20).sum() == 0
-    assert float(theirs[-1]) == 2
-    taken = pf.from_dlpack(theirs)
-    assert taken.data_ptr() == theirs.unsafe_buffer_pointer()
-    with pytest.raises(RuntimeError, match="read-only"):
-        taken.add_(1)
-    for name in [*DTYPES, "bfloat16"]:
-        ours = pf.ones(3).to(getattr(pf, name))
-        assert str(jnp.from_dlpack(ours).dtype) == name
-        assert pf.from_dlpack(jnp.from_dlpack(ours)).dtype is ours.dtype

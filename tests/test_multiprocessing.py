@@ -24,7 +24,8 @@ PROGRAM = str(Path(__file__).parent / "programs" / "shared.py")
 
 
 def test_a_program_for_pytorch_runs_as_it_is() -> None:
-    theirs = python(PROGRAM, "fork")[0]
+    # PyTorch's threads that a fork loses are waited for now and then: it has one here
+    theirs = python(PROGRAM, "fork", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")[0]
     assert python("-m", "pyframe.torch", PROGRAM, "fork")[0] == theirs
     # what a process is started with moves to shared memory where it is pickled for that
     for before, after in (("[1., 1., 1.], dtype", "[2., 2., 2.], dtype"), ("r(7)", "r(14)")):
@@ -132,34 +133,6 @@ def test_a_step_that_was_captured_before_goes_on_in_shared_memory() -> None:
     assert [p.tolist() for p in net.parameters()] != start
     in_another(lambda: [net.weight.data.fill_(0.25), net.bias.data.zero_()])
     assert step(x).item() == pytest.approx(2 * 0.75**2)
-
-
-@pytest.mark.parametrize(
-    ("name", "compiled"), [("SGD", False), ("Adam", True), ("AdamW", False), ("RMSprop", True)]
-)
-def test_an_optimizer_in_another_process(name: str, compiled: bool) -> None:
-    pf.manual_seed(0)
-    net = nn.Linear(N, N).share_memory()
-    twin = nn.Linear(N, N)
-    twin.load_state_dict(net.state_dict())
-    x = pf.randn(8, N)
-
-    def train(net: nn.Module) -> None:
-        optimizer = getattr(optim, name)(net.parameters(), lr=0.01)
-
-        def step() -> None:
-            optimizer.zero_grad()
-            net(x).square().mean().backward()
-            optimizer.step()
-
-        step = pf.compile(step) if compiled else step
-        for _ in range(4):
-            step()
-
-    train(twin)
-    in_another(train, net)
-    for p, q in zip(net.parameters(), twin.parameters(), strict=True):
-        assert (p - q).abs().max().item() < 1e-6
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16", "complex64", "int8", "bool"])

@@ -21,8 +21,8 @@ finally:
 
 # Seeds of the tries: of jobs that differ, and that are disturbed; a GPU gets a third of them where
 # the CPU is attacked as well
-SEEDS = {"threads": [1, 2], "shapes": range(3), "compiled": range(8), "interrupts": [2, 3],
-         "faults": range(3), "kills": [0], "cache": range(20), "lost": [0, 1, 3],
+SEEDS = {"threads": [1, 2], "shapes": range(3), "compiled": range(6), "interrupts": [2, 3],
+         "faults": range(3), "kills": [0], "cache": range(12), "lost": [0, 1, 3],
          "numbers": range(9), "serve": range(5), "mistakes": range(5), "fit": [0],
          "resume": range(2)}  # fmt: skip
 

@@ -46,23 +46,6 @@ def same(found: Any, expected: Any) -> None:
     alike(plain(found), plain(expected), 0, 0)
 
 
-def test_what_torch_reads(torch: Any, device: str, tmp_path: Path) -> None:
-    ours = checkpoint(pf, nn, optim)
-    ours["a"] = ours["a"].to(device)
-    ours["a.t"] = ours["a"].t()[1:]
-    pf.save(ours, tmp_path / "x.pt")
-    theirs = torch.load(tmp_path / "x.pt", weights_only=True, map_location="cpu")
-    same(theirs, ours)
-    shared = {theirs[k].untyped_storage().data_ptr() for k in ("a", "a.t")}
-    assert len(shared) == 1
-    pf.save({k: ours[k] for k in ("a", "a.t", "net")}, tmp_path / "y.pt")
-    again = pf.load(tmp_path / "y.pt", map_location=device)
-    same(again, {k: ours[k] for k in again})
-    assert str(again["a"].device) == device
-    again["a"].fill_(5)
-    assert again["a.t"].unique().tolist() == [5], "what was tied stays so"
-
-
 def test_a_whole_module_and_a_file_object() -> None:
     net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
     net[0].register_buffer("mask", pf.ones(2), persistent=False)
@@ -139,14 +122,6 @@ def tensor_text(offset: int, size: tuple[int, ...], stride: tuple[int, ...], cou
     )
 
 
-def test_what_a_file_may_not_do(tmp_path: Path) -> None:
-    mark = tmp_path / "ran"
-    for call in (Evil(os.system, f"touch {mark}"), Evil(exec, "1"), Evil(np.zeros, 3)):
-        with pytest.raises(pickle.UnpicklingError, match="nothing was run"):
-            pf.load(archive(pickle.dumps({"x": call}, 2)))
-    assert not mark.exists()
-
-
 def test_no_file_of_torchs(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"no file of torch\.save"):
         pf.load(io.BytesIO(b"hello"))
@@ -183,16 +158,6 @@ def test_what_pytorch_has_and_pyframe_lacks(torch: Any, new: bool) -> None:
     said = refused(torch.nn.Sequential(torch.nn.Linear(2, 2)))
     assert "nothing was run" in said
     assert said.endswith("torch.save(net.state_dict(), path)")
-
-
-@pytest.mark.parametrize("new", [True, False])
-def test_every_cut_of_a_file_is_refused(torch: Any, new: bool) -> None:
-    file = io.BytesIO()
-    torch.save({"x": torch.arange(5.0)}, file, _use_new_zipfile_serialization=new)
-    whole = file.getvalue()
-    for n in range(0, len(whole), 23):
-        with pytest.raises((RuntimeError, pickle.UnpicklingError)):
-            pf.load(io.BytesIO(whole[:n]))
 
 
 # --- more of what torch writes and reads
@@ -255,7 +220,9 @@ def test_each_way_of_torchs(torch: Any, tmp_path: Path) -> None:
         pf.load(path, mmap=True)
     pf.save(ours, path)
     for mmap in (False, True):
-        same(torch.load(path, weights_only=True, mmap=mmap), theirs)
+        again = torch.load(path, weights_only=True, mmap=mmap)
+        same(again, theirs)
+        assert len({again[k].untyped_storage().data_ptr() for k in ("a", "a.t")}) == 1
     same(pf.load(path, mmap=True), theirs)
     lazily = {"lazily": torch.tensor([1 + 2j, 3j]).conj(), "device": torch.device("cuda", 1)}
     torch.save({**lazily, "layout": torch.strided}, path)

@@ -159,16 +159,6 @@ def test_one_tensor_at_a_time(tmp_path: Path, device: str) -> None:
         assert w.tolist()[3] == [9, 10, 11], "closing the file leaves the pages"
 
 
-def test_mapped_tensors_are_copied_when_written_to(tmp_path: Path) -> None:
-    path = tmp_path / NAME
-    pf.save({"w": pf.zeros(3)}, path)
-    (mine,) = pf.load(path, mmap=True).values()
-    mine += 1
-    pf.save({"w": mine * 2}, path)
-    assert mine.tolist() == [1, 1, 1]
-    assert pf.load(path)["w"].tolist() == [2, 2, 2]
-
-
 def test_a_file_that_is_replaced_while_it_is_read(tmp_path: Path) -> None:
     """What is read is what was opened."""
     save(tmp_path, 1, 1)

@@ -251,6 +251,7 @@ args=[] -> node 0 .*missing
 args=[{"const": ["x", "int8"]}] -> node 0 .*number
 specs={"y": 3} -> node 0 .*shape
 call="op.conv" -> node 0 .*may not call
+call="nn.functional.nothing" -> node 0 .*which this version
 call=3 | call="x" * 999 | args={} | kwargs=[] | module=3 | args=[{"ref": None}] -> node 0
 args=[{"what": 1}] | args=[{"size": ["pow", 2, 3]}] | args=[{"dtype": "save"}] -> node 0
 args=[{"dtype": ["int8"]}] | args=[{"device": "../x"}] | args=[X, X, X] -> node 0
@@ -276,6 +277,7 @@ def test_damage_names_its_node(damage: str, why: str) -> None:
 
 AROUND = """
 file format "x" -> x of version 1
+file version 7 -> version 7
 file modules 3 -> modules
 file same [] -> names
 file modules {} -> no module ''
@@ -288,7 +290,7 @@ top children ["b"] -> no module 'b'
 top attributes {"save": 1} -> attribute 'save'
 top attributes {"__class__": 1} -> attribute '__class__'
 top attributes {"a": {"ref": "x"}} -> a part of graphs
-graph version 2 -> version 2
+graph version 2 -> version 2; this pyframe reads 1
 graph nodes {} -> nodes
 graph inputs {"tuple": [1, 2]} | graph rest "z" -> inputs
 graph outputs {"ref": "q"} -> 'q'

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx_models import by_runtime, published
-from steps import training_step
 
 import pyframe as pf
 
@@ -50,22 +49,3 @@ def test_real_models(name: str, folder: Path) -> None:
             for one, other in zip(got if len(want) > 1 else [got], want, strict=True):
                 np.testing.assert_allclose(one.numpy(), other, rtol=1e-3, atol=1e-3)
     assert "1 capture" in str(step.explain()).splitlines()[0]
-
-
-def test_a_real_model_on_a_gpu(folder: Path, gpu: str) -> None:
-    net = pf.onnx.load(folder / "silero_vad.onnx")
-    sound, state, rate = INPUTS["silero_vad"]
-    want = net(pf.tensor(sound), pf.tensor(state), rate)
-    got = net.to(gpu)(pf.tensor(sound, device=gpu), pf.tensor(state, device=gpu), rate)
-    for one, other in zip(got, want, strict=True):
-        assert one.device.type == "gpu"
-        np.testing.assert_allclose(one.detach().cpu().numpy(), other.detach().numpy(), atol=1e-4)
-
-
-def test_a_real_model_trains(folder: Path) -> None:
-    net = pf.onnx.load(folder / "ocr_direction.onnx").train()
-    x, y = pf.tensor(INPUTS["ocr_direction"][0]), pf.tensor([0, 1])
-    optimizer = pf.optim.Adam(net.parameters(), 1e-3)
-    step = pf.compile(training_step(optimizer, lambda: pf.nn.functional.nll_loss(net(x).log(), y)))
-    losses = [step().item() for _ in range(8)]
-    assert losses[-1] < 0.5 * losses[0]

@@ -151,7 +151,7 @@ def test_operators_on_a_gpu(gpu: str) -> None:
     lacking = {
         n for n, dtype in values.DTYPES.items() if dtype in (pf.float64, pf.complex128, pf.uint64)
     }
-    step = 16 if pf.device("gpu").executor.backend.software else 1
+    step = 32 if pf.device("gpu").executor.backend.software else 1
     some = [c for c in cases() if is_default(c) and not types(c) & lacking][::step]
     failed = failing(some, gpu)
     assert unexplained(failed, REASONS_ON_GPU) == {}

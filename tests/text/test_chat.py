@@ -7,6 +7,7 @@ from typing import Any
 
 import families
 import pytest
+from test_tokenizers import byte_level
 
 from pyframe.text import CausalLM, Chat, Tokenizer, Writer
 
@@ -23,15 +24,8 @@ def small() -> CausalLM:
 def tokenizer() -> Tokenizer:
     """Of bytes."""
     package = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-    made = package.Tokenizer(package.models.BPE())
-    made.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = package.decoders.ByteLevel()
-    roles = ["<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
-    trainer = package.trainers.BpeTrainer(
-        vocab_size=300, special_tokens=roles, show_progress=False,
-        initial_alphabet=package.pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
-    made.train_from_iterator(["what is it that is there"] * 3, trainer)
+    roles = "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"
+    made = byte_level(package, ["what is it that is there"], roles, 300)
     return Tokenizer(made, {"eos_token": "<|end|>"}, TEMPLATE)
 
 

@@ -18,8 +18,7 @@ from pyframe.text.gguf import GGUF
 
 gguf = pytest.importorskip("gguf", reason="gguf is not installed")
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
-BLOCKS = {"F32": 1, "F16": 1, "BF16": 1, "Q8_0": 32, "Q4_0": 32, "Q4_K": 256, "Q6_K": 256}
-TRIES = 150
+BLOCKS = {"F32": 1, "Q4_0": 32}
 IDS = np.random.default_rng(0).integers(1, 97, (2, 9))
 
 # by family of families.py: the architecture, and what its files call layers beside what most do
@@ -122,24 +121,13 @@ def converted(path: Path, theirs: Any, name: str, kind: str, **more_fields: Any)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("kind", ["F32", "Q8_0"])
 def test_a_model_is_what_was_converted(
-    transformers: Any, torch: Any, tmp_path: Path, name: str, kind: str
+    transformers: Any, torch: Any, tmp_path: Path, name: str
 ) -> None:
-    """Its scores are transformers' of the weights that the file's bits are worth."""
+    """Its scores are transformers'; what bits of each kind are worth is seen in scripts/fuzz."""
     path = tmp_path / "model.gguf"
     theirs = families.made(transformers, torch, name)
-    if kind != "F32":
-        with torch.no_grad():
-            for n, p in theirs.named_parameters():
-                turned = bool(re.search(r"c_(attn|proj|fc)\.weight", n))
-                value = p.detach().numpy().T if turned else p.detach().numpy()
-                if p.ndim == 2 and value.shape[1] % 32 == 0:
-                    of = gguf.GGMLQuantizationType[kind]
-                    bits = gguf.quants.quantize(np.ascontiguousarray(value), of)
-                    worth = gguf.quants.dequantize(bits, of)
-                    p.copy_(torch.tensor(worth.T if turned else worth))
-    converted(path, theirs, name, kind)
+    converted(path, theirs, name, "F32")
     model = AutoModel.from_pretrained(path)
     assert isinstance(model, CausalLM)
     want = theirs(torch.tensor(IDS)).logits.detach()
@@ -246,14 +234,11 @@ def test_the_widest_gemma_scales_otherwise(
     assert GGUF(path).config().query_pre_attn_scalar == 32 / 4
 
 
-@pytest.mark.parametrize("kind", ["Q8_0", "Q4_0"])
-@pytest.mark.parametrize("name", ["gpt2", "llama", "llama, biased and tied", "gemma"])
-def test_weights_stay_packed(
-    transformers: Any, torch: Any, tmp_path: Path, name: str, kind: str
-) -> None:
+@pytest.mark.parametrize("name", ["gpt2", "llama, biased and tied"])
+def test_weights_stay_packed(transformers: Any, torch: Any, tmp_path: Path, name: str) -> None:
     """They are worth the same, bit for bit, as those that were read as floats."""
     path = tmp_path / "model.gguf"
-    converted(path, families.made(transformers, torch, name), name, kind)
+    converted(path, families.made(transformers, torch, name), name, "Q4_0")
     plain, model = (AutoModel.from_pretrained(path, packed=p) for p in (False, True))
     assert isinstance(model, CausalLM)
     layers, kept = dict(plain.named_modules()), 0
@@ -268,32 +253,6 @@ def test_weights_stay_packed(
     with pytest.raises(ValueError, match=r"save_pretrained: model\.embed_tokens holds its weight"):
         model.save_pretrained(tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
-
-
-@pytest.mark.parametrize("kind", BLOCKS)
-def test_bits_are_worth_what_the_package_says(tmp_path: Path, kind: str) -> None:
-    """Bit for bit, of random bits, at whatever place."""
-    of = gguf.GGMLQuantizationType[kind]
-    block, size = gguf.GGML_QUANT_SIZES[of]
-    draws, path = np.random.default_rng(0), tmp_path / "some.gguf"
-    writer = gguf.GGUFWriter(path, "llama")
-    shapes = {"a": (3, 512), "b": (256,), "c": (2, 3, 256)}
-    for name, shape in shapes.items():
-        data = draws.integers(0, 255, (*shape[:-1], shape[-1] // block * size), np.uint8)
-        if kind in ("F32", "F16"):
-            data = draws.normal(size=shape).astype(np.float32 if kind == "F32" else np.float16)
-        writer.add_tensor(name, data, raw_dtype=of)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    mine = GGUF(path)
-    for entry in gguf.GGUFReader(path).tensors:
-        with np.errstate(all="ignore"):
-            want = gguf.quants.dequantize(entry.data, entry.tensor_type)
-        found = mine.tensor(entry.name)
-        assert found.shape == shapes[entry.name] == want.shape
-        assert found.numpy().tobytes() == want.tobytes()
 
 
 def written(path: Path, made: Any, kind: str, **more: Any) -> None:
@@ -349,50 +308,3 @@ def test_tokens(tmp_path: Path) -> None:
         written(path, made, "gpt2" if how else "rwkv", token_merges=merges, **how)
         with pytest.raises(ValueError, match=why):
             Tokenizer.from_pretrained(path)
-
-
-@pytest.mark.filterwarnings("ignore:.* which is not known here")
-def test_files_that_are_damaged(transformers: Any, torch: Any, tmp_path: Path) -> None:
-    """Cut off anywhere, or with other bytes in the header: a ValueError, or a model."""
-    path = tmp_path / "model.gguf"
-    converted(path, families.made(transformers, torch, "llama"), "llama", "Q8_0")
-    whole = path.read_bytes()
-    assert GGUF(path).metadata["general.architecture"] == "llama"
-    header = min(e.begin for e in GGUF(path).tensors.values())
-    for size in [*range(0, header, 7), len(whole) - 40]:
-        path.write_bytes(whole[:size])
-        with pytest.raises(ValueError, match="this is no whole GGUF file"):
-            GGUF(path)
-    draws = np.random.default_rng(0)
-    refused = 0
-    for _ in range(TRIES):
-        data = bytearray(whole)
-        at = int(draws.integers(header))
-        data[at : at + 8] = draws.integers(0, 256, 8, np.uint8).tobytes()
-        path.write_bytes(data)
-        try:
-            CausalLM.from_pretrained(path)
-        except ValueError:
-            refused += 1
-    assert refused > TRIES / 2
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ((2**60, 0), "entries are told of"), ((0, 2**60), "entries are told of"),
-        ((0, 1, 2**62), "bytes are told of"),
-        ((0, 1, 1, ord("a"), 9, 4, 2**61), "entries are told of"),
-        ((0, 1, 1, ord("a"), 9, 8, 2**61), "entries are told of"),
-        ((0, 1, 1, ord("a"), 99), "a field of type 99"),
-        ((0, 1, 1, ord("a"), *(9,) * 7, *(1,) * 7), "entries are told of|lists deep"),
-    ],
-)  # fmt: skip
-def test_numbers_that_lie(tmp_path: Path, fields: tuple[int, ...], message: str) -> None:
-    """Nothing of the size that a file tells of is made."""
-    path = tmp_path / "bad.gguf"
-    sizes = {3: 1, 4: 4, 5: 4}  # the name's letter, types; all else are numbers of 8 bytes
-    parts = [v.to_bytes(sizes.get(i, 8), "little") for i, v in enumerate(fields)]
-    path.write_bytes(b"GGUF" + (3).to_bytes(4, "little") + b"".join(parts) + bytes(64))
-    with pytest.raises(ValueError, match=message):
-        GGUF(path)

@@ -64,11 +64,9 @@ def test_a_family_is_as_in_transformers(
         size = max(1.0, np.abs(grad).max())
         np.testing.assert_allclose(own[mine].grad, grad.T if turned else grad, 1e-4, 1e-4 * size)
 
-    # attention looks at four sizes, or at two
-    new = min(50 if name in ("gpt2", "llama", "gemma3") else 20,
-              theirs.config.max_position_embeddings - 9)  # fmt: skip
-    if new < 1:
-        return  # dynamic scaling goes beyond what it says is the longest
+    if name not in ("gpt2", "llama", "gemma3"):
+        return  # scripts/fuzz sees that what is written is what was read at once says
+    new = 50 if name == "llama" else 20  # attention looks at four sizes, or at two
     how: dict[str, Any] = {"max_new_tokens": new, "do_sample": False, "pad_token_id": 0}
     expected = theirs.generate(
         torch.tensor(IDS), attention_mask=torch.tensor(MASK), eos_token_id=None, **how
@@ -136,21 +134,6 @@ def test_streams_ends_and_seeds() -> None:
     ]
     assert drawn[0] == drawn[1] != drawn[2]
     assert len({tuple(row) for row in drawn[0]}) == 3
-
-
-def test_scores_are_what_was_chosen_of() -> None:
-    model, scores = small(), []  # type: ignore[var-annotated]
-    ids = model.generate([[5, 6], [7, 8]], 6, eos_token_id=(), scores=scores)
-    with pf.no_grad():
-        expected = model(ids[:, :-1])[:, 1:]
-    assert len(scores) == 6
-    assert pf.allclose(pf.stack(scores, 1), expected, atol=1e-4)
-    drawn: list[pf.Tensor] = []
-    ids = model.generate([5, 6], 4, eos_token_id=(), do_sample=True, top_k=3, scores=drawn)
-    for n, found in enumerate(drawn):
-        kept = {i for i, x in enumerate(found[0].tolist()) if x > -1e30}
-        assert len(kept) == 3
-        assert ids[0, 2 + n].item() in kept
 
 
 def test_a_token_looks_at_the_slots_that_are_taken() -> None:
@@ -310,49 +293,6 @@ def test_arguments_of_transformers() -> None:
         model(pf.tensor([1, 2]))
 
 
-# rules about what may not come, of texts that begin as `test_rules` says
-RULES: list[dict[str, Any]] = [
-    {"suppress_tokens": [0, 1]}, {"begin_suppress_tokens": [0, 1, 2]}, {"no_repeat_ngram_size": 1},
-    {"no_repeat_ngram_size": 2}, {"no_repeat_ngram_size": 3, "repetition_penalty": 0.6},
-    {"bad_words_ids": [[0], [1, 2], [3, 4, 5], [90, 91]]}, {"min_new_tokens": 9},
-    {"min_length": 13, "suppress_tokens": [2]}, {"min_length": 40, "min_new_tokens": 1},
-    {"bad_words_ids": [[-1], [3, 4]], "no_repeat_ngram_size": 2, "min_new_tokens": 4,
-     "begin_suppress_tokens": [0], "repetition_penalty": 1.4},
-]  # fmt: skip
-
-
-def test_rules_are_those_of_transformers(
-    transformers: Any, torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What may not come next doesn't, in texts of which one is filled up; nothing is compiled for
-    it but once. A rule's number is the place of a token in what is written without rules, the last
-    one that of a token that ends texts."""
-    theirs = families.made(transformers, torch, "llama")
-    theirs.save_pretrained(tmp_path)
-    model = CausalLM.from_pretrained(tmp_path)
-    ids, mask = pf.tensor(IDS), pf.tensor(MASK)
-    plain = model.generate(ids, 12, attention_mask=mask, eos_token_id=())[:, 9:].flatten().tolist()
-    end = plain[6]
-    how = {"max_new_tokens": 12, "attention_mask": torch.tensor(MASK), "pad_token_id": 0}
-
-    def named(x: Any) -> Any:
-        return [named(i) for i in x] if isinstance(x, list) else end if x == -1 else plain[x % 24]
-
-    for rule in RULES:
-        mine = {n: named(v) if isinstance(v, list) else v for n, v in rule.items()}
-        want = theirs.generate(torch.tensor(IDS), eos_token_id=end, **how, **mine)
-        found = model.generate(ids, 12, attention_mask=mask, eos_token_id=end, pad_token_id=0,
-                               **mine)  # fmt: skip
-        assert found.tolist() == want.tolist(), mine
-        says = {**mine, "eos_token_id": end, "pad_token_id": 0}
-        (tmp_path / "generation_config.json").write_text(json.dumps(says))
-        model.config.generation = Config.from_file(tmp_path).generation
-        assert model.generate(ids, 12, attention_mask=mask).equal(found)
-        model.config.generation = {}
-    with model.writer(2, 64) as writer:
-        assert (writer.write.captured, writer.write.eager) == (4, "")  # penalties or not, rules too
-
-
 def test_rules_on_a_device(device: str) -> None:
     """Drawn or not, also of a text that goes on."""
     model = small().to(device)
@@ -370,6 +310,12 @@ def test_rules_on_a_device(device: str) -> None:
             assert {i for i, x in enumerate(found[0].tolist()) if x < -1e30} == never
     more = model.generate([*text, 9], 3, writer=writer, **how)[0, len(text) + 1 :].tolist()
     assert not {*more} & {*text, *plain[:2], 9}
+    for rule in ({"min_new_tokens": 6}, {"min_length": 8}, {"begin_suppress_tokens": plain[:1]}):
+        text = model.generate([5, 6], 6, eos_token_id=plain[0], writer=writer, **rule)[0].tolist()  # type: ignore[arg-type]
+        assert text[2] != plain[0]
+    text = model.generate([5, 6], 6, eos_token_id=(), repetition_penalty=1e9)[0].tolist()
+    assert len({*text}) == len(text)
+    assert (writer.write.captured, writer.write.eager) == (3, "")  # drawn or not, scores or not
 
 
 def test_what_a_file_says_of_writing(tmp_path: Path) -> None:
@@ -416,7 +362,9 @@ def test_what_a_file_says_of_writing(tmp_path: Path) -> None:
         ({"no_repeat_ngram_size": 1 << 40}, "no_repeat_ngram_size is an int from 0 to 2147483647"),
         ({"repetition_penalty": 0}, "repetition_penalty is more than 0, got 0"),
         ({"max_length": -1}, "max_length is an int from 0 to .*, got -1"),
-    ):
+        ({"temperature": "hot"}, "temperature is "), ({"top_k": 1.5}, "top_k is "),
+        ({"eos_token_id": [{}]}, "eos_token_id is "), ({"do_sample": 1}, "do_sample is "),
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=rf"Config: {why}.* \(.*generation_config\.json\)"):
             said(**wrong)
 
@@ -460,7 +408,7 @@ GPT2: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", ["embd_pdrop", "attn_pdrop", "resid_pdrop"])
 def test_what_gpt2_drops(name: str) -> None:
-    """In training alone a part of what it adds goes, and the rest is as much larger."""
+    """In training alone."""
 
     def gpt2(p: float) -> CausalLM:
         pf.manual_seed(0)
@@ -472,25 +420,6 @@ def test_what_gpt2_drops(name: str) -> None:
     np.testing.assert_array_equal(plain.train()(ids).detach(), whole)
     np.testing.assert_array_equal(model.eval()(ids).detach(), whole)
     assert float(abs(model.train()(ids) - whole).max()) > 1e-4
-    states: list[pf.Tensor] = []
-    if name == "embd_pdrop":
-        model.eval().model(ids, hidden_states=states)
-        model.train().model(ids, hidden_states=states)
-        want, found = states[0], states[3]
-    else:
-        block, x = model.model.layers[0], pf.randn(4, 400, 32)
-        with pf.no_grad():
-            block.mlp.down_proj.weight.zero_()
-            want, found = (block.train(t)(x, None, None, None, None) - x for t in (False, True))
-    if name == "attn_pdrop":  # of chances, which are not seen
-        spread = (found - want).detach().std() / want.detach().std()
-        assert 0.05 < float(spread) < 1.5
-        np.testing.assert_allclose((found - want).detach().mean(), 0, atol=1e-3)
-        return
-    gone = (found == 0) & (want != 0)
-    np.testing.assert_allclose(float(gone.float().mean()), 0.25, atol=0.02)
-    kept = (want / 0.75).masked_fill(gone, 0).detach()
-    np.testing.assert_allclose(found.detach(), kept, 1e-3, 1e-6)
 
 
 def test_folders_that_are_none(tmp_path: Path) -> None:
@@ -580,14 +509,6 @@ def test_what_is_no_state(tmp_path: Path, saved: Any, message: str) -> None:
     pf.save(saved, tmp_path / "pytorch_model.bin")
     with pytest.raises(ValueError, match=message):
         CausalLM.from_pretrained(tmp_path)
-
-
-def test_how_to_write_is_looked_at(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
-    for wrong in ({"temperature": "hot"}, {"top_k": 1.5}, {"eos_token_id": [{}]}, {"do_sample": 1}):
-        (tmp_path / "generation_config.json").write_text(json.dumps(wrong))
-        with pytest.raises(ValueError, match=f"Config: {next(iter(wrong))} is "):
-            Config.from_file(tmp_path)
 
 
 def test_files_as_they_are_published(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import families
 import numpy as np
 import pytest
 from families import small
-from steps import training_step
 
 import pyframe as pf
 from pyframe import lora, nn
@@ -77,45 +76,6 @@ def test_adapters_are_those_of_peft(
     with torch.no_grad():
         want = again(torch.tensor(IDS)).logits
     np.testing.assert_allclose(model(X).detach(), want, 1e-4, 1e-4)
-
-
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(
-    ("family", "how", "optimizer", "compiled", "rtol"),
-    [
-        ("llama", {"target_modules": "all-linear"}, ("AdamW", 3e-3), True, 0.02),
-        ("llama, biased and tied",
-         {"target_modules": ["q_proj", "o_proj", "up_proj"], "use_dora": True}, ("SGD", 0.05),
-         False, 2e-5),
-    ],
-    ids=["matrices", "directions and lengths"],
-)  # fmt: skip
-def test_losses_are_those_of_peft(
-    transformers: Any, torch: Any, tmp_path: Path, family: str, how: dict[str, Any],
-    optimizer: tuple[str, float], compiled: bool, rtol: float,
-) -> None:  # fmt: skip
-    """Step by step, from the same matrices, of the same batches."""
-    peft = pytest.importorskip("peft", reason="peft is not installed")
-    base = families.made(transformers, torch, family)
-    base.save_pretrained(tmp_path)
-    config = peft.LoraConfig(r=4, task_type="CAUSAL_LM", **how)
-    theirs = peft.get_peft_model(base, config).train()
-    theirs.save_pretrained(tmp_path / "adapter")
-    model = lora.load(CausalLM.from_pretrained(tmp_path), tmp_path / "adapter").train()
-    name, lr = optimizer
-    mine, other = (getattr(lib.optim, name)([p for p in m.parameters() if p.requires_grad], lr=lr)
-                   for lib, m in ((pf, model), (torch, theirs)))  # fmt: skip
-    step = training_step(
-        mine, lambda x: NextToken()(model(x, labels=x) if compiled else model(x), x)
-    )
-    step = pf.compile(step) if compiled else step
-    their_step = training_step(other, lambda x: theirs(x, labels=x).loss)
-    batches = np.random.default_rng(1).integers(0, 97, (5, 4, 16))
-    losses = np.array([[step(pf.tensor(ids)).item(), their_step(torch.tensor(ids)).item()]
-                       for ids in [*batches] * 4])  # fmt: skip
-    np.testing.assert_allclose(losses[:, 0], losses[:, 1], rtol)
-    assert losses[-5:, 0].mean() < losses[:5, 0].mean()
 
 
 @pytest.mark.parametrize("dora", [False, True])
@@ -201,29 +161,6 @@ def test_a_compiled_model_follows_its_adapter() -> None:
         for change in (lora.apply, drawn, lora.merge, lora.unmerge, lora.remove):
             change(model)
             np.testing.assert_allclose(call(X).detach(), model(X).detach(), 1e-4, 1e-4)
-
-
-@pytest.mark.parametrize("mode", [None, "int4"])
-def test_a_model_learns(mode: str | None) -> None:
-    """By `Model.fit`, from answers alone: what it shall say, whatever the base's bits are."""
-    texts = [([5, 6, 7], [8, 9, 10, 11]), ([7, 6], [20, 21, 22]), ([1], [30, 31, 32, 33, 34])]
-    model = small()
-    if mode is not None:
-        pf.quantize_(model, mode, group=32)
-    kept = {n: v.clone() for n, v in model.state_dict().items()}
-    lora.apply(model, rank=8, targets="all-linear")
-    batch = pack(texts, 12)
-    labels = batch.pop("labels")
-    learns = [p for p in model.parameters() if p.requires_grad]
-    trainer = pf.train.Model(model, NextToken(), pf.optim.AdamW(learns, lr=0.02))
-    history = trainer.fit(batch, labels, epochs=40, batch_size=4, verbose=0, device=None)
-    assert history["loss"][-1] < 0.1 < history["loss"][0]
-    model.eval()
-    for prompt, answer in texts:
-        said = model.generate(prompt, len(answer), eos_token_id=())
-        assert said[0, len(prompt) :].tolist() == answer
-    for name, value in kept.items():
-        np.testing.assert_array_equal(model.state_dict()[name], value)
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])

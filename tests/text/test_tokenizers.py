@@ -22,17 +22,19 @@ TEXTS = [
 SPECIAL = {"bos_token": "<s>", "eos_token": "<|end|>", "pad_token": "<pad>"}
 
 
-def byte_level(tokenizers: Any) -> Any:
+def byte_level(
+    tokenizers: Any, texts: list[str] = TEXTS, special: tuple[str, ...] = (*SPECIAL.values(),),
+    size: int = 400,
+) -> Any:  # fmt: skip
     """As GPT-2's: pairs of bytes."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=400, special_tokens=[*SPECIAL.values()], initial_alphabet=alphabet,
-        show_progress=False,
-    )  # fmt: skip
-    made.train_from_iterator(TEXTS * 3, trainer)
+        vocab_size=size, special_tokens=[*special], initial_alphabet=alphabet, show_progress=False
+    )
+    made.train_from_iterator(texts * 3, trainer)
     return made
 
 
@@ -169,26 +171,6 @@ def test_chats_are_as_in_transformers(both: tuple[Tokenizer, Any], name: str) ->
                         mine.chat(chat, template=TEMPLATES[name], **how)
                 else:
                     assert mine.chat(chat, template=TEMPLATES[name], **how) == want
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-        "{{ messages.__class__.__base__ }}",
-        "{{ raise_exception.__globals__['__builtins__'] }}",
-        "{{ cycler.__init__.__globals__.os.popen('id').read() }}",
-        "{{ '{0.__class__.__init__.__globals__}'.format(messages) }}",
-        "{{ strftime_now.__code__ }}",
-        "{% set ns = namespace() %}{{ ns.__class__.__init__.__globals__ }}",
-        "{{ self._TemplateReference__context.eval_ctx.environment }}",
-        "{{ messages.append(1) }}",
-        "{{ range(10000000) | list }}",
-    ],
-)
-def test_templates_have_texts_alone(both: tuple[Tokenizer, Any], template: str) -> None:
-    with pytest.raises(ValueError, match="asks for more than texts|the template refuses"):
-        both[0].chat(CHATS[0], template=template)
 
 
 def test_files(tmp_path: Path, both: tuple[Tokenizer, Any]) -> None:

@@ -11,7 +11,6 @@ import os
 import pickle
 import stat
 import struct
-import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -150,13 +149,6 @@ def test_image_folder_with_a_loader_and_transforms(zoo: Path) -> None:
     assert [Path(p).name for p, _ in chosen.samples] == ["a.PNG"]
 
 
-def test_an_image_that_is_none_is_named(zoo: Path) -> None:
-    (zoo / "dog" / "z.png").write_bytes(b"<html>")
-    data = datasets.ImageFolder(zoo)
-    with pytest.raises(ValueError, match=r"dog/z\.png: not an image that Pillow can read"):
-        data[4]
-
-
 POSTSCRIPT = b"""%!PS-Adobe-3.0 EPSF-3.0
 %%BoundingBox: 0 0 4 4
 %%EndComments
@@ -263,13 +255,6 @@ def test_a_torchvision_program(tmp_path: Path) -> None:
         f"Dataset MNIST\n    Number of datapoints: 3\n    Root location: {tmp_path}\n"
         "    Split: Train\n    StandardTransform\nTransform: Compose("
     )
-
-
-def test_kmnist(tmp_path: Path) -> None:
-    mnist_files(NAMES, tmp_path / "KMNIST" / "raw")
-    data = datasets.KMNIST(tmp_path)
-    assert (len(data), data.classes[data[2][1]]) == (3, "su")
-    assert len({*datasets.KMNIST.md5.values(), *datasets.MNIST.md5.values()}) == 8
 
 
 def test_emnist(tmp_path: Path, torchvision: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -615,44 +600,27 @@ def header(name: str, kind: bytes, size: int) -> bytes:
     return info.tobuf(tarfile.GNU_FORMAT)
 
 
-@pytest.mark.parametrize(
-    ("packed", "why"),
-    [
-        (header("x", b"L", 1 << 31) + bytes(1 << 24), "a header of over 1048576 bytes"),
-        (header("x", b"x", 1 << 31) + bytes(1 << 24), "a header of over"),
-        (header("x", b"g", 1 << 31) + bytes(1 << 24), "a header of over"),
-        (header("x", b"L", -1024), "a header of over|damaged"),
-        (header("x", b"0", -512), "refused at 'x'|damaged"),  # whose next header is itself
-        ((header("x", b"L", 1) + bytes(512)) * 3000 + header("x", b"0", 0), "recursion|over"),
-        (header("x/" * 99 + "x", b"0", 0) + header("y/" * 100 + "x", b"0", 0), "over 100 folders"),
-        (header("x" * 256, b"0", 0), "names over 255 bytes"),
-        (header(".", b"0", 0), "it has no name"),
-    ],
-)  # fmt: skip
-def test_headers_that_lie(packed: bytes, why: str, tmp_path: Path, traced: Any) -> None:
-    (tmp_path / "a.tar.gz").write_bytes(gzip.compress(packed + bytes(1024)))
-
-    def extract() -> None:
-        with pytest.raises(ValueError, match=why):
-            utils.extract_archive(tmp_path / "a.tar.gz", tmp_path / "target")
-
-    assert traced(extract)[1] < 1 << 23
-    assert not (tmp_path / "target").exists()
-
-
 def test_members_are_not_kept(tmp_path: Path, traced: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    packed = b"".join(header(f"{i}", b"0", 0) for i in range(4000))
+    packed = b"".join(header(f"{i}", b"0", 0) for i in range(1000))
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(packed))
-    monkeypatch.setattr(files, "_LEAST", 3999 * 4096)
+    monkeypatch.setattr(files, "_LEAST", 999 * 4096)
 
     def extract() -> None:
-        with pytest.raises(ValueError, match="refused at '3999'"):
+        with pytest.raises(ValueError, match="refused at '999'"):
             utils.extract_archive(tmp_path / "a.tar.gz", tmp_path / "target")
 
     extract()
     peaks = [traced(extract)[1] for _ in range(3)]  # some other table of Python's may grow once
-    assert min(peaks) < 1 << 19, peaks
+    assert min(peaks) < 1 << 17, peaks
     assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tar.gz", ".zip", ".gz", ".bz2", ".xz"])
+def test_damaged_archives(suffix: str, tmp_path: Path) -> None:
+    """What else may be wrong with them is drawn by scripts/fuzz."""
+    (tmp_path / f"a{suffix}").write_bytes(b"\x1f\x8bno")
+    with pytest.raises(ValueError, match=f"a{suffix}: the .* damaged"):
+        utils.extract_archive(tmp_path / f"a{suffix}", tmp_path / "target")
 
 
 def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -669,31 +637,3 @@ def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"one\.bz2: refused: more than 262144 bytes"):
         utils.extract_archive(tmp_path / "one.bz2", tmp_path)
     assert not (tmp_path / "one").exists()
-
-
-def test_damaged_archives(tmp_path: Path) -> None:
-    data = np.random.RandomState(0).bytes(5000)
-    for archive in archives(tmp_path, {"a": data}):
-        whole = archive.read_bytes()
-        for broken in (b"", b"<html>", whole[: len(whole) // 2]):
-            archive.write_bytes(broken)
-            with pytest.raises(ValueError, match=f"{archive.name}: the .* damaged"):
-                utils.extract_archive(archive, tmp_path / "target")
-    zipped = archives(tmp_path, {"a": data})[-1]
-    raw = bytearray(zipped.read_bytes())
-    raw[100] ^= 255
-    zipped.write_bytes(raw)
-    with pytest.raises(ValueError, match="damaged"):
-        utils.extract_archive(zipped, tmp_path / "target")
-    for suffix in (".gz", ".bz2", ".xz"):
-        (tmp_path / f"one{suffix}").write_bytes(b"\x1f\x8bno")
-        with pytest.raises(ValueError, match=f"one{suffix}: the .* damaged"):
-            utils.extract_archive(tmp_path / f"one{suffix}")
-
-
-def test_reading_images_says_what_is_missing(zoo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(ImportError, match=r'needs Pillow: pip install .*\[images\]"'):
-        datasets.ImageFolder(zoo)[0]
-    assert datasets.FakeData(1, (3, 2, 2))[0][0].shape == (3, 2, 2)
-    assert vio.encode_png(pf.zeros(3, 2, 2).to(pf.uint8)).ndim == 1

@@ -239,15 +239,6 @@ def test_stochastic_depth(device: str) -> None:
     assert layer.eval()(x) is x
 
 
-def test_stochastic_depth_draws_anew_in_each_replay() -> None:
-    layer = ops.StochasticDepth(0.5, "row")
-    step = pf.compile(lambda x: layer(x) + 1)
-    x = pf.ones(64, 1)
-    assert len({tuple(step(x).flatten().tolist()) for _ in range(4)}) == 4
-    layer.eval()
-    assert step(x).unique().tolist() == [2.0]
-
-
 @pytest.mark.parametrize(
     ("call", "shape"),
     [

@@ -52,6 +52,9 @@ class Encoder(nn.Module):
         for block, norm in zip(self.blocks, self.norms):
             x = x + block(norm(x))
             kept.append(x)
+        for i, norm in enumerate(self.norms):
+            if i == 1:
+                kept[0] = norm(kept[0])
         return kept
 
     @torch.jit.export
