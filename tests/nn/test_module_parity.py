@@ -1,7 +1,6 @@
 """Programs with modules, run with PyTorch and pyframe: what they see, print, warn of and raise.
 
-A program knows the library `t` and its `nn`, which is `n`. A line `? a, b` tells what it sees
-there; `! a | b` what each call gives, or the type of its error, and `!! a` the error's text too.
+A program knows the library `t` and its `nn`, which is `n`.
 """
 
 from __future__ import annotations
@@ -10,16 +9,15 @@ import contextlib
 import copy
 import io
 import pickle
-import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from refused import calls
 
 import pyframe as pf
+from tests.nn.beside import programs, run
 
 
 def plain(x: Any) -> Any:
@@ -33,19 +31,6 @@ def plain(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return [plain(v) for v in x]
     return repr(x).replace("pyframe", "torch")
-
-
-def raised(names: dict[str, Any], table: str, told: bool = False) -> list[str]:
-    """What each call of a table gives, or the type of its error and, if it is to be `told`, the
-    text. `names` are the program's own."""
-    found = []
-    for call in calls(table):
-        try:
-            found.append(str(plain(eval(call, {**globals(), **names}))))
-        except Exception as e:
-            text = f": {e}".replace("pyframe", "torch") if told else ""
-            found.append(f"{type(e).__name__}{text}")
-    return found
 
 
 def caught(kind: type[Exception], call: Callable[[], Any]) -> bool:
@@ -137,7 +122,7 @@ class Keeps:
         state[f"{prefix}weight"] = state.pop(f"{prefix}w")
 
 
-TABLE = r"""
+PROGRAMS = programs(r"""
 == buffers
 m = n.Module()
 m.register_buffer("a", t.ones(1))
@@ -699,31 +684,16 @@ del m["n"]
 ! n.ParameterDict(3) | n.ParameterDict([3]) | n.ParameterDict([("a", 1, 2)]) | m(3)
 ! n.ParameterDict().popitem() | len(changed(m, ("clear",)))
 ! copy.deepcopy(n.ParameterDict({"a": 1, "b": t.ones(1)}))
-"""
-PROGRAMS = dict(part.split("\n", 1) for part in TABLE.strip().removeprefix("== ").split("\n== "))
+""")
 
 
-def code_of(program: str) -> str:
-    """Python of a program."""
-    told = re.sub(r"(?m)^( *)\? (.*(?:\n\1  \S.*)*)", r"\1tell(\2)", program)
-    return re.sub(
-        r"(?m)^( *)(!+) (.*)",
-        lambda found: f"{found[1]}tell(raised(globals(), {found[3]!r}, {found[2] == '!!'}))", told,
-    )  # fmt: skip
-
-
-def outcome(name: str, lib: Any) -> tuple[Any, str, list[str]]:
-    seen: list[Any] = []
-    said = io.StringIO()
-    names = {
-        "t": lib, "n": lib.nn, "tell": lambda *found: seen.append(plain(found)), "copy": copy,
-        "pickle": pickle, "OrderedDict": OrderedDict,
-    }  # fmt: skip
+def outcome(name: str, lib: Any) -> tuple[list[Any], str, list[str]]:
+    modules: dict[str, Any] = {"copy": copy, "pickle": pickle, "OrderedDict": OrderedDict}
     with (
         warnings.catch_warnings(record=True, action="always") as warned,
-        contextlib.redirect_stdout(said),
+        contextlib.redirect_stdout(io.StringIO()) as said,
     ):
-        exec(compile(code_of(PROGRAMS[name]), f"<{name}>", "exec"), {**globals(), **names})
+        seen = run(PROGRAMS[name], {**globals(), **modules, "t": lib, "n": lib.nn}, plain)
     return seen, said.getvalue().replace("pyframe", "torch"), [w.category.__name__ for w in warned]
 
 
