@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from beside import programs, run
 
 import pyframe as pf
-from tests.nn.beside import programs, run
 
 
 def plain(x: Any) -> Any:

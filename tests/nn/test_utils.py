@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from beside import programs, run
 from compared import alike, plain
 from refused import calls
 
 import pyframe as pf
 from pyframe import nn, optim
-from tests.nn.beside import programs, run
 
 Lib = Any  # pyframe or torch
 
