@@ -520,3 +520,18 @@ def test_old_states_load() -> None:
     adamw = optim.AdamW([p])
     adamw.load_state_dict(optim.Adam([p]).state_dict())
     assert adamw.param_groups[0]["decoupled_weight_decay"] is True
+
+
+def test_complex_parameters_within_a_compiled_step() -> None:
+    """Plans of the CPU have no complex numbers: the step goes on eagerly, with its options."""
+    runs = []
+    for wrap in (lambda f: f, pf.compile):
+        z = pf.tensor([1 + 2j, -0.5j]).requires_grad_()
+        optimizer = optim.Adam([z], lr=0.1, betas=(0.8, 0.9), amsgrad=True)
+        step = wrap(lambda optimizer=optimizer: optimizer.step())
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            for i in range(3):
+                z.grad = z.detach() * (1 - 1j * i)
+                step()
+        runs.append(z.detach().numpy())
+    np.testing.assert_allclose(*runs, rtol=1e-5)
