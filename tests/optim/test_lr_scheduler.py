@@ -252,22 +252,6 @@ def test_training_goes_on_after_an_epoch(torch: Any, key: str, monkeypatch: Any)
     same(*out)
 
 
-def test_adding_a_group(torch: Any) -> None:
-    out = []
-    for lib in (pf, torch):
-        optimizer = optimizer_of(lib)
-        plateau = lib.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
-        strict = lib.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, min_lr=[0, 0.1])
-        optimizer.add_param_group({"params": [lib.ones(3).requires_grad_()], "lr": 1.0})
-        plateau.step(1.0)
-        plateau.step(2.0)
-        strict.step(1.0)
-        with pytest.raises(RuntimeError, match="min_lrs"):
-            strict.step(2.0)
-        out.append(optimizer)
-    same(*out)
-
-
 # --- what is refused, with PyTorch's types
 
 MISUSED = """
@@ -334,27 +318,3 @@ def test_the_order_is_warned_of() -> None:
         scheduler.step()
     with pytest.warns(UserWarning, match="get_last_lr"):
         scheduler.get_lr()
-
-
-def test_schedulers_of_a_users_own(torch: Any) -> None:
-    """With `get_lr` alone, or on top of one that exists."""
-    out = []
-    for lib in (pf, torch):
-        module = lib.optim.lr_scheduler
-
-        class Root(module._LRScheduler):  # type: ignore[name-defined]
-            def get_lr(self) -> list[float]:
-                return [b / (self.last_epoch + 1) ** 0.5 for b in self.base_lrs]
-
-        class Floor(module.ExponentialLR):  # type: ignore[name-defined]
-            def get_lr(self) -> list[float]:
-                return [max(lr, 0.05) for lr in super().get_lr()]
-
-        optimizer = optimizer_of(lib)
-        chain = [Root(optimizer), Floor(optimizer, 0.7)]
-        optimizer.step()
-        for _ in range(4):
-            for scheduler in chain:
-                scheduler.step()
-        out.append(optimizer)
-    same(*out)
