@@ -291,13 +291,6 @@ def test_programs(name: str, torch: Any) -> None:
     alike(*found)
 
 
-def test_functions_refused() -> None:
-    with pytest.raises(RuntimeError, match="expected 4 params"):
-        pf.gru(pf.zeros(5, 2, 3), pf.zeros(1, 2, 4), [], True, 1, 0.0, False, False, False)
-    with pytest.raises(TypeError, match="lstm"):
-        pf.lstm(pf.zeros(5, 2, 3))
-
-
 def test_a_packed_sequence_moves_as_a_tensor_does(gpu: str) -> None:
     p = packs.pack_sequence([pf.randn(2, 3), pf.randn(3, 3)], enforce_sorted=False)
     assert p.to("cpu") is p
