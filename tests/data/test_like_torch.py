@@ -127,6 +127,13 @@ for n in (1, 5, 6, 11):
         for rank in range(replicas):
             x = D.DistributedSampler(range(n), replicas, rank, shuffle=False, drop_last=drop)
             ? list(x), len(x), x.num_samples, x.total_size
+== a random sampler of some
+for seed in range(3):
+    generator = T.Generator()
+    x = D.SubsetRandomSampler([3, 1, 4, 15, 9], generator)
+    first, second = (list(x) for _ in [generator.manual_seed(seed), 0])
+    generator.manual_seed(seed)
+    ? list(x) == first, sorted(first), sorted(second), len(x)
 == containers
 first = defaultdict(list, a=1)
 samples = [
@@ -295,17 +302,6 @@ def test_weighted_random_sampler() -> None:
     sampler = pf.data.WeightedRandomSampler([1.0, 3.0], 2, replacement=False)
     firsts = [next(iter(sampler)) for _ in range(400)]
     assert 250 < sum(firsts) < 350, "the first is drawn as its weight says: 300 of 400"
-
-
-def test_subset_random_sampler(theirs: Any) -> None:
-    for lib in (Ours, theirs):
-        generator = lib.T.Generator()
-        sampler = lib.data.SubsetRandomSampler([3, 1, 4, 15, 9], generator)
-        first, second = (list(sampler) for _ in [generator.manual_seed(0), 0])
-        generator.manual_seed(0)
-        assert list(sampler) == first
-        assert sorted(first) == sorted(second) == [1, 3, 4, 9, 15]
-        assert len(sampler) == 5
 
 
 def test_distributed_sampler_shuffles() -> None:

@@ -137,28 +137,22 @@ def test_whether_more_is_better() -> None:
             assert higher_is_better(name) is higher, name
 
 
-def test_a_direction_that_cannot_be_known_is_asked_for(tmp_path: Path) -> None:
-    def agreement(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
-        return ((output > 0) == (target > 0)).float().mean()
+def agreement(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
+    return ((output > 0) == (target > 0)).float().mean()
 
-    def run(*callbacks: Callback, plateau: str = "", **options: Any) -> None:
-        plain = make()
-        model = pf.Model(plain.net, plain.loss, plain.optimizer, [agreement])
-        if plateau:
-            model.lr_scheduler = optim.lr_scheduler.ReduceLROnPlateau(model.optimizer, plateau)
-        fit(*callbacks, model=model, **options)
 
-    name: Any = {"monitor": "agreement"}
-    for callbacks, options in (
-        ([EarlyStopping("agreement")], {}), ([ModelCheckpoint(tmp_path, "agreement")], {}),
-        ([], {"patience": 2, **name}), ([], {"plateau": "min", **name}),
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match="'agreement' is better .* give mode='max' or"):
-            run(*callbacks, **options)
-    with pytest.raises(ValueError, match="has mode='min', and 'agreement' is better the higher"):
-        run(plateau="min", mode="max", **name)
-    run(EarlyStopping("agreement", mode="max"), ModelCheckpoint(tmp_path, "agreement", "max"),
-        plateau="max", mode="max", patience=2, **name)  # fmt: skip
+def judged(*callbacks: Callback, plateau: str = "", **options: Any) -> None:
+    """A fit with a metric of which nobody knows whether more of it is better."""
+    plain = make()
+    model = pf.Model(plain.net, plain.loss, plain.optimizer, [agreement])
+    if plateau:
+        model.lr_scheduler = optim.lr_scheduler.ReduceLROnPlateau(model.optimizer, plateau)
+    fit(*callbacks, model=model, **options)
+
+
+def test_a_direction_that_is_given(tmp_path: Path) -> None:
+    own = [EarlyStopping("agreement", mode="max"), ModelCheckpoint(tmp_path, "agreement", "max")]
+    judged(*own, plateau="max", mode="max", patience=2, monitor="agreement")
 
 
 BAD = r"""
@@ -171,6 +165,13 @@ ModelCheckpoint("a", every_epochs=0) -> ValueError: every_epochs must be at leas
 LearningRateFinder(low=1, high=1) -> ValueError: expected 0 < low < high, got low=1 a
 LearningRateFinder(steps=1) -> ValueError: steps must be at least 2, got 1
 TensorBoard(histograms_every=-1) -> ValueError: histograms_every must be at least 0
+judged(EarlyStopping("agreement")) -> ValueError: 'agreement' is better .* give mode='max' or
+judged(ModelCheckpoint("a", "agreement")) -> ValueError: 'agreement' is better .* give mode='max' or
+judged(patience=2, monitor="agreement") -> ValueError: 'agreement' is better .* give mode='max' or
+judged(plateau="min", monitor="agreement") ->
+    ValueError: 'agreement' is better .* give mode='max' or
+judged(plateau="min", mode="max", monitor="agreement") ->
+    ValueError: has mode='min', and 'agreement' is better the higher
 """
 
 
