@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pickle
 from collections import OrderedDict, UserDict, defaultdict, namedtuple
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pytest
+from beside import programs, run
 from refused import calls, check_refused, rows
 
 import pyframe as pf
@@ -80,160 +82,109 @@ def boxes() -> list[Any]:
     return made
 
 
-def scenario(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    SCENARIOS.append(fn)
-    return fn
+PROGRAMS = programs(r"""
+== names
+odd = "DFIterDataPipe DataChunk _DatasetKind argument_validation functional_datapipe".split()
+odd += ["runtime_validation", "runtime_validation_disabled"]
+? sorted({n for n in D.__all__ if "DataPipe" not in n and "determin" not in n} - {*odd})
+== stacks
+for data in (
+    D.StackDataset(range(3), tensors(), [7, 8, 9]), D.StackDataset(a=tensors(), b=tensors()),
+    D.StackDataset(a=range(3), b=D.Subset(range(9), [4, 0, 8])),
+    D.StackDataset(tensors(), tensors()),
+):
+    ? len(data), items(data), list(D.DataLoader(data, 2)), data[-1]
+    ? data.__getitems__([2, 0])
+== sums
+data = tensors() + tensors() + D.Subset(tensors(), [2, 0])
+assert len([*data]) == 8, "iteration ends by itself"
+? type(data).__name__, len(data), items(data), data.cumulative_sizes, data[-1], data[-8]
+== chains
+data = stream(3, 3) + stream(4, 4)
+? type(data).__name__, len(data), list(data), list(D.DataLoader(data, 2))
+== streams
+for n in (0, 4, 5):
+    for size in (1, 2, 9):
+        ? [list(D.DataLoader(stream(n), size, drop_last=drop)) for drop in (False, True)]
+? list(D.DataLoader(stream(3), None))
+? [len(D.DataLoader(stream(5, 5), 2, drop_last=drop)) for drop in (False, True)]
+== loaders
+data = tensors()
+for x in (
+    D.DataLoader(data, 2), D.DataLoader(data, 2, sampler=[2, 0, 1], drop_last=True),
+    D.DataLoader(data, batch_sampler=[[1], [0, 2]], pin_memory_device=""),
+    *[D.DataLoader(data, n, drop_last=d) for n in (1, 3, 20) for d in (False, True)],
+    D.DataLoader([np.arange(2), np.arange(3)], batch_size=None, num_workers=0),
+    D.DataLoader(data, None, sampler=D.SequentialSampler(data)),
+    D.DataLoader({"a": 1, "b": 2}, 2, sampler=["b", "a"]),
+    D.DataLoader(data, batch_size=None, sampler=[[0, 2], [1]]),
+):
+    ? list(x), len(iter(x)), type(x.sampler).__name__, x.batch_size, x.prefetch_factor
+    ? x.multiprocessing_context, x.num_workers
+== distributed
+for n in (1, 5, 6, 11):
+    for replicas, drop in itertools.product((1, 2, 3, 4), (False, True)):
+        for rank in range(replicas):
+            x = D.DistributedSampler(range(n), replicas, rank, shuffle=False, drop_last=drop)
+            ? list(x), len(x), x.num_samples, x.total_size
+== a random sampler of some
+for seed in range(3):
+    generator = T.Generator()
+    x = D.SubsetRandomSampler([3, 1, 4, 15, 9], generator)
+    first, second = (list(x) for _ in [generator.manual_seed(seed), 0])
+    generator.manual_seed(seed)
+    ? list(x) == first, sorted(first), sorted(second), len(x)
+== containers
+first = defaultdict(list, a=1)
+samples = [
+    [first, {"a": 2}], [OrderedDict(b=1, a=2.0), OrderedDict(b=3, a=4.0)],
+    [MappingProxyType({"a": 1})] * 2, [UserDict(a=1), UserDict(a=2)], boxes(), [(), ()],
+    [[[1, (2, "x")], {"k": True}]] * 2, [np.float64(1.5), np.float64(2)],
+    [np.str_("a"), np.str_("b")], [0, 1, 2], [True, False], [1.5, 2.0], ["a", "b"], [b"a", b"b"],
+    [np.float32(1), np.float32(2)], [np.int16(3)], [np.bool_(True), np.bool_(False)],
+    [np.arange(3), np.arange(3)], [np.array(1.0), np.array(2.0)], [(0, 1.0), (2, 3.0)],
+    [{"a": 0, "b": "x"}, {"a": 1, "b": "y"}], [Point(0, 1.0), Point(2, 3.0)],
+    [{"a": [np.arange(2), (1, 2)]}, {"a": [np.arange(2), (3, 4)]}], [range(2), range(2)],
+    [[np.arange(2), (np.int64(1), "a")]] * 2, [Point(np.arange(2), 3)],
+]
+found = [D.default_collate(x) for x in samples]
+? found, [D.default_convert(x[0]) for x in [*samples, [np.array(["text"])]]]
+? found[4].label, type(found[0]).__name__, first
+== own types
+module = importlib.import_module(f"{T.__name__}.utils.data.dataloader")
+? module.default_collate is D.default_collate
+functions, collate = C.default_collate_fn_map, C.collate
+class Word(str):
+    pass
+def words(batch, *, collate_fn_map=None):
+    return [str(w) for w in batch], collate([len(w) for w in batch], collate_fn_map=collate_fn_map)
+functions[Word], before = words, functions[T.Tensor]
+functions[T.Tensor] = lambda batch, *, collate_fn_map=None: len(batch)
+try:
+    data = [(Word("one"), 1), (Word("three"), 2)]
+    ? list(D.DataLoader(data, 2)), list(D.DataLoader(tensors(), 2))
+finally:
+    del functions[Word]
+    functions[T.Tensor] = before
+? collate([(1, 2)], collate_fn_map={int: lambda b, collate_fn_map: b})
+""")
 
 
-SCENARIOS: list[Callable[[Any], Any]] = []
+def names_of(lib: Any) -> dict[str, Any]:
+    """What programs and calls speak of."""
+    collate = pyframe.utils.data.collate if lib is Ours else lib.data._utils.collate
+    kinds = {"defaultdict": defaultdict, "OrderedDict": OrderedDict, "UserDict": UserDict}
+    return {
+        **globals(), **vars(lib.data), **kinds, "T": lib.T, "t": lib.T, "D": lib.data, "C": collate,
+        "tensors": lambda: tensors(lib), "stream": lambda *sizes: stream(lib, *sizes),
+        "MappingProxyType": MappingProxyType, "itertools": itertools, "pickle": pickle,
+    }  # fmt: skip
 
 
-@scenario
-def names(lib: Any) -> Any:
-    public = {n for n in lib.data.__all__ if "DataPipe" not in n and "determin" not in n}
-    odd = "DFIterDataPipe DataChunk _DatasetKind argument_validation functional_datapipe".split()
-    return sorted(public - set(odd) - {"runtime_validation", "runtime_validation_disabled"})
-
-
-@scenario
-def stacks(lib: Any) -> Any:
-    some = [
-        lib.data.StackDataset(range(3), tensors(lib), [7, 8, 9]),
-        lib.data.StackDataset(a=range(3), b=lib.data.Subset(range(9), [4, 0, 8])),
-        lib.data.StackDataset(tensors(lib), tensors(lib)),
-        lib.data.StackDataset(a=tensors(lib), b=tensors(lib)),
-    ]
-    return [(len(x), items(x), list(lib.data.DataLoader(x, 2))) for x in some], [
-        (x[-1], x.__getitems__([2, 0])) for x in some[:2]
-    ]
-
-
-@scenario
-def sums(lib: Any) -> Any:
-    data = tensors(lib) + tensors(lib) + lib.data.Subset(tensors(lib), [2, 0])
-    assert len([*data]) == 8, "iteration ends by itself"
-    return type(data).__name__, len(data), items(data), data.cumulative_sizes, data[-1], data[-8]
-
-
-@scenario
-def chains(lib: Any) -> Any:
-    data = stream(lib, 3, 3) + stream(lib, 4, 4)
-    return type(data).__name__, len(data), list(data), list(lib.data.DataLoader(data, 2))
-
-
-@scenario
-def streams(lib: Any) -> Any:
-    loaders = [
-        lib.data.DataLoader(stream(lib, n), size, drop_last=drop)
-        for n in (0, 4, 5)
-        for size in (1, 2, 9)
-        for drop in (False, True)
-    ]
-    whole = lib.data.DataLoader(stream(lib, 3), None)
-    sized = (
-        lib.data.DataLoader(stream(lib, 5, 5), 2),
-        lib.data.DataLoader(stream(lib, 5, 5), 2, drop_last=True),
-    )
-    return [list(x) for x in loaders], list(whole), [len(x) for x in sized]
-
-
-@scenario
-def loaders(lib: Any) -> Any:
-    data = tensors(lib)
-    made = [
-        lib.data.DataLoader(data, 2),
-        lib.data.DataLoader(data, 2, sampler=[2, 0, 1], drop_last=True),
-        lib.data.DataLoader(data, batch_sampler=[[1], [0, 2]], pin_memory_device=""),
-        *[lib.data.DataLoader(data, n, drop_last=d) for n in (1, 3, 20) for d in (False, True)],
-        lib.data.DataLoader([np.arange(2), np.arange(3)], batch_size=None, num_workers=0),
-        lib.data.DataLoader(data, None, sampler=lib.data.SequentialSampler(data)),
-        lib.data.DataLoader({"a": 1, "b": 2}, 2, sampler=["b", "a"]),
-        lib.data.DataLoader(data, batch_size=None, sampler=[[0, 2], [1]]),
-    ]
-    samplers = [type(x.sampler).__name__ for x in made], [x.batch_size for x in made]
-    options = [(x.prefetch_factor, x.multiprocessing_context, x.num_workers) for x in made]
-    return [list(x) for x in made], [len(iter(x)) for x in made], samplers, options
-
-
-@scenario
-def distributed(lib: Any) -> Any:
-    return [
-        (list(sampler), len(sampler), sampler.num_samples, sampler.total_size)
-        for n in (1, 5, 6, 11)
-        for replicas in (1, 2, 3, 4)
-        for drop in (False, True)
-        for sampler in (
-            lib.data.DistributedSampler(range(n), replicas, rank, shuffle=False, drop_last=drop)
-            for rank in range(replicas)
-        )
-    ]
-
-
-@scenario
-def containers(lib: Any) -> Any:
-    first = defaultdict(list, a=1)
-    samples = [
-        [first, {"a": 2}],
-        [OrderedDict(b=1, a=2.0), OrderedDict(b=3, a=4.0)],
-        [MappingProxyType({"a": 1})] * 2,
-        [UserDict(a=1), UserDict(a=2)],
-        boxes(),
-        [(), ()],
-        [[[1, (2, "x")], {"k": True}]] * 2,
-        [np.float64(1.5), np.float64(2)],
-        [np.str_("a"), np.str_("b")],
-        [0, 1, 2], [True, False], [1.5, 2.0], ["a", "b"], [b"a", b"b"],
-        [np.float32(1), np.float32(2)], [np.int16(3)], [np.bool_(True), np.bool_(False)],
-        [np.arange(3), np.arange(3)], [np.array(1.0), np.array(2.0)], [(0, 1.0), (2, 3.0)],
-        [{"a": 0, "b": "x"}, {"a": 1, "b": "y"}], [Point(0, 1.0), Point(2, 3.0)],
-        [{"a": [np.arange(2), (1, 2)]}, {"a": [np.arange(2), (3, 4)]}], [range(2), range(2)],
-        [[np.arange(2), (np.int64(1), "a")]] * 2, [Point(np.arange(2), 3)],
-    ]  # fmt: skip
-    out = [lib.data.default_collate(x) for x in samples]
-    converted = [lib.data.default_convert(x[0]) for x in [*samples, [np.array(["text"])]]]
-    return [*out, *converted, out[4].label, type(out[0]).__name__, first]
-
-
-@scenario
-def own_types(lib: Any) -> Any:
-    module = __import__(f"{lib.T.__name__}.utils.data.dataloader", fromlist=["x"])
-    assert module.default_collate is lib.data.default_collate
-    functions = collate_module(lib).default_collate_fn_map
-    collate = collate_module(lib).collate
-
-    class Word:
-        def __init__(self, text: str) -> None:
-            self.text = text
-
-    def words(batch: Any, *, collate_fn_map: Any = None) -> Any:
-        return [w.text for w in batch], collate([len(w.text) for w in batch],
-                                                collate_fn_map=collate_fn_map)  # fmt: skip
-
-    functions[Word] = words
-    functions[lib.T.Tensor], before = (
-        lambda batch, *, collate_fn_map=None: len(batch),
-        functions[lib.T.Tensor],
-    )
-    try:
-        data = [(Word("one"), 1), (Word("three"), 2)]
-        found = list(lib.data.DataLoader(data, 2)), list(lib.data.DataLoader(tensors(lib), 2))
-    finally:
-        del functions[Word]
-        functions[lib.T.Tensor] = before
-    return found, collate([(1, 2)], collate_fn_map={int: lambda b, collate_fn_map: b})
-
-
-def collate_module(lib: Any) -> Any:
-    if lib is Ours:
-        from pyframe.utils.data import collate
-
-        return collate
-    return lib.data._utils.collate
-
-
-@pytest.mark.parametrize("run", SCENARIOS, ids=lambda fn: fn.__name__)
-def test_as_torch(run: Any, theirs: Any) -> None:
-    assert plain(run(Ours)) == plain(run(theirs))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_torch(name: str, theirs: Any) -> None:
+    ours, want = (run(PROGRAMS[name], names_of(lib), plain) for lib in (Ours, theirs))
+    assert ours == want
 
 
 ERRORS = r"""
@@ -297,12 +248,7 @@ default_collate([None]) | pickle.dumps(iter(DataLoader(range(3))))
 
 @pytest.mark.parametrize(("call", "text"), [*rows(ERRORS), *((c, "") for c in calls(REFUSED))])
 def test_errors_as_torch(call: str, text: str, torch: Any, theirs: Any) -> None:
-    def names(t: Any) -> dict[str, Any]:
-        lib = theirs if t is torch else Ours
-        some = {"t": t, "tensors": lambda: tensors(lib), "stream": lambda n: stream(lib, n)}
-        return {**vars(lib.data), **some, "np": np, "pickle": pickle}
-
-    check_refused(call, text, names, torch)
+    check_refused(call, text, lambda t: names_of(theirs if t is torch else Ours), torch)
 
 
 def test_sampler_beyond_its_data() -> None:
@@ -356,17 +302,6 @@ def test_weighted_random_sampler() -> None:
     sampler = pf.data.WeightedRandomSampler([1.0, 3.0], 2, replacement=False)
     firsts = [next(iter(sampler)) for _ in range(400)]
     assert 250 < sum(firsts) < 350, "the first is drawn as its weight says: 300 of 400"
-
-
-def test_subset_random_sampler(theirs: Any) -> None:
-    for lib in (Ours, theirs):
-        generator = lib.T.Generator()
-        sampler = lib.data.SubsetRandomSampler([3, 1, 4, 15, 9], generator)
-        first, second = (list(sampler) for _ in [generator.manual_seed(0), 0])
-        generator.manual_seed(0)
-        assert list(sampler) == first
-        assert sorted(first) == sorted(second) == [1, 3, 4, 9, 15]
-        assert len(sampler) == 5
 
 
 def test_distributed_sampler_shuffles() -> None:

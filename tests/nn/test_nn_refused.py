@@ -84,6 +84,9 @@ nn.init.xavier_uniform_(O(3)) -> fewer than 2 dimensions
 nn.utils.spectral_norm(nn.Linear(3, 3), "weights") -> KeyError: weights
 rnn.pack_padded_sequence(SEQ, [2, 3]) -> pass enforce_sorted=False
 rnn.pack_padded_sequence(SEQ, [6, 2]) -> RuntimeError: a length of 6 exceeds the input's 5 steps
+t.gru(SEQ, O(1, 2, 4), [], True, 1, 0.0, False, False, False) ->
+    RuntimeError: expected 4 params
+t.lstm(SEQ) -> TypeError: lstm
 """  # parameters, how they begin, and what is done to them
 CALLS = """
 nn.utils.fuse_conv_bn_eval(nn.Conv1d(2, 3, 1), nn.BatchNorm1d(3).eval())

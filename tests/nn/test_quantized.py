@@ -226,12 +226,6 @@ def test_rows_of_nothing_and_of_what_is_not_finite() -> None:
     assert not np.isfinite(found[2]).any()
 
 
-def test_autocast_casts_it_as_any_linear() -> None:
-    layer, x = quantize_(nn.Linear(64, 8)), pf.randn(2, 64)
-    with pf.autocast("cpu"):
-        assert layer(x).dtype is pf.bfloat16
-
-
 def test_an_encoder_still_runs() -> None:
     encoder = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval()
     x = pf.randn(2, 5, 32)

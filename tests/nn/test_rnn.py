@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compared import alike, array
+from beside import programs, run
+from compared import alike, array, plain
 
 import pyframe as pf
 from pyframe import nn
@@ -243,76 +244,51 @@ def test_empty_batches_and_sequences(torch: Any) -> None:
         ours(pf.zeros(0, 2, 3).double())
 
 
-def test_functions(torch: Any) -> None:
-    """The functions of layers and cells that PyTorch has at its top level."""
-    for name, cell in [("rnn_tanh", "RNN"), ("rnn_relu", "RNN"), ("gru", "GRU"), ("lstm", "LSTM")]:
-        ours, theirs = pair(torch, cell, 3, 4, 2)
-        single = pair(torch, f"{cell}Cell", 3, 4)
-        hx = states_for(ours, 2)
-        found = []
-        for lib, layer, one in ((pf, ours, single[0]), (torch, theirs, single[1])):
-            x, states = given(lib, numbers(5, 2, 3), hx, False)
-            state = as_state(states)
-            sizes = lib.tensor([2, 2, 1])
-            flags = (True, 2, 0.0, False, False)
-            fn, step = getattr(lib, name), getattr(lib, f"{name}_cell")
-            params = list(layer.parameters())
-            batch = x.reshape(10, 3)[:5]
-            found.append((
-                fn(x, state, params, *flags, False),
-                fn(batch, sizes, state, params, *flags),
-                step(x[0], as_state([s[0] for s in states]), *one.parameters()),
-                step(x[0], as_state([s[0] for s in states]), *list(one.parameters())[:2]),
-            ))  # fmt: skip
-        alike(*found)
-    with pytest.raises(RuntimeError, match="expected 4 params"):
-        pf.gru(pf.zeros(5, 2, 3), pf.zeros(1, 2, 4), [], True, 1, 0.0, False, False, False)
-    with pytest.raises(TypeError, match="lstm"):
-        pf.lstm(pf.zeros(5, 2, 3))
+PROGRAMS = programs(r"""
+== functions of layers and cells that stand at the top level
+for name, cell in [("rnn_tanh", "RNN"), ("rnn_relu", "RNN"), ("gru", "GRU"), ("lstm", "LSTM")]:
+    layer, one, hx = made[cell], made[f"{cell}Cell"], states_for(made[cell], 2)
+    x, states = given(t, numbers(5, 2, 3), hx, False)
+    state, params, flags = as_state(states), list(layer.parameters()), (True, 2, 0.0, False, False)
+    fn, step = getattr(t, name), getattr(t, f"{name}_cell")
+    ? fn(x, state, params, *flags, False)
+    ? fn(x.reshape(10, 3)[:5], t.tensor([2, 2, 1]), state, params, *flags)
+    for weights in (list(one.parameters()), list(one.parameters())[:2]):
+        ? step(x[0], as_state([s[0] for s in states]), *weights)
+== packing there and back, with gradients
+for first, rest in itertools.product((False, True), ((), (4,), (2, 3))):
+    x = t.tensor(numbers(*((5, 6) if first else (6, 5)), *rest)).requires_grad_()
+    p = u.pack_padded_sequence(x, LENGTHS, first, enforce_sorted=False)
+    padded = u.pad_packed_sequence(p, first, padding_value=-1.5, total_length=7)
+    in_order = u.pack_padded_sequence(x, t.tensor([6, 3, 3, 1, 1]), first)
+    parts = u.unpack_sequence(p)
+    assert [len(s) for s in parts] == LENGTHS
+    again = u.pack_sequence(parts, enforce_sorted=False)
+    weighted(t, [p.data, padded[0], in_order.data, again.data]).backward()
+    ? p, padded, in_order, in_order.sorted_indices, parts, again, x.grad
+== padding
+xs = [t.tensor(numbers(n, 2)).requires_grad_() for n in (2, 4, 1)]
+out = [u.pad_sequence(xs, *args) for args in ((), (True,), (True, -2.0), (False, 1.0, "left"))]
+weighted(t, out).backward()
+? out, [x.grad for x in xs]
+? u.unpad_sequence(out[1], t.tensor([2, 4, 1]), batch_first=True)
+? u.unpad_sequence(out[0].detach().clone(), t.tensor([2, 4, 1]))
+? u.pad_sequence(tuple(t.tensor([1, 2, 3])[:n] for n in (1, 3)), True, 7)
+? u.invert_permutation(t.tensor([2, 0, 3, 1])), u.invert_permutation(None)
+""")
 
 
-# --- packing
-
-
-@pytest.mark.parametrize("batch_first", [False, True])
-@pytest.mark.parametrize("rest", [(), (4,), (2, 3)])
-def test_packing(batch_first: bool, rest: tuple[int, ...], torch: Any) -> None:
-    """There and back, results and gradients."""
-    shape = (5, 6, *rest) if batch_first else (6, 5, *rest)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str, torch: Any) -> None:
+    """Of the library `t`, and `u`, its utils of sequences."""
+    made = {k: pair(torch, k, 3, 4, 2) for k in KINDS}
+    made |= {f"{k}Cell": pair(torch, f"{k}Cell", 3, 4) for k in KINDS}
     found = []
-    for lib in (pf, torch):
-        utils = lib.nn.utils.rnn
-        x = lib.tensor(numbers(*shape)).requires_grad_()
-        p = utils.pack_padded_sequence(x, LENGTHS, batch_first, enforce_sorted=False)
-        padded = utils.pad_packed_sequence(p, batch_first, padding_value=-1.5, total_length=7)
-        in_order = utils.pack_padded_sequence(x, lib.tensor([6, 3, 3, 1, 1]), batch_first)
-        parts = utils.unpack_sequence(p)
-        assert [len(s) for s in parts] == LENGTHS
-        again = utils.pack_sequence(parts, enforce_sorted=False)
-        weighted(lib, [p.data, padded[0], in_order.data, again.data]).backward()
-        assert in_order.sorted_indices is None
-        found.append((p, padded, in_order, parts, again, x.grad))
+    for i, lib in enumerate((pf, torch)):
+        layers = {k: two[i] for k, two in made.items()}
+        names = {**globals(), "t": lib, "u": lib.nn.utils.rnn, "made": layers}
+        found.append(run(PROGRAMS[name], names, plain))
     alike(*found)
-
-
-def test_padding(torch: Any) -> None:
-    found = []
-    for lib in (pf, torch):
-        utils = lib.nn.utils.rnn
-        xs = [lib.tensor(numbers(n, 2)).requires_grad_() for n in (2, 4, 1)]
-        out = [
-            utils.pad_sequence(xs, *args)
-            for args in ((), (True,), (True, -2.0), (False, 1.0, "left"))
-        ]
-        weighted(lib, out).backward()
-        lengths = lib.tensor([2, 4, 1])
-        back = utils.unpad_sequence(out[1], lengths, batch_first=True)
-        back += utils.unpad_sequence(out[0].detach().clone(), lengths)
-        whole = utils.pad_sequence(tuple(lib.tensor([1, 2, 3])[:n] for n in (1, 3)), True, 7)
-        order = utils.invert_permutation(lib.tensor([2, 0, 3, 1]))
-        found.append((out, back, whole, order, [x.grad for x in xs]))
-    alike(*found)
-    assert packs.invert_permutation(None) is None
 
 
 def test_a_packed_sequence_moves_as_a_tensor_does(gpu: str) -> None:

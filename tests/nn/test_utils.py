@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compared import alike
+from beside import programs, run
+from compared import alike, plain
 from refused import calls
 
 import pyframe as pf
@@ -109,48 +110,7 @@ def test_norms_of_other_dtypes(torch: Any, dtype: str) -> None:
     same(torch, scenario, rtol=0.02 if "16" in dtype else 2e-4)
 
 
-@in_both
-def test_clip_grad_value(lib: Lib, numbers: Numbers) -> Any:
-    some = params(lib, numbers)
-    out = [lib.nn.utils.clip_grad_value_(some, 1), grads(some)]
-    return [*out, lib.nn.utils.clip_grad_value_(some[0], 0.25), grads(some)]
-
-
-@in_both
-def test_nothing_to_clip(lib: Lib, numbers: Numbers) -> Any:
-    p, utils = lib.nn.Parameter(numbers(2)), lib.nn.utils
-    out = [utils.clip_grad_norm_([p], 1.0), utils.clip_grad_norm_([], 1.0), p.grad]
-    with pytest.warns(UserWarning, match="empty generator"):
-        out.append(utils.clip_grad_norm_((x for x in []), 1.0))
-    with pytest.warns(FutureWarning, match="clip_grad_norm_"):
-        out.append(utils.clip_grad_norm([p], 1.0))
-    return out
-
-
-@pytest.mark.parametrize("bad", [float("inf"), float("nan")])
-@in_both
-def test_norms_that_are_not_finite(lib: Lib, numbers: Numbers, bad: float) -> Any:
-    some = params(lib, numbers)
-    some[1].grad[2] = bad
-    with pytest.raises(RuntimeError, match="non-finite"):
-        lib.nn.utils.clip_grad_norm_(some, 1.0, error_if_nonfinite=True)
-    before = [g.clone() if g is not None else None for g in grads(some)]
-    return [before, lib.nn.utils.clip_grad_norm_(some, 1.0), grads(some)]
-
-
 # --- vectors, fusion, other small things
-
-
-@in_both
-def test_parameters_as_a_vector(lib: Lib, numbers: Numbers) -> Any:
-    utils, net = lib.nn.utils, fill(numbers, lib.nn.Linear(3, 2))
-    vector = utils.parameters_to_vector(net.parameters())
-    out = [vector.clone(), vector.requires_grad]
-    utils.vector_to_parameters(numbers(8), net.parameters())
-    (net(numbers(4, 3)) ** 2).sum().backward()
-    with pytest.raises(TypeError):
-        utils.vector_to_parameters([1.0] * 8, net.parameters())
-    return [*out, dict(net.named_parameters()), net.weight.grad, net.weight.is_leaf]
 
 
 def test_parameters_on_two_devices(gpu: str) -> None:
@@ -193,40 +153,6 @@ def test_fusion(torch: Any, layer: str, norm: str, args: Any, dims: int, kw: Any
         fused(pf, Numbers(pf), False)
     else:
         same(torch, lambda lib, numbers: fused(lib, numbers, False))
-
-
-@in_both
-def test_memory_formats(lib: Lib, numbers: Numbers) -> Any:
-    utils = lib.nn.utils
-    net = lib.nn.Sequential(lib.nn.Conv2d(2, 3, 2), lib.nn.Sequential(lib.nn.Conv3d(1, 2, 1)))
-    fill(numbers, net)
-    assert utils.convert_conv2d_weight_memory_format(net, lib.channels_last) is net
-    utils.convert_conv3d_weight_memory_format(net, lib.channels_last_3d)
-    return [net.state_dict(), net[0](numbers(1, 2, 3, 3))]
-
-
-@in_both
-def test_skip_init(lib: Lib, numbers: Numbers) -> Any:
-    lib.manual_seed(3)
-    before = lib.rand(2)
-    lib.manual_seed(3)
-    net = lib.nn.utils.skip_init(lib.nn.Linear, 3, out_features=2)
-    np.testing.assert_array_equal(lib.rand(2).numpy(), before.numpy())
-    for bad in (dict, lib.nn.Flatten):
-        with pytest.raises(RuntimeError):
-            lib.nn.utils.skip_init(bad)
-    return [repr(net), {k: list(v.shape) for k, v in net.state_dict().items()}]
-
-
-@in_both
-def test_stateless_calls(lib: Lib, numbers: Numbers) -> Any:
-    net = fill(numbers, lib.nn.Sequential(lib.nn.Linear(3, 3), lib.nn.Linear(3, 2)))
-    call = lib.nn.utils.stateless.functional_call
-    with pytest.warns(FutureWarning, match="functional_call"):
-        out = [call(net, {"1.weight": numbers(2, 3)}, numbers(4, 3)), net(numbers(4, 3))]
-    with pytest.warns(FutureWarning), pytest.raises(RuntimeError):
-        call(net, {"x": numbers(1)}, (numbers(4, 3),), strict=True)
-    return out
 
 
 # --- parametrizations
@@ -285,116 +211,170 @@ def look(numbers: Numbers, net: Any, *shape: int) -> list[Any]:
     ]  # fmt: skip
 
 
-def parametrized_twice(lib: Lib, numbers: Numbers) -> Any:
-    p, k = lib.nn.utils.parametrize, kinds(lib)
-    net = fill(numbers, lib.nn.Linear(3, 3))
-    p.register_parametrization(net, "weight", k.Symmetric())
-    p.register_parametrization(net, "weight", k.Scaled())
-    p.register_parametrization(net, "bias", k.Scaled(0.5))
-    out = look(numbers, net, 2, 3)
-    with pytest.raises(RuntimeError):
-        net.weight = numbers(3, 3)
+# --- programs of the library `t`, its nn, `n`, nn.utils, `u`, parametrize, `p`, and a user's
+# parametrizations, `k`
+
+PROGRAMS = programs(r"""
+== gradients clipped by value
+some = params(t, numbers)
+? u.clip_grad_value_(some, 1), grads(some)
+? u.clip_grad_value_(some[0], 0.25), grads(some)
+== nothing to clip
+w = n.Parameter(numbers(2))
+? u.clip_grad_norm_([w], 1.0), u.clip_grad_norm_([], 1.0), w.grad
+with pytest.warns(UserWarning, match="empty generator"):
+    ? u.clip_grad_norm_((x for x in []), 1.0)
+with pytest.warns(FutureWarning, match="clip_grad_norm_"):
+    ? u.clip_grad_norm([w], 1.0)
+== norms that are not finite
+for bad in (float("inf"), float("nan")):
+    some = params(t, numbers)
+    some[1].grad[2] = bad
+    with pytest.raises(RuntimeError, match="non-finite"):
+        u.clip_grad_norm_(some, 1.0, error_if_nonfinite=True)
+    ? grads(some), u.clip_grad_norm_(some, 1.0), grads(some)
+== parameters as a vector
+net = filled(n.Linear(3, 2))
+vector = u.parameters_to_vector(net.parameters())
+? vector, vector.requires_grad
+u.vector_to_parameters(numbers(8), net.parameters())
+(net(numbers(4, 3)) ** 2).sum().backward()
+! u.vector_to_parameters([1.0] * 8, net.parameters())
+? dict(net.named_parameters()), net.weight.grad, net.weight.is_leaf
+== memory formats
+net = filled(n.Sequential(n.Conv2d(2, 3, 2), n.Sequential(n.Conv3d(1, 2, 1))))
+? u.convert_conv2d_weight_memory_format(net, t.channels_last) is net
+u.convert_conv3d_weight_memory_format(net, t.channels_last_3d)
+? net.state_dict(), net[0](numbers(1, 2, 3, 3))
+== a module that is not initialized
+t.manual_seed(3)
+before = t.rand(2)
+t.manual_seed(3)
+net = u.skip_init(n.Linear, 3, out_features=2)
+assert t.rand(2).tolist() == before.tolist()
+! u.skip_init(dict) | u.skip_init(n.Flatten)
+? repr(net), {k: list(v.shape) for k, v in net.state_dict().items()}
+== stateless calls
+net, call = filled(n.Sequential(n.Linear(3, 3), n.Linear(3, 2))), u.stateless.functional_call
+with pytest.warns(FutureWarning, match="functional_call"):
+    ? call(net, {"1.weight": numbers(2, 3)}, numbers(4, 3)), net(numbers(4, 3))
+with pytest.warns(FutureWarning):
+    ! call(net, {"x": numbers(1)}, (numbers(4, 3),), strict=True)
+== parametrized twice
+net = filled(n.Linear(3, 3))
+p.register_parametrization(net, "weight", k.Symmetric())
+p.register_parametrization(net, "weight", k.Scaled())
+p.register_parametrization(net, "bias", k.Scaled(0.5))
+? look(net, 2, 3)
+! setattr(net, "weight", numbers(3, 3))
+p.remove_parametrizations(net, "weight", leave_parametrized=False)
+? look(net, 2, 3), p.is_parametrized(net)
+p.remove_parametrizations(net, "bias")
+? type(net) is n.Linear, p.is_parametrized(net), look(net, 2, 3)
+== parametrized by several tensors
+net = filled(n.Linear(4, 3))
+p.register_parametrization(net, "weight", k.Rank1())
+p.register_parametrization(net, "bias", k.Sum())
+? look(net, 2, 4)
+net.weight, net.bias = numbers(3, 4), numbers(3)
+? look(net, 2, 4)
+with pytest.raises(ValueError, match="leave_parametrized"):
     p.remove_parametrizations(net, "weight", leave_parametrized=False)
-    out += look(numbers, net, 2, 3)
-    assert p.is_parametrized(net)
-    p.remove_parametrizations(net, "bias")
-    assert type(net) is lib.nn.Linear
-    assert not p.is_parametrized(net)
-    return out + look(numbers, net, 2, 3)
+p.remove_parametrizations(net, "weight")
+p.remove_parametrizations(net, "bias")
+? look(net, 2, 4)
+== a parametrized buffer
+net = filled(n.BatchNorm1d(3)).eval()
+p.register_parametrization(net, "running_mean", k.Fn(lambda x: x * 2))
+? net(numbers(2, 3)), repr(net), dict(net.state_dict()), net.running_mean.requires_grad
+p.remove_parametrizations(net, "running_mean")
+? dict(net.state_dict()), dict(net.named_buffers())
+== parametrized modules are loaded and copied
+nets = [filled(n.Sequential(n.Linear(3, 3))) for _ in range(2)]
+for net in nets:
+    p.register_parametrization(net[0], "weight", k.Symmetric())
+nets[0].load_state_dict(nets[1].state_dict())
+twin = copy.deepcopy(nets[0])
+with pytest.raises(RuntimeError, match="state_dict"):
+    pickle.dumps(twin)
+with t.no_grad():
+    twin[0].parametrizations.weight.original.fill_(2.0)
+? [look(net, 2, 3) for net in (*nets, twin)]
+p.remove_parametrizations(nets[1][0], "weight")
+? [look(net, 2, 3) for net in (*nets, twin)]
+== parametrizations are cached
+nets = [filled(n.Linear(3, 3)) for _ in range(2)]
+for net in nets:
+    p.register_parametrization(net, "weight", k.Seen(), unsafe=True)
+k.Seen.calls = 0
+with p.cached(), p.cached():
+    first = [net.weight for net in nets]
+    ? [net.weight is w for net, w in zip(nets, first, strict=True)]
+    ? nets[0](numbers(2, 3)), nets[1](numbers(2, 3)), k.Seen.calls
+? nets[0].weight is first[0], k.Seen.calls
+== parametrizations are transferred
+one, two, three, plain_one = (filled(n.Linear(3, 3)) for _ in range(4))
+p.register_parametrization(one, "weight", k.Symmetric())
+p.register_parametrization(one, "bias", k.Sum())
+p.transfer_parametrizations_and_params(one, two)
+p.transfer_parametrizations_and_params(one, three, "weight")
+? two.parametrizations.weight.original is one.parametrizations.weight.original
+p.transfer_parametrizations_and_params(plain_one, three)
+? [look(net, 2, 3) for net in (one, two, three)]
+== parametrizations that are refused, and change nothing
+net = filled(n.Linear(3, 3))
+bad = [
+    k.Fn(lambda x: x.double()), k.Fn(lambda x: x[:2]), k.Fn(lambda x: [x]),
+    k.Fn(lambda x: x, lambda x: x.double()), k.Fn(lambda x: x, lambda x: 3),
+    k.Fn(lambda x: x, lambda x: (x, 3)),
+]
+for one in bad:
+    ! p.register_parametrization(net, "weight", one)
+! p.register_parametrization(net, "weights", k.Symmetric())
+! p.remove_parametrizations(net, "weight") | p.ParametrizationList([], net.weight)
+p.register_parametrization(net, "weight", k.Symmetric())
+for one in bad[:3]:
+    ! p.register_parametrization(net, "weight", one)
+? look(net, 2, 3)
+== spectral norm of one dim
+net = filled(n.BatchNorm1d(3))
+u.parametrizations.spectral_norm(net)  # it is normalized
+? look(net, 4, 3)
+== state of spectral norm before it had a version
+net = u.spectral_norm(filled(n.Linear(2, 3)))
+v, W = numbers(3), numbers(3, 2)
+old = {"weight_orig": W, "weight": W / 3.0, "weight_u": v / v.norm(), "bias": numbers(3)}
+net.load_state_dict(dict(old))
+? dict(net.state_dict()), net.eval()(numbers(2, 2))
+del old["weight"]
+with pytest.raises(RuntimeError, match="weight"):
+    net.load_state_dict(old)
+== pruning of tensors
+prune, x = prune_of(t), numbers(3, 4)
+l1 = prune.L1Unstructured(amount=4)
+? l1.prune(x), l1.prune(x, default_mask=t.ones_like(x)), l1.compute_mask(x, x)
+? prune.LnStructured(1, 2, 0).prune(x, importance_scores=-x), x
+container, other = prune.PruningContainer(), prune.Identity()
+container._tensor_name = l1._tensor_name = "weight"
+other._tensor_name = "bias"
+container.add_pruning_method(l1)
+? len(container), container[0] is l1, [type(m).__name__ for m in container]
+! container.add_pruning_method(3) | container.add_pruning_method(other)
+""")
 
 
-def of_several_tensors(lib: Lib, numbers: Numbers) -> Any:
-    p, k = lib.nn.utils.parametrize, kinds(lib)
-    net = fill(numbers, lib.nn.Linear(4, 3))
-    p.register_parametrization(net, "weight", k.Rank1())
-    p.register_parametrization(net, "bias", k.Sum())
-    out = look(numbers, net, 2, 4)
-    net.weight = numbers(3, 4)
-    net.bias = numbers(3)
-    out += look(numbers, net, 2, 4)
-    with pytest.raises(ValueError, match="leave_parametrized"):
-        p.remove_parametrizations(net, "weight", leave_parametrized=False)
-    p.remove_parametrizations(net, "weight")
-    p.remove_parametrizations(net, "bias")
-    return out + look(numbers, net, 2, 4)
-
-
-def of_a_buffer(lib: Lib, numbers: Numbers) -> Any:
-    p, k = lib.nn.utils.parametrize, kinds(lib)
-    net = fill(numbers, lib.nn.BatchNorm1d(3)).eval()
-    p.register_parametrization(net, "running_mean", k.Fn(lambda x: x * 2))
-    out = [net(numbers(2, 3)), repr(net), dict(net.state_dict()), net.running_mean.requires_grad]
-    p.remove_parametrizations(net, "running_mean")
-    return [*out, dict(net.state_dict()), dict(net.named_buffers())]
-
-
-def loaded_and_copied(lib: Lib, numbers: Numbers) -> Any:
-    p, k = lib.nn.utils.parametrize, kinds(lib)
-    nets = [fill(numbers, lib.nn.Sequential(lib.nn.Linear(3, 3))) for _ in range(2)]
-    for net in nets:
-        p.register_parametrization(net[0], "weight", k.Symmetric())
-    nets[0].load_state_dict(nets[1].state_dict())
-    twin = copy.deepcopy(nets[0])
-    with pytest.raises(RuntimeError, match="state_dict"):
-        pickle.dumps(twin)
-    with lib.no_grad():
-        twin[0].parametrizations.weight.original.fill_(2.0)
-    out = [look(numbers, net, 2, 3) for net in (*nets, twin)]
-    p.remove_parametrizations(nets[1][0], "weight")
-    return [*out, [look(numbers, net, 2, 3) for net in (*nets, twin)]]
-
-
-def cached(lib: Lib, numbers: Numbers) -> Any:
-    p, k = lib.nn.utils.parametrize, kinds(lib)
-    nets = [fill(numbers, lib.nn.Linear(3, 3)) for _ in range(2)]
-    for net in nets:
-        p.register_parametrization(net, "weight", k.Seen(), unsafe=True)
-    k.Seen.calls, out = 0, []
-    with p.cached(), p.cached():
-        first = [net.weight for net in nets]
-        assert all(net.weight is w for net, w in zip(nets, first, strict=True))
-        out += [nets[0](numbers(2, 3)), nets[1](numbers(2, 3)), k.Seen.calls]
-    assert nets[0].weight is not first[0]
-    return [*out, k.Seen.calls]
-
-
-def transferred(lib: Lib, numbers: Numbers) -> Any:
-    p, k = lib.nn.utils.parametrize, kinds(lib)
-    one = fill(numbers, lib.nn.Linear(3, 3))
-    p.register_parametrization(one, "weight", k.Symmetric())
-    p.register_parametrization(one, "bias", k.Sum())
-    two, three = (fill(numbers, lib.nn.Linear(3, 3)) for _ in range(2))
-    p.transfer_parametrizations_and_params(one, two)
-    p.transfer_parametrizations_and_params(one, three, "weight")
-    assert two.parametrizations.weight.original is one.parametrizations.weight.original
-    plain_one = fill(numbers, lib.nn.Linear(3, 3))
-    p.transfer_parametrizations_and_params(plain_one, three)
-    return [look(numbers, net, 2, 3) for net in (one, two, three)]
-
-
-def refused(lib: Lib, numbers: Numbers) -> Any:
-    """What can't be registered, and that nothing is changed by it."""
-    p, k = lib.nn.utils.parametrize, kinds(lib)
-    net = fill(numbers, lib.nn.Linear(3, 3))
-    bad = [
-        k.Fn(lambda x: x.double()), k.Fn(lambda x: x[:2]), k.Fn(lambda x: [x]),
-        k.Fn(lambda x: x, lambda x: x.double()), k.Fn(lambda x: x, lambda x: 3),
-        k.Fn(lambda x: x, lambda x: (x, 3)),
-    ]  # fmt: skip
-    for one in bad:
-        with pytest.raises(ValueError):
-            p.register_parametrization(net, "weight", one)
-    with pytest.raises(ValueError):
-        p.register_parametrization(net, "weights", k.Symmetric())
-    with pytest.raises(ValueError):
-        p.remove_parametrizations(net, "weight")
-    with pytest.raises(ValueError):
-        p.ParametrizationList([], net.weight)
-    p.register_parametrization(net, "weight", k.Symmetric())
-    for one in bad[:3]:
-        with pytest.raises(ValueError):
-            p.register_parametrization(net, "weight", one)
-    return look(numbers, net, 2, 3)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str, torch: Any) -> None:
+    found = []
+    for lib in (pf, torch):
+        numbers = Numbers(lib)
+        names = {
+            "t": lib, "n": lib.nn, "u": lib.nn.utils, "p": lib.nn.utils.parametrize,
+            "k": kinds(lib), "numbers": numbers, "filled": functools.partial(fill, numbers),
+            "look": functools.partial(look, numbers), "pickle": pickle,
+        }  # fmt: skip
+        found.append(run(PROGRAMS[name], {**globals(), **names}, plain))
+    alike(*found, 2e-4, 2e-5)
 
 
 def test_copies_of_parametrized_modules_have_classes_of_their_own() -> None:
@@ -409,15 +389,6 @@ def test_copies_of_parametrized_modules_have_classes_of_their_own() -> None:
     p.remove_parametrizations(one, "weight")
     assert type(one) is nn.Linear
     assert p.type_before_parametrizations(two) is nn.Linear
-
-
-@pytest.mark.parametrize(
-    "scenario",
-    [parametrized_twice, of_several_tensors, of_a_buffer,
-     loaded_and_copied, cached, transferred, refused],
-)  # fmt: skip
-def test_parametrize(torch: Any, scenario: Any) -> None:
-    same(torch, scenario)
 
 
 ORTHOGONAL: list[tuple[Any, dict[str, Any]]] = [
@@ -538,27 +509,6 @@ def test_spectral_norm_starts_near_the_largest_singular_value() -> None:
     assert pf.linalg.svdvals(net.weight)[0].item() == pytest.approx(1, abs=1e-3)
 
 
-@in_both
-def test_spectral_norm_of_one_dim(lib: Lib, numbers: Numbers) -> Any:
-    net = fill(numbers, lib.nn.BatchNorm1d(3))
-    lib.nn.utils.parametrizations.spectral_norm(net)  # it is normalized
-    return look(numbers, net, 4, 3)
-
-
-@in_both
-def test_state_of_spectral_norm_before_it_had_a_version(lib: Lib, numbers: Numbers) -> Any:
-    net = lib.nn.utils.spectral_norm(fill(numbers, lib.nn.Linear(2, 3)))
-    u = numbers(3)
-    W = numbers(3, 2)
-    old = {"weight_orig": W, "weight": W / 3.0, "weight_u": u / u.norm(), "bias": numbers(3)}
-    net.load_state_dict(dict(old))
-    out = [dict(net.state_dict()), net.eval()(numbers(2, 2))]
-    del old["weight"]
-    with pytest.raises(RuntimeError, match="weight"):
-        net.load_state_dict(old)
-    return out
-
-
 # --- pruning
 
 
@@ -623,26 +573,6 @@ def test_random_pruning() -> None:
         net = prune.random_unstructured(nn.Linear(4, 4), "weight", 0.5)
         masks.add(str(net.weight_mask.tolist()))
     assert len(masks) > 1
-
-
-@in_both
-def test_pruning_of_tensors(lib: Lib, numbers: Numbers) -> Any:
-    prune = prune_of(lib)
-    t = numbers(3, 4)
-    l1 = prune.L1Unstructured(amount=4)
-    out = [l1.prune(t), l1.prune(t, default_mask=lib.ones_like(t)), l1.compute_mask(t, t)]
-    out += [prune.LnStructured(1, 2, 0).prune(t, importance_scores=-t), t]
-    container = prune.PruningContainer()
-    container._tensor_name = l1._tensor_name = "weight"
-    container.add_pruning_method(l1)
-    out += [len(container), container[0] is l1, [type(m).__name__ for m in container]]
-    with pytest.raises(TypeError):
-        container.add_pruning_method(3)
-    other = prune.Identity()
-    other._tensor_name = "bias"
-    with pytest.raises(ValueError):
-        container.add_pruning_method(other)
-    return out
 
 
 MISUSED = """

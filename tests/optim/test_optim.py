@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compared import alike
+from beside import programs, run
+from compared import alike, plain
 from refused import check_refused, rows
 
 import pyframe as pf
 from pyframe import optim
-from pyframe.optim.optimizer import required
 
 # A row an optimizer: a call that makes it for the parameters P with all that its formula has; then
 # options that PyTorch's table (test_optim_db.py) lacks.
@@ -70,6 +70,8 @@ optim.Adam(P).load_state_dict(of({0: {"exp_avg": t.ones(3)}}, 0)) ->
     ValueError: exp_avg of parameter 0 has shape \[3\], expected \[2\]
 optim.Adam(P).load_state_dict(of({5: {}}, 0)) -> ValueError: names parameter 5, which no group has
 stepped(optim.Optimizer(P, {})) -> NotImplementedError: $
+type("Own", (optim.Optimizer,), {})(P, {"rate": REQUIRED}) ->
+    Own: a parameter group has to give the option rate
 optim.LBFGS([{"params": P}, {"params": [t.ones(2)]}]) -> doesn't support parameter groups
 optim.SGD([("w", P[0]), t.ones(2)]) -> names
 optim.SGD([{"params": [("w", P[0])]}, {"params": [t.ones(2)]}]) -> names
@@ -101,7 +103,8 @@ START = [np.array([[1.0, -2.0], [0.5, 3.0]], np.float32), np.array([0.3, -0.1], 
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of PyTorch
 @pytest.mark.parametrize(("name", "kw"), ROWS)
 def test_eager_and_compiled(name: str, kw: dict[str, Any], device: str, torch: Any) -> None:
-    """Nine steps, of which each has its own rate: a compiled step is captured once."""
+    """Nine steps, of which each has its own rate, betas and momentum, as schedulers change them: a
+    compiled step is captured once."""
     start = [START[0], START[0].T * 0.5 + 0.1] if name == "Muon" else START
     rng = np.random.default_rng(0)
     grads = [[rng.standard_normal(a.shape).astype(np.float32) for a in start] for _ in range(9)]
@@ -130,7 +133,12 @@ def test_eager_and_compiled(name: str, kw: dict[str, Any], device: str, torch: A
         steps.append(wrap(step))
     for i, some in enumerate(grads):
         for optimizer in (oracle, runs[0][1], runs[1][1]):
-            optimizer.param_groups[0]["lr"] = 0.1 / (i + 1)
+            (group,) = optimizer.param_groups
+            group["lr"] = 0.1 / (i + 1)
+            if "betas" in group:
+                group["betas"] = group["betas"][0] * 0.97, group["betas"][1]
+            if group.get("momentum"):
+                group["momentum"] *= 0.97
         for p, g in zip(theirs, some, strict=True):
             p.grad = sparse(g) if name == "SparseAdam" else torch.from_numpy(g)
         oracle.step()
@@ -184,19 +192,6 @@ def test_parameters_stepped_together_share_one_counter() -> None:
     assert params[0].grad.tolist() == [0, 0]
 
 
-def test_loaded_state_takes_the_dtype_of_its_parameter() -> None:
-    p = pf.ones(2, dtype=pf.float64).requires_grad_()
-    optimizer = optim.Adam([p], lr=0.1)
-    moments = {k: pf.ones(2, dtype=pf.float16) for k in ("exp_avg", "exp_avg_sq")}
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict(
-        {"state": {0: {"step": pf.tensor(3.0), **moments}}, "param_groups": groups}
-    )
-    assert {k: v.dtype for k, v in optimizer.state[p].items()} == {
-        "step": pf.float32, "exp_avg": pf.float64, "exp_avg_sq": pf.float64,
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(("call", "text"), rows(REFUSED))
 def test_refused(call: str, text: str, torch: Any) -> None:
     def named(lib: Any) -> dict[str, Any]:
@@ -213,6 +208,7 @@ def test_refused(call: str, text: str, torch: Any) -> None:
             "optim": lib.optim, "t": lib, "P": [lib.ones(2).requires_grad_()], "stepped": stepped,
             "of": lambda state, *at: {"state": state, "param_groups": [{"params": [*at]}]},
             "NET": lib.nn.Linear(1, 1), "NAN": float("nan"),
+            "REQUIRED": importlib.import_module(lib.optim.Optimizer.__module__).required,
         }  # fmt: skip
 
     check_refused(call, text, named, torch)
@@ -317,93 +313,113 @@ def test_options_that_are_differentiated_for(
     alike(*found, 1e-4, 1e-6)
 
 
-def test_names_of_parameters(torch: Any) -> None:
-    """They stand in the groups and in the state_dict, which loads with and without them."""
-    texts = []
-    for lib in (pf, torch):
-        net = lib.nn.Linear(2, 1)
-        optimizer = lib.optim.SGD(net.named_parameters(), lr=0.1)
-        assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
-        assert optimizer.param_groups[0]["params"][1] is net.bias
-        plain = lib.optim.SGD(net.parameters(), lr=0.2)
-        for target, source in ((plain, optimizer), (optimizer, lib.optim.SGD(net.parameters()))):
-            target.load_state_dict(source.state_dict())
-        texts.append([repr(plain), repr(optimizer)])
-    assert texts[0] == texts[1]
+# Of the library `t`, its `optim` and its `schedulers`
+PROGRAMS = programs(r"""
+== names of parameters
+"They stand in the groups and in the state_dict, which loads with and without them."
+net = t.nn.Linear(2, 1)
+named, plain = optim.SGD(net.named_parameters(), lr=0.1), optim.SGD(net.parameters(), lr=0.2)
+(group,) = named.param_groups
+? group["param_names"], group["params"][1] is net.bias
+for target, source in ((plain, named), (named, optim.SGD(net.parameters()))):
+    target.load_state_dict(source.state_dict())
+? repr(plain), repr(named)
+== a group is the dict that was given
+group = {"params": iter([t.ones(2, requires_grad=True)]), "lr": 0.5}
+optimizer = optim.Adam([group], lr=0.1)
+? optimizer.param_groups[0] is group, group["lr"], group["eps"], len(group["params"])
+other = {"params": t.ones(3, requires_grad=True)}
+optimizer.add_param_group(other)
+? optimizer.param_groups[1] is other, other["lr"]
+class Own(optim.Optimizer):
+    pass
+module = importlib.import_module(optim.Optimizer.__module__)
+? repr(module.required)
+rated = [{"params": [t.ones(2)], "rate": 1}]
+? Own(rated, {"rate": module.required}).param_groups[0]["rate"]
+== hooks
+"In PyTorch's order, with its arguments; handles remove them."
+log = []
+def note(what, gives=None):
+    def hook(*args):
+        log.append((what, len(args), [len(a) for a in args[1:]]))
+        return gives
+    return hook
+w = t.ones(2, requires_grad=True)
+w.grad = t.ones(2)
+optimizer = optim.SGD([w], lr=1.0)
+start = optimizer.state_dict()
+module = importlib.import_module(optim.Optimizer.__module__)
+handles = [
+    optimizer.register_step_post_hook(note("post")),
+    optimizer.register_step_pre_hook(note("pre")),
+    module.register_optimizer_step_pre_hook(note("all pre")),
+    module.register_optimizer_step_post_hook(note("all post")),
+    optimizer.register_state_dict_pre_hook(note("state pre")),
+    optimizer.register_state_dict_pre_hook(note("state pre first"), prepend=True),
+    optimizer.register_state_dict_post_hook(note("state post", {"mine": 1})),
+    optimizer.register_load_state_dict_pre_hook(note("load pre", start)),
+    optimizer.register_load_state_dict_post_hook(note("load post")),
+    optimizer.register_load_state_dict_post_hook(note("load post first"), prepend=True),
+]
+optimizer.step()
+? optimizer.state_dict()
+optimizer.load_state_dict({"any": 1})
+copied = copy.deepcopy(optimizer)  # without hooks
+? len(log), log
+copied.state_dict()
+for handle in handles:
+    handle.remove()
+optimizer.step()
+optimizer.load_state_dict(optimizer.state_dict())
+? len(log)
+optimizer.register_step_pre_hook(lambda o, args, kwargs: (args, {"closure": lambda: 7}))
+? optimizer.step()
+optimizer.register_step_pre_hook(lambda o, args, kwargs: 3)
+with pytest.raises(RuntimeError, match="None or a tuple"):
+    optimizer.step()
+? w
+== a group is added to a scheduler's optimizer
+optimizer = optim.SGD([{"params": [t.ones(2).requires_grad_()], "lr": r} for r in (0.1, 0.4)])
+plateau, strict = (
+    optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, **more)
+    for more in ({}, {"min_lr": [0, 0.1]})
+)
+optimizer.add_param_group({"params": [t.ones(3).requires_grad_()], "lr": 1.0})
+plateau.step(1.0)
+plateau.step(2.0)
+strict.step(1.0)
+with pytest.raises(RuntimeError, match="min_lrs"):
+    strict.step(2.0)
+? [group["lr"] for group in optimizer.param_groups]
+== schedulers of a user's own
+"With `get_lr` alone, or on top of one that exists."
+class Root(optim.lr_scheduler._LRScheduler):
+    def get_lr(self):
+        return [b / (self.last_epoch + 1) ** 0.5 for b in self.base_lrs]
+class Floor(optim.lr_scheduler.ExponentialLR):
+    def get_lr(self):
+        return [max(lr, 0.05) for lr in super().get_lr()]
+optimizer = optim.SGD([{"params": [t.ones(2).requires_grad_()], "lr": r} for r in (0.1, 0.4)])
+chain = [Root(optimizer), Floor(optimizer, 0.7)]
+optimizer.step()
+for _ in range(4):
+    for scheduler in chain:
+        scheduler.step()
+    ? [group["lr"] for group in optimizer.param_groups]
+""")
 
 
-def test_a_group_is_the_dict_that_was_given(torch: Any) -> None:
-    for lib in (pf, torch):
-        group = {"params": iter([lib.ones(2, requires_grad=True)]), "lr": 0.5}
-        optimizer = lib.optim.Adam([group], lr=0.1)
-        assert optimizer.param_groups[0] is group
-        assert (group["lr"], group["eps"], len(group["params"])) == (0.5, 1e-8, 1)
-        other = {"params": lib.ones(3, requires_grad=True)}
-        optimizer.add_param_group(other)
-        assert optimizer.param_groups[1] is other
-        assert other["lr"] == 0.1
-
-    class Own(optim.Optimizer):
-        pass
-
-    with pytest.raises(ValueError, match="Own: a parameter group has to give the option rate"):
-        Own([pf.ones(2)], {"rate": required})
-    assert repr(required) == "<required parameter>"
-    assert (
-        Own([{"params": [pf.ones(2)], "rate": 1}], {"rate": required}).param_groups[0]["rate"] == 1
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str, torch: Any) -> None:
+    theirs, ours = (
+        run(PROGRAMS[name], {**globals(), "t": lib, "optim": lib.optim, "copy": copy}, plain)
+        for lib in (torch, pf)
     )
+    alike(ours, theirs)
 
 
-def test_hooks(torch: Any) -> None:
-    """In PyTorch's order, with its arguments; handles remove them."""
-    logs = []
-    for lib in (pf, torch):
-        log: list[Any] = []
-
-        def note(what: str, log: Any = log, gives: Any = None) -> Any:
-            def hook(*args: Any) -> Any:
-                log.append((what, len(args), [len(a) for a in args[1:]]))
-                return gives
-
-            return hook
-
-        w = lib.ones(2, requires_grad=True)
-        w.grad = lib.ones(2)
-        optimizer = lib.optim.SGD([w], lr=1.0)
-        start = optimizer.state_dict()
-        module = importlib.import_module(f"{lib.__name__}.optim.optimizer")
-        handles = [
-            optimizer.register_step_post_hook(note("post")),
-            optimizer.register_step_pre_hook(note("pre")),
-            module.register_optimizer_step_pre_hook(note("all pre")),
-            module.register_optimizer_step_post_hook(note("all post")),
-            optimizer.register_state_dict_pre_hook(note("state pre")),
-            optimizer.register_state_dict_pre_hook(note("state pre first"), prepend=True),
-            optimizer.register_state_dict_post_hook(note("state post", gives={"mine": 1})),
-            optimizer.register_load_state_dict_pre_hook(note("load pre", gives=start)),
-            optimizer.register_load_state_dict_post_hook(note("load post")),
-            optimizer.register_load_state_dict_post_hook(note("load post first"), prepend=True),
-        ]
-        optimizer.step()
-        assert optimizer.state_dict() == {"mine": 1}
-        optimizer.load_state_dict({"any": 1})
-        copied = copy.deepcopy(optimizer)  # without hooks
-        seen = len(log)
-        copied.state_dict()
-        for handle in handles:
-            handle.remove()
-        optimizer.step()
-        optimizer.load_state_dict(optimizer.state_dict())
-        assert len(log) == seen
-        optimizer.register_step_pre_hook(lambda o, args, kwargs: (args, {"closure": lambda: 7}))
-        assert optimizer.step() == 7
-        optimizer.register_step_pre_hook(lambda o, args, kwargs: 3)
-        with pytest.raises(RuntimeError, match="None or a tuple"):
-            optimizer.step()
-        assert w.tolist() == [-2, -2]
-        logs.append(log)
-    assert logs[0] == logs[1]
-
+def test_hooks_of_a_step_within_a_step() -> None:
     class Twice(optim.SGD):
         def step(self, closure: Any = None) -> Any:
             super().step()
@@ -501,15 +517,18 @@ def test_a_rate_on_the_gpu_is_not_read(gpu: str, name: str) -> None:
 
 
 def test_old_states_load() -> None:
-    """Numbers where there are tensors now, None for what there is none of, options that lack."""
-    p = pf.ones(2).requires_grad_()
+    """Numbers where there are tensors now, None for what there is none of, options that lack;
+    moments take the dtype of their parameter, counters do not."""
+    p = pf.ones(2, dtype=pf.float64).requires_grad_()
     optimizer = optim.NAdam([p])
-    moments = {"exp_avg": pf.zeros(2), "exp_avg_sq": pf.zeros(2)}
+    moments = {k: pf.zeros(2, dtype=pf.float16) for k in ("exp_avg", "exp_avg_sq")}
     groups = [{"params": [0], "lr": 0.5}]
     optimizer.load_state_dict(
         {"state": {0: {"step": 3, "mu_product": 0.2, **moments}}, "param_groups": groups}
     )
-    p.grad = pf.ones(2)
+    assert {v.dtype for k, v in optimizer.state[p].items() if k in moments} == {pf.float64}
+    assert optimizer.state[p]["step"].dtype is pf.float32
+    p.grad = pf.ones(2, dtype=pf.float64)
     optimizer.step()
     assert optimizer.state[p]["step"].item() == 4
     assert optimizer.state[p]["mu_product"].item() == pytest.approx(0.2 * 0.45, rel=0.01)

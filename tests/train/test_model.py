@@ -170,34 +170,27 @@ def test_a_layer_that_the_optimizer_does_not_hold_is_named() -> None:
     model.fit((x, y), verbose=0, device="cpu")
 
 
-def test_predictions_between_the_steps() -> None:
-    """A page trains, evaluates and predicts by turns: none puts another in its own mode."""
+def test_predictions_between_the_steps(device: str) -> None:
+    """A page trains, evaluates and predicts by turns: none puts another in its own mode. Those that
+    evaluate at once have means of their own, over samples: a smaller last batch counts less."""
     x, y = task(256)
 
     async def program() -> Any:
         model, watch = make(), Watching()
         model.net.append(watch)
-        fit = model.fit_async((x, y), batch_size=16, epochs=2, verbose=0, read_every=1)
+        fit = model.fit_async(
+            (x, y), batch_size=16, epochs=2, verbose=0, read_every=1, device=device
+        )
         others = [model.evaluate_async((x, y), batch_size=b) for b in (5, 40)]
         await asyncio.gather(fit, *others, model.predict_async(x, batch_size=7))
-        return watch.seen
-
-    assert asyncio.run(program()) == {(True, True), (False, False)}
-    assert pf.is_grad_enabled()
-
-
-def test_evaluations_at_once_have_means_of_their_own(device: str) -> None:
-    """Over samples: a smaller last batch counts less."""
-    x, y = task(256)
-    model = make().to(device)
-    want = model.evaluate((x, y))
-
-    async def program() -> Any:
+        want = await model.evaluate_async((x, y))
         some = [model.evaluate_async((x, y), batch_size=b) for b in (5, 40, 256)]
-        return await asyncio.gather(*some)
+        return watch.seen, await asyncio.gather(*some), want
 
-    for found in asyncio.run(program()):
-        assert found == pytest.approx(want, rel=1e-4)
+    seen, found, want = asyncio.run(program())
+    assert seen == {(True, True), (False, False)}
+    assert pf.is_grad_enabled()
+    assert found == [pytest.approx(want, rel=1e-4)] * 3
 
 
 class Halting(nn.Module):
@@ -329,35 +322,29 @@ def test_an_evaluation_is_captured_once() -> None:
     assert (steps.compiled.captured, steps.compiled.replayed) == (1, 2)
 
 
-class Recorder(Callback):
-    def __init__(self, stop_at: int | None = None) -> None:
-        self.events: list[Any] = []
-        self.stop_at = stop_at
+@pytest.mark.parametrize(
+    ("stop_at", "want"),
+    [(None, ["begin", 1, 4, 8, "epoch 1", 12, 16, "epoch 2", "end"]),
+     (4, ["begin", 1, 4, "epoch 1", "end"])],
+)  # fmt: skip
+def test_callbacks(stop_at: int | None, want: list[Any]) -> None:
+    seen: list[Any] = []
 
-    def on_fit_begin(self, model: pf.Model) -> None:
-        self.events.append("begin")
-
-    async def on_step(self, model: pf.Model, step: int, logs: dict[str, float]) -> None:
+    async def on_step(model: pf.Model, step: int, logs: dict[str, float]) -> None:
         await asyncio.sleep(0)
-        self.events.append(step)
+        seen.append(step)
         assert set(logs) == {"loss", "accuracy"}
-        if step == self.stop_at:
-            model.stop_training = True
+        model.stop_training = step == stop_at
 
-    def on_epoch(self, model: pf.Model, epoch: int, logs: dict[str, float]) -> None:
-        self.events.append(f"epoch {epoch}")
-
-    def on_fit_end(self, model: pf.Model) -> None:
-        self.events.append("end")
-
-
-def test_callbacks() -> None:
-    every = ["begin", 1, 4, 8, "epoch 1", 12, 16, "epoch 2", "end"]
-    for seen, events in ((Recorder(), every), (Recorder(4), ["begin", 1, 4, "epoch 1", "end"])):
-        options: Any = {"batch_size": 32, "verbose": 0, "callbacks": [seen], "read_every": 4}
-        history = make().fit(task(), epochs=2, **options)
-        assert seen.events == events
-        assert len(history.epoch) == len([e for e in events if "epoch" in str(e)])
+    told = pf.train.LambdaCallback(
+        on_fit_begin=lambda model: seen.append("begin"), on_step=on_step,
+        on_epoch=lambda model, epoch, logs: seen.append(f"epoch {epoch}"),
+        on_fit_end=lambda model: seen.append("end"),
+    )  # fmt: skip
+    options: Any = {"batch_size": 32, "verbose": 0, "callbacks": [told], "read_every": 4}
+    history = make().fit(task(), epochs=2, **options)
+    assert seen == want
+    assert len(history.epoch) == len([e for e in want if "epoch" in str(e)])
 
 
 def test_inside_an_event_loop() -> None:

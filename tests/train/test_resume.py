@@ -300,17 +300,6 @@ def test_the_files_of_a_model_checkpoint(order: int, tmp_path: Path) -> None:
         fit(make(), True)
 
 
-def test_on_a_gpu(gpu: str, tmp_path: Path) -> None:
-    """With dropout's stream, which lies there."""
-    runs = []
-    for resume in (None, tmp_path, tmp_path):
-        model = make()
-        epochs = 1 if len(runs) == 1 else 2
-        model.fit(samples(), epochs, resume=resume, verbose=0, device=gpu)
-        runs.append(model.history["loss"])
-    assert runs[2] == pytest.approx(runs[0], rel=1e-6)
-
-
 def test_refused(tmp_path: Path) -> None:
     """Nothing of the model is changed."""
     fit(make(), tmp_path)
