@@ -147,19 +147,6 @@ def test_losses_are_those_of_python(name: str, plain: Tab, tmp_path: Path) -> No
     np.testing.assert_allclose(trained, model.predict(pf.from_numpy(x)).numpy(), atol=1e-3)
 
 
-def test_the_element_says_where_it_runs(framed: Tab) -> None:
-    found = framed.page.evaluate(
-        """async () => {
-            const { device } = await fresh("points");
-            await el.train({ steps: 5 });
-            return [device, $("numbers").innerText];
-        }"""
-    )
-    where = {"name": "WebAssembly on 1 core", "software": False, "choices": ["cpu"]}
-    assert found[0] == {"kind": "cpu", **where}
-    assert where["name"] in found[1]
-
-
 def test_devices(browser: Any, site: Site) -> None:
     """From the GPU to WebAssembly and back, also while it trains: it is the same network."""
     tab = Tab(browser, site)
@@ -247,25 +234,11 @@ def test_a_strict_policy(browser: Any, site: Site) -> None:
     tab.close()
 
 
-def test_an_index_out_of_range(plain: Tab) -> None:
-    told = plain.page.evaluate(
-        """async () => {
-            const player = await Player.open("gpt/");
-            const x = new Int32Array(48).fill(99);
-            return message(async () => {
-                player.run("train", x, x);
-                await player.tensors(["metric:train.loss"]);
-            });
-        }"""
-    )
-    assert "out of range" in told
-
-
 def test_start_over_and_a_loss_that_is_no_number(framed: Tab) -> None:
     """The page says what the network is now."""
     found = framed.page.evaluate(
         """async () => {
-            await fresh("points");
+            const { device } = await fresh("points");
             const shown = async () => {
                 await frame();
                 const cells = $("chart").shadowRoot.querySelectorAll(".cell:not([hidden]) dd");
@@ -274,7 +247,7 @@ def test_start_over_and_a_loss_that_is_no_number(framed: Tab) -> None:
                 return [values, ...texts, el.history.length];
             };
             await el.train({ epochs: 2 });
-            const found = [await shown()];
+            const found = [[device, $("numbers").innerText], await shown()];
             await el.reset();
             found.push(await shown());
             await fresh("pads");
@@ -285,7 +258,10 @@ def test_start_over_and_a_loss_that_is_no_number(framed: Tab) -> None:
             return found;
         }"""
     )
-    learnt, fresh, odd, again = found
+    (device, numbers), learnt, fresh, odd, again = found
+    where = {"name": "WebAssembly on 1 core", "software": False, "choices": ["cpu"]}
+    assert device == {"kind": "cpu", **where}
+    assert where["name"] in numbers
     assert learnt[0].startswith("8,0.")
     assert learnt[1].startswith("Done after 8 steps")
     assert fresh == ["–,–", "A new network, which knows nothing yet.", "", 0]
@@ -302,12 +278,8 @@ def test_what_is_no_number_is_refused(framed: Tab) -> None:
         "train({ epoch: 3 })": "train: there is no option epoch; there are epochs, steps, limit,",
         "train({ steps: '3' })": 'train: expected steps, a whole number above 0, got "3".',
         "set('lr', -1)": "lr: expected a number from 0.0001 to 0.5, got -1.",
-        "set('lr', '0.1')": 'lr: expected a number from 0.0001 to 0.5, got "0.1".',
-        "train({ x: [0, 1], y: ['1'] })": 'train: y[0] is "1", expected a whole number (int64).',
-        "train({ x: [0, 1], y: [null] })": "train: y[0] is null, expected a whole number (int64).",
         "train({ x: [0, 1], y: [0.5] })": "train: y[0] is 0.5, expected a whole number (int64).",
         "train({ x: [0, {}], y: [1] })": "train: x[1] is {}, expected a number.",
-        "predict(['1', 2])": 'predict: value[0] is "1", expected a number.',
         "predict([1, undefined])": "predict: value[1] is undefined, expected a number.",
         "predict(new ImageData(2, 2))": "Pictures are for programs whose input is a Pad or an",
         "engine.player.set('lr', -1)": "lr: expected a number, 0 or more, got -1",

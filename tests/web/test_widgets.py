@@ -91,6 +91,16 @@ class Widgets(Tab):
         found = self.run("w.value && [...w.value]")
         return None if found is None else np.array(found, np.float32)
 
+    def points(self) -> Any:
+        """Those of the visitor: x, y and the class of each."""
+        return np.array(self.run("[...w.points]")).reshape(-1, 3)
+
+    def keys(self, *keys: str) -> None:
+        """Press them one after the other, each seen in a frame of its own."""
+        for key in keys:
+            self.page.keyboard.press(key)
+        self.run("frame()")
+
     def told(self, name: str) -> list[Any]:
         """The details of the events of this name, the oldest first."""
         return [detail for event, detail in self.run("told") if event == name]
@@ -154,10 +164,6 @@ def test_a_drawn_digit_is_centred_as_mnist_has_them(page: Widgets) -> None:
     expected = as_mnist(np.array(ink).reshape(280, 280))
     assert np.abs(drawn - expected).mean() < 0.005
     assert np.abs(drawn - expected).max() < 0.2  # pieces of a line join a little otherwise
-    rows, columns = np.nonzero(drawn > 0.1)
-    assert 18 <= max(np.ptp(rows), np.ptp(columns)) + 1 <= 21
-    middle = [np.average(np.arange(28), weights=drawn.sum(axis)) for axis in (0, 1)]
-    np.testing.assert_allclose(middle, 13.5, atol=0.6)
     assert page.told("input")
 
 
@@ -173,14 +179,12 @@ def test_a_pad_that_does_not_centre_keeps_the_place(page: Widgets) -> None:
 def test_a_pad_is_drawn_on_by_keys(page: Widgets) -> None:
     page.make("<pf-pad></pf-pad>")
     page.page.locator("canvas").focus()
-    keys = page.page.keyboard
-    for key in ("Space", *["ArrowDown"] * 12, "Space", *["ArrowRight"] * 5):
-        keys.press(key)
+    page.keys("Space", *["ArrowDown"] * 12, "Space", *["ArrowRight"] * 5)
     drawn = page.value().reshape(28, 28)
     rows, columns = np.nonzero(drawn > 0.3)
     assert np.ptp(rows) > 2 * np.ptp(columns)  # a line from above to below; then the pen was up
     assert len(page.told("input")) == 13
-    keys.press("Backspace")
+    page.keys("Backspace")
     assert page.value() is None
     assert page.run("$('[part=clear]').disabled")
 
@@ -221,27 +225,20 @@ def choose(page: Widgets, name: str, kind: str, content: bytes, events: int = 1)
     page.wait(f"told.filter(([name]) => name === 'input' || name === 'error').length >= {events}")
 
 
-def test_a_photo_s_middle_is_taken(page: Widgets) -> None:
+def test_a_photo_s_middle_is_taken_with_all_its_pixels(page: Widgets) -> None:
     page.make('<pf-image height="8" width="8"></pf-image>')
-    fill = "c.fillStyle = '#f00'; c.fillRect(0, 0, 400, 100); c.fillStyle = '#0f0'; "
-    fill += "c.fillRect(150, 0, 50, 100); c.fillStyle = '#00f'; c.fillRect(200, 0, 50, 100)"
+    fill = """c.fillStyle = "#f00"; c.fillRect(0, 0, 400, 100);
+        c.fillStyle = "#0f0"; c.fillRect(150, 0, 50, 100);
+        c.fillStyle = "#00f"; for (let x = 200; x < 250; x += 2) c.fillRect(x, 0, 1, 100)"""
     choose(page, "wide.png", "image/png", png(page, fill, 400, 100))
     red, green, blue = page.value().reshape(3, 8, 8)
-    assert red.max() < 0.02
+    np.testing.assert_allclose(red[:, :3], 0, atol=0.02)
     np.testing.assert_allclose(green[:, :3], 1, atol=0.02)
-    np.testing.assert_allclose(blue[:, 5:], 1, atol=0.02)
     np.testing.assert_allclose(blue[:, :3], 0, atol=0.02)
+    np.testing.assert_allclose([red[:, 5:], blue[:, 5:]], 0.5, atol=0.06)  # a column in two
     assert page.run("$('[part=name]').textContent") == "wide.png, 400 × 100"
     page.page.locator("[part=clear]").click()
     assert page.value() is None
-
-
-def test_a_photo_is_made_smaller_with_all_its_pixels(page: Widgets) -> None:
-    page.make('<pf-image height="4" width="4" channels="1"></pf-image>')
-    stripes = "c.fillStyle = '#fff'; c.fillRect(0, 0, 512, 512); c.fillStyle = '#000'; "
-    stripes += "for (let x = 0; x < 512; x += 2) c.fillRect(x, 0, 1, 512)"
-    choose(page, "stripes.png", "image/png", png(page, stripes, 512, 512))
-    np.testing.assert_allclose(page.value(), 0.5, atol=0.03)
 
 
 def test_a_photo_stands_as_the_camera_was_held(page: Widgets) -> None:
@@ -302,34 +299,36 @@ def test_points_are_put_by_mouse(page: Widgets) -> None:
     page.stroke(plane, (0.25, 0.25))
     page.page.locator("input[type=radio]").nth(2).check(force=True)
     page.stroke(plane, (0.5, 0.75))
-    points = np.array(page.run("[...w.points]")).reshape(-1, 3)
-    np.testing.assert_allclose(points, [[-1, 1, 0], [0, -1, 2]], atol=0.03)  # y upwards
+    np.testing.assert_allclose(page.points(), [[-1, 1, 0], [0, -1, 2]], atol=0.03)  # y upwards
     assert len(page.told("points")) == 2
     page.stroke(plane, (0.1, 0.9), (0.9, 0.9))  # a row of them, undone at once
-    row = np.array(page.run("[...w.points]")).reshape(-1, 3)[2:]
+    row = page.points()[2:]
     assert len(row) >= 5
     assert set(row[:, 2]) == {2}
     page.page.locator("[part=undo]").click()
-    assert len(page.run("[...w.points]")) == 6
+    assert len(page.points()) == 2
     page.page.locator("[part=clear]").click()
-    assert len(page.run("[...w.points]")) == 0
+    assert len(page.points()) == 0
     assert page.run("$('[part=undo]').disabled")
+    page.run("told.length = 0; w.data = [0, 0, 1, .5, .5, 0]; w.points = [.25, 1, 1]")
+    assert page.points().tolist() == [[0.25, 1, 1]]
+    assert page.told("points") == []
+    page.run("w.clear()")
+    assert len(page.told("points")) == 1
+    assert page.run("w.data.length") == 6
 
 
 def test_points_are_put_by_keys(page: Widgets) -> None:
     page.make("<pf-points></pf-points>")
     page.page.locator("[part=plane]").focus()
-    keys = page.page.keyboard
-    for key in ("ArrowRight", "ArrowRight", "Enter", "2", "ArrowUp", "Shift+ArrowUp", "Space"):
-        keys.press(key)
-    points = np.array(page.run("[...w.points]")).reshape(-1, 3)
-    np.testing.assert_allclose(points, [[0.1, 0, 0], [0.1, 0.055, 1]], atol=1e-6)
+    page.keys("ArrowRight", "ArrowRight", "Enter", "2", "ArrowUp", "Shift+ArrowUp", "Space")
+    np.testing.assert_allclose(page.points(), [[0.1, 0, 0], [0.1, 0.055, 1]], atol=1e-6)
     np.testing.assert_allclose(page.value(), [0.1, 0.055], atol=1e-6)
     page.wait(f"{TOLD}.at(-1)?.includes('2 points')")
-    keys.press("Backspace")
-    assert len(page.run("[...w.points]")) == 3
-    keys.press("Delete")
-    assert len(page.run("[...w.points]")) == 0
+    page.keys("Backspace")
+    assert len(page.points()) == 1
+    page.keys("Delete")
+    assert len(page.points()) == 0
 
 
 def test_a_surface_lies_beneath_the_points(page: Widgets) -> None:
@@ -360,17 +359,6 @@ def test_a_surface_lies_beneath_the_points(page: Widgets) -> None:
         page.run("w.surface({ data: [1, 0, 0], shape: [3, 1] }, 4)")
 
 
-def test_points_that_are_set_tell_nobody(page: Widgets) -> None:
-    page.make("<pf-points></pf-points>")
-    page.run("w.data = [0, 0, 1, .5, .5, 0]; w.points = new Float32Array([.25, 1, 1])")
-    assert page.run("[...w.points]") == [0.25, 1, 1]
-    assert page.run("w.data.length") == 6
-    assert page.told("points") == []
-    page.run("w.clear()")
-    assert len(page.told("points")) == 1
-    assert page.run("w.data.length") == 6
-
-
 def test_a_position_follows_mouse_and_keys(page: Widgets) -> None:
     page.make("<pf-position></pf-position>")
     np.testing.assert_array_equal(page.value(), [0, 0])
@@ -380,10 +368,8 @@ def test_a_position_follows_mouse_and_keys(page: Widgets) -> None:
     np.testing.assert_allclose(page.value(), [-1.5, 1.5], atol=0.05)
     assert page.told("input")
     plane.focus()
-    for key in ("Home", "ArrowLeft", "ArrowDown", "ArrowDown"):
-        page.page.keyboard.press(key)
+    page.keys("Home", "ArrowLeft", "ArrowDown", "ArrowDown")
     np.testing.assert_allclose(page.value(), [-0.15, -0.3], atol=1e-6)
-    assert plane.get_attribute("aria-valuetext") == "−0.15, −0.3"
     page.paint("w.surface({ data: new Float32Array(4 * 9).fill(1), shape: [4, 1, 3, 3] }, 2)")
     lit = page.run("$('canvas').getContext('2d').getImageData(9, 9, 1, 1).data[0]")
     assert lit == 255
@@ -414,19 +400,21 @@ def test_a_prompt_is_written_and_sent(page: Widgets) -> None:
     assert page.run("w.value") == ""
 
 
-def test_written_text_streams(page: Widgets) -> None:
-    page.make('<pf-text mode="output"></pf-text>')
-    for text in ("To b", "To be, <b>or</b>"):
-        page.paint(f"w.show({text!r}, false, 'To ')")
-    assert page.run("$('output').textContent") == "To be, <b>or</b>"
-    assert page.run("$('.given').textContent") == "To "
+def test_written_texts_stream_side_by_side(page: Widgets) -> None:
+    """Each with what it was begun with; who listens is told of whole sentences, once."""
+    page.make('<pf-text mode="output" names="Before, After"></pf-text>')
+    for texts in (["To b", "To"], ["To be, <b>or</b>", "To go"]):
+        page.paint(f"w.show({texts}, false, 'To ')")
+    assert page.run("$$('output').map((output) => output.textContent)") == texts
+    assert page.run("$$('.given').map((start) => start.textContent)") == ["To ", "To "]
     assert page.run("$('output').ariaBusy") == "true"
-    page.paint("w.show('To be, or not')")  # the page is drawn with the next frame
+    page.paint("w.show(['To be', 'To go'])")  # the page is drawn with the next frame
     assert page.run("$('output').ariaBusy") == "false"
-    page.wait(f"{TOLD}.join() === 'Written: To be, or not'")
-
-
-def test_a_screen_reader_is_told_of_whole_sentences(page: Widgets) -> None:
+    page.wait(f"{TOLD}.length")
+    assert page.run(TOLD) == ["Before: To be\nAfter: To go"]
+    assert page.run("w.value") == ["To be", "To go"]
+    page.run("w.clear()")
+    assert page.run("w.value") == [""]
     page.make('<pf-text mode="output"></pf-text>')
     first = "It was the best of times, it was the worst of times: so they say. "
     page.run(
@@ -441,20 +429,6 @@ def test_a_screen_reader_is_told_of_whole_sentences(page: Widgets) -> None:
     )
     page.wait(f"{TOLD}.length > 1")
     assert page.run(TOLD) == [f"Written: {first.strip()}", "It was the age of wisdom"]
-
-
-def test_several_texts_are_written_side_by_side(page: Widgets) -> None:
-    page.make('<pf-text mode="output" names="Before, After"></pf-text>')
-    page.paint("w.show(['To be', 'To go'], false, 'To ')")
-    assert page.run("$$('output').map((output) => output.textContent)") == ["To be", "To go"]
-    assert page.run("$$('.given').map((start) => start.textContent)") == ["To ", "To "]
-    page.run("w.show(['To be', 'To go'])")  # the one is told, then the other
-    page.wait(f"{TOLD}.length")
-    assert page.run(TOLD) == ["Before: To be\nAfter: To go"]
-    assert page.run("w.value") == ["To be", "To go"]
-    assert page.page.get_by_role("group", name="After").inner_text() == "To go"
-    page.run("w.clear()")
-    assert page.run("w.value") == [""]
 
 
 def test_a_text_is_a_control(page: Widgets) -> None:
@@ -486,11 +460,8 @@ def test_a_conversation(page: Widgets) -> None:
     area.fill("And")
     area.press("Enter")
     assert len(page.told("submit")) == 1  # while it is answered
-    page.page.get_by_role("button", name="Stop").click()
-    assert page.told("stop") == [None]
     page.run("w.busy = false")
     page.paint("w.show('Good day!')")
-    page.wait(f"{TOLD}.join() === 'Answer: Good day!'")
     assert page.run("$$('.writing').length") == 0
     said = [{"role": "user", "content": "Hello <b>there</b>"},
             {"role": "assistant", "content": "Good day!"}]  # fmt: skip
@@ -501,7 +472,6 @@ def test_a_conversation(page: Widgets) -> None:
     assert page.run("w.value") == "What?"
     assert page.run("w.messages") == said
     page.page.get_by_role("button", name="Clear").click()
-    assert page.told("clear") == [None]
     assert page.run("[w.messages.length, w.value, $('[part=clear]').disabled]") == [0, "", True]
 
 
@@ -548,7 +518,7 @@ def test_bars_have_words(page: Widgets) -> None:
     assert page.page.locator("[part~=best]").count() == 0
 
 
-def test_a_picture_is_shown_sharply(page: Widgets) -> None:
+def test_a_picture_is_shown_sharply_and_values_with_units(page: Widgets) -> None:
     page.make('<pf-picture height="2" width="2" channels="3"></pf-picture>')
     data = "1,0,0,0, 0,1,0,0, 0,0,1,.5"
     page.paint(f"w.show({{ data: Float32Array.of({data}), shape: [1, 3, 2, 2] }})")
@@ -556,9 +526,6 @@ def test_a_picture_is_shown_sharply(page: Widgets) -> None:
     expected = [[255, 0, 0], [0, 255, 0], [0, 0, 255], [0, 0, 128]]
     np.testing.assert_allclose(np.array(pixels).reshape(4, 4)[:, :3], expected, atol=1)
     assert page.run("getComputedStyle($('canvas')).imageRendering") == "pixelated"
-
-
-def test_values_have_names_and_units(page: Widgets) -> None:
     page.make('<pf-values names="price, area" unit="€"></pf-values>')
     page.paint("w.show({ data: Float32Array.of(1234567, -.031250), shape: [1, 2] })")
     shown = page.page.locator("dl").inner_text().split("\n")
@@ -603,9 +570,7 @@ def test_the_chart_is_read_by_keys_and_mouse(page: Widgets) -> None:
     page.run("w.epoch(10, { val_loss: 3, val_accuracy: .25, loss: 99 })")
     plot = page.page.locator("[part=plot]")
     plot.focus()
-    for key in ("Home", "ArrowRight"):
-        page.page.keyboard.press(key)
-        page.run("frame()")
+    page.keys("Home", "ArrowRight")
     text = plot.get_attribute("aria-valuetext")
     assert text.startswith("step 2, loss")
     assert "accuracy 10.0 %, validation accuracy 25.0 %" in text
@@ -682,13 +647,9 @@ def test_samples_say_what_the_network_sees(page: Widgets) -> None:
     page.run("w.show([[.9, .1], [.8, .2], [0, 1]])")
     buttons = page.page.locator("button")
     assert [b.inner_text().strip() for b in buttons.all()] == ["cat ✓", "cat ✗", "dog"]
-    assert (
-        buttons.nth(1).get_attribute("aria-label") == "Sample 2, dog: the network says cat, wrong"
-    )
     assert [b.get_attribute("tabindex") for b in buttons.all()] == ["0", "-1", "-1"]
     buttons.first.focus()
-    page.page.keyboard.press("ArrowRight")
-    page.page.keyboard.press("Enter")
+    page.keys("ArrowRight", "Enter")
     assert page.told("choose") == [{"index": 1, "data": [0.5] * 16, "label": 1}]
     page.run("w.show({ data: Float32Array.of(0, 1, 0, 1, 1, 0), shape: [3, 2] })")
     assert [b.inner_text().strip() for b in buttons.all()] == ["dog ✗", "dog ✓", "cat"]
@@ -721,33 +682,27 @@ def test_a_slider_has_a_log_scale(page: Widgets) -> None:
 
 
 def test_choices_are_words_or_a_menu(page: Widgets) -> None:
-    page.make('<pf-choice name="kind" options="moons, circles"></pf-choice>')
-    assert page.run("w.value") == "moons"
-    page.page.locator("input").first.press("ArrowRight")
-    assert page.told("change") == [{"name": "kind", "value": "circles"}]
-    page.run("w.spec = { name: 'width', options: [4, 8, 16, 32, 64], value: 16 }")
-    assert page.run("w.value") == 16
-    page.page.locator("select").select_option("32")
-    assert page.told("change")[-1] == {"name": "width", "value": 32}
-    page.run("w.value = 4")
-    assert page.page.locator("select").input_value() == "0"
-    page.run("w.spec = { name: 'width', options: [4, 8], value: 9 }")
-    assert page.told("error")[-1]["message"] == "<pf-choice>: expected one of 4, 8, got 9"
-
-
-def test_choices_without_room_are_a_menu(page: Widgets) -> None:
-    page.make('<pf-choice name="kind" options="tanh, ReLU, GELU, sine" value="GELU"></pf-choice>')
+    """A menu where they are many, or have no room."""
+    page.make('<pf-choice name="kind" options="tanh, ReLU, GELU, sine"></pf-choice>')
+    assert page.run("w.value") == "tanh"
     radios, menu = page.page.locator("[role=radiogroup]"), page.page.locator("select")
-    assert radios.count() == 1
+    page.page.locator("input").first.press("ArrowRight")
+    assert page.told("change") == [{"name": "kind", "value": "ReLU"}]
     page.run("w.style.width = '120px'")
     menu.wait_for()
-    assert menu.input_value() == "2"
-    assert page.run("w.value") == "GELU"
+    assert menu.input_value() == "1"
     menu.select_option("sine")
     page.run("w.style.width = '400px'")
     radios.wait_for()
-    assert page.run("w.value") == "sine"
-    assert page.run("$('input:checked').value") == "3"
+    assert page.run("[w.value, $('input:checked').value]") == ["sine", "3"]
+    page.run("w.spec = { name: 'width', options: [4, 8, 16, 32, 64], value: 16 }")
+    assert page.run("w.value") == 16
+    menu.select_option("32")
+    assert page.told("change")[-1] == {"name": "width", "value": 32}
+    page.run("w.value = 4")
+    assert menu.input_value() == "0"
+    page.run("w.spec = { name: 'width', options: [4, 8], value: 9 }")
+    assert page.told("error")[-1]["message"] == "<pf-choice>: expected one of 4, 8, got 9"
 
 
 def test_a_toggle_is_a_switch(page: Widgets) -> None:
