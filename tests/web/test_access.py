@@ -167,57 +167,45 @@ READY = "await all[0].ready"
 PAD = {"input": {**web.Pad(28, 28).spec(), "shape": [784]},
        "output": web.Bars(["cat", "dog", "fox"]).spec()}  # fmt: skip
 SAMPLES = [{"data": [0.5] * 784, "label": i % 3} for i in range(9)]
+
+
+def state(code: str = READY, html: str = FRAME, **play: Any) -> Case:
+    return Case(html, code, play)
+
+
+SETTINGS = [control.spec() for control in CONTROLS]
+PHOTO = {**web.Image(32, 32).spec(), "shape": [3072]}
 STATES = {  # of the element
-    "waits": Case(FRAME.replace("eager", "click"), "", PAD),
-    "loads": Case(
-        FRAME,
+    "waits": state("", FRAME.replace("eager", "click"), **PAD),
+    "loads": state(
         "await until(() => self.hear); hear('progress', { text: 'Loading', fraction: .4 })",
-        {"how": "loading"},
+        how="loading",
     ),
-    "failed": Case(
-        FRAME,
-        "await all[0].ready.catch(() => {}); $('details').open = true",
-        {"how": "failed"},
+    "failed": state("await all[0].ready.catch(() => {}); $('details').open = true", how="failed"),
+    "ready": state(**PAD, samples=SAMPLES),
+    "trains": state(
+        f"{READY}; all[0].train(); await until(() => self.end)", how="training",
+        input=web.Points(3).spec(), output=web.Plane(size=5).spec(), controls=SETTINGS,
     ),
-    "ready": Case(FRAME, READY, {**PAD, "samples": SAMPLES}),
-    "trains": Case(
-        FRAME,
-        f"{READY}; all[0].train(); await until(() => self.end)",
-        {"how": "training", "input": web.Points(3).spec(), "output": web.Plane(size=5).spec(),
-         "controls": [control.spec() for control in CONTROLS]},
-    ),
-    "trained": Case(
-        FRAME,
+    "trained": state(
         f"""{READY}; await all[0].train();
         $("[part=epochs-details]").open = true;
         hear("notice", {{ text: "WebGPU is missing: the CPU does the arithmetic." }})""",
-        {"input": {**web.Numbers([web.Slider("age", 0, 100)]).spec(), "shape": [1]},
-         "output": web.Values(["price"], unit="€").spec(),
-         "controls": [control.spec() for control in CONTROLS]},
+        input={**web.Numbers([web.Slider("age", 0, 100)]).spec(), "shape": [1]},
+        output=web.Values(["price"], unit="€").spec(), controls=SETTINGS,
     ),
-    "wrong": Case(
-        FRAME,
+    "wrong": state(
         f"{READY}; await all[0].train().catch(() => {{}})",
-        {"how": "wrong", "input": web.Text().spec(), "output": web.Text().spec()},
+        how="wrong", input=web.Text().spec(), output=web.Text().spec(),
     ),
-    "writes": Case(
-        FRAME,
+    "writes": state(
         f"""{READY}; all[0].predict("Hello"); await frame();
         hear("prediction", {{ text: "Well, hello", done: false }})""",
-        {"how": "writing", "trains": False, "input": web.Chat().spec()},
+        how="writing", trains=False, input=web.Chat().spec(),
     ),
-    "looks": Case(
-        FRAME,
-        READY,
-        {"trains": False, "input": {**web.Image(32, 32).spec(), "shape": [3072]},
-         "output": PAD["output"]},
-    ),
-    "draws": Case(
-        FRAME,
-        READY,
-        {"trained": True, "input": web.Position().spec(), "output": web.Picture(8, 8).spec()},
-    ),
-    "two": Case(FRAME * 2, "for (const each of all) await each.ready", PAD),
+    "looks": state(trains=False, input=PHOTO, output=PAD["output"]),
+    "draws": state(trained=True, input=web.Position().spec(), output=web.Picture(8, 8).spec()),
+    "two": state("for (const each of all) await each.ready", FRAME * 2, **PAD),
 }  # fmt: skip
 ALL = WIDGETS | STATES
 
@@ -569,20 +557,15 @@ def test_a_button_that_is_switched_off_keeps_the_focus(desk: Access) -> None:
     assert desk.run(state) == ["step-button", False, None]
 
 
-def test_marks_have_no_sound(desk: Access) -> None:
+def test_points_are_told_in_words_and_marks_have_no_sound(desk: Access) -> None:
     desk.show("failed")
-    mark = "getComputedStyle(every('summary')[0], '::before').content"
-    assert desk.run(mark) == '"▾" / ""'
-
-
-def test_points_are_told_in_words(desk: Access) -> None:
+    assert desk.run("getComputedStyle(every('summary')[0], '::before').content") == '"▾" / ""'
     desk.show("points")
     tree = desk.page.locator("pf-points").last
     plane = tree.locator("canvas")
     assert plane.get_attribute("aria-describedby") == "what how"
-    assert (
-        tree.locator("#what").text_content() == "Points of the data: 2 of j. Yours: 1 of b, 1 of c."
-    )
+    what = tree.locator("#what").text_content()
+    assert what == "Points of the data: 2 of j. Yours: 1 of b, 1 of c."
     plane.focus()
     desk.keys("ArrowLeft")
     assert plane.get_attribute("aria-valuetext") == "−0.05, 0: j, 20 %"
@@ -627,25 +610,16 @@ def test_what_runs_from_right_to_left(desk: Access) -> None:
         lowest, _, highest = desk.run(left, ".axis.x > span")[:3]
         assert lowest < highest
     desk.show("chart")
-    marks = [
-        mark
-        for mark, text in zip(
-            desk.run(left, "text"),
-            desk.run("every('text').map((each) => each.textContent)"),
-            strict=True,
-        )
-        if text == "100 %"
-    ]
-    assert marks[0] < desk.run(left, ".grid")[0]  # the numbers of the axis stand before it
+    texts = desk.run("every('text').map((each) => each.textContent)")
+    number = desk.run(left, "text")[texts.index("100 %")]
+    assert number < desk.run(left, ".grid")[0]  # the numbers of the axis stand before it
     desk.show("toggle")
     knob = desk.run("""() => every("[part=track]").map((each) =>
         getComputedStyle(each, "::before").marginRight)""")
     assert knob == ["16px", "0px"]
     desk.show("trained")
-    assert (
-        desk.run("getComputedStyle(every('input[type=range]')[0]).getPropertyValue('--to')")
-        == "left"
-    )
+    to = "getComputedStyle(every('input[type=range]')[0]).getPropertyValue('--to')"
+    assert desk.run(to) == "left"
     desk.run("document.documentElement.dir = 'ltr'")
 
 
@@ -698,12 +672,8 @@ def demo(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["", "digits", "playground", "gpt", "writer", "vae", "photo"])
 def test_pages_of_the_gallery(phone: Access, name: str) -> None:
-    spec = {
-        "": {},
-        "photo": {"trains": False, "input": {"kind": "image", "shape": [3 * 224 * 224]},
-                  "output": {"kind": "bars", "names": ["cat", "dog"]}},
-    }  # fmt: skip
-    spec = spec[name] if name in spec else demo(name)
+    others = {"": {}, "photo": {**STATES["looks"].play}}
+    spec = others[name] if name in others else demo(name)
     phone.page.add_init_script(f"self.play = {json.dumps(spec)}")
     phone.open(f"demos/{name}.html" if name else "")
     if name:
