@@ -319,6 +319,46 @@ GIVEN: dict[str, tuple[str, Any]] = {
             "told": [[0, 3], [1, 3], [2, 3], [3, 3], [0, 1], [1, 1]],
         },
     ),
+    # Nothing goes to the device before; then all is as if the pipelines had been there
+    "work waits for its pipelines in order": (
+        """
+        const open = slow();
+        const { submit } = GPUQueue.prototype;
+        let submitted = 0;
+        GPUQueue.prototype.submit = function (list) {
+          submitted += list.length;
+          return submit.call(this, list);
+        };
+        const [x, y, z, kept] = [buffer(1, 2), rt.alloc(8), rt.alloc(8), rt.alloc(8)];
+        const scale = program();
+        const given = [rt.run(scale, i32(x, y), params(3, 2)), rt.run(scale, i32(x, y), null)];
+        rt.copy(kept, y, 8);
+        const data = f32(10, 20);
+        rt.write(x, data);
+        data.fill(0);
+        const early = rt.read(i32(y, kept), i32(8, 8));
+        given.push(rt.run(scale, i32(x, z), params(5, 2)));
+        rt.free(x);
+        rt.unload(scale);
+        const error = await caught(() => rt.write(x, data));
+        const late = rt.read(i32(y, z), i32(8, 8));
+        const { bytes, ...first } = rt.stats();
+        const counted = ({ dispatches, submits, bind_groups, compiled, reads, buffers }) =>
+          [dispatches, submits, bind_groups, compiled, reads, buffers];
+        const before = submitted;
+        open();
+        const values = [floats(await early), floats(await late)];
+        const between = submitted;
+        rt.run(program(), i32(y, z), params(2, 2));
+        const counts = [counted(first), bytes, counted(rt.stats()), before, between];
+        return [given, error, counts, ...values, floats(await rt.read(i32(z), i32(8)))];
+        """,
+        [
+            [[1, 1], [0, 1], [1, 1]], GONE.format(1),
+            [[3, 6, 2, 1, 2, 3], 24, [4, 7, 3, 1, 2, 3], 0, 6],
+            [3, 6, 3, 6], [3, 6, 50, 100], [6, 12],
+        ],
+    ),
     "a device is lost while work waits": ("""
         slow();
         const [x, y] = [buffer(1), rt.alloc(4)];
@@ -425,43 +465,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
         const run = await caught(() => rt.run(bad, i32(), null));
         return [read, run === read, floats(await rt.read(i32(y), i32(4)))];
         """, [Says("WGSL kernel 'half a kernel': 2:.*let a: f32 = 1u;"), True, [1]]),
-    # What waits is held up until it can be run, in its order: also a read before a later write
-    "another text takes the place of a refused one": ("""
-        const open = slow();
-        const [x, y, z] = [buffer(1, 2), rt.alloc(8), rt.alloc(8)];
-        const bad = SCALE.replace("{", "{ nonsense;");
-        const both = [...step(0, 1), ...step(1, 2)];
-        const twice = rt.load([bad], ["bad"], i32(...both), 3, 256, true);
-        rt.run(twice, i32(x, y, z), params(2, 2));
-        const first = rt.read(i32(z), i32(8));
-        rt.write(x, f32(5, 6));
-        rt.run(twice, i32(x, y, z), params(3, 2));
-        const second = rt.read(i32(z), i32(8));
-        open();
-        const errors = [];
-        for (const read of [first, second]) errors.push(await read.catch((error) => error));
-        const [{ name, label, code, why, ticket }, { ticket: next }] = errors;
-        rt.replace(twice, code, i32(0), [SCALE], ["good"], i32(1, 1, 1));
-        const seen = [];
-        for (const each of [ticket, next]) seen.push(floats(await rt.again(each)));
-        rt.run(twice, i32(x, y, z), params(1, 2));
-        seen.push(floats(await rt.read(i32(z), i32(8))));
-        return [name, label, code === bad, why, seen, rt.skip(code), rt.codes().labels];
-        """, [
-            "RefusedError", "bad", True, Says("nonsense"),
-            [[4, 8], [45, 54], [5, 6]], 0, ["good"],
-        ]),
-    "what a refused text was for is done without": ("""
-        const [x, y] = [buffer(1), buffer(7)];
-        const bad = rt.load(["let x"], ["bad"], i32(0, 1, 1, 1, -1, 0, 0), 0, 0, true);
-        rt.run(bad, i32(), null);
-        rt.copy(y, x, 4);
-        const { message, ticket } = await rt.read(i32(y), i32(4)).catch((error) => error);
-        const { code } = await rt.read(i32(y), i32(4)).catch((error) => error);
-        const skipped = rt.skip(code);
-        const run = await caught(() => rt.run(bad, i32(), null));
-        return [message, skipped, floats(await rt.again(ticket)), run === message];
-        """, [Says("^WGSL kernel 'bad': "), 1, [1], True]),
+    # test_lost_in_page.py has what takes the place of a refused one, and what is lost with it
     "too much waits to put another text in a place": ("""
         const y = buffer(7);
         const bad = rt.load(["let x"], ["bad"], i32(0, 1, 1, 1, -1, 0, 0), 0, 0, true);
@@ -607,57 +611,6 @@ def test_times(js: Snippets, case: str) -> None:
     assert out["seen"] == seen
     assert len(out["times"]) == many
     assert all(0 <= t < 10**11 for t in out["times"])
-
-
-# --- pipelines are made beside all other work
-
-
-def test_work_waits_for_its_pipelines_in_order(js: Snippets) -> None:
-    """Nothing goes to the device before; then all is as if the pipelines had been there."""
-    out = js(
-        """
-        const open = slow();
-        const { submit } = GPUQueue.prototype;
-        let submitted = 0;
-        GPUQueue.prototype.submit = function (list) {
-          submitted += list.length;
-          return submit.call(this, list);
-        };
-        const [x, y, z, kept] = [buffer(1, 2), rt.alloc(8), rt.alloc(8), rt.alloc(8)];
-        const scale = program();
-        const given = [rt.run(scale, i32(x, y), params(3, 2)), rt.run(scale, i32(x, y), null)];
-        rt.copy(kept, y, 8);
-        const data = f32(10, 20);
-        rt.write(x, data);
-        data.fill(0);
-        const early = rt.read(i32(y, kept), i32(8, 8));
-        given.push(rt.run(scale, i32(x, z), params(5, 2)));
-        rt.free(x);
-        rt.unload(scale);
-        const error = await caught(() => rt.write(x, data));
-        const late = rt.read(i32(y, z), i32(8, 8));
-        const stats = rt.stats();
-        const before = submitted;
-        open();
-        const values = [floats(await early), floats(await late)];
-        const other = program();
-        rt.run(other, i32(y, z), params(2, 2));
-        const { dispatches, submits, bind_groups, compiled, reads } = rt.stats();
-        return {
-          given, error, before, submitted, values, z: floats(await rt.read(i32(z), i32(8))),
-          stats: [stats, { dispatches, submits, bind_groups, compiled, reads }],
-        };
-        """
-    )
-    first, later = out["stats"]
-    assert out["given"] == [[1, 1], [0, 1], [1, 1]]
-    assert out["error"] == "buffer 1 does not exist, or was freed"
-    assert (out["before"], out["submitted"]) == (0, 7)
-    assert out["values"] == [[3, 6, 3, 6], [3, 6, 50, 100]]
-    assert out["z"] == [6, 12]
-    made = {"bind_groups": 2, "compiled": 1, "reads": 2}
-    assert {**first, **made, "dispatches": 3, "submits": 6, "buffers": 3, "bytes": 24} == first
-    assert later == {**made, "bind_groups": 3, "dispatches": 4, "submits": 7}
 
 
 @pytest.mark.parametrize("much", ["commands", "bytes"])
