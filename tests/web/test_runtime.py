@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -61,15 +61,7 @@ const slow = () => {  // from now on pipelines are there when `open` was called
 """
 
 
-class Snippets:
-    """Runs JavaScript with a fresh runtime `rt` and the helpers of PRELUDE."""
-
-    def __init__(self, page: Any) -> None:
-        self.page = page
-
-    def __call__(self, body: str) -> Any:
-        source = f"async (SCALE) => {{ {PRELUDE} try {{ {body} }} finally {{ rt?.destroy(); }} }}"
-        return self.page.evaluate(source, SCALE)
+Snippets = Callable[[str], Any]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +74,11 @@ def blank(visited: Any, server: Any) -> Iterator[Tab]:
 
 @pytest.fixture
 def js(blank: Tab) -> Iterator[Snippets]:
-    yield Snippets(blank.open("blank"))
+    """Runs JavaScript with a fresh runtime `rt` and the helpers of PRELUDE."""
+    page = blank.open("blank")
+    yield lambda body: page.evaluate(
+        f"async (SCALE) => {{ {PRELUDE} try {{ {body} }} finally {{ rt?.destroy(); }} }}", SCALE
+    )
     assert blank.errors == []
 
 
@@ -110,8 +106,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
         rt.write(b, Uint8Array.of(9, 10, 11, 12));
         return [[...await rt.read(i32(a, b, a), i32(6, 4, 1))], rt.stats().reads];
         """, [[1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 1], 1]),
-    "a second run builds nothing and uploads only new params": (
-        """
+    "a second run builds nothing and uploads only new params": ("""
         const ids = i32(buffer(1, 2), rt.alloc(8));
         const scale = program();
         const seen = [];
@@ -122,12 +117,10 @@ GIVEN: dict[str, tuple[str, Any]] = {
           seen.push({ bind_groups, pipelines, buffers, params_uploads, y });
         }
         return seen;
-        """,
-        [
+        """, [
             {"bind_groups": 1, "pipelines": 1, "buffers": 2, "params_uploads": uploads, "y": y}
             for uploads, y in ((1, [3.0, 6.0]), (1, [3.0, 6.0]), (2, [4.0, 8.0]))
-        ],
-    ),
+        ]),
     "workgroups may be others than at first": ("""
         const ids = i32(buffer(...Array(200).fill(1)), buffer(...Array(200).fill(0)));
         const scale = program();
@@ -188,8 +181,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
         const all = floats(await rt.read(i32(c, d, target, whole), i32(8, 8, 1024, 1024)));
         return [all.slice(0, 2), all.slice(2, 4), all.slice(130, 136), all.slice(323, 327)];
         """, [[2, 4], [20, 40], [0, 0, 2, 4, 0, 0], [0, 1, 2, 0]]),
-    "the end of a part does not end its buffer": (
-        """
+    "the end of a part does not end its buffer": ("""
         const whole = rt.alloc(512);
         const [part, other] = [rt.slice(whole, 256, 256), rt.slice(whole, 0, 256)];
         rt.write(part, f32(5));
@@ -204,9 +196,10 @@ GIVEN: dict[str, tuple[str, Any]] = {
         seen.push(await caught(() => rt.read(i32(other), i32(4))));
         rt.free(other);  // in either order
         return [...seen, rt.stats().buffers, rt.stats().bytes];
-        """,
-        [GONE.format(2), *["buffer 3 has 256 bytes, fewer than 260"] * 2, 5, GONE.format(3), 0, 0],
-    ),
+        """, [
+            GONE.format(2), *["buffer 3 has 256 bytes, fewer than 260"] * 2, 5, GONE.format(3),
+            0, 0,
+        ]),
     # y is copied before a second run changes it; then within one buffer
     "copies are in order with the runs": ("""
         const [x, y, z] = [buffer(1, 2), rt.alloc(8), rt.alloc(512)];
@@ -295,8 +288,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
         return [...all, rt.failed()];
         """, [FILLED, [3], [3], FILLED, FILLED, [], "no memory for a buffer of 8 bytes", [6], []]),
     # And what is under way is told: a page can show it
-    "the pipelines of a program are made at once": (
-        """
+    "the pipelines of a program are made at once": ("""
         const { createComputePipelineAsync } = GPUDevice.prototype;
         const open = slow();
         const told = [];
@@ -313,15 +305,12 @@ GIVEN: dict[str, tuple[str, Any]] = {
         rt.load([SCALE + "// 4"], ["e"], i32(), 0, 0);
         await rt.read(ids, i32(0, 0, 0, 0, 0));
         return { compiled, values, told };
-        """,
-        {
+        """, {
             "compiled": 3, "values": [1, 2, 4, 8, 16],
             "told": [[0, 3], [1, 3], [2, 3], [3, 3], [0, 1], [1, 1]],
-        },
-    ),
+        }),
     # Nothing goes to the device before; then all is as if the pipelines had been there
-    "work waits for its pipelines in order": (
-        """
+    "work waits for its pipelines in order": ("""
         const open = slow();
         const { submit } = GPUQueue.prototype;
         let submitted = 0;
@@ -352,13 +341,42 @@ GIVEN: dict[str, tuple[str, Any]] = {
         rt.run(program(), i32(y, z), params(2, 2));
         const counts = [counted(first), bytes, counted(rt.stats()), before, between];
         return [given, error, counts, ...values, floats(await rt.read(i32(z), i32(8)))];
-        """,
-        [
+        """, [
             [[1, 1], [0, 1], [1, 1]], GONE.format(1),
             [[3, 6, 2, 1, 2, 3], 24, [4, 7, 3, 1, 2, 3], 0, 6],
             [3, 6, 3, 6], [3, 6, 50, 100], [6, 12],
-        ],
-    ),
+        ]),
+    # Code that never lets go of the thread would fill the memory with what waits
+    "what waits has a bound": ("""
+        const seen = [];
+        let writes = 0;
+        for (const [proto, name] of [
+          [GPUDevice.prototype, "createComputePipeline"], [GPUQueue.prototype, "submit"],
+        ]) {
+          const method = proto[name];
+          proto[name] = function (...args) {
+            seen.push([name, writes]);
+            return method.apply(this, args);
+          };
+        }
+        const open = slow();
+        const [x, y, large] = [buffer(3), rt.alloc(4), rt.alloc(1 << 24)];
+        const found = [];
+        for (const data of [new Uint8Array(4), new Uint8Array(1 << 24)]) {
+          seen.length = writes = 0;
+          const code = `${SCALE}// ${data.length}`;
+          const scale = rt.load([code], ["scale"], i32(...step(0, 1)), 2, 256);
+          rt.run(scale, i32(x, y), params(2, 1));
+          while (!seen.length) {
+            writes += 1;
+            rt.write(large, data);
+          }
+          found.push(seen.slice(0, 2));
+        }
+        rt.write(x, f32(0));
+        open();
+        return [...found, floats(await rt.read(i32(y, x), i32(4, 4)))];
+        """, [*[[["createComputePipeline", at], ["submit", at]] for at in (4095, 4)], [6, 0]]),
     "a device is lost while work waits": ("""
         slow();
         const [x, y] = [buffer(1), rt.alloc(4)];
@@ -382,21 +400,18 @@ GIVEN: dict[str, tuple[str, Any]] = {
         const read = () => rt.read(i32(x), i32(4));
         return [await caught(read), floats(await read())];
         """, [Says("scale.*usage|usage.*scale"), [1.0]]),
-    "too few buffers and too large ones": (
-        """
+    "too few buffers and too large ones": ("""
         const scale = program();
         return [
           await caught(() => rt.run(scale, i32(rt.alloc(4)), params(1, 1))),
           await caught(() => rt.run(99, i32(), null)),
           await caught(() => rt.alloc(2 ** 50)),
         ];
-        """,
-        [
+        """, [
             "run: the program has 2 slots, and 1 buffers were given",
             "run: program 99 is not loaded",
             Says("a buffer of 1125899906842624 bytes is over the device's"),
-        ],
-    ),
+        ]),
     "the device asks for all that its adapter has": ("""
         const powerPreference = "high-performance";
         const { limits } = await navigator.gpu.requestAdapter({ powerPreference });
@@ -421,8 +436,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
         return [first === `the GPU device was lost: ${rt.lost}`, ...later];
         """, [True, *["DeviceLostError"] * 6]),
     # A program then finds them, and waits for nothing
-    "pipelines can be made before they are asked for": (
-        """
+    "pipelines can be made before they are asked for": ("""
         program();
         rt.load(["not WGSL"], ["bad"], i32(), 0, 0);
         const known = rt.codes();
@@ -446,12 +460,10 @@ GIVEN: dict[str, tuple[str, Any]] = {
         await caught(() => next.read(i32(y), i32(4)));
         await next.compile([SCALE + "// new"], ["new"]);  // of a lost device: nothing
         return [known.labels, unused, used.labels, value, compiled, pipelines, error];
-        """,
-        [
+        """, [
             ["scale", "bad"],  # of which nothing is known so soon
             {"codes": [], "labels": []}, ["scale"], [6], 3, 1, Says("^WGSL kernel 'worse': "),
-        ],
-    ),
+        ]),
     # The next read tells; what stands in the queue behind it is done
     "a shader that turns out wrong while work waits": ("""
         const open = slow();
@@ -613,42 +625,6 @@ def test_times(js: Snippets, case: str) -> None:
     assert all(0 <= t < 10**11 for t in out["times"])
 
 
-@pytest.mark.parametrize("much", ["commands", "bytes"])
-def test_what_waits_has_a_bound(js: Snippets, much: str) -> None:
-    """Code that never lets go of the thread would fill the memory with what waits."""
-    out = js(
-        f"const much = {much!r};"
-        """
-        const open = slow();
-        const [x, y] = [buffer(3), rt.alloc(4)];
-        const large = rt.alloc(1 << 24);
-        rt.run(program(), i32(x, y), params(2, 1));
-        const data = new Uint8Array(much === "bytes" ? 1 << 24 : 4);
-        const seen = [];
-        let writes = 0;
-        const noted = (proto, name) => {
-          const method = proto[name];
-          proto[name] = function (...args) {
-            seen.push([name, writes]);
-            return method.apply(this, args);
-          };
-        };
-        noted(GPUDevice.prototype, "createComputePipeline");
-        noted(GPUQueue.prototype, "submit");
-        while (!seen.length) {
-          writes += 1;
-          rt.write(large, data);
-        }
-        rt.write(x, f32(0));
-        const before = [...seen];
-        open();
-        return [before, floats(await rt.read(i32(y, x), i32(4, 4)))];
-        """
-    )
-    at = {"commands": 4095, "bytes": 4}[much]
-    assert out == [[["createComputePipeline", at], ["submit", at]], [6, 0]]
-
-
-def test_without_webgpu_there_is_no_runtime(js: Snippets) -> None:
-    js.page.evaluate("() => Object.defineProperty(navigator, 'gpu', { value: undefined })")
+def test_without_webgpu_there_is_no_runtime(js: Snippets, blank: Tab) -> None:
+    blank.page.evaluate("() => Object.defineProperty(navigator, 'gpu', { value: undefined })")
     assert js("return rt;") is None

@@ -96,7 +96,7 @@ class Widgets(Tab):
         return np.array(self.run("[...w.points]")).reshape(-1, 3)
 
     def keys(self, *keys: str) -> None:
-        """Press them one after the other, each seen in a frame of its own."""
+        """Press them one after the other, and wait for the frame that shows what they did."""
         for key in keys:
             self.page.keyboard.press(key)
         self.run("frame()")
@@ -218,11 +218,11 @@ def png(page: Widgets, code: str, width: int, height: int, kind: str = "png") ->
     return base64.b64decode(data)
 
 
-def choose(page: Widgets, name: str, kind: str, content: bytes, events: int = 1) -> None:
+def choose(page: Widgets, name: str, kind: str, content: bytes) -> None:
     """Choose a file as a visitor does, until the widget has told of it."""
     files = [{"name": name, "mimeType": kind, "buffer": content}]
     page.page.locator("input[type=file]").set_input_files(files)
-    page.wait(f"told.filter(([name]) => name === 'input' || name === 'error').length >= {events}")
+    page.wait("told.some(([name]) => name === 'input' || name === 'error')")
 
 
 def test_a_photo_s_middle_is_taken_with_all_its_pixels(page: Widgets) -> None:
@@ -253,16 +253,14 @@ def test_a_photo_stands_as_the_camera_was_held(page: Widgets) -> None:
     np.testing.assert_allclose(grey[5:], 1, atol=0.05)
 
 
-def test_what_is_no_picture_is_refused(page: Widgets) -> None:
+def test_a_file_that_is_too_large_is_refused(page: Widgets) -> None:
+    """As what is no picture, in test_access.py."""
     page.make('<pf-image height="8" width="8" most="0.001"></pf-image>')
-    choose(page, "notes.txt", "text/plain", b"hello")
-    choose(page, "big.png", "image/png", bytes(2000), events=2)
-    bad, big = (detail["message"] for detail in page.told("error"))
-    assert bad.startswith("notes.txt can't be read as a picture: expected a PNG")
-    assert big.startswith("big.png has")
-    assert "at most 0.001 MB" in big
-    assert page.page.locator("[part=message]").inner_text() == big
-    page.wait(f"{TOLD}.at(-1) === 'Error: {big}'")
+    choose(page, "big.png", "image/png", bytes(2000))
+    ((told,),) = (detail.values() for detail in page.told("error"))
+    assert told.startswith("big.png has")
+    assert "at most 0.001 MB" in told
+    assert page.page.locator("[part=message]").inner_text() == told
     assert page.value() is None
     assert not page.told("input")
 
@@ -398,6 +396,13 @@ def test_a_prompt_is_written_and_sent(page: Widgets) -> None:
     assert stop.count() == 0
     page.run("w.clear()")
     assert page.run("w.value") == ""
+    # as a control it counts when one leaves it; Enter begins a line
+    page.make('<pf-text name="own_text" value="a text" button=""></pf-text>')
+    for key in ("End", "Enter"):
+        area.press(key)
+    area.blur()
+    assert page.told("submit") == []
+    assert page.told("change") == [{"name": "own_text", "value": "a text\n"}]
 
 
 def test_written_texts_stream_side_by_side(page: Widgets) -> None:
@@ -431,105 +436,113 @@ def test_written_texts_stream_side_by_side(page: Widgets) -> None:
     assert page.run(TOLD) == [f"Written: {first.strip()}", "It was the age of wisdom"]
 
 
-def test_a_text_is_a_control(page: Widgets) -> None:
-    """What one has written counts when one leaves it; Enter begins a line."""
-    page.make('<pf-text name="own_text" value="a text" button=""></pf-text>')
-    area = page.page.get_by_role("textbox", name="own text")
-    assert page.run("w.value") == "a text"
-    area.press("End")
-    area.press("Enter")
-    assert page.told("submit") == []
-    area.blur()
-    assert page.told("change") == [{"name": "own_text", "value": "a text\n"}]
-
-
 def test_a_conversation(page: Widgets) -> None:
-    """Answers grow in bubbles of their own; what failed goes back into the field."""
+    """Answers grow in bubbles of their own; test_element.py has what becomes of them."""
     page.make("<pf-chat></pf-chat>")
-    area, log = page.page.locator("textarea"), page.page.locator("[part=log]")
-    assert not log.is_visible()
+    area = page.page.locator("textarea")
+    assert not page.page.locator("[part=log]").is_visible()
     area.press("Enter")
     area.fill("Hello <b>there</b>")
     area.press("Enter")
     assert page.told("submit") == [{"value": "Hello <b>there</b>"}]  # of nothing nothing is told
     page.run("w.begin(w.value); w.busy = true")
-    assert area.input_value() == ""
     page.paint("w.show('Good ', false)")
-    assert page.run("$('.writing').textContent") == "Answer: Good "
-    assert page.run("$('[part=log]').ariaBusy") == "true"
+    assert page.run(TEXTS.format("[part=log] p")) == "You: Hello <b>there</b>,Answer: Good "
+    assert page.run("[$$('.writing').length, $('[part=log]').ariaBusy]") == [1, "true"]
     area.fill("And")
     area.press("Enter")
     assert len(page.told("submit")) == 1  # while it is answered
-    page.run("w.busy = false")
-    page.paint("w.show('Good day!')")
-    assert page.run("$$('.writing').length") == 0
-    said = [{"role": "user", "content": "Hello <b>there</b>"},
-            {"role": "assistant", "content": "Good day!"}]  # fmt: skip
-    assert page.run("w.messages") == said
-    assert page.run("$$('[part=log] p').map((p) => p.textContent)") == [
-        "You: Hello <b>there</b>", "Answer: Good day!"]  # fmt: skip
-    page.run("w.value = ''; w.begin('What?'); w.withdraw()")
-    assert page.run("w.value") == "What?"
-    assert page.run("w.messages") == said
-    page.page.get_by_role("button", name="Clear").click()
-    assert page.run("[w.messages.length, w.value, $('[part=clear]').disabled]") == [0, "", True]
+    page.paint("w.busy = false; w.show('Good day!')")
+    assert page.run("[$$('.writing').length, w.messages]") == [0, [
+        {"role": "user", "content": "Hello <b>there</b>"},
+        {"role": "assistant", "content": "Good day!"},
+    ]]  # fmt: skip
 
 
-def test_a_conversation_is_followed_unless_one_reads_above(page: Widgets) -> None:
-    page.make("<pf-chat></pf-chat>")
-    page.paint("w.begin('Tell'); w.show('line\\n'.repeat(60), false)")
-    end = "$('[part=log]').scrollHeight - $('[part=log]').clientHeight - $('[part=log]').scrollTop"
-    assert page.run(end) < 2
-    page.paint("w.show('line\\n'.repeat(70), false)")
-    assert page.run(end) < 2
-    page.run("$('[part=log]').scrollTop = 100")
-    page.paint("w.show('line\\n'.repeat(80), false)")
-    assert page.run("$('[part=log]').scrollTop") == 100
-
-
-def test_numbers_are_sliders(page: Widgets) -> None:
-    page.make(
+TEXTS = "$$('{}').map((each) => each.textContent).join()"
+BARS, CELLS = TEXTS.format("[part~=bar]"), TEXTS.format(".cell:not([hidden])")
+VALUES = "[...w.value]"
+AT_END = "(({ scrollHeight: all, clientHeight, scrollTop }) => all - clientHeight - scrollTop < 2)"
+AT_END += "($('[part=log]'))"
+CHANGED = "told.filter(([name]) => name === 'change').map(([, { name, value }]) => [name, value])"
+# A widget, and what is done, what is looked at then, and what is seen.
+DONE: dict[str, tuple[str, list[tuple[str, str, Any]]]] = {
+    "bars have words": ("<pf-bars names='cat, dog, fox'></pf-bars>", [
+        ("", BARS, "cat–,dog–,fox–"),
+        ("w.show({ data: [.1, .7, .2], shape: [1, 3] })", BARS, "cat10 %,dog70 %,fox20 %"),
+        ("", "$('[part~=best] [part=name]').textContent", "dog"),
+        ("w.setAttribute('top', 2)", BARS, "dog70 %,fox20 %"),
+        ("w.clear()", "$$('[part~=best]').length", 0),
+    ]),
+    "bars have the shares of scores": ("<pf-bars names='no, yes' scores></pf-bars>", [
+        ("w.show({ data: [Math.log(4)], shape: [1, 1] })", BARS, "no20 %,yes80 %"),
+        ("w.show({ data: [Math.log(9), 0], shape: [1, 2] })", BARS, "no90 %,yes10 %"),
+    ]),
+    "a picture is shown sharply": ("<pf-picture height=2 width=2 channels=3></pf-picture>", [
+        ("w.show({ data: [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, .5], shape: [1, 3, 2, 2] })",
+         "[...$('canvas').getContext('2d').getImageData(0, 0, 2, 2).data]", pytest.approx(
+            [255, 0, 0, 255, 0, 255, 0, 255, 0, 0, 255, 255, 0, 0, 128, 255], abs=1)),
+        ("", "getComputedStyle($('canvas')).imageRendering", "pixelated"),
+    ]),
+    "values have names and units": ("<pf-values names='price, area' unit=€></pf-values>", [
+        ("w.show({ data: [1234567, -.031250], shape: [1, 2] })",
+         TEXTS.format("dt, dd"), "price,1,234,567 €,area,−0.0313 €"),
+    ]),
+    "numbers are sliders": (
         """<pf-numbers><pf-slider name=age low=0 high=100 step=1></pf-slider>
-        <pf-slider name=size low=1 high=100 value=10 log></pf-slider></pf-numbers>"""
-    )
-    np.testing.assert_array_equal(page.value(), [50, 10])
-    page.page.locator("input").first.press("ArrowRight")
-    np.testing.assert_array_equal(page.value(), [51, 10])
-    assert page.told("input") == [None]
-    page.run("w.clear()")
-    np.testing.assert_array_equal(page.value(), [50, 10])
-    page.run("w.spec = { sliders: [{ name: 'x', low: -1, high: 1, value: .25 }] }")
-    np.testing.assert_array_equal(page.value(), [0.25])
-    page.page.locator("input:visible").press("End")
-    np.testing.assert_array_equal(page.value(), [1])
+        <pf-slider name=size low=1 high=100 value=10 log></pf-slider></pf-numbers>""", [
+        ("", VALUES, [50, 10]),
+        ("press ArrowRight", VALUES, [51, 10]),
+        ("", "told.filter(([name]) => name === 'input')", [["input", None]]),
+        ("w.clear()", VALUES, [50, 10]),
+        ("w.spec = { sliders: [{ name: 'x', low: -1, high: 1, value: .25 }] }", VALUES, [0.25]),
+        ("press End", VALUES, [1]),
+    ]),
+    "a slider has a log scale": (
+        "<pf-slider name=lr low=0.001 high=10 value=0.0123 log></pf-slider>", [
+        ("", "w.value", 0.0123),  # as it was given, though no position is there
+        ("press ArrowRight", "w.value > 0.0123 && w.value < 0.0145", True),
+        ("", f"JSON.stringify({CHANGED}) === JSON.stringify([['lr', w.value]])", True),
+        ("", "Number($('input').ariaValueText) === w.value", True),
+        ("press Home", "w.value", 0.001),
+        ("press End", "w.value", 10),
+        ("w.value = 100", "w.value", 10),
+        ("w.spec = { name: 'n', low: 1, high: 5, value: 2, step: 2, label: 'Layers' }",
+         "[w.name, w.value]", ["n", 2]),
+        ("press ArrowRight", "[3, 5].includes(w.value)", True),
+    ]),
+    "a conversation is followed unless one reads above": ("<pf-chat></pf-chat>", [
+        ("w.begin('Tell'); w.show('line\\n'.repeat(60), false)", AT_END, True),
+        ("w.show('line\\n'.repeat(70), false)", AT_END, True),
+        ("$('[part=log]').scrollTop = 100", AT_END, False),
+        ("w.show('line\\n'.repeat(80), false)", "$('[part=log]').scrollTop", 100),
+    ]),
+    "a toggle is a switch": ("<pf-toggle name=noise label='With noise'></pf-toggle>", [
+        ("", "w.value", False),
+        ("press Space", CHANGED, [["noise", True]]),
+        ("", "w.value", True),
+    ]),
+    "the chart survives losses that are no numbers": ("<pf-chart log></pf-chart>", [
+        ("[NaN, Infinity, 0, -1, 2].forEach((loss, step) => w.add(step, { loss }))",
+         CELLS, "Step4,Loss2"),
+        ("", "$('svg').outerHTML.includes('NaN')", False),
+        ("w.add(5, { loss: NaN, accuracy: null })", CELLS, "Step5,LossNaN"),
+        ("w.clear(); w.add(1, { loss: NaN })", "$('svg').outerHTML.includes('NaN')", False),
+        ("w.clear()", CELLS, "Step–,Loss–"),
+    ]),
+}  # fmt: skip
 
 
-def test_bars_have_words(page: Widgets) -> None:
-    page.make('<pf-bars names="cat, dog, fox"></pf-bars>')
-    bars = page.page.locator("[part~=bar]")
-    assert bars.all_text_contents() == ["cat–", "dog–", "fox–"]
-    page.paint("w.show({ data: Float32Array.of(.1, .7, .2), shape: [1, 3] })")
-    assert bars.all_text_contents() == ["cat10 %", "dog70 %", "fox20 %"]
-    assert page.run("$('[part~=best] [part=name]').textContent") == "dog"
-    page.wait(f"{TOLD}.join() === 'dog, 70 %'")
-    page.paint("w.setAttribute('top', 2)")
-    assert bars.all_text_contents() == ["dog70 %", "fox20 %"]
-    page.paint("w.clear()")
-    assert page.page.locator("[part~=best]").count() == 0
-
-
-def test_a_picture_is_shown_sharply_and_values_with_units(page: Widgets) -> None:
-    page.make('<pf-picture height="2" width="2" channels="3"></pf-picture>')
-    data = "1,0,0,0, 0,1,0,0, 0,0,1,.5"
-    page.paint(f"w.show({{ data: Float32Array.of({data}), shape: [1, 3, 2, 2] }})")
-    pixels = page.run("[...$('canvas').getContext('2d').getImageData(0, 0, 2, 2).data]")
-    expected = [[255, 0, 0], [0, 255, 0], [0, 0, 255], [0, 0, 128]]
-    np.testing.assert_allclose(np.array(pixels).reshape(4, 4)[:, :3], expected, atol=1)
-    assert page.run("getComputedStyle($('canvas')).imageRendering") == "pixelated"
-    page.make('<pf-values names="price, area" unit="€"></pf-values>')
-    page.paint("w.show({ data: Float32Array.of(1234567, -.031250), shape: [1, 2] })")
-    shown = page.page.locator("dl").inner_text().split("\n")
-    assert shown == ["price", "1,234,567 €", "area", "−0.0313 €"]
+@pytest.mark.parametrize("case", DONE)
+def test_what_is_done_is_seen(page: Widgets, case: str) -> None:
+    html, steps = DONE[case]
+    page.make(html)
+    for code, look, seen in steps:
+        if code.startswith("press "):
+            page.page.locator("input:visible").first.press(code.removeprefix("press "))
+        else:
+            page.paint(code or "null")
+        assert page.run(look) == seen, code
 
 
 def test_the_chart_keeps_few_points_of_many(page: Widgets) -> None:
@@ -593,20 +606,6 @@ def test_the_chart_is_read_by_keys_and_mouse(page: Widgets) -> None:
     assert page.run("$('.raw').getAttribute('d')") == ""
 
 
-def test_the_chart_survives_losses_that_are_no_numbers(page: Widgets) -> None:
-    page.make("<pf-chart log></pf-chart>")
-    page.paint("[NaN, Infinity, 0, -1, 2].forEach((loss, step) => w.add(step, { loss }))")
-    assert "NaN" not in page.run("$('svg').outerHTML")
-    shown = "$$('.cell:not([hidden])').map((cell) => cell.textContent).join()"
-    assert page.run(shown) == "Step4,Loss2"
-    page.paint("w.add(5, { loss: NaN, accuracy: null })")
-    assert page.run(shown) == "Step5,LossNaN"
-    page.paint("w.clear(); w.add(1, { loss: NaN })")
-    assert "NaN" not in page.run("$('svg').outerHTML")
-    page.paint("w.clear()")
-    assert page.run(shown) == "Step–,Loss–"
-
-
 def test_a_plane_of_no_numbers_is_empty(page: Widgets) -> None:
     """Not black, or of a class."""
     for tag, shape in (("points", "4, 2"), ("position", "4, 1, 1, 2")):
@@ -659,28 +658,6 @@ def test_samples_say_what_the_network_sees(page: Widgets) -> None:
     assert not page.run(f"{guesses}.some((e) => e.scrollWidth > e.clientWidth)")
 
 
-def test_a_slider_has_a_log_scale(page: Widgets) -> None:
-    page.make('<pf-slider name="lr" low="0.001" high="10" value="0.0123" log></pf-slider>')
-    assert page.run("w.value") == 0.0123  # as it was given, though no position is there
-    slider = page.page.locator("input")
-    slider.press("ArrowRight")
-    value = page.run("w.value")
-    assert 0.0123 < value < 0.0145
-    assert page.told("change") == [{"name": "lr", "value": value}]
-    assert float(slider.get_attribute("aria-valuetext")) == value
-    slider.press("Home")
-    assert page.run("w.value") == 0.001
-    slider.press("End")
-    assert page.run("w.value") == 10
-    page.run("w.value = 100")
-    assert page.run("w.value") == 10
-    page.run("w.spec = { name: 'n', low: 1, high: 5, value: 2, step: 2, label: 'Layers' }")
-    assert page.run("w.value") == 2
-    slider.press("ArrowRight")
-    assert page.run("w.value") in (3, 5)
-    assert page.run("w.name") == "n"
-
-
 def test_choices_are_words_or_a_menu(page: Widgets) -> None:
     """A menu where they are many, or have no room."""
     page.make('<pf-choice name="kind" options="tanh, ReLU, GELU, sine"></pf-choice>')
@@ -703,14 +680,6 @@ def test_choices_are_words_or_a_menu(page: Widgets) -> None:
     assert menu.input_value() == "0"
     page.run("w.spec = { name: 'width', options: [4, 8], value: 9 }")
     assert page.told("error")[-1]["message"] == "<pf-choice>: expected one of 4, 8, got 9"
-
-
-def test_a_toggle_is_a_switch(page: Widgets) -> None:
-    page.make('<pf-toggle name="noise" label="With noise"></pf-toggle>')
-    assert page.run("w.value") is False
-    page.page.get_by_role("switch", name="With noise").press("Space")
-    assert page.run("w.value") is True
-    assert page.told("change") == [{"name": "noise", "value": True}]
 
 
 @pytest.mark.parametrize(("html", "message"), [

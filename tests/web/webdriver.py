@@ -81,10 +81,8 @@ FIND = """(steps) => {
     const shown = (el) => el.checkVisibility({ visibilityProperty: true })
         && el.getBoundingClientRect().width > 0;
     const roles = {
-        button: "button, input[type=button], summary", textbox: "textarea, input:not([type])," +
-            "input[type=text]", slider: "input[type=range]", checkbox: "input[type=checkbox]",
-        radio: "input[type=radio]", combobox: "select", group: "[role=group]", img: "img",
-        link: "a[href]", heading: "h1, h2, h3, h4", spinbutton: "input[type=number]",
+        button: "button, input[type=button], summary", radio: "input[type=radio]",
+        textbox: "textarea, input:not([type]), input[type=text]", heading: "h1, h2, h3, h4",
     };
     const named = (el) => el.ariaLabel ?? ((el.getAttribute("aria-labelledby") ?? "").split(" ")
         .map((id) => id && el.getRootNode().getElementById(id)?.textContent).join(" ").trim()
