@@ -279,9 +279,8 @@ class Access(Tab):
 
     def wide(self) -> int:
         """How far what is shown overflows the screen."""
-        return self.run(
-            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        )
+        return self.run("(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)"
+                        "(document.documentElement)")  # fmt: skip
 
     def keys(self, *keys: str) -> None:
         for key in keys:

@@ -387,14 +387,9 @@ def test_a_prompt_is_written_and_sent(page: Widgets) -> None:
     area.press("Shift+Enter")
     assert page.run("w.value") == "To\n"
     page.run("w.busy = true")
-    stop = page.page.get_by_role("button", name="Stop")
-    stop.click()
     area.press("Escape")
-    assert len(page.told("stop")) == 2
-    assert len(page.told("submit")) == 2
-    page.run("w.busy = false")
-    assert stop.count() == 0
-    page.run("w.clear()")
+    assert (page.told("stop"), len(page.told("submit"))) == ([None], 2)
+    page.run("w.busy = false; w.clear()")
     assert page.run("w.value") == ""
     # as a control it counts when one leaves it; Enter begins a line
     page.make('<pf-text name="own_text" value="a text" button=""></pf-text>')
