@@ -97,22 +97,17 @@ def test_the_archives_are_what_is_installed(server: serve.Server) -> None:
     assert not any("__pycache__" in name for name in names)
 
 
-TYPES = {
-    "/": "text/html; charset=utf-8",
-    "/pyodide/pyodide.mjs": "text/javascript; charset=utf-8",
-    "/pyodide/pyodide.asm.wasm": "application/wasm",
-    "/worker.js": "text/javascript; charset=utf-8",
-    "/style.css": "text/css; charset=utf-8",
-    "/examples/digits.py": "text/plain; charset=utf-8",
-    "/config.json": "application/json",
-    "/pyframe.tar.gz": "application/gzip",
-    f"/{serve.WHEEL}": "application/zip",
-    "/data/mnist10k/t10k-labels-idx1-ubyte.gz": "application/gzip",
-}
-
-
 def test_types(server: serve.Server) -> None:
-    for path, kind in TYPES.items():
+    for path, kind in {
+        "/": "text/html; charset=utf-8",
+        "/pyodide/pyodide.asm.wasm": "application/wasm",
+        "/worker.js": "text/javascript; charset=utf-8",
+        "/style.css": "text/css; charset=utf-8",
+        "/examples/digits.py": "text/plain; charset=utf-8",
+        "/config.json": "application/json",
+        f"/{serve.WHEEL}": "application/zip",
+        "/data/mnist10k/t10k-labels-idx1-ubyte.gz": "application/gzip",
+    }.items():
         if "pyodide" not in path or serve.pyodide_folder():
             response = get(server, path)
             assert response.getheader("Content-Type") == kind, path
@@ -133,41 +128,24 @@ ODD: list[tuple[bytes, int]] = [
     (b"GET / HTTP/1.1\r\nRange: bytes=5-2,-\r\nIf-Modified-Since: x\r\n" + OK, 200),
     (b"GET / HTTP/1.1\r\nIf-Modified-Since: Sat, 01 Jan 9999 00:00:00 +0000\r\n" + OK, 304),
     (b"GET /nothing HTTP/1.1\r\n" + OK, 404),
-    (b"GET /data/ HTTP/1.1\r\n" + OK, 404),
     (b"GET /../pyproject.toml HTTP/1.1\r\n" + OK, 404),
-    (b"GET /%2e%2e/pyproject.toml HTTP/1.1\r\n" + OK, 404),
-    (b"GET /%00 HTTP/1.1\r\n" + OK, 404),
     (b"GET /index.html%00 HTTP/1.1\r\n" + OK, 404),
-    (b"GET /index.html/ HTTP/1.1\r\n" + OK, 404),
-    (b"GET /examples/digits.py/ HTTP/1.1\r\n" + OK, 404),
     (b"GET /index.html::$DATA HTTP/1.1\r\n" + OK, 404),
-    (b"GET /. HTTP/1.1\r\n" + OK, 404),
     (b"GET /..%5cpyproject.toml HTTP/1.1\r\n" + OK, 404),
     (b"GET /data/mnist10k/%2e%2e/%2e%2e/examples/digits.py HTTP/1.1\r\n" + OK, 404),
-    (b"GET /%ed%a0%80 HTTP/1.1\r\n" + OK, 404),
     (b"GET /%ff%zz% HTTP/1.1\r\n" + OK, 404),
-    (b"GET /\xff\xe4 HTTP/1.1\r\n" + OK, 404),
     (b"GET /a%0d%0aX:%20y HTTP/1.1\r\n" + OK, 404),
-    (b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\n" + OK, 404),
     (b"GET /" + b"a/" * 5000 + b" HTTP/1.1\r\n" + OK, 404),
     (b"GET / HTTP/1.1\r\n", 400),
     (b"GET /\r\n", 400),
     (b"GET / HTTP/1.1\r\n" + 2 * OK, 400),
     (b"GET * HTTP/1.1\r\n" + OK, 400),
-    (b"GET localhost:80 HTTP/1.1\r\n" + OK, 400),
-    (b"GET ftp://localhost/ HTTP/1.1\r\n" + OK, 400),
     (b"GET /a b HTTP/1.1\r\n" + OK, 400),
-    (b"GET / HTTP/x\r\n" + OK, 400),
-    (b"GET /" + b"a " * 9000 + b"\r\n" + OK, 400),
     (b"GET http://evil.example/ HTTP/1.1\r\n" + OK, 403),
-    (b"GET http://[::1/ HTTP/1.1\r\n" + OK, 403),
-    (b"GET http:// HTTP/1.1\r\n" + OK, 403),
     (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n" + OK, 414),
     (b"GET / HTTP/1.1\r\n" + OK + b"A: " + b"a" * 70_000 + b"\r\n", 431),
     (b"GET / HTTP/1.1\r\n" + OK + b"A: a\r\n" * 200, 431),
-    (b"GET / HTTP/0.9\r\n" + OK + b"A: a\r\n" * 200, 431),
     (b"POST / HTTP/1.1\r\n" + OK, 501),
-    (b"get / HTTP/1.1\r\n" + OK, 501),
     (b"__init__ / HTTP/1.1\r\n" + OK, 501),
     (b"PRI * HTTP/2.0\r\n", 505),
 ]
@@ -264,7 +242,6 @@ def test_links_that_lead_outside(tree: Path) -> None:
     for place, target in {
         tree / "web" / "key": secret / "key",
         tree / "web" / "secret": secret,
-        tree / "web" / "up": tree,
         tree / "web" / "circle": tree / "web" / "circle",
         data / "key": secret / "key",
         tree / "web" / "inside.html": tree / "web" / "index.html",
@@ -272,7 +249,7 @@ def test_links_that_lead_outside(tree: Path) -> None:
     }.items():
         link(place, target)
     with local() as server:
-        for path in ("/key", "/secret/key", "/up/pyframe/__init__.py", "/circle", "/up", "/secret"):
+        for path in ("/key", "/secret/key", "/circle", "/secret"):
             assert get(server, path).status == 404
         assert get(server, f"/{serve.DATA}/key").status == 404
         assert body(server, "/inside.html") == b"web/index.html"
@@ -420,7 +397,7 @@ def test_the_policy_holds_in_a_browser(tab: Tab) -> None:
 
 
 def test_the_gallery(server: serve.Server, tab: Tab) -> None:
-    """All that it links and shows is there, and fits, on a phone too."""
+    """All that it links and shows is there, and can be hit; test_access.py has how it fits."""
     page = tab.open("")
     links = page.evaluate(
         """() => [...document.querySelectorAll("a")].map((a) => a.getAttribute("href")).concat(
@@ -432,11 +409,8 @@ def test_the_gallery(server: serve.Server, tab: Tab) -> None:
     page.wait_for_function(
         "() => [...document.images].every((image) => image.complete && image.naturalWidth === 640)"
     )
-    for width in (1200, 360):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("() => document.documentElement.scrollWidth") == width
-        heights = "() => [...document.querySelectorAll('.links a')].map((a) => a.offsetHeight)"
-        assert min(page.evaluate(heights)) >= 44
+    heights = "() => [...document.querySelectorAll('.links a')].map((a) => a.offsetHeight)"
+    assert min(page.evaluate(heights)) >= 44
 
 
 def test_python_from_its_cdn(tab: Tab, pyodide_files: None) -> None:

@@ -81,10 +81,8 @@ FIND = """(steps) => {
     const shown = (el) => el.checkVisibility({ visibilityProperty: true })
         && el.getBoundingClientRect().width > 0;
     const roles = {
-        button: "button, input[type=button], summary", textbox: "textarea, input:not([type])," +
-            "input[type=text]", slider: "input[type=range]", checkbox: "input[type=checkbox]",
-        radio: "input[type=radio]", combobox: "select", group: "[role=group]", img: "img",
-        link: "a[href]", heading: "h1, h2, h3, h4", spinbutton: "input[type=number]",
+        button: "button, input[type=button], summary", radio: "input[type=radio]",
+        textbox: "textarea, input:not([type]), input[type=text]", heading: "h1, h2, h3, h4",
     };
     const named = (el) => el.ariaLabel ?? ((el.getAttribute("aria-labelledby") ?? "").split(" ")
         .map((id) => id && el.getRootNode().getElementById(id)?.textContent).join(" ").trim()
@@ -361,8 +359,32 @@ class Message:
         self.type, self.text = {"warn": "warning"}.get(kind, kind), text
 
 
-class Page(Rest):
+class Finds(Rest):
+    """What finds elements: the page, and elements, in themselves."""
+
+    page: Page
+    steps: list[list[Any]]
+
+    def _then(self, *step: Any) -> Locator:
+        return Locator(self.page, [*self.steps, list(step)])
+
+    def locator(self, selector: str, *, has_text: Any = None) -> Locator:
+        parts = re.findall(r"(?:\[[^\]]*\]|\s*>\s*|[^\s\[])+", selector)
+        found = Locator(self.page, self.steps)
+        for part in parts:
+            found = found._then("css", part)
+        return found if has_text is None else found.filter(has_text=has_text)
+
+    def get_by_role(self, role: str, *, name: Any = None, exact: bool = False) -> Locator:
+        return self._then("role", role, pattern(name), exact)
+
+    def get_by_text(self, text: Any, *, exact: bool = False) -> Locator:
+        return self._then("text", pattern(text), exact)
+
+
+class Page(Finds):
     def __init__(self, context: Context, handle: str) -> None:
+        self.page, self.steps = self, []
         self.context, self.handle, self.timeout = context, handle, 30.0
         del context.proxy.scripts[1:]
         self.handlers: list[tuple[str, Callable[[Any], None]]] = []
@@ -449,15 +471,6 @@ class Page(Rest):
     def unroute_all(self, **_: Any) -> None:
         self.context.proxy.routes.clear()
 
-    def locator(self, selector: str, **options: Any) -> Locator:
-        return Locator(self, []).locator(selector, **options)
-
-    def get_by_role(self, role: str, **options: Any) -> Locator:
-        return Locator(self, []).get_by_role(role, **options)
-
-    def get_by_text(self, text: str, **options: Any) -> Locator:
-        return Locator(self, []).get_by_text(text, **options)
-
     def inner_text(self, selector: str) -> str:
         return self.locator(selector).inner_text()
 
@@ -507,32 +520,12 @@ class Keyboard(Rest):
         source = {"type": "key", "id": "keys", "actions": actions}
         self.page.ask("POST", "/actions", {"actions": [source]})
 
-    def type(self, text: str) -> None:
-        for letter in text:
-            self.press(letter)
 
-
-class Locator(Rest):
+class Locator(Finds):
     """Elements by how they are found; they are looked for anew each time."""
 
     def __init__(self, page: Page, steps: list[list[Any]]) -> None:
         self.page, self.steps = page, steps
-
-    def _then(self, *step: Any) -> Locator:
-        return Locator(self.page, [*self.steps, list(step)])
-
-    def locator(self, selector: str, *, has_text: Any = None) -> Locator:
-        parts = re.findall(r"(?:\[[^\]]*\]|\s*>\s*|[^\s\[])+", selector)
-        found = self
-        for part in parts:
-            found = found._then("css", part)
-        return found if has_text is None else found.filter(has_text=has_text)
-
-    def get_by_role(self, role: str, *, name: Any = None, exact: bool = False) -> Locator:
-        return self._then("role", role, pattern(name), exact)
-
-    def get_by_text(self, text: Any, *, exact: bool = False) -> Locator:
-        return self._then("text", pattern(text), exact)
 
     def filter(self, *, has_text: Any) -> Locator:
         return self._then("has", pattern(has_text))
