@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyframe.autograd import anomaly_mode as anomaly_mode, function as function, graph as graph
-from pyframe.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from pyframe.autograd import function as function, graph as graph
 from pyframe.autograd.function import Function
 from pyframe.autograd.graph import GradientEdge as GradientEdge
 from pyframe.autograd.walk import backward, grad
@@ -18,16 +17,22 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from pyframe.autograd import functional as functional
+    from pyframe.autograd import anomaly_mode as anomaly_mode, functional as functional
+    from pyframe.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
     from pyframe.autograd.differences import gradcheck, gradgradcheck
 else:
+    _LATE = {
+        "gradcheck": "differences", "gradgradcheck": "differences",
+        "detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode",
+    }  # fmt: skip
 
     def __getattr__(name: str) -> Any:
         """Load what few programs need when it is first used."""
         import importlib
 
-        if name == "functional":
-            return importlib.import_module("pyframe.autograd.functional")
-        if name in ("gradcheck", "gradgradcheck"):
-            return getattr(importlib.import_module("pyframe.autograd.differences"), name)
+        if name in ("functional", "anomaly_mode"):
+            return importlib.import_module(f"pyframe.autograd.{name}")
+        last = _LATE.get(name)
+        if last:
+            return getattr(importlib.import_module(f"pyframe.autograd.{last}"), name)
         raise AttributeError(f"module 'pyframe.autograd' has no attribute {name!r}")

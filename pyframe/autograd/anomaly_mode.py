@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 import warnings
 from pathlib import Path
 from typing import Any
 
+from pyframe.autograd import walk
 from pyframe.core.grad_node import GradNode, watch_nodes
 
-enabled = False
 check_nan = True  # besides errors, a gradient with NaN is one
 _HERE = str(Path(__file__).resolve().parent.parent)
 
@@ -69,9 +70,9 @@ class detect_anomaly(set_detect_anomaly):  # noqa: N801
 
 def _set(on: bool, nan: bool) -> tuple[bool, bool]:
     """Switch both; returns what they were."""
-    global enabled, check_nan
-    before = enabled, check_nan
-    enabled, check_nan = on, nan
+    global check_nan
+    before = is_anomaly_enabled(), check_nan
+    walk.anomaly, check_nan = sys.modules[__name__] if on else None, nan
     watch_nodes(_note_where, on)
     return before
 
@@ -86,7 +87,7 @@ def is_anomaly_enabled() -> bool:
     >>> pf.is_anomaly_enabled()
     False
     """
-    return enabled
+    return walk.anomaly is not None
 
 
 def is_anomaly_check_nan_enabled() -> bool:

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable
 from typing import Any
 
-from pyframe.autograd import anomaly_mode, repeat
+from pyframe.autograd import repeat
 from pyframe.autograd.graph import GradientEdge, Walk, attached, target
 from pyframe.core import grad_node
 from pyframe.core.dispatch import copy_in, order_like, values_known
@@ -14,6 +14,8 @@ from pyframe.core.grad_node import Attached, GradNode, Port
 from pyframe.core.modes import mode, set_grad_enabled
 from pyframe.ops.random.creation import ones_like, zeros_like
 from pyframe.tensor import Tensor, own_storage
+
+anomaly: Any = None  # the module anomaly_mode, while that mode is on
 
 
 def backward(
@@ -214,7 +216,7 @@ def _walk(
     fresh: set[int] = set()  # targets whose gradient no one else can hold
     leaves: dict[int, Tensor] = {}
     heap: list[tuple[int, GradNode]] = []
-    look = anomaly_mode.enabled and anomaly_mode.check_nan
+    look = anomaly is not None and anomaly.check_nan
 
     def send(target: Any, g: Tensor, is_fresh: bool) -> None:
         key = id(target)
@@ -263,7 +265,7 @@ def _walk(
                             continue
                         part = node_vjp(i, g)
                         if look:
-                            anomaly_mode.look(node, i, part)
+                            anomaly.look(node, i, part)
                         send(edge, part, part._storage is not g._storage)
                 elif type(node) is Port:
                     maker, i = node.edges[0], node.index
@@ -283,12 +285,12 @@ def _walk(
                 elif extra is not None and extra.packed:
                     _let_go(node)
         except Exception:
-            if anomaly_mode.enabled and node is not None:
-                anomaly_mode.explain(node)
+            if anomaly is not None and node is not None:
+                anomaly.explain(node)
             raise
 
     again = None
-    if goals is None and not create_graph and mode.capture is None and not anomaly_mode.enabled:
+    if goals is None and not create_graph and mode.capture is None and anomaly is None:
         again = repeat.known(starts, seeds)
     with set_grad_enabled(create_graph), Walk(starts, useful, slots):
         found = None if again is None else again.repeated(retain)
@@ -335,7 +337,7 @@ def _step(node: GradNode, g: Any, look: bool) -> tuple[Any, ...]:
         )
     if look:
         for i, part in enumerate(parts):
-            anomaly_mode.look(node, i, part)
+            anomaly.look(node, i, part)
     for hook in list(extra.post) if extra is not None else ():
         changed = hook(parts, grads)
         parts = parts if changed is None else _listed_as(changed, parts)
