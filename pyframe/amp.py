@@ -43,7 +43,7 @@ def _kind(what: str, device_type: Any) -> str:
             f"{what}: Expected `device_type` of type `str`, got: `{type(device_type)}`; such as "
             f"{what}('gpu')"
         )
-    return pf.device(device_type).type
+    return pf.device(device_type).kind
 
 
 # --- which dtypes functions compute in
@@ -270,7 +270,7 @@ def _cast(value: Any, kind: str, dtype: pf.dtype) -> Any:
     """`value` with each float tensor of a device type in it (but float64) as `dtype`."""
     if isinstance(value, Tensor):
         narrows = value.is_floating_point() and value.dtype is not pf.float64
-        return value.to(dtype) if narrows and value.device.type == kind else value
+        return value.to(dtype) if narrows and value.device.kind == kind else value
     if isinstance(value, dict):
         return {k: _cast(v, kind, dtype) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

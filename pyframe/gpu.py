@@ -80,7 +80,7 @@ def _device(of: Any, what: str) -> Device:
             raise ValueError(f"{what}: expected the number of a GPU, got {of}")
         return Device("gpu", of)
     d = Device(of)
-    if d.type != "gpu":
+    if d.kind != "gpu":
         raise ValueError(f"{what}: expected a GPU, as in 'gpu' or 'gpu:1', got {str(d)!r}")
     return d
 
@@ -190,7 +190,7 @@ def device_of(obj: Tensor) -> device:
     Args:
         obj: The tensor.
     """
-    return device(obj.device if obj.device.type == "gpu" else None)
+    return device(obj.device if obj.device.kind == "gpu" else None)
 
 
 # --- memory

@@ -592,7 +592,7 @@ assert isinstance(torch.cuda.memory_summary(), str) and torch.cuda.is_bf16_suppo
 assert not torch.cuda.is_bf16_supported(including_emulation=False)
 assert torch.cuda.OutOfMemoryError is torch.OutOfMemoryError
 assert len(torch.cuda.get_rng_state()) == 16
-assert torch.accelerator.current_accelerator().type == "gpu"
+assert torch.accelerator.current_accelerator().type == "cuda"
 assert torch.accelerator.memory_allocated() == torch.cuda.memory_allocated()
 torch.accelerator.synchronize()
 assert torch.mps.is_available() is torch.backends.mps.is_available()

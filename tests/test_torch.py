@@ -123,7 +123,7 @@ assert torch.utils.data.DataLoader is DataLoader and models.resnet18 is pf.visio
 assert torch.__version__ >= "2" and torch.version.cuda is None
 assert not torch.cuda.is_available() and torch.cuda.device_count() == 0
 assert torch.accelerator.current_accelerator() is None and not torch.backends.mps.is_available()
-assert torch.device("cuda", 0).type == torch.device("mps").type == "gpu"
+assert torch.device("cuda", 0).type == torch.device("mps").type == "cuda"
 assert not torch.distributed.is_initialized()
 assert isinstance(Variable(torch.ones(2), requires_grad=True), Variable)
 cudnn.benchmark = True

@@ -331,10 +331,10 @@ def run_eagerly(capture: Capture) -> None:
     for w in hosted([s.node for s in roots]):
         w.device.executor.flush([w.inputs[0]])
         w.data, w.inputs = host_result(w, w.inputs[0]), ()
-    for d in {s.node.device for s in roots if s.node.device.type != "cpu"}:
+    for d in {s.node.device for s in roots if s.node.device.kind != "cpu"}:
         d.executor.pending.extend(weakref.ref(s) for s in roots if s.node.device is d)
         d.executor.flush()
-    nodes = [s.node for s in roots if s.node.device.type == "cpu"]
+    nodes = [s.node for s in roots if s.node.device.kind == "cpu"]
     with np.errstate(all="ignore"):
         for n in toposort(nodes):
             if n.data is None:
@@ -342,7 +342,7 @@ def run_eagerly(capture: Capture) -> None:
     for n in nodes:
         n.inputs = ()
     for storage, before in capture.written.values():
-        if before.device.type == "cpu" and before.data is not None:
+        if before.device.kind == "cpu" and before.data is not None:
             _put_back(storage, before, storage.node.data)
     renew(capture)
 

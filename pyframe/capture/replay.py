@@ -119,7 +119,7 @@ class Replay:
     on_device: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.on_device = any(e.device.type != "cpu" for e in self.executables)
+        self.on_device = any(e.device.kind != "cpu" for e in self.executables)
 
     def at(self, now: tuple[int, ...], views: set[int], before: set[int]) -> Replay:
         """The same for other sizes. `views` are the arguments that are views now, and in the
@@ -243,7 +243,7 @@ class Replay:
 
 def _put_into(storage: Storage, old: Node, data: Any) -> None:
     """Let an argument's storage hold what was written to it, on the CPU in the same array."""
-    if old.device.type == "cpu" and data is not old.data:
+    if old.device.kind == "cpu" and data is not old.data:
         np.copyto(old.data, data)
         data = old.data
     storage.node = Node(None, (), (), old.shape, old.dtype, old.device, data)
@@ -526,7 +526,7 @@ def _executables(
         yield from staged(capture, roots, works, argument_of, fresh)
         return
     kind: type[Executable] = DeviceExecutable
-    if roots[0].node.device.type == "cpu":
+    if roots[0].node.device.kind == "cpu":
         kind = HostExecutable
     yield kind(capture, roots, argument_of, fresh)
 

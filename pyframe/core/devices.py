@@ -101,7 +101,8 @@ class device:  # noqa: N801  (PyTorch's name)
     'cpu'
     """
 
-    type: str
+    home = "pyframe"  # or "torch", where programs see GPUs under PyTorch's name
+    kind: str  # "cpu" or "gpu"
     index: int
     always_lazy: bool  # ops record and run later, instead of at once
     wide: bool  # ints have 64 bits and there is float64
@@ -128,10 +129,15 @@ class device:  # noqa: N801  (PyTorch's name)
         key = kind, index or 0
         if key not in cls._known:
             self = super().__new__(cls)
-            self.type, self.index = key
+            self.kind, self.index = key
             self.always_lazy, self.wide = kind == "gpu", kind == "cpu"
             cls._known[key] = self
         return cls._known[key]
+
+    @property
+    def type(self) -> str:
+        """'cpu' or 'gpu'; a program written for PyTorch sees 'cuda', whoever made the GPU."""
+        return "cuda" if self.kind == "gpu" and self.home == "torch" else self.kind
 
     @property
     def lazy(self) -> bool:
@@ -167,14 +173,16 @@ class device:  # noqa: N801  (PyTorch's name)
         _DEFAULT[0] = _outer.pop()
 
     def __str__(self) -> str:
-        plain = self.index == 0 and not (device.current and self.type == "gpu")
+        alone = self.home == "pyframe" and self.index == 0 and not device.current
+        plain = self.kind == "cpu" or alone
         return self.type if plain else f"{self.type}:{self.index}"
 
     def __repr__(self) -> str:
-        return f"device(type='{self.type}', index={self.index})"
+        index = "" if self.home == "torch" and self.kind == "cpu" else f", index={self.index}"
+        return f"device(type='{self.type}'{index})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return device, (self.type, self.index)
+        return device, (self.kind, self.index)
 
 
 cpu = device("cpu")
@@ -187,7 +195,7 @@ def in_browser() -> bool:
 
 def _open(d: device) -> Any:
     try:
-        return _openers[d.type].open(d)
+        return _openers[d.kind].open(d)
     except RuntimeError as error:
         if d not in _lost or isinstance(error, DeviceLostError):
             raise
@@ -211,7 +219,7 @@ def no_such_gpu(index: int, there: Sequence[str], none: str) -> RuntimeError:
 
 def opened_gpus() -> list[device]:
     """The GPUs that have been used."""
-    return [d for d in list(device._known.values()) if d.type != "cpu" and d.opened is not None]
+    return [d for d in list(device._known.values()) if d.kind != "cpu" and d.opened is not None]
 
 
 # --- the end of a GPU
@@ -251,7 +259,7 @@ def _forget(d: device) -> None:
 
 async def reopen(d: device) -> None:
     """Open a GPU that was lost: in a page that can't wait inside Python, no use of it does."""
-    await _openers[d.type].reopen()
+    await _openers[d.kind].reopen()
     d.executor  # noqa: B018
 
 
@@ -276,7 +284,7 @@ def wait(coroutine: Coroutine[Any, Any, Any], d: device, twin: str) -> Any:
     """Run a coroutine that reads from `d` to its end from blocking code: natively a read is done at
     once. RuntimeError that names its twin where it can't be waited for."""
     gpu = _openers["gpu"]
-    if d.type == "cpu" or gpu.can_wait():
+    if d.kind == "cpu" or gpu.can_wait():
         return gpu.wait(coroutine, twin)
     coroutine.close()
     raise RuntimeError(f"this browser can't wait inside Python (it lacks JSPI): use `await {twin}`")

@@ -192,7 +192,7 @@ class _Pickler(_PurePickler):
             if whole:
                 base = Tensor.__new__(Tensor)
                 base._node, base._storage = memory, x._storage
-            location = "cpu" if x.device.type == "cpu" else f"cuda:{x.device.index}"
+            location = "cpu" if x.device.kind == "cpu" else f"cuda:{x.device.index}"
             size = base.nbytes
             if x.dtype in _LATE:
                 kind = self._global("torch.storage", "UntypedStorage")

@@ -77,7 +77,7 @@ def autotune(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Tuning:
     if mode.capture is not None:
         raise RuntimeError("autotune: a compiled function can't call it; call it before that one")
     planned = programs("autotune", step, args, kwargs)
-    gpus = list(dict.fromkeys(d for d, _ in planned if d.type == "gpu"))
+    gpus = list(dict.fromkeys(d for d, _ in planned if d.kind == "gpu"))
     if len(gpus) != 1:
         where = ", ".join(sorted({str(d) for d, _ in planned})) or "no device"
         raise RuntimeError(
@@ -106,7 +106,7 @@ def _tunable(planned: Any, limits: Any) -> Iterator[tuple[str, Program, Step]]:
     for d, program in planned:
         for s in program.steps:
             kernel = program.kernels[s.kernel]
-            if d.type == "cpu" or not math.prod(kernel.space) or not variants(kernel, limits):
+            if d.kind == "cpu" or not math.prod(kernel.space) or not variants(kernel, limits):
                 continue
             if (k := key(kernel)) not in met:
                 met.add(k)

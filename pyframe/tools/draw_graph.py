@@ -147,7 +147,7 @@ def _attrs(n: Node, most: int = 26) -> str:
 
 
 def _size(n: Node) -> str:
-    each = n.dtype.itemsize if n.device.type == "cpu" else n.dtype.device_itemsize
+    each = n.dtype.itemsize if n.device.kind == "cpu" else n.dtype.device_itemsize
     return si(math.prod(n.shape) * each, "B")
 
 

@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import CodeType, ModuleType
 from typing import Any
@@ -36,6 +36,7 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch.distributed.tensor": ("pyframe.torch.placements",),
     "torch.jit.annotations": ("typing",),
     "torch.serialization": ("pyframe.io.pt",),
+    "torch.torch_version": ("pyframe.torch.version",),
     "torch.utils._pytree": ("pyframe.torch.trees",),
     "torch.utils.data": ("pyframe.data",),
     "torchvision": ("pyframe.torch.vision", "pyframe.vision"),
@@ -76,7 +77,8 @@ def install() -> None:
                 f"pyframe.torch.install: {name} was imported before; call install() first, or run "
                 "the program as python -m pyframe.torch script.py"
             )
-    dtype.home = "torch"  # programs print shapes and dtypes, and look at the texts
+    # programs print shapes, dtypes and devices, and look at the texts
+    dtype.home = pyframe.device.home = "torch"
     if not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
@@ -171,6 +173,13 @@ class _Finder:
         module = importlib.import_module(parent)
         assert isinstance(module, Alias)
         raise ModuleNotFoundError(_missing(module, last), name=name)
+
+    def find_distributions(self, context: Any = None) -> Iterator[Any]:
+        """The metadata of `torch` and `torchvision`, which many libraries ask for when they are
+        imported."""
+        from pyframe.torch.version import found
+
+        return found(getattr(context, "name", None))
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return Alias(spec.name, _sources(spec.name))

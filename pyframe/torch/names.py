@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pyframe as pf
 from pyframe.core.dtypes import FLOAT, dtype
-
-__version__ = "2.13.0+pyframe"  # of the API
-version = SimpleNamespace(__version__=__version__, cuda=None, hip=None, git_version=pf.__version__)
+from pyframe.torch.version import __version__ as __version__
 
 _settings: dict[str, Any] = {"precision": "highest"}
 

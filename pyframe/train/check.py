@@ -878,7 +878,7 @@ def precision(given: Any, device: pf.device) -> Any:
     if given is None or given is False:
         return None
     if given is True:
-        return pf.float16 if device.type == "gpu" else pf.bfloat16
+        return pf.float16 if device.kind == "gpu" else pf.bfloat16
     known = {"float16": pf.float16, "fp16": pf.float16, "bfloat16": pf.bfloat16,
              "bf16": pf.bfloat16, pf.float16: pf.float16, pf.bfloat16: pf.bfloat16}  # fmt: skip
     if not isinstance(given, str | pf.dtype) or given not in known:

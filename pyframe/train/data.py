@@ -345,7 +345,7 @@ def _weights(what: str, w: pf.Tensor, n: int) -> pf.Tensor:
             f"{what}: expected as many sample weights as samples, {n}, got shape {list(w.shape)}"
         )
     w = w if w.is_floating_point() else w.float()
-    if w.device.type == "cpu":  # nothing is read from a GPU for a check
+    if w.device.kind == "cpu":  # nothing is read from a GPU for a check
         array = w.detach().numpy()
         bad = check.bad_weight(array)
         if bad is not None:
@@ -651,7 +651,7 @@ def where_class(error: IndexError, loader: Any) -> None:
     if got is None:
         return
     for name, t in _rows(getattr(loader, "dataset", None)):
-        if name.startswith("targets") and t.device.type == "cpu" and not t.is_floating_point():
+        if name.startswith("targets") and t.device.kind == "cpu" and not t.is_floating_point():
             hits = (t.numpy() == int(got[1])).reshape(len(t), -1).any(1)
             if hits.any():
                 n, first = int(hits.sum()), int(hits.argmax())

@@ -179,7 +179,7 @@ class FitLoop:
                 model.step = step
                 if step == 1 or step % self.read_every == 0:
                     told = step
-                    if step == 1 or model.device.type == "cpu":
+                    if step == 1 or model.device.kind == "cpu":
                         logs = await look(await safe.ask(self, step), step)
                     else:  # told of when the GPU has more to do already
                         if asked:

@@ -701,7 +701,7 @@ class Model:
         if dtype is not pf.float16:
             self.scaler = None
         elif self.scaler is None:
-            self.scaler = pf.GradScaler(self.device.type)
+            self.scaler = pf.GradScaler(self.device.kind)
         return dtype
 
     def _sum_names(self, kind: str) -> list[str]:

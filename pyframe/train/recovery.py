@@ -201,7 +201,7 @@ class Recovery:
     def __init__(self, model: Model, earlier: Recovery | None) -> None:
         """Before the model moves to the GPU: what it holds on the CPU is its first copy and costs
         nothing. One that is there already has the last copy of an earlier fit at first."""
-        here = model.device.type == "cpu"
+        here = model.device.kind == "cpu"
         self.values: list[Any] = [(x, x.detach()) for x in tensors_of(model)] if here else []
         self.copy: _Copy | None = earlier.copy if earlier is not None and not here else None
         self.running = False
@@ -227,7 +227,7 @@ class Recovery:
     def begin(self, model: Model, history: History, loader: Any) -> LoopPosition:
         """Where the fit begins; the model is on its device."""
         self.running, self.history, self.loader = True, history, loader
-        self.on_gpu = model.device.type != "cpu"
+        self.on_gpu = model.device.kind != "cpu"
         values, self.values = self.values, []
         earlier, self.copy = self.copy, None
         if self.on_gpu and (values or earlier):
@@ -308,7 +308,7 @@ class Recovery:
         self.losses += 1
         await self.put_back(model, gone if self.copy.earlier else None, self.losses <= LOSSES)
         self.device = model.device
-        self.on_gpu = self.device.type != "cpu"
+        self.on_gpu = self.device.kind != "cpu"
         self.resume_epoch(self.copy.epoch.back, functools.partial(self.copy.rewind, self.device))
         self.tell(model, error)
         position = self.copy.position

@@ -141,7 +141,7 @@ class Steps:
                 self.model._within(steps=self, count=count, first=first, last=last, whole=whole)
             )
             if options.precision is not None and count:
-                stack.enter_context(pf.autocast(self.model.device.type, options.precision))
+                stack.enter_context(pf.autocast(self.model.device.kind, options.precision))
             yield now
 
     def _add(self, values: Mapping[str, Any], divisors: Mapping[str, Divisor], size: int) -> None:

@@ -362,13 +362,13 @@ class App(Session):
             and (self.train_data is not None or isinstance(self.inputs, Points)),
             "tests": self.test_data is not None,
             "device": {
-                "kind": device.type,
+                "kind": device.kind,
                 "name": pf.device_name(device),
-                "software": bool(device.type == "gpu" and gpu is not None and gpu.software),
+                "software": bool(device.kind == "gpu" and gpu is not None and gpu.software),
                 "choices": [
                     kind
                     for kind in ("cpu", "gpu")
-                    if kind == device.type or (gpu is not None and about["parameters"])
+                    if kind == device.kind or (gpu is not None and about["parameters"])
                 ],
             },
             "steps_per_epoch": self._steps(),
@@ -553,7 +553,7 @@ class App(Session):
     async def _mend(self) -> None:
         """Give a model that was on a lost GPU its last values again."""
         safe = self.model._safe
-        kind = self.model.device.type
+        kind = self.model.device.kind
         if safe is not None and safe.copy is not None:
             gone = await recovery.lost(recovery.tensors_of(self.model))
             await safe.put_back(self.model, gone)
@@ -696,17 +696,17 @@ class App(Session):
     async def _to(self, device: str) -> None:
         """Move the model; what is on a GPU is read with `await`."""
         target = pf.device(device)
-        if target.type == "gpu":
+        if target.kind == "gpu":
             await devices.reopen(target)
-        if self.model.device.type == "cpu" and target.type != "cpu":
+        if self.model.device.kind == "cpu" and target.kind != "cpu":
             self._kept = {k: t.detach().numpy() for k, t in self.model.net.state_dict().items()}
-        away = [x for x in recovery.tensors_of(self.model) if x.is_cuda and target.type == "cpu"]
+        away = [x for x in recovery.tensors_of(self.model) if x.is_cuda and target.kind == "cpu"]
         with pf.no_grad():
             for x, a in zip(away, await gather_async(away), strict=True):
                 x.grad = None
                 x.data = pf.tensor(a, dtype=x.dtype)
         self.model.to(target)
-        if target.type == "gpu" and target.backend.software:
+        if target.kind == "gpu" and target.backend.software:
             self.notice(
                 f"WebGPU runs on a software adapter here ({pf.device_name(target)}): the CPU "
                 "is likely faster."
@@ -736,7 +736,7 @@ class App(Session):
         finally:
             path.unlink()
         self.trained = True
-        if self.model.device.type != "cpu":
+        if self.model.device.kind != "cpu":
             arrays = await gather_async(list(self.model.net.state_dict().values()))
             self._kept = dict(zip(self.model.net.state_dict(), arrays, strict=True))
         return await self.spec()
@@ -758,7 +758,7 @@ def free() -> None:
     """Give back what closed apps held."""
     gc.collect()
     for device in devices.device._known.values():
-        if device.type != "cpu" and device.opened is not None:
+        if device.kind != "cpu" and device.opened is not None:
             device.executor.trim()
 
 

@@ -41,7 +41,7 @@ class Casting:
 
     def dtype_on(self, device: Device) -> dt.dtype | None:
         """The narrow dtype of a device; None where autocast is off."""
-        d = self.dtypes.get(device.type)
+        d = self.dtypes.get(device.kind)
         if d is dt.float16 and not device.backend.limits.float16:
             _warn_of(str(device), device.backend.adapter)
             return dt.bfloat16
@@ -101,8 +101,8 @@ def casted(rules: dict[str, str], args: Any, kwargs: Any) -> Any:
     """(args, kwargs) of a function with these rules, by device type, in the dtypes that they have
     within the context that is on; None where it has none for their devices."""
     casting: Casting = mode.autocast
-    xs = [x for x in _tensors((*args, *kwargs.values())) if x.device.type in casting.dtypes]
-    rule = next((rules[x.device.type] for x in xs if x.device.type in rules), None)
+    xs = [x for x in _tensors((*args, *kwargs.values())) if x.device.kind in casting.dtypes]
+    rule = next((rules[x.device.kind] for x in xs if x.device.kind in rules), None)
     if rule is None:
         return None
     if rule == REFUSED:
@@ -127,7 +127,7 @@ def casted(rules: dict[str, str], args: Any, kwargs: Any) -> Any:
             if not _is_cast(node.dtype):
                 return x
             to = casting.dtype_on(node.device) if rule == LOWER else wide
-            if to is None or to is node.dtype or node.device.type not in casting.dtypes:
+            if to is None or to is node.dtype or node.device.kind not in casting.dtypes:
                 return x
             out = casting.lowered(x, to) if rule == LOWER else _op.CAST(x, to)
             made[id(x)] = out

@@ -251,7 +251,7 @@ def operand_as(name: str, x: Any, dtype: dt.dtype, device: Any) -> Any:
     if isinstance(x, Tensor):
         if x.dtype is not dtype:
             x = _op.CAST(x, dtype)
-        if x.device is not device and x.ndim == 0 and x.device.type == "cpu":
+        if x.device is not device and x.ndim == 0 and x.device.kind == "cpu":
             x = x.to(device)
         return x
     if isinstance(x, int) and dtype.category == dt.INTEGER and dtype.itemsize < 8:
@@ -269,7 +269,7 @@ def device_of(name: str, xs: Any) -> Any:
             if (
                 found is None
                 or (found.ndim == 0 and x.ndim > 0)
-                or (found.ndim == x.ndim == 0 and x.device.type != "cpu")
+                or (found.ndim == x.ndim == 0 and x.device.kind != "cpu")
             ):
                 found = x
         elif not isinstance(x, (bool, int, float, complex, np.generic)):

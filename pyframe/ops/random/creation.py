@@ -180,7 +180,7 @@ def _mapped(name: str, self: Tensor, *others: Tensor, callable: Any) -> Tensor:
                 f"Can't call {name}() on Variable that requires grad. Use "
                 f"var.detach().{name}() instead."
             )
-        if x.device.type != "cpu":
+        if x.device.kind != "cpu":
             raise TypeError(f"{name} is only implemented on CPU tensors; move them with .cpu()")
         if x.dtype is not self.dtype:
             raise TypeError(f"{name}: expected a tensor of {self.dtype.name}, got {x.dtype.name}")

@@ -322,13 +322,13 @@ def go_on(generator: Generator, words: np.ndarray, device: Device) -> None:
     of the CPU's where numbers were drawn, for data as it may be."""
     with _alone():
         drawn = generator._states.get(_device.cpu)
-        if device.type != "cpu" or drawn is None or not drawn._host()[2]:
+        if device.kind != "cpu" or drawn is None or not drawn._host()[2]:
             generator._put(words, device)
 
 
 def gpu_streams() -> list[tuple[Generator, Tensor]]:
     """The streams on GPUs: whose, and where they are."""
-    return [(g, x) for g in list(_alive) for d, x in list(g._states.items()) if d.type != "cpu"]
+    return [(g, x) for g in list(_alive) for d, x in list(g._states.items()) if d.kind != "cpu"]
 
 
 def host_uniform(n: int, generator: Generator | None = None) -> np.ndarray:

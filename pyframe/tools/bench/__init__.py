@@ -69,7 +69,7 @@ class Roofline(NamedTuple):
 def roofline(device: str | Device = "gpu") -> Roofline:
     """Measure a device: some seconds. In a page it needs a browser where Python can wait (JSPI)."""
     d = Device(device)
-    return _cpu(d.backend.adapter) if d.type == "cpu" else _gpu(d.executor)
+    return _cpu(d.backend.adapter) if d.kind == "cpu" else _gpu(d.executor)
 
 
 def _best(run: Callable[[], Any]) -> float:
