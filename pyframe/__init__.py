@@ -7,10 +7,6 @@ import math
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from pyframe import autograd as autograd, methods as methods, ops as ops
-from pyframe.autograd.anomaly_mode import (
-    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
-    is_anomaly_enabled as is_anomaly_enabled,
-)
 from pyframe.core.devices import (
     DeviceLostError as DeviceLostError,
     OutOfMemoryError as OutOfMemoryError,
@@ -107,7 +103,7 @@ globals().update(  # methods of Tensor itself that torch has as functions too
 # Those of nn.functional stand in its modules, as TOPLEVEL.
 _MODULES = set(
     """amp nn optim data vision train web io profiler bench linalg fft special masked signal func
-    gpu utils distributions distributed metrics plot random graph array_api jit export
+    gpu utils distributions distributed metrics overrides plot random graph array_api jit export
     onnx multiprocessing hub text lora""".split()
 )
 _ELSEWHERE = {
@@ -119,6 +115,7 @@ _ELSEWHERE = {
         "io": "save load",
         "amp": """GradScaler autocast clear_autocast_cache get_autocast_dtype
             is_autocast_cache_enabled is_autocast_enabled set_autocast_dtype""",
+        "autograd.anomaly_mode": "is_anomaly_enabled is_anomaly_check_nan_enabled",
         "func": "vmap",
         "nn.quantized": "quantize_",
         "capture.compile": "compile",

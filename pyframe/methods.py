@@ -8,6 +8,7 @@ from typing import Any
 
 from pyframe import ops
 from pyframe.autograd import methods as autograd
+from pyframe.ops.api import public
 from pyframe.ops.api.layouts import texts
 from pyframe.ops.api.public import as_public
 from pyframe.ops.math.operators import OPERATORS, PROPERTIES
@@ -54,6 +55,42 @@ def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     return self.to(device)
 
 
+# --- derived classes
+
+
+def _overrides() -> Any:
+    """What they load, when the first is defined."""
+    from pyframe import overrides
+
+    return overrides
+
+
+def _init_subclass(cls: Any, **kwargs: Any) -> None:
+    super(Tensor, cls).__init_subclass__(**kwargs)
+    if cls._takes_over or "__torch_function__" in cls.__dict__:
+        _overrides().begin(cls)
+
+
+def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """What a derived class makes of a call: the result as tensors of its own."""
+    return _overrides().plain(cls, func, types, args, kwargs)
+
+
+def _as_subclass(self: Tensor, cls: Any) -> Any:
+    """A tensor of a class derived from Tensor with this one's memory and history.
+
+    Args:
+        cls: The class; TypeError for another.
+
+    >>> class Own(pf.Tensor):
+    ...     pass
+    >>> type(pf.ones(1).as_subclass(Own) + 1).__name__
+    'Own'
+    """
+    return _overrides().as_subclass(self, cls)
+
+
+public.INSTEAD.append(lambda *call: _overrides().instead(*call))
 _NOT_PINNED = _no("False: memory need not be pinned.")
 _PINNED = _itself("The tensor itself: memory need not be pinned.")
 
@@ -93,6 +130,12 @@ _METHODS: dict[str, Any] = {
     "__dlpack_device__": copying.dlpack_device,
     "__array_namespace__": _array_namespace,
     "to_device": _to_device,
+    # classes derived from it
+    "_takes_over": True,  # their __torch_function__ is asked
+    "__init_subclass__": classmethod(_init_subclass),  # type: ignore[arg-type]
+    "__torch_function__": classmethod(_torch_function),
+    "as_subclass": _as_subclass,
+    "_make_subclass": staticmethod(lambda *args: _overrides().make_subclass(*args)),
     # copies and pickles
     "__reduce_ex__": copying.reduce_ex,
     "__copy__": copying.shallow_copy,

@@ -35,7 +35,7 @@ LAYERS = [
     distributed
      io utils hub nn optim data distributions metrics vision tools masked signal
      amp gpu profiler plot multiprocessing array_api
-     jit export onnx text lora
+     jit export onnx text lora overrides
     train
     web serve torch cli __main__""".splitlines()
 ]
@@ -44,6 +44,7 @@ LAYERS = [
 _SHOWN = "pf.graph is where users look for it; it is loaded when it is asked for"
 _DEBUG = "PYFRAME_DEBUG prints what the tools make of a Program; they are loaded only then"
 EXCEPTIONS = {
+    ("pyframe.methods", "pyframe.overrides"): "the first class derived from Tensor loads it",
     ("pyframe.methods", "pyframe.array_api"): "x.__array_namespace__() gives it; who asks loads it",
     ("pyframe.graph", "pyframe.tools.cost"): _SHOWN,
     ("pyframe.graph", "pyframe.tools.draw_graph"): _SHOWN,

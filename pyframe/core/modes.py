@@ -122,6 +122,8 @@ class _State(threading.local):
     noting: Any = None  # while a subgraph of it is noted, see tensor/subgraph.py
     capture: Recorder | None = None  # while there is one, every device is lazy
     counts = False  # results are counted before they are made, see `counted` of core/dispatch.py
+    overrides_off = False  # classes' __torch_function__ is not asked, see overrides.py
+    function_modes: tuple[Any, ...] = ()  # those entered, the innermost last
     tracer: Any = None  # what public functions are called by meanwhile, see jit/record.py
 
 

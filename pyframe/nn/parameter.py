@@ -39,6 +39,8 @@ class Parameter(Tensor):
     tensor([1., 1.], requires_grad=True)
     """
 
+    _takes_over = False
+
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         return _holding(cls, data, requires_grad)
 
@@ -68,6 +70,7 @@ class Buffer(Tensor):
     ['steps']
     """
 
+    _takes_over = False
     persistent: bool
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:

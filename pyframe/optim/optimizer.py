@@ -13,7 +13,7 @@ import functools
 import warnings
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -274,12 +274,13 @@ class Optimizer:
     # not read, so this works within pf.compile.
     found_inf: Tensor | None = None
 
-    _optimizer_step_pre_hooks: list[Callable[..., Any]]
-    _optimizer_step_post_hooks: list[Callable[..., Any]]
-    _optimizer_state_dict_pre_hooks: list[Callable[..., Any]]
-    _optimizer_state_dict_post_hooks: list[Callable[..., Any]]
-    _optimizer_load_state_dict_pre_hooks: list[Callable[..., Any]]
-    _optimizer_load_state_dict_post_hooks: list[Callable[..., Any]]
+    # Empty for those that never call __init__, such as one that wraps another one.
+    _optimizer_step_pre_hooks: Sequence[Any] = ()
+    _optimizer_step_post_hooks: Sequence[Any] = ()
+    _optimizer_state_dict_pre_hooks: Sequence[Any] = ()
+    _optimizer_state_dict_post_hooks: Sequence[Any] = ()
+    _optimizer_load_state_dict_pre_hooks: Sequence[Any] = ()
+    _optimizer_load_state_dict_post_hooks: Sequence[Any] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -619,7 +620,7 @@ class Optimizer:
                 continue
             kind = p.device, p.dtype is pf.float64
             if kind not in fresh:
-                wide = pf.get_default_dtype() is pf.float64 and p.device.type == "cpu"
+                wide = pf.get_default_dtype() is pf.float64 and p.device.kind == "cpu"
                 dtype = pf.float64 if wide else pf.float32
                 with self._making(), no_grad():
                     fresh[kind] = {
@@ -848,7 +849,7 @@ def _is_fed(option: Any) -> bool:
     tensor on the host that nobody differentiates for."""
     if not isinstance(option, Tensor):
         return is_number(option)
-    return option.numel() == 1 and option.device.type == "cpu" and not option.requires_grad
+    return option.numel() == 1 and option.device.kind == "cpu" and not option.requires_grad
 
 
 class _Live(Mapping[str, Any]):

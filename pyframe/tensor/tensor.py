@@ -372,11 +372,11 @@ class Tensor(TensorMethods):
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The value as a NumPy array that shares memory with a CPU tensor.
 
-        Raises RuntimeError for a tensor that requires grad, TypeError for one on the GPU, unless
-        `force`. `await t.numpy_async()` is the twin that does not block.
+        Raises RuntimeError for a tensor that requires grad, unless within `no_grad`, TypeError for
+        one on the GPU, unless `force`. `await t.numpy_async()` is the twin that does not block.
         """
         if not force:
-            if self.requires_grad:
+            if self.requires_grad and mode.grad:
                 raise RuntimeError(
                     "Can't call numpy() on Tensor that requires grad. Use "
                     "tensor.detach().numpy() instead."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -19,9 +20,15 @@ class CustomOpDef:
         space, _, last = name.partition("::")
         setattr(namespaces.setdefault(space, SimpleNamespace()), last, self)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function, or its autograd.Function."""
-        return (self._gradient or self._fn)(*args)
+        if self._gradient is None:
+            return self._fn(*args, **kwargs)
+        if kwargs:  # which an autograd.Function does not take
+            given = inspect.signature(self._fn).bind(*args, **kwargs)
+            given.apply_defaults()
+            args = tuple(given.arguments.values())
+        return self._gradient(*args)
 
     def register_fake(self, fn: Any) -> Any:
         """Accepted: shapes follow from the ops."""

@@ -16,15 +16,15 @@ from types import ModuleType
 MODULES = [
     f"pyframe.{name}"
     for name in """
-__main__ amp array_api autograd.differences autograd.functional backend.cache backend.cpu
-backend.llvm backend.native backend.vulkan capture.stages cli codegen.cpu.packed
+__main__ amp array_api autograd.anomaly_mode autograd.differences autograd.functional backend.cache
+backend.cpu backend.llvm backend.native backend.vulkan capture.stages cli codegen.cpu.packed
 codegen.lanes.identity codegen.lanes.interpret codegen.llvm codegen.numpy.sized codegen.wasm.beside
 codegen.wasm.packed codegen.wgsl.packed core.processors data.processes data.share data.worker
 distributed distributions export fft func gpu graph.interpret graph.products hub io.kinds io.npz
 io.pt io.regexes io.transfer io.unpickler jit linalg lora masked multiprocessing nn.distributed
 nn.functional.toplevel nn.quantized nn.utils.parametrizations nn.utils.parametrize nn.utils.prune
 nn.utils.stateless onnx ops.api.vmap ops.linalg.attention ops.math.incomplete optim.swa_utils
-optim.zero plot profiler random runtime.offline serve shaders.attention.wgsl
+optim.zero overrides plot profiler random runtime.offline serve shaders.attention.wgsl
 shaders.attention_grad.wgsl signal tensor.dlpack tensor.sharing text tools torch
 train.callbacks.checkpoints train.callbacks.gradients train.callbacks.loggers
 train.callbacks.stopping train.checkpoint train.lr_finder train.processes train.summary

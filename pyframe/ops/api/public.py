@@ -21,6 +21,9 @@ ONLY_METHODS: Functions = {}  # methods that are no functions of pyframe
 FUNCTIONS: Functions = {}  # functions that are no methods
 INPLACE: Functions = {}  # those of METHODS that have an in-place variant, `name_`: a method
 INPLACE_FUNCTIONS: Functions = {}  # those whose in-place variant is a function of pyframe too
+OVERRIDES: list[Any] = []  # who asks for __torch_function__, if there is one: see overrides.py
+NOBODY = object()  # takes a call over
+INSTEAD: list[Any] = []  # what makes something of a call that failed, if it is one that it knows
 TRACERS: list[Any] = []  # who records calls now, in all threads: see jit/record.py
 REBIND: Functions = {}  # those whose in-place variant makes the tensor itself the view
 _OUT_OF_RANGE = "for an index out of range; on the GPU when a value is next read."
@@ -90,6 +93,8 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         nonlocal checked
         if TRACERS and mode.tracer is not None:
             return mode.tracer.call(run, args, kwargs)
+        if OVERRIDES and (taken := OVERRIDES[0](run, args, kwargs)) is not NOBODY:
+            return taken
         try:
             if kwargs:
                 kwargs = takes.named(kwargs)
@@ -115,6 +120,10 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
             out = fn(*args, **kwargs)
             return out if lies is None else layouts.laid_out(out, lies, args, kwargs)
         except Exception as error:
+            if isinstance(error, TypeError) and any(map(_may_be_taken, args)):
+                taken = INSTEAD[0](run, name, args, kwargs)
+                if taken is not NOBODY:
+                    return taken
             better = takes.annotated(error, args, kwargs)
             if better is error:
                 raise
@@ -123,6 +132,12 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     if texts:
         run.__doc__ = texts.complete(fn, name)
     return run
+
+
+def _may_be_taken(x: Any) -> bool:
+    """Whether a call that failed may be one of before PyTorch 1.5, with a number before a tensor,
+    or one that an argument takes over."""
+    return isinstance(x, (int, float, list, tuple)) or hasattr(type(x), "__torch_function__")
 
 
 def publish(scope: dict[str, Any], names: list[str], out: str = "") -> None:

@@ -251,11 +251,11 @@ def _scaled_sum(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor
     if product.dtype.category < dt.FLOAT:
         beta, alpha = int(beta), int(alpha)  # cut, as PyTorch does
     input = mv.expand(input, product.shape)
-    if alpha != 1:
-        product = product * alpha
-    if beta == 0:
+    if not el.is_one(alpha):
+        product = product * el.fitted(alpha, product.dtype)
+    if not isinstance(beta, Tensor) and beta == 0:
         return product + zeros_of(input) if input.requires_grad else product
-    return product + (input if beta == 1 else input * beta)
+    return product + (input if el.is_one(beta) else input * el.fitted(beta, product.dtype))
 
 
 def zeros_of(x: Tensor) -> Tensor:

@@ -581,12 +581,20 @@ def check_factor(name: str, what: str, factor: Any, *tensors: Any) -> None:
 
 def fitted(value: Any, dtype: dt.dtype) -> Any:
     """A number as a tensor of `dtype` takes it, cut to an int or a bool. RuntimeError beyond that.
-    One of the same kind that changes from call to call stays that."""
+    One of the same kind that changes from call to call stays that, and so does a 0-d tensor."""
+    if isinstance(value, Tensor):
+        check.one_value("a factor", value)
+        return value.detach().to(dtype)
     if type(value) is int and dtype.category == dt.INTEGER:
         return dt.convert_scalar(value, dtype).item()
     if dt.of_scalar(value).category > dtype.category:
         return dt.convert_scalar(value, dtype).item()
     return value
+
+
+def is_one(factor: Any) -> bool:
+    """Whether a factor changes nothing; a tensor's value is not looked at."""
+    return not isinstance(factor, Tensor) and bool(factor == 1)
 
 
 def scaled(fn: Elementwise) -> Callable[..., Tensor]:
@@ -634,7 +642,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
         raise NotImplementedError("addcmul: not implemented for bool; use & and | instead")
     value = fitted(value, dtype)
     product = tensor1 * tensor2
-    return input + (product if value == 1 else product.to(dtype) * value)
+    return input + (product if is_one(value) else product.to(dtype) * value)
 
 
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
@@ -644,7 +652,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
             "addcdiv: Integer division with addcdiv is no longer supported; use "
             "input + value * pf.trunc(tensor1 / tensor2), or true division with .float()"
         )
-    return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
+    return input + (tensor1 if is_one(value) else tensor1 * value) / tensor2
 
 
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:

@@ -36,6 +36,8 @@ def _of_many(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+        if "split_size" in kwargs:  # as PyTorch's method calls it
+            kwargs["split_size_or_sections"] = kwargs.pop("split_size")
         out: tuple[Tensor, ...] = fn(*args, **kwargs)
         if mode.grad:
             for i, x in enumerate(out):

@@ -50,7 +50,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             device, dtype = a.device, a.dtype
         elif isinstance(a, (str, Device, int)):
             device = device if isinstance(a, bool) else a  # a bool is PyTorch's non_blocking
-        else:
+        elif a is not None:  # which stands for what it has
             raise TypeError(f"to() takes a device, a dtype or a Tensor, got {type(a).__name__}")
     out = self
     target = self.device if device is None else Device(device)
@@ -100,7 +100,7 @@ def gpu(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
 
 def is_cuda(self: Tensor) -> bool:
     """Whether it is on the GPU."""
-    return self.device.type == "gpu"
+    return self.device.kind == "gpu"
 
 
 to_device = Op(
@@ -146,6 +146,8 @@ def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
 
 def initialize(self: Tensor, *data: Any, device: Any = None) -> None:
     """`Tensor(2, 3)` has these sizes, `Tensor([1, 2])` these values, in the default dtype."""
+    if hasattr(self, "_node"):  # the __new__ of a derived class has made it
+        return
     if data and all(isinstance(n, int) for n in data):  # sizes
         source = empty(*data, device=device)
     elif len(data) > 1:
