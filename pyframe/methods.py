@@ -135,7 +135,7 @@ _METHODS: dict[str, Any] = {
     "__init_subclass__": classmethod(_init_subclass),  # type: ignore[arg-type]
     "__torch_function__": classmethod(_torch_function),
     "as_subclass": _as_subclass,
-    "_make_subclass": staticmethod(lambda *args: _overrides().make_subclass(*args)),
+    "_make_subclass": staticmethod(lambda *a: _overrides().make_subclass(*a)),
     # copies and pickles
     "__reduce_ex__": copying.reduce_ex,
     "__copy__": copying.shallow_copy,

@@ -239,21 +239,26 @@ def install(kind: Any, before: dict[str, Any] | None = None) -> None:
     _begin()
 
 
-_plain_call = Elementwise.__call__
-_lock, _beginning = lock(), lock()
-
-
-def _call(self: Elementwise, *args: Any, **kwargs: Any) -> Any:
-    found = taken_over(self, args, kwargs)
-    return _plain_call(self, *args, **kwargs) if found is NOBODY else found
+_lock = lock()
 
 
 def _begin() -> None:
     """From now on functions ask."""
-    with _beginning:
-        if not public.OVERRIDES:
-            public.OVERRIDES.append(taken_over)
-            Elementwise.__call__ = _call  # type: ignore[method-assign]
+    from pyframe.jit import record
+
+    with record.lock_of_hooks:
+        if public.OVERRIDES:
+            return
+        plain_call = record.below[0]
+
+        def call(self: Elementwise, *args: Any, **kwargs: Any) -> Any:
+            found = taken_over(self, args, kwargs)
+            return plain_call(self, *args, **kwargs) if found is NOBODY else found
+
+        public.OVERRIDES.append(taken_over)
+        record.below[0] = call
+        if not public.TRACERS:
+            Elementwise.__call__ = call  # type: ignore[method-assign]
 
 
 def foreign(func: Any, args: Any, kwargs: Any) -> Any:

@@ -213,3 +213,10 @@ def test_parameters_are_plain() -> None:
     for x in (pf.nn.Parameter(pf.ones(2)), Own(pf.ones(2)), pf.nn.Buffer(pf.ones(2))):
         assert type(x + 1) is pf.Tensor
         assert public.NOBODY is pf.overrides.taken_over(pf.add, (x, x), {})
+
+
+def test_after_a_trace() -> None:
+    """Whose hooks on functions go, and leave those of derived classes."""
+    pf.jit.trace(lambda x: x.exp(), (pf.ones(1),))
+    assert type(pf.exp(Kept([1.0]))) is Kept
+    assert pf.sqrt(Duck())[1] == (Duck,)

@@ -173,9 +173,8 @@ class device:  # noqa: N801  (PyTorch's name)
         _DEFAULT[0] = _outer.pop()
 
     def __str__(self) -> str:
-        alone = self.home == "pyframe" and self.index == 0 and not device.current
-        plain = self.kind == "cpu" or alone
-        return self.type if plain else f"{self.type}:{self.index}"
+        numbered = self.index or device.current or self.home == "torch"
+        return f"{self.type}:{self.index}" if numbered and self.kind == "gpu" else self.kind
 
     def __repr__(self) -> str:
         index = "" if self.home == "torch" and self.kind == "cpu" else f", index={self.index}"

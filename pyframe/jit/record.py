@@ -488,7 +488,7 @@ _CODE = public.as_public("code", lambda: None).__code__
 
 # --- hooks on what is not called through `as_public`
 
-_lock = lock()
+lock_of_hooks = lock()
 _before: dict[str, Any] = {}
 
 
@@ -504,20 +504,20 @@ def _hook(name: str, fn: Any) -> Any:
     return run
 
 
-_plain = Elementwise.__call__
+below = [Elementwise.__call__]  # what stands under a recording: overrides.py may set another one
 _INNER = ("linear", "scaled_dot_product_attention")  # what attention of many heads is made of
 
 
 def _elementwise(self: Elementwise, *args: Any, **kwargs: Any) -> Any:
     if mode.tracer is None:
-        return _plain(self, *args, **kwargs)
-    return mode.tracer.call(self, args, kwargs, functools.partial(_plain, self))
+        return below[0](self, *args, **kwargs)
+    return mode.tracer.call(self, args, kwargs, functools.partial(below[0], self))
 
 
 @contextmanager
 def _tracing(recording: Recording) -> Iterator[None]:
     """Within it the thread's calls of public functions go to the recording."""
-    with _lock:
+    with lock_of_hooks:
         if not public.TRACERS:
             for name, fn in functions().items():
                 name = name.removeprefix("Tensor.")
@@ -542,13 +542,13 @@ def _tracing(recording: Recording) -> Iterator[None]:
         yield
     finally:
         mode.tracer = outer
-        with _lock:
+        with lock_of_hooks:
             public.TRACERS.remove(recording)
             if not public.TRACERS:
                 for name, old in _before.items():
                     setattr(attention if name in _INNER else Tensor, name, old)
                 _before.clear()
-                Elementwise.__call__ = _plain  # type: ignore[method-assign]
+                Elementwise.__call__ = below[0]  # type: ignore[method-assign]
 
 
 # --- the whole

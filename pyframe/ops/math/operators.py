@@ -11,8 +11,8 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.modes import mode
-from pyframe.ops.api import public
 from pyframe.ops.api.inplace import inplace_variant
+from pyframe.ops.api.public import INSTEAD, NOBODY
 from pyframe.ops.index import subscript
 from pyframe.ops.linalg import matmul
 from pyframe.ops.math import complex, elementwise as el, promotion
@@ -60,8 +60,8 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
             other = as_tensor(other, device=self.device)
         elif not isinstance(other, _KNOWN):
             if hasattr(type(other), "__torch_function__"):
-                taken = public.INSTEAD[0](fn, fn.__name__, (self, other), {})
-                return NotImplemented if taken is public.NOBODY else taken
+                taken = INSTEAD[0](fn, "", (self, other), {})
+                return NotImplemented if taken is NOBODY else taken
             return NotImplemented
         found: Tensor = fn(self, other)
         return found

@@ -17,7 +17,7 @@ from pyframe.core.op import ELEMENTWISE, Op, Turned, const, const_for_ufunc
 from pyframe.core.sizes import changes
 from pyframe.ops.api.arguments import no_tensor
 from pyframe.ops.api.autocast import casted
-from pyframe.ops.api.public import public
+from pyframe.ops.api.public import INSTEAD, NOBODY, public
 from pyframe.tensor import Tensor
 
 # What an op does to the promoted dtype of its operands
@@ -98,15 +98,22 @@ class Elementwise(Op):
         return inspect.Signature(parameters, return_annotation="Tensor")
 
     def __call__(self, *operands: Any, **named: Any) -> Tensor:
-        if named:
-            operands = self._bound(operands, named)
-        if len(operands) == 2 == len(self.inputs):
-            return binary(self, *operands)
-        if len(operands) == 1 == len(self.inputs):
-            x = operands[0]
-            if isinstance(x, Tensor) and x.dtype in self.plain:
-                return apply(self, operands)
-        return self.promoted(*operands)
+        try:
+            if named:
+                operands = self._bound(operands, named)
+            if len(operands) == 2 == len(self.inputs):
+                return binary(self, *operands)
+            if len(operands) == 1 == len(self.inputs):
+                x = operands[0]
+                if isinstance(x, Tensor) and x.dtype in self.plain:
+                    return apply(self, operands)
+            return self.promoted(*operands)
+        except TypeError:
+            if any(hasattr(type(x), "__torch_function__") for x in operands):
+                taken: Any = INSTEAD[0](self, "", operands, {})
+                if taken is not NOBODY:
+                    return taken
+            raise
 
     def _bound(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """The operands, those given by PyTorch's names among them; TypeError for other names."""
