@@ -324,7 +324,8 @@ def begin(cls: Any) -> None:
     cls._takes_over = True
     OVERRIDING.add(cls)
     if not issubclass(cls, _Taken):
-        cls.__bases__ = tuple(_Taken if base is Tensor else base for base in cls.__bases__)
+        bases = tuple(_Taken if base is Tensor else base for base in cls.__bases__)
+        cls.__bases__ = bases if _Taken in bases else (*bases, _Taken)  # derived from Parameter
 
 
 class _Taken(Tensor):

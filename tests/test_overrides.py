@@ -220,3 +220,54 @@ def test_after_a_trace() -> None:
     pf.jit.trace(lambda x: x.exp(), (pf.ones(1),))
     assert type(pf.exp(Kept([1.0]))) is Kept
     assert pf.sqrt(Duck())[1] == (Duck,)
+
+
+def test_a_parameter_that_takes_calls_over() -> None:
+    called = []
+
+    class Own(pf.nn.Parameter):
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            called.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    x = Own(pf.ones(2))
+    called.clear()
+    pf.exp(x), x.sin()
+    assert called == ["exp", "sin"]
+
+
+# What PyTorch took before 1.5, and factors that are tensors.
+FACTORS = (
+    """
+a.add(0.5, b) | a.sub(2, b) | a.clone().add_(0.5, b) | t.add(a, 0.5, b) | a.addcmul(0.5, b, b)
+a.addcdiv(2, b, b) | a.addmm(2, b, b) | a.addmm(2, 3, b, b) | t.addmm(2, a, 3, b, b)
+a.add(b, alpha=t.tensor(0.5)) | a.sub(b, alpha=t.tensor(2)) | a.addcmul(b, b, value=t.tensor(0.5))
+a.addmm(b, b, beta=t.tensor(2.0), alpha=t.tensor(3.0)) | a.int().add(b.int(), alpha=t.tensor(2))
+a.int().add(b.int(), alpha=t.tensor(0.5)) | a.add(b, alpha=t.tensor([1.0, 2.0])) | a.add(b, 3, b)
+a.add(b, alpha=t.tensor(True)) | a.addcmul(b, b, value=t.tensor(1j)) | a.add("x", b)
+a.split(split_size=1) | a.split(split_size=[2, 1]) | a.to(None) | a.to(device=None, dtype=None)
+a.to(None, t.float64) | t.split(a, 2)
+""".replace("\n", " | ")
+    .strip(" |")
+    .split(" | ")
+)
+
+
+@pytest.mark.filterwarnings("ignore:.*overload of")
+def test_factors_and_forms_of_before(torch: Any) -> None:
+    for call in FACTORS:
+        seen: list[Any] = []
+        for t in (pf, torch):
+            a, b = t.arange(9.0).view(3, 3), t.arange(9.0).view(3, 3).cos()
+            try:
+                found = eval(call, {"t": t, "a": a, "b": b})
+                parts = found if isinstance(found, tuple) else [found]
+                seen.append([np.round(v.double().numpy(), 4).tolist() for v in parts])
+            except (TypeError, RuntimeError) as error:
+                seen.append(type(error))
+        assert seen[0] == seen[1], call
+    with pytest.warns(UserWarning, match=r"overload of add_ is deprecated.*alpha=0.5"):
+        pf.ones(2).add_(0.5, pf.ones(2))

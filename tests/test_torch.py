@@ -146,6 +146,29 @@ assert torch.ones(1).device != torch.device("meta") and isinstance(
 f8 = torch.finfo(torch.float8_e4m3fn)
 assert (f8.bits, f8.max, f8.eps, f8.tiny) == (8, 448.0, 0.125, 2.0**-6)
 assert torch.finfo(torch.float16).max == 65504.0 and torch.float8_e5m2.is_floating_point
+import importlib.metadata
+from torch.torch_version import TorchVersion
+v = torch.__version__
+assert v == importlib.metadata.version("torch") and isinstance(v, TorchVersion)
+assert v > "2.9" and v >= (2, 10) and not v < "2.13.0" and v < "2.13.1" and v < "3.0.0.dev2024"
+assert TorchVersion("2.1.0rc1") < "2.1" and TorchVersion("2.1.0") == "2.1" and v != None
+assert importlib.metadata.version("torchvision") == torchvision.__version__
+assert str(torch.device("cuda")) == "cuda:0" and repr(torch.device("cpu")) == "device(type='cpu')"
+with torch.no_grad():
+    assert torch.ones(2, requires_grad=True).numpy().sum() == 2
+class Wrapped(torch.optim.Optimizer):
+    def __init__(self, inner):
+        self.inner = inner
+    def step(self, closure=None):
+        return self.inner.step(closure)
+p = nn.Parameter(torch.ones(1))
+p.grad = torch.ones(1)
+Wrapped(torch.optim.SGD([p], lr=1.0)).step()
+assert p.item() == 0
+@torch.library.custom_op("lab::scale", mutates_args=())
+def scale(x: torch.Tensor, by: float) -> torch.Tensor:
+    return x * by
+assert torch.ops.lab.scale(torch.ones(1), by=2.0).item() == 2
 tree = {"b": [1, (2.0, None)], "a": "x"}
 leaves, form = tree_flatten(tree)
 assert leaves == [1, 2.0, None, "x"] and tree_unflatten(leaves, form) == tree

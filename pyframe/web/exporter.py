@@ -49,7 +49,7 @@ from pyframe.optim import Optimizer
 from pyframe.train import Model
 from pyframe.train.loop import training_mode
 from pyframe.train.steps import PLAIN, Steps, counted
-from pyframe.web import guess
+from pyframe.web import fitting
 from pyframe.web.bundle import bundle, modules_of
 from pyframe.web.cpu import CpuCode
 from pyframe.web.demo import Demo, Image, Pad, Plane, Points, Slider, Text
@@ -534,10 +534,10 @@ def _of_model(
 def _show(job: _Job, x: Any, y: Any = None, loss: Any = None) -> None:
     """Let the page show what fits a batch: an input, and for what is captured an output."""
     x = pf.as_tensor(x).detach().cpu()
-    scores = guess.are_scores(y, loss)
-    job.spec["input"] = guess.input_of(x, scores)
+    scores = fitting.are_scores(y, loss)
+    job.spec["input"] = fitting.input_of(x, scores)
     if job.spec["input"] is not None:
-        job.output = lambda shape: guess.output_of(shape, scores)
+        job.output = lambda shape: fitting.output_of(shape, scores)
     else:
         job.spec["description"] = _no_widget("input", x.dtype.name, x.shape[1:])
 

@@ -30,8 +30,8 @@ train.callbacks.checkpoints train.callbacks.gradients train.callbacks.loggers
 train.callbacks.stopping train.checkpoint train.lr_finder train.processes train.summary
 utils.checkpoint utils.dlpack utils.tensorboard vision.datasets.cifar vision.datasets.fakedata
 vision.datasets.folder vision.datasets.utils vision.io vision.models vision.ops vision.transforms
-vision.utils web.bundle web.cpu web.exporter web.notebook web.offline web.onnx_file web.programs
-web.site web.source web.windows
+vision.utils web.bundle web.cpu web.exporter web.fitting web.notebook web.offline web.onnx_file
+web.programs web.site web.source web.windows
 """.split()
 ]
 

@@ -23,7 +23,7 @@ from pyframe.onnx import values
 from pyframe.onnx.files import Reader
 from pyframe.onnx.module import OnnxModule
 from pyframe.train import Model
-from pyframe.web import guess
+from pyframe.web import fitting
 from pyframe.web.demo import Slider
 from pyframe.web.programs import ExportError, File
 
@@ -96,7 +96,7 @@ class OnnxFile(File):
         shape = tuple(found.shape[1:])
         classes = loss == "cross-entropy" if train or self.loss else None
         scores = bool(kind) or len(self.labels) > 0 or classes
-        about["input"] = guess.input_of(some, True if scores is None else scores)
+        about["input"] = fitting.input_of(some, True if scores is None else scores)
         about["output"] = self._output(shape, kind, scores)
         if about["output"] is None:
             about["input"] = None
@@ -236,7 +236,7 @@ class OnnxFile(File):
     # --- what is shown
 
     def _output(self, shape: tuple[int, ...], kind: str, scores: bool | None) -> Any:
-        found = guess.output_of(shape, scores)
+        found = fitting.output_of(shape, scores)
         if found is None or found["kind"] != "bars":
             return found
         if self.labels:

@@ -12,6 +12,7 @@ from pyframe.core.modes import mode
 from pyframe.ops.api import autocast, layouts
 from pyframe.ops.api.arguments import Arguments, signature_of
 from pyframe.ops.api.layouts import texts
+from pyframe.tensor import Tensor
 
 Functions = dict[str, Callable[..., Any]]
 
@@ -120,7 +121,9 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
             out = fn(*args, **kwargs)
             return out if lies is None else layouts.laid_out(out, lies, args, kwargs)
         except Exception as error:
-            if isinstance(error, TypeError) and any(map(_may_be_taken, args)):
+            if isinstance(error, TypeError) and (
+                name.startswith(_NUMBER_FIRST) or any(map(may_take, (*args, *kwargs.values())))
+            ):
                 taken = INSTEAD[0](run, name, args, kwargs)
                 if taken is not NOBODY:
                     return taken
@@ -134,10 +137,14 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _may_be_taken(x: Any) -> bool:
-    """Whether a call that failed may be one of before PyTorch 1.5, with a number before a tensor,
-    or one that an argument takes over."""
-    return isinstance(x, (int, float, list, tuple)) or hasattr(type(x), "__torch_function__")
+_NUMBER_FIRST = ("add", "sub", "badd")  # what took numbers before tensors until PyTorch 1.5
+
+
+def may_take(x: Any) -> bool:
+    """Whether an argument that is no tensor may take a call over that failed."""
+    if isinstance(x, (list, tuple)):
+        return any(map(may_take, x))
+    return not isinstance(x, Tensor) and hasattr(type(x), "__torch_function__")
 
 
 def publish(scope: dict[str, Any], names: list[str], out: str = "") -> None:

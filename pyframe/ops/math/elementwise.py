@@ -565,15 +565,16 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 def check_factor(name: str, what: str, factor: Any, *tensors: Any) -> None:
     """RuntimeError where a factor is of a higher kind than what it multiplies."""
     kind = max((own_type(x).category for x in tensors), default=dt.FLOAT)
-    if isinstance(factor, bool):
+    own = own_type(factor).category
+    if own == dt.BOOL:
         if kind != dt.BOOL:
             raise RuntimeError(f"{name}: Boolean {what} only supported for Boolean results.")
-    elif isinstance(factor, float) and kind < dt.FLOAT:
+    elif own == dt.FLOAT and kind < dt.FLOAT:
         raise RuntimeError(
             f"{name}: For integral input tensors, argument {what} must not be a floating point "
             "number."
         )
-    elif isinstance(factor, complex) and kind < dt.COMPLEX:
+    elif own == dt.COMPLEX and kind < dt.COMPLEX:
         raise RuntimeError(
             f"{name}: For non-complex input tensors, argument {what} must not be a complex number."
         )
@@ -583,7 +584,10 @@ def fitted(value: Any, dtype: dt.dtype) -> Any:
     """A number as a tensor of `dtype` takes it, cut to an int or a bool. RuntimeError beyond that.
     One of the same kind that changes from call to call stays that, and so does a 0-d tensor."""
     if isinstance(value, Tensor):
-        check.one_value("a factor", value)
+        if value.ndim:
+            raise TypeError("a factor must be a number or a 0-d tensor")
+        if value.is_complex() and dtype.category < dt.COMPLEX:
+            raise RuntimeError(f"a complex factor cannot be converted to {dtype.name}")
         return value.detach().to(dtype)
     if type(value) is int and dtype.category == dt.INTEGER:
         return dt.convert_scalar(value, dtype).item()

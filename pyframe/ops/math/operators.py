@@ -12,7 +12,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.modes import mode
 from pyframe.ops.api.inplace import inplace_variant
-from pyframe.ops.api.public import INSTEAD, NOBODY
+from pyframe.ops.api.public import INSTEAD, NOBODY, may_take
 from pyframe.ops.index import subscript
 from pyframe.ops.linalg import matmul
 from pyframe.ops.math import complex, elementwise as el, promotion
@@ -59,7 +59,7 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(other, np.ndarray):
             other = as_tensor(other, device=self.device)
         elif not isinstance(other, _KNOWN):
-            if hasattr(type(other), "__torch_function__"):
+            if may_take(other):
                 taken = INSTEAD[0](fn, "", (self, other), {})
                 return NotImplemented if taken is NOBODY else taken
             return NotImplemented

@@ -17,7 +17,7 @@ from pyframe.core.op import ELEMENTWISE, Op, Turned, const, const_for_ufunc
 from pyframe.core.sizes import changes
 from pyframe.ops.api.arguments import no_tensor
 from pyframe.ops.api.autocast import casted
-from pyframe.ops.api.public import INSTEAD, NOBODY, public
+from pyframe.ops.api.public import INSTEAD, NOBODY, may_take, public
 from pyframe.tensor import Tensor
 
 # What an op does to the promoted dtype of its operands
@@ -109,7 +109,7 @@ class Elementwise(Op):
                     return apply(self, operands)
             return self.promoted(*operands)
         except TypeError:
-            if any(hasattr(type(x), "__torch_function__") for x in operands):
+            if any(map(may_take, operands)):
                 taken: Any = INSTEAD[0](self, "", operands, {})
                 if taken is not NOBODY:
                     return taken
