@@ -145,7 +145,7 @@ _METHODS: dict[str, Any] = {
     # names that PyTorch's code asks for
     **{
         f"is_{what}": _false(what)
-        for what in "sparse sparse_csr quantized meta mkldnn mps xpu nested".split()
+        for what in "sparse sparse_csr quantized mkldnn mps xpu nested".split()
     },
     "pin_memory": _PINNED,
     "is_pinned": _NOT_PINNED,

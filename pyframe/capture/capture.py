@@ -83,10 +83,13 @@ class Capture:
         self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
         shape: tuple[int, ...], dtype: dt.dtype, device: Device,
     ) -> Tensor:  # fmt: skip
-        """Record the op. Plans on the CPU know only some dtypes: another one ends the capture."""
-        if not device.always_lazy and not all([dtype.on_plans, *[n.dtype.on_plans for n in nodes]]):
+        """Record the op. Plans on the CPU know only some dtypes: another one ends the capture, as
+        does a meta tensor."""
+        known = device.always_lazy or all([dtype.on_plans, *[n.dtype.on_plans for n in nodes]])
+        if device.kind == "meta" or not known:
             if mode.capture is self:  # else an operand that was turned over has ended it
-                self.give_up(f"computes {op.name} of {dtype.name}")
+                what = f"of {dtype.name}" if known is False else "on device 'meta'"
+                self.give_up(f"computes {op.name} {what}")
             for n in nodes:
                 if n.op is CONST:  # the number itself, or a tensor that is just being made of it
                     n.data = _value(n)

@@ -1,4 +1,4 @@
-"""Devices: 'cpu' and 'gpu', what 'auto' picks, and the backend behind each."""
+"""Devices: 'cpu', 'gpu' and 'meta', what 'auto' picks, and the backend behind each."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _openers: dict[str, Opener] = {}
 
 
 def register(kind: str, opener: Opener) -> None:
-    """Have the devices of type `kind`, 'cpu' or 'gpu', opened by `opener`."""
+    """Have the devices of type `kind`, 'cpu', 'gpu' or 'meta', opened by `opener`."""
     _openers[kind] = opener
 
 
@@ -90,11 +90,12 @@ class device:  # noqa: N801  (PyTorch's name)
     """Where a tensor lives: `device("cpu")`, `device("gpu")`, `device("gpu:1")` or `device(1)`.
 
     "webgpu", "cuda", "mps" and "xpu" are aliases of "gpu", for ported scripts; "auto" is a real
-    GPU if there is one (never a software adapter), else the CPU. Raises RuntimeError for an
-    unknown name. "gpu" is the first GPU, or the one that `pf.gpu.set_device` says.
+    GPU if there is one (never a software adapter), else the CPU. Tensors of "meta" have a shape
+    and a dtype, and no memory. Raises RuntimeError for an unknown name. "gpu" is the first GPU, or
+    the one that `pf.gpu.set_device` says.
 
     Args:
-        type: "cpu", "gpu", "gpu:1", an alias, the number of a GPU, or a device.
+        type: "cpu", "gpu", "gpu:1", "meta", an alias, the number of a GPU, or a device.
         index: the number of a GPU, which `type` doesn't name.
 
     >>> pf.device("cpu").type
@@ -102,7 +103,7 @@ class device:  # noqa: N801  (PyTorch's name)
     """
 
     home = "pyframe"  # or "torch", where programs see GPUs under PyTorch's name
-    kind: str  # "cpu" or "gpu"
+    kind: str  # "cpu", "gpu" or "meta"
     index: int
     always_lazy: bool  # ops record and run later, instead of at once
     wide: bool  # ints have 64 bits and there is float64
@@ -115,13 +116,14 @@ class device:  # noqa: N801  (PyTorch's name)
         kind, _, number = str(type).partition(":")
         if kind == "auto" and not number:
             kind = "gpu" if _auto() else "cpu"
-        if (number and not number.isdigit()) or kind not in ("cpu", *GPU_ALIASES):
+        if (number and not number.isdigit()) or kind not in ("cpu", "meta", *GPU_ALIASES):
             if kind.isdigit() and isinstance(type, int):
                 return cls("gpu", type)
             raise RuntimeError(
-                f"device: unknown device {type!r}; expected 'cpu', 'gpu', 'gpu:1' or 'auto'"
+                f"device: unknown device {type!r}; expected 'cpu', 'gpu', 'gpu:1', "
+                "'meta' or 'auto'"
             )
-        kind = "cpu" if kind == "cpu" else "gpu"
+        kind = "gpu" if kind in GPU_ALIASES else kind
         if number:
             index = int(number)
         elif index is None and kind == "gpu":
@@ -130,13 +132,13 @@ class device:  # noqa: N801  (PyTorch's name)
         if key not in cls._known:
             self = super().__new__(cls)
             self.kind, self.index = key
-            self.always_lazy, self.wide = kind == "gpu", kind == "cpu"
+            self.always_lazy, self.wide = kind != "cpu", kind != "gpu"
             cls._known[key] = self
         return cls._known[key]
 
     @property
     def type(self) -> str:
-        """'cpu' or 'gpu'; a program written for PyTorch sees 'cuda', whoever made the GPU."""
+        """'cpu', 'gpu' or 'meta'; a program written for PyTorch sees 'cuda' for a GPU."""
         return "cuda" if self.kind == "gpu" and self.home == "torch" else self.kind
 
     @property
@@ -177,7 +179,7 @@ class device:  # noqa: N801  (PyTorch's name)
         return f"{self.type}:{self.index}" if numbered and self.kind == "gpu" else self.kind
 
     def __repr__(self) -> str:
-        index = "" if self.home == "torch" and self.kind == "cpu" else f", index={self.index}"
+        index = "" if self.home == "torch" and self.kind != "gpu" else f", index={self.index}"
         return f"device(type='{self.type}'{index})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -218,7 +220,7 @@ def no_such_gpu(index: int, there: Sequence[str], none: str) -> RuntimeError:
 
 def opened_gpus() -> list[device]:
     """The GPUs that have been used."""
-    return [d for d in list(device._known.values()) if d.kind != "cpu" and d.opened is not None]
+    return [d for d in list(device._known.values()) if d.kind == "gpu" and d.opened is not None]
 
 
 # --- the end of a GPU
@@ -283,7 +285,7 @@ def wait(coroutine: Coroutine[Any, Any, Any], d: device, twin: str) -> Any:
     """Run a coroutine that reads from `d` to its end from blocking code: natively a read is done at
     once. RuntimeError that names its twin where it can't be waited for."""
     gpu = _openers["gpu"]
-    if d.kind == "cpu" or gpu.can_wait():
+    if d.kind != "gpu" or gpu.can_wait():
         return gpu.wait(coroutine, twin)
     coroutine.close()
     raise RuntimeError(f"this browser can't wait inside Python (it lacks JSPI): use `await {twin}`")

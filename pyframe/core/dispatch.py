@@ -359,10 +359,12 @@ def recorded(
         if op.kind == ROUTINE and not runs_kernel(op, device, dtype):
             if op.fallback is not None:
                 return by_fallback(op, inputs, attrs)
-            if not (op.hosted and mode.capture is not None and mode.capture.replays):
+            replays = op.hosted and mode.capture is not None and mode.capture.replays
+            if not (replays or device.wide):
                 return on_host(op, inputs, attrs, shape, dtype)
         check_dtype(op.name, dtype, device)
-        if shape and max(shape if mode.capture is None else numbers(shape)) > 0x7FFFFFFF:
+        most = max(shape if mode.capture is None else numbers(shape), default=0)
+        if most > 0x7FFFFFFF and not device.wide:
             raise RuntimeError(
                 f"{op.name}: a result of shape {list(shape)} is too large for '{device}', "
                 "which counts places in 32 bits; expected less than 2147483648 along each dim"
@@ -506,7 +508,7 @@ def runs_kernel(op: Op, device: Device, dtype: dt.dtype = dt.float32) -> bool:
 
 def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:
     """TypeError if `device` has no such dtype."""
-    if device.always_lazy:
+    if not device.wide:
         if dtype.storage is None:
             raise TypeError(
                 f"{what}: device '{device}' has no {dtype.name}; use "

@@ -241,7 +241,7 @@ _real, _imag = operator.attrgetter("real"), operator.attrgetter("imag")
 
 def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
     """A number in the graph, as a node of this dtype; see `Const`."""
-    if dtype is dt.complex64 and device.always_lazy:  # kernels have scalars of 32 bits
+    if dtype is dt.complex64 and not device.wide:  # kernels have scalars of 32 bits
         parts = [const(calculate(get, value), dt.float32, device) for get in (_real, _imag)]
         return Node(REGISTRY["complex"], tuple(parts), (), (), dtype, device)
     if type(value) is SymbolicScalar:
@@ -257,7 +257,7 @@ def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
         data = dt.rounded(value, dtype)
     elif dtype.category == dt.INTEGER:
         fits = int(dt.convert_scalar(value, dtype))
-        if dtype is dt.int64 and device.always_lazy:
+        if not device.wide and dtype is dt.int64:
             dt.check_32_bits(fits, fits)
     return Node(CONST, (), (value,), (), dtype, device, data)
 

@@ -104,7 +104,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
     >>> nn.init.uniform_(pf.empty(3, 5), -1.0, 1.0).shape
     pyframe.Size([3, 5])
     """
-    if values.skipped:
+    if values.skipped or tensor.is_meta:
         return tensor
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
@@ -122,7 +122,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
     >>> nn.init.normal_(pf.empty(3, 5), std=0.02).shape
     pyframe.Size([3, 5])
     """
-    if values.skipped:
+    if values.skipped or tensor.is_meta:
         return tensor
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
@@ -157,6 +157,8 @@ def trunc_normal_(
         )
     if a > b:
         raise RuntimeError(f"trunc_normal_ expects a <= b, got a={a} and b={b}")
+    if tensor.is_meta:
+        return tensor
     low, high = (a - mean) / std, (b - mean) / std
     sign = 1.0
     if low > 0:  # near 1 the function has no digits left: take the other tail

@@ -44,6 +44,13 @@ class _CPU(Opener):
         return HostExecutor(Host())
 
 
+class _Meta(Opener):
+    def open(self, d: Device) -> Any:
+        from pyframe.runtime.meta import Meta
+
+        return Meta()
+
+
 class _GPU(Opener):
     def open(self, d: Device) -> Executor:
         backend = gpu_backend()(d.index, os.environ.get("PYFRAME_ADAPTER", ""))
@@ -78,6 +85,7 @@ class _PageGPU(_GPU):
 
 dispatch.provide(can_record=cpu.can_record)
 devices.register("cpu", _CPU())
+devices.register("meta", _Meta())
 devices.register("gpu", _PageGPU() if devices.in_browser() else _GPU())
 if devices.in_browser():
     cpu.accelerate()

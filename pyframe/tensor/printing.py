@@ -61,16 +61,18 @@ def set_printoptions(
 
 def tensor_repr(x: Tensor) -> str:
     """tensor([...], dtype=…, device=…, grad_fn=…), long ones shortened."""
-    array = x._host()
-    if x.numel():
-        parts = [_body(array)]
+    if x.is_meta:
+        parts = ["...", "device='meta'", f"size={tuple(x.shape)}"]
+    elif x.numel():
+        parts = [_body(x._host())]
     else:
         parts = ["[]"] if x.ndim == 1 else ["[]", f"size={tuple(x.shape)}"]
     floats = dt.get_default_dtype()
     default = (floats, dt.int64, dt.bool_, floats.to_complex())
-    if x.dtype not in default or (not x.numel() and x.dtype is not floats):
+    empty = not x.numel() and not x.is_meta
+    if x.dtype not in default or (empty and x.dtype is not floats):
         parts.append(f"dtype={x.dtype!r}")
-    if x.device.lazy:
+    if x.device.lazy and not x.is_meta:
         parts.append(f"device='{x.device}'")
     if x.grad_fn is not None:
         parts.append(f"grad_fn=<{x.grad_fn.name()}>")
@@ -88,7 +90,7 @@ def tensor_repr(x: Tensor) -> str:
 
 def tensor_html(x: Tensor) -> str:
     """For notebooks: shape, dtype and device, what range the values have, and the values."""
-    array = x._host()
+    array = np.empty(0) if x.is_meta else x._host()
     said = [str(list(x.shape)), x.dtype.name, str(x.device)]
     if x.grad_fn is not None:
         said.append(f"grad_fn=&lt;{x.grad_fn.name()}&gt;")
@@ -100,7 +102,7 @@ def tensor_html(x: Tensor) -> str:
             said.append(f"{known.min():.4g} to {known.max():.4g}, mean {known.mean():.4g}")
         if known.size < array.size:
             said.append(f"<b>{array.size - known.size:,} nan or inf</b>")
-    body = _body(array, 0) if array.size else "[]"
+    body = _body(array, 0) if array.size else "..." if x.is_meta else "[]"
     return f"<div><b>{type(x).__name__}</b> {' · '.join(said)}<pre>{body}</pre></div>"
 
 

@@ -63,7 +63,9 @@ class UntypedStorage:
     def place(self) -> int:
         """`data_ptr` for who writes nothing there."""
         array = self._array()
-        return id(self._storage) if array is None else bounds(array)[0]
+        if array is None:
+            return 0 if self.device.kind == "meta" else id(self._storage)
+        return bounds(array)[0]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and other._storage is self._storage
@@ -112,6 +114,8 @@ def address(self: Tensor) -> int:
     node = self._value()
     if node.data is not None and not node.device.always_lazy:
         return int(node.data.ctypes.data) if node.data.size else 0
+    if self.is_meta:
+        return 0
     return id(self._storage) + storage_offset(self) * self.itemsize
 
 

@@ -111,15 +111,20 @@ class Tensor(TensorMethods):
     @property
     def is_cuda(self) -> bool:
         """Whether it is on the GPU."""
-        return self.device.always_lazy
+        return self.device.kind == "gpu"
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether it has a shape and a dtype, and no memory."""
+        return self.device.kind == "meta"
 
     @property
     def is_cpu(self) -> bool:
         """Whether it is on the CPU."""
-        return not self.device.always_lazy
+        return self.device.kind == "cpu"
 
     def get_device(self) -> int:
-        """The index of the GPU, -1 on the CPU."""
+        """The index of the GPU, -1 elsewhere."""
         return self.device.index if self.is_cuda else -1
 
     @property
@@ -406,6 +411,8 @@ class Tensor(TensorMethods):
 
     def item(self) -> Any:
         """The only element, as a Python number. RuntimeError if there are more."""
+        if self.is_meta:
+            raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         return self._one(self._host() if self.numel() == 1 else np.empty(self._node.shape))
 
     async def item_async(self) -> Any:

@@ -254,6 +254,27 @@ net = u.skip_init(n.Linear, 3, out_features=2)
 assert t.rand(2).tolist() == before.tolist()
 ! u.skip_init(dict) | u.skip_init(n.Flatten)
 ? repr(net), {k: list(v.shape) for k, v in net.state_dict().items()}
+== meta tensors
+with t.device("meta"):
+    x, parts = t.rand(2, 1, 8, 8), (n.Conv2d(1, 2, 3), n.BatchNorm2d(2), n.Flatten())
+    net = n.Sequential(*parts, n.Linear(72, 3))
+step = t.optim.Adam(net.parameters())
+n.functional.cross_entropy(net(x), t.empty(2, dtype=t.int64, device="meta")).backward()
+step.step()
+net[3].weight.data[0] = 1.0
+? [list(y.shape) for y in (net(x), net[0].weight.grad)], net(x).device.type
+y = pickle.loads(pickle.dumps(copy.deepcopy(t.empty(4, 6, dtype=t.int8, device="meta").t())))
+? y.is_meta, y.stride(), y.is_cpu, y.get_device(), y.data_ptr(), str(y.dtype)
+!! x.sum().item() | bool(x[0, 0, 0, 0]) | x.numpy() | repr(x) | repr(x.double()) | repr(x[:0])
+! x.cpu() | x.tolist() | x.nonzero() | x[x > 0] | net.to("cpu") | t.zeros(8).copy_(x[0, 0, 0])
+! x + t.zeros(8) | (x + t.tensor(1)).shape | t.rand(1 << 45, device="meta").shape
+! n.Linear(1 << 30, 1 << 20, device="meta").weight.shape
+whole = filled(n.Linear(72, 3))
+with pytest.warns(UserWarning, match="no-op"):
+    ? net[3].load_state_dict(whole.state_dict()), net[3].weight.is_meta
+net[3].load_state_dict(whole.state_dict(), assign=True)
+? net[3].weight, net[3].weight.requires_grad, type(net[3].weight) is n.Parameter
+? [str(p.device) for p in net.to_empty(device="cpu").parameters()], x.copy_(t.ones(8)) is x
 == stateless calls
 net, call = filled(n.Sequential(n.Linear(3, 3), n.Linear(3, 2))), u.stateless.functional_call
 with pytest.warns(FutureWarning, match="functional_call"):

@@ -43,6 +43,29 @@ def test_against_pytorch(row: Row, device: str, torch: Any) -> None:
             np.testing.assert_allclose(*values, rtol=1e-5 * tol, atol=2e-6 * tol)
 
 
+# Their results' shapes hang on values.
+OF_VALUES = ("argwhere", "bincount", "embedding_bag:max", "index:mask", "nonzero", "put_rows:many",
+             "repeat_interleave:each", "unique", "unique:rows", "unique_consecutive")  # fmt: skip
+
+
+def test_rows_on_meta() -> None:
+    """Shapes and dtypes of values and gradients without memory, but of what looks at values."""
+    for row in ROWS:
+        if row.scipy:
+            continue
+        wanted, refused = row.results(pf, *row.tensors(pf)), False
+        try:
+            found = row.results(pf, *row.tensors(pf, "meta"), seed=wanted[0].to("meta"))
+        except NotImplementedError as error:
+            refused = str(error).startswith("Cannot copy out of meta tensor; no data!")
+        assert refused == (row.name in OF_VALUES), row.name
+        for got, want in () if refused else zip(found, wanted, strict=True):
+            assert (got is None) == (want is None), row.name
+            if got is not None:
+                is_like = got.is_meta, got.shape, got.dtype, got._storage.node.data.nbytes
+                assert is_like == (True, want.shape, want.dtype, 0), row.name
+
+
 # differences are for float64
 CHECKED = [r for r in ROWS if r.grad and r.size <= 400 and r.name != "cast:half"]
 

@@ -1402,6 +1402,13 @@ def _load(key: str, x: Tensor, new: Any, assign: bool) -> str:
             )
     if assign and x.requires_grad and not (new.is_floating_point() or new.is_complex()):
         return f"{key}: {new.dtype} can't take the place of a parameter that trains"
+    if not assign and not is_lazy(x) and x.is_meta and not new.is_meta:
+        warnings.warn(
+            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter "
+            "in the current model, which is a no-op. (Did you mean to pass `assign=True` to assign "
+            "items in the state dictionary to their corresponding key in the module?)",
+            stacklevel=4,
+        )
     try:
         with no_grad():
             if assign:

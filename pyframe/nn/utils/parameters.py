@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import pyframe as pf
 from pyframe.core.modes import no_grad
-from pyframe.nn import init
 from pyframe.nn.modules import conv
 from pyframe.nn.modules.module import Module
 from pyframe.nn.parameter import Parameter
@@ -193,21 +192,16 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
-    """`module_cls`, called with `*args` and `**kwargs`, without uniform or normal values in its
-    parameters, which hold whatever they do; no generator goes on. RuntimeError for a class that
-    takes no `device`."""
+    """`module_cls`, called with `*args` and `**kwargs`, without initial values: it is made on
+    device 'meta', then its tensors get memory. RuntimeError for a class that takes no `device`."""
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"skip_init: expected a Module's class, got {module_cls.__name__}")
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError(
             f"skip_init: {module_cls.__name__} must support a 'device' arg to skip initialization"
         )
-    before, init.values.skipped = init.values.skipped, True
-    try:
-        with pf.random.fork_rng():  # what it draws in other ways
-            return module_cls(*args, **kwargs)
-    finally:
-        init.values.skipped = before
+    device = kwargs.pop("device", None) or pf.get_default_device()
+    return module_cls(*args, device="meta", **kwargs).to_empty(device=device)
 
 
 M = TypeVar("M", bound=Module)

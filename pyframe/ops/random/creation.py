@@ -287,7 +287,7 @@ def _steps_of_sizes(start: Any, end: Any, steps: Any, d: dt.dtype, options: Any)
     """`linspace` of so many steps as a size that changes says: as below, but computed."""
     target = resolve(options.get("device"))
     check_dtype("creation", d, target)
-    i = el.cast(el.iota((steps,), target), dt.float32 if target.always_lazy else dt.float64)
+    i = el.cast(el.iota((steps,), target), dt.float64 if target.wide else dt.float32)
     step = (end - start) / (steps - 1)
     early = el.lt(i, steps // 2)
     data = el.where(early, i * step + start, (i - (steps - 1)) * step + end)

@@ -328,7 +328,7 @@ def go_on(generator: Generator, words: np.ndarray, device: Device) -> None:
 
 def gpu_streams() -> list[tuple[Generator, Tensor]]:
     """The streams on GPUs: whose, and where they are."""
-    return [(g, x) for g in list(_alive) for d, x in list(g._states.items()) if d.kind != "cpu"]
+    return [(g, x) for g in list(_alive) for d, x in list(g._states.items()) if d.kind == "gpu"]
 
 
 def host_uniform(n: int, generator: Generator | None = None) -> np.ndarray:

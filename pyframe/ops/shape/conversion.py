@@ -123,6 +123,8 @@ def _to_device(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
 
 def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
     d = x.dtype
+    if target.kind == "meta":
+        return empty(x.shape, dtype=dtype or d, device=target)
     make = None if mode.capture is None else mode.capture.source(x)
 
     def converted(array: np.ndarray) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.core import dtypes as dt, view as views
+from pyframe.core import dispatch as _dispatch, dtypes as dt, view as views
 from pyframe.core.dispatch import apply, at_hand, provide
 from pyframe.core.modes import mode
+from pyframe.core.node import Node
 from pyframe.core.op import ELEMENTWISE, MOVEMENT, Op
 from pyframe.core.sizes import SymbolicSize, alike, changes
 from pyframe.core.view import inverse_order
@@ -263,7 +264,7 @@ def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
             f"view: reading {x.dtype.name} as {d.name} is supported between the CPU's NumPy dtypes "
             f"(on {x.device} they have other bytes); convert with .to() or move with .cpu()"
         )
-    _bytes_shape(x.shape, x.dtype, d)
+    shape = _bytes_shape(x.shape, x.dtype, d)
     if d.itemsize != x.dtype.itemsize and x.stride(-1) != 1:
         raise RuntimeError(
             f"view: self.stride(-1) must be 1 to view {x.dtype.name} as {d.name} (different "
@@ -271,6 +272,8 @@ def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
         )
     if mode.capture is not None:
         mode.capture.give_up("reads bytes as another dtype")
+    if x.is_meta:
+        return _dispatch.new(Node(None, (), (), shape, d, x.device, x._storage.node.data))
     return apply(view_dtype_op, (x,), (d,)).detach()
 
 
