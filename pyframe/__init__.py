@@ -14,6 +14,7 @@ from pyframe.core.devices import (
     device_name as device_name,
     flush as flush,
     get_default_device as get_default_device,
+    in_browser as _in_browser,
     is_available as is_available,
     set_default_device as set_default_device,
 )
@@ -167,6 +168,11 @@ def numel(input: Tensor) -> builtins.int:
     """
     return input.numel()
 
+
+if _in_browser():
+    from pyframe.web.late import find_torch as _find_torch
+
+    _find_torch()
 
 if TYPE_CHECKING:  # what is made in a loop and what loads late, by scripts/make_stubs
     from pyframe._stubs.functions import *

@@ -43,7 +43,8 @@ export async function open(options, hear) {
   signal?.addEventListener("abort", leave, { once: true });
   try {
     const found = await link.ask(app, "open", {
-      config, base, file, source: program.href, files: wanted, packages: words(packages), device,
+      config, base, file, source: program.href, files: wanted, device,
+      packages: words(packages).map((name) => (name.endsWith(".whl") ? new URL(name, page).href : name)),
       text: text ?? null,
     });
     const engine = new PythonEngine(link, app, found);

@@ -149,21 +149,36 @@ const checked = (name) => (data) => {
   throw new Error(`${name} is a web page, not a Python program: is the address right?`);
 };
 
-/** Loads packages that Pyodide has. */
+/** Loads packages: those that Pyodide has, pure wheels of PyPI, or wheels at a URL. What they want of torch is pyframe. */
 async function loadPackages(packages, app) {
   const plain = (name) => name.toLowerCase().replace(/[-_.]+/g, "-"); // Pyodide says Jinja2 of jinja2
   const lacks = (name) => !Object.keys(python.loadedPackages).some((loaded) => plain(loaded) === plain(name));
   const missing = packages.filter(lacks);
   if (!missing.length) return;
   post("progress", { text: `Loading ${missing.join(", ")}`, fraction: 1 }, app);
+  const lock = python.lockfile?.packages ?? python._api.lockfile_packages;
+  const known = missing.filter((name) => lock[plain(name)]);
+  const others = missing.filter((name) => !known.includes(name));
   const told = [];
-  await python.loadPackage(missing, { messageCallback() {}, errorCallback: (text) => told.push(text) })
+  await python.loadPackage(known, { messageCallback() {}, errorCallback: (text) => told.push(text) })
     .catch(({ message }) => told.push(message));
-  const still = missing.filter(lacks);
+  const still = known.filter(lacks);
+  if (others.length) await fromPyPI(others).catch(({ message }) => {
+    told.push(message.trim().split("\n").pop());
+    still.push(...others);
+  });
   if (still.length) {
     throw new Error(`packages="${packages.join(" ")}": ${still.join(", ")} could not be loaded into ` +
       `Pyodide ${python.version}. ${told.join(" ")}`.trim());
   }
+}
+
+/** Installs pure wheels by name from PyPI, or by URL; pyframe is the torch that they ask for. */
+async function fromPyPI(names) {
+  await python.loadPackage("micropip", { messageCallback() {} });
+  host ??= python.pyimport("pyframe.web.worker");
+  const given = python.toPy(names);
+  await host.install_packages(given).finally(() => given.destroy());
 }
 
 // --- for tests -----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import io
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -53,6 +54,22 @@ def install(url: str, digest: str | None = None) -> None:
     """
     sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _Finder)]
     sys.meta_path.append(_Finder(url, digest))
+
+
+def find_torch() -> None:
+    """Have `import torch` and `import torchvision` mean pyframe: a page has no PyTorch."""
+    if not any(isinstance(f, _Torch) for f in sys.meta_path):
+        sys.meta_path.append(_Torch())
+
+
+class _Torch:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in ("torch", "torchvision") or find_spec("pyframe.torch") is None:
+            return None
+        importlib.import_module("pyframe.torch").install()
+        return find_spec(fullname)
 
 
 class _Finder:

@@ -14,6 +14,7 @@ import contextvars
 import gc
 import importlib
 import importlib.machinery
+import importlib.util
 import inspect
 import itertools
 import json
@@ -37,6 +38,7 @@ import pyframe as pf
 from pyframe import train
 from pyframe.core import devices
 from pyframe.core.devices import DeviceLostError
+from pyframe.core.extras import install
 from pyframe.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 from pyframe.io import safetensors
 from pyframe.nn.modules.module import Evaluation
@@ -929,11 +931,7 @@ def _missing(where: str, module: str) -> str:
     package = pyodide_js._api._import_name_to_package_name.get(top)
     said = f"{where} imports {top!r}, which this page does not have. "
     if top in ("torch", "torchvision"):
-        name = "pyframe.vision" if top == "torchvision" else "pyframe"
-        return said + (
-            f"pyframe stands for it: write `import {name} as {top}`, and `from {name} import …` "
-            f"for `from {top} import …`."
-        )
+        return said + f"The pyframe that made this page has no such part: {install('torch')}."
     if package:
         return said + f'Pyodide has it: add packages="{package}" to the <py-frame> element.'
     return said + (
@@ -942,6 +940,16 @@ def _missing(where: str, module: str) -> str:
 
 
 # --- called from worker.js
+
+
+async def install_packages(names: list[str]) -> None:
+    """Install wheels by their names on PyPI, or by URL, and what they ask for: of that torch is
+    pyframe."""
+    import micropip
+
+    if importlib.util.find_spec("pyframe.torch") is not None:
+        importlib.import_module("pyframe.torch").install()  # it tells of a distribution `torch`
+    await micropip.install(names)
 
 
 CALLS = (

@@ -218,8 +218,6 @@ import pyframe
 def make_model(:
 --- bad/scipy_too.py
 import scipy.signal
---- bad/torch_too.py
-from torch import nn
 --- bad/net.py
 from pyframe import nn
 def make_model():
@@ -250,6 +248,9 @@ FILES |= {
     "b/pictures.py": PICTURES,
     "lost/pictures.py": PICTURES,
     "package.py": FILES["points.py"].replace("from helper", "from tiny"),
+    "library.py": FILES["points.py"].replace("from helper", "from torchy").replace(
+        "import pyframe as pf\nfrom pyframe import nn, optim",
+        "import pyframe as pf\nimport torch\nfrom torch import nn, optim"),
     "pads.py": FILES["parts.py"].replace("(60, 2)", "(60, 1, 1, 2)"),
     "exported.py": Path(exported.__file__).read_text(),
     "page.css": CSS,
@@ -278,16 +279,30 @@ class Site:
             path.write_text(text)
 
 
+def make_wheel(folder: Path, name: str, code: str, wants: str = "") -> Path:
+    wheel = folder / f"{name}-1-py3-none-any.whl"
+    about = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n{wants}"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(f"{name}.py", code)
+        archive.writestr(f"{name}-1.dist-info/METADATA", about)
+        archive.writestr(f"{name}-1.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr(f"{name}-1.dist-info/RECORD", "")
+    return wheel
+
+
+LIBRARY = """import importlib.metadata
+import torch
+import torch.nn.functional as F
+assert F.relu(torch.tensor([-1.0, 2.0])).tolist() == [0, 2]
+SIZE = len(importlib.metadata.requires("torchy")) + 3
+"""
+
+
 def add_package(folder: Path) -> None:
     """A package `tiny` more than Pyodide has."""
-    wheel = folder / "tiny-1-py3-none-any.whl"
-    about = "Metadata-Version: 2.1\nName: tiny\nVersion: 1"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("tiny.py", "SIZE = 3")
-        archive.writestr("tiny-1.dist-info/METADATA", about)
-        archive.writestr("tiny-1.dist-info/RECORD", "")
+    wheel = make_wheel(folder, "tiny", "SIZE = 3")
     path = folder / "pyodide-lock.json"
-    lock = json.loads(path.read_text())
+    lock = json.loads(serve.lock(folder, b""))
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     lock["packages"]["tiny"] = {**lock["packages"]["packaging"], "name": "tiny", "version": "1",
                                 "file_name": wheel.name, "imports": ["tiny"],
@@ -315,6 +330,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Itera
     made = Site(root)
     with files(root, made.headers) as made.url:
         made.write(FILES)
+        make_wheel(root, "torchy", LIBRARY, "Requires-Dist: torch>=2.1\nRequires-Dist: tiny\n")
         yield made
 
 
@@ -792,7 +808,6 @@ BAD = {
     "model": ('src="helper.py"', "^helper.py defines no model: expected `demo = pyframe.web"),
     "scipy": ('src="bad/scipy_too.py"', "_too.py, line 1 imports 'scipy', .* packages=.scipy. to"),
     "file": ('src="points.py"', "points.py, line 5 imports 'helper', .* name it: files=.helper.py"),
-    "torch": ('src="bad/torch_too.py"', "imports 'torch', .* write `import pyframe as torch`, and"),
     "net": ('src="bad/net.py"', r"net.py: make_model\(\) gave Linear, expected a pf.Model \("),
     "raises": ('src="bad/raises.py"', r"raises.py, line 3: IndexError: Dim.*\nsoftmax got .*dim=5"),
     "control": ('src="bad/control.py"', "the control 'depth' sets nothing: .* momentum"),
@@ -807,7 +822,7 @@ BAD = {
     "strict": ('src="a.py" strict="no"', "true or false"),
     "rename": ('src="a.py" rename="net"', 'JSON such as {"old.":'),
     "data": ('src="points.py" data="birds"', 'data="birds": there is no such data set .* points'),
-    "packages": ('src="text.py" packages="nonsense"', "nonsense could not be loaded into Pyodide"),
+    "packages": ('src="text.py" packages="no-1-py3-none-any.whl"', "whl could not be loaded .*404"),
 }  # fmt: skip
 
 
@@ -834,6 +849,10 @@ def test_bad_input_is_told(page: Page, case: str) -> None:
 ASKED = {
     "a package of Pyodide that it names": (
         'src="package.py" packages="tiny" device="cpu"', "return el.spec.output.size", 3,
+    ),
+    "a library of PyTorch's, by its wheel": (
+        'src="library.py" packages="torchy-1-py3-none-any.whl" device="cpu"',
+        "return el.spec.output.size", 5,
     ),
     "an object keeps a conversation": ('src="object.py" device="cpu"', """
         const said = [await el.predict("a"), await el.predict("b")];
