@@ -177,7 +177,13 @@ async function loadPackages(packages, app) {
 async function fromPyPI(names) {
   await python.loadPackage("micropip", { messageCallback() {} });
   host ??= python.pyimport("pyframe.web.worker");
-  const given = python.toPy(names);
+  const files = names.map(async (name) => { // micropip takes a web page for a wheel
+    if (!name.endsWith(".whl")) return name;
+    const path = `/tmp/wheels/${new URL(name).pathname.split("/").at(-1)}`;
+    put(path, await get(name, path.split("/").at(-1)));
+    return `emfs:${path}`;
+  });
+  const given = python.toPy(await Promise.all(files));
   await host.install_packages(given).finally(() => given.destroy());
 }
 
