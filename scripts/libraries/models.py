@@ -1,6 +1,7 @@
 """Small models of a library, each run forward and backward: with PyTorch, which writes down what
 came of it, or with pyframe in PyTorch's place, which is compared with that.
 
+    python scripts/libraries/models.py LIBRARY                  (the names that there are)
     python scripts/libraries/models.py LIBRARY FOLDER NAME...   (with PyTorch)
     python -m pyframe.torch scripts/libraries/models.py LIBRARY FOLDER NAME...
 
@@ -121,8 +122,8 @@ def transformers_inputs(model: Any, config: Any) -> Iterator[dict[str, Any]]:
         words["decoder_input_ids"] = ("ints", 90, (2, 7))
     if "bbox" in takes:
         words["bbox"] = ("ints", 30, (2, 12, 4))
-    bins = next((getattr(audio, n) for n in ("num_mel_bins", "input_feat_per_channel", "feature_size")
-                 if isinstance(getattr(audio, n, None), int)), 16)  # fmt: skip
+    names = ("num_mel_bins", "input_feat_per_channel", "feature_size")
+    bins = next((n for n in (getattr(audio, n, None) for n in names) if isinstance(n, int)), 16)
     frames = 2 * (getattr(audio, "max_source_positions", 0) or 32)
     decoder = {k: v for k, v in words.items() if k == "decoder_input_ids"}
     pictures = [
@@ -286,7 +287,7 @@ def with_pyframe(library: str, name: str, file: Path) -> None:
         assert off <= CLOSE, f"the gradient of {k} is off by {off:.1e}"
 
 
-def main(library: str, folder: str, *names: str) -> None:
+def main(library: str, folder: str = "", *names: str) -> None:
     import torch
 
     theirs = not torch.__version__.endswith("pyframe")
@@ -294,7 +295,9 @@ def main(library: str, folder: str, *names: str) -> None:
         sys.modules.setdefault("torchvision", None)  # type: ignore[arg-type]
     run = with_torch if theirs else with_pyframe
     signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TimeoutError(f"{SECONDS} s")))
-    for name in names or globals()[f"{library}_names"]():
+    if not folder:
+        print(*globals()[f"{library}_names"]())
+    for name in names:
         print(json.dumps({"name": name}), flush=True)
         signal.alarm(SECONDS)
         try:
