@@ -34,6 +34,7 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch._jit_internal": ("pyframe.torch.jit", "pyframe.jit"),
     "torch.amp": ("pyframe.amp",),
     "torch.autograd": ("pyframe.torch.autograd", "pyframe.autograd"),
+    "torch.autograd.forward_ad": ("pyframe.torch.forward_ad",),
     "torch.autograd.profiler": ("pyframe.profiler",),
     "torch.cuda.amp": ("pyframe.torch.amp",),
     "torch.mtia": ("pyframe.torch.xpu",),
@@ -46,6 +47,7 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch.torch_version": ("pyframe.torch.version",),
     "torch.utils._pytree": ("pyframe.torch.trees",),
     "torch.utils.data": ("pyframe.data",),
+    "torch.utils.flop_counter": ("pyframe.torch.flop_counter",),
     "torchvision": ("pyframe.torch.vision", "pyframe.vision"),
     "safetensors.torch": ("pyframe.torch.weights",),
 }
@@ -63,6 +65,7 @@ _MISSING = {
     "torch.sparse": "tensors are dense",
     "torch.utils.cpp_extension": "kernels are WGSL",
 }
+_OURS = ("LeNet", "UNet", "lenet", "unet")  # models that torchvision has not
 # What `import torch` alone makes attributes of torch. Set later, within a captured function, it
 # would look like something that the function writes.
 _AT_ONCE = """nn nn.functional nn.init nn.utils optim optim.lr_scheduler autograd
@@ -133,7 +136,8 @@ class Alias(ModuleType):
 
     @property
     def __all__(self) -> list[str]:
-        return [n for n in dir(self) if not n.startswith("_")]
+        hidden = _OURS if self.__name__ == "torchvision.models" else ()
+        return [n for n in dir(self) if not n.startswith("_") and n not in hidden]
 
 
 def _imports(frame: Any) -> bool:
@@ -206,6 +210,7 @@ class _Finder:
         assert isinstance(module, Alias)
         late: Sequence[str] = ()
         if module.__name__ == "torch":
+            module.__dict__["torch"] = module
             for name in _AT_ONCE:
                 importlib.import_module(f"torch.{name}")
             from pyframe.nn.functional.toplevel import FUNCTIONS

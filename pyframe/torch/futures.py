@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 
-class Future:
+class Future(Generic[T]):
     """A value that `set_result` gives, and for which `wait` waits."""
 
     def __init__(self, *, devices: Any = None) -> None:
@@ -39,9 +41,9 @@ class Future:
         """Call callback(self) when there is a value."""
         self._own.add_done_callback(lambda own: callback(self))
 
-    def then(self, callback: Callable[[Any], Any]) -> Future:
+    def then(self, callback: Callable[[Any], Any]) -> Future[Any]:
         """A Future of callback(self)."""
-        after = Future()
+        after: Future[Any] = Future()
 
         def run(own: Any) -> None:
             try:
@@ -58,9 +60,10 @@ def wait_all(futures: Sequence[Any]) -> list[Any]:
     return [future.wait() for future in futures]
 
 
-def collect_all(futures: Sequence[Future]) -> Future:
+def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Any]]:
     """A Future of the list of some, when all are done."""
-    both, left = Future(), set(range(len(futures)))
+    both: Future[list[Any]] = Future()
+    left = set(range(len(futures)))
     if not left:
         both.set_result([])
 

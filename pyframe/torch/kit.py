@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import re
 import typing
 import weakref
@@ -13,12 +14,14 @@ from typing import Any
 import pyframe as pf
 from pyframe import nn
 from pyframe.core.modes import _Mode as _DecoratorContextManager
+from pyframe.data.dataloader import LoaderIterator as _BaseDataLoaderIter
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
 from pyframe.tensor.printing import _options
 
 # Names under which libraries have them.
 _DecoratorContextManager = _DecoratorContextManager
+_BaseDataLoaderIter = _BaseDataLoaderIter
 PRINT_OPTS = _options
 DEFAULT_PROTOCOL = 2
 MAP_LOCATION = Any  # these are for annotations
@@ -429,3 +432,36 @@ class IterableWrapper(IterDataPipe):
 
     def __len__(self) -> int:
         return len(self.iterable)  # type: ignore[arg-type]  # who asks knows
+
+
+class _DatasetKind:
+    """Whether samples have indices or come one after another."""
+
+    Map, Iterable = 0, 1
+
+
+class _SingleProcessDataLoaderIter:
+    """The batches of an object that has a loader's attributes, made in this process."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader, self._indices = loader, iter(loader._index_sampler)
+        streams = loader._dataset_kind == _DatasetKind.Iterable
+        self._stream = iter(loader.dataset) if streams else None
+
+    def __iter__(self) -> _SingleProcessDataLoaderIter:
+        return self
+
+    def __next__(self) -> Any:
+        own, index, stream = self._loader, next(self._indices), self._stream
+        if not own._auto_collation:
+            return own.collate_fn(own.dataset[index] if stream is None else next(stream))
+        if stream is None:
+            return own.collate_fn([own.dataset[i] for i in index])
+        batch = list(itertools.islice(stream, len(index)))
+        if not batch or (own.drop_last and len(batch) < len(index)):
+            raise StopIteration
+        return own.collate_fn(batch)
+
+
+class _MultiProcessingDataLoaderIter(_SingleProcessDataLoaderIter):
+    """The same, without worker processes too: those of a DataLoader are pyframe's own."""

@@ -8,7 +8,6 @@ from typing import Any
 import pyframe as pf
 from pyframe.nn import functional as F
 from pyframe.torch.library import namespaces
-from pyframe.torch.paths import Absent
 
 
 class _Aten:
@@ -22,7 +21,11 @@ class _Aten:
             plain = name.removeprefix("linalg_" if of is pf.linalg else "special_")
             if callable(fn := getattr(of, plain, None)):
                 return _Op(f"aten::{name}", fn)
-        return Absent(name, (), {"said": f"torch.ops.aten.{name} is not in pyframe"})
+
+        def lacking(*args: Any, **kwargs: Any) -> Any:
+            raise RuntimeError(f"torch.ops.aten.{name} is not in pyframe")
+
+        return _Op(f"aten::{name}", lacking)
 
 
 class _Op:
