@@ -105,7 +105,7 @@ globals().update(  # methods of Tensor itself that torch has as functions too
 _MODULES = set(
     """amp nn optim data vision train web io profiler bench linalg fft special masked signal func
     gpu utils distributions distributed metrics overrides plot random graph array_api jit export
-    onnx multiprocessing hub text lora""".split()
+    onnx multiprocessing hub text lora torch""".split()
 )
 _ELSEWHERE = {
     name: module

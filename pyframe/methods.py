@@ -106,6 +106,7 @@ _METHODS: dict[str, Any] = {
     **conversion.TO_DTYPES,
     "type": conversion.type_,
     "type_as": conversion.type_as,
+    "to_dense": conversion.to_dense,
     "cpu": conversion.cpu,
     "gpu": conversion.gpu,
     "cuda": conversion.gpu,

@@ -58,6 +58,7 @@ BY_NAME = ("import_module", "__import__")
 _MADE_NAMES = {
     "pyframe.train.callbacks": "loads some of its modules late, which pyframe.train names too",
     "pyframe.torch": "imports a user's program, and what it asks of torch",
+    "pyframe.torch.names": "gives torch.cuda or torch.cpu",
     "pyframe.web.worker": "imports a user's program",
     "pyframe.utils.tensorboard": "tries tensorboardX and its kin",
     "pyframe.vision.datasets.utils": "takes the standard library's module for a file's suffix",

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent.parent
 STEM = f"pyframe_webgpu-{pf.__version__}"
 WHEELS = {  # by the extras that install them
     extra: STEM.replace("webgpu", f"webgpu_{extra}" if extra else "webgpu") + "-py3-none-any.whl"
-    for extra in ("", "examples", "onnx", "text")
+    for extra in ("", "examples", "onnx", "text", "torch")
 }
 TRAIN = """
 import pyframe as pf
@@ -154,13 +154,15 @@ def test_wheel_runs_alone(wheels: dict[str, Path], tmp_path: Path) -> None:
         "print(*serve.examples()); pf.gpu.synchronize();"
         "print(pf.gpu.is_available() is (pf.gpu.device_count() > 0));"
         "from pyframe.core.extras import install; print(install('jit'))\n"
-        "for module, name in ((pf, 'onnx'), (pf, 'text'), (pf, 'lora'), (pf.web, 'OnnxFile')):\n"
+        "there = (pf, 'onnx'), (pf, 'text'), (pf, 'lora'), (pf, 'torch'), (pf.web, 'OnnxFile')\n"
+        "for module, name in there:\n"
         "    try: getattr(module, name)\n"
         "    except ModuleNotFoundError as error: print(error)"
     )
     out = python("-c", code, folder=tmp_path)[0].splitlines()
     there = " ".join(sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
-    missing = {"onnx": "onnx", "text": "text", "lora": "text", "web.onnx_file": "onnx"}
+    missing = {name: name for name in ("onnx", "text", "lora", "torch")}
+    missing |= {"lora": "text", "web.onnx_file": "onnx"}
     assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", there, "True",
                    'pip install "pyframe-webgpu[jit]"',
                    *(f'pf.{module} is an extra: pip install "pyframe-webgpu[{extra}]"'
@@ -207,7 +209,7 @@ def test_every_part_has_its_licence(release: Path) -> None:
     bom = json.loads((release / "sbom.cdx.json").read_text())
     parts = {part["name"]: part["licenses"] for part in bom["components"]}
     names = "numpy wgpu tqdm llvmlite tokenizers gguf onnx".split()
-    names += [f"pyframe-webgpu-{extra}" for extra in ("examples", "onnx", "text")]
+    names += [f"pyframe-webgpu-{extra}" for extra in ("examples", "onnx", "text", "torch")]
     assert set(names) <= parts.keys()
     assert all(parts.values())
     assert len(bom["dependencies"][-1]) > 0

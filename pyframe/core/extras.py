@@ -11,7 +11,7 @@ DISTRIBUTION = "pyframe-webgpu"  # as in pyproject.toml: what PyPI calls pyframe
 # Modules of distributions that lie beside it, and the extras that install them.
 BESIDE = {
     "pyframe.lora": "text", "pyframe.onnx": "onnx", "pyframe.text": "text",
-    "pyframe.web.onnx_file": "onnx",
+    "pyframe.torch": "torch", "pyframe.web.onnx_file": "onnx",
 }  # fmt: skip
 
 

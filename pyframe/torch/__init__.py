@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import dis
+import functools
 import importlib
 import importlib.util
 import os
@@ -19,6 +20,7 @@ from typing import Any
 
 import pyframe
 from pyframe.core.dtypes import dtype
+from pyframe.torch.paths import TABLE, Absent
 
 __all__ = ["install"]
 
@@ -28,17 +30,24 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch": ("pyframe.torch.names", "pyframe"),
     "torch._dynamo": ("pyframe.torch.compiler",),
     "torch._dynamo._trace_wrapped_higher_order_op": ("pyframe.torch.compiler",),
+    "torch._dynamo.eval_frame": ("pyframe.torch.compiler",),
+    "torch._jit_internal": ("pyframe.torch.jit", "pyframe.jit"),
     "torch.amp": ("pyframe.amp",),
     "torch.autograd": ("pyframe.torch.autograd", "pyframe.autograd"),
+    "torch.autograd.forward_ad": ("pyframe.torch.forward_ad",),
+    "torch.autograd.profiler": ("pyframe.profiler",),
     "torch.cuda.amp": ("pyframe.torch.amp",),
+    "torch.mtia": ("pyframe.torch.xpu",),
     "torch.multiprocessing": ("pyframe.multiprocessing",),
     "torch.distributed.optim": ("pyframe.optim.zero",),
     "torch.distributed.tensor": ("pyframe.torch.placements",),
     "torch.jit.annotations": ("typing",),
     "torch.serialization": ("pyframe.io.pt",),
+    "torch.testing._internal.common_utils": ("pyframe.torch.testing",),
     "torch.torch_version": ("pyframe.torch.version",),
     "torch.utils._pytree": ("pyframe.torch.trees",),
     "torch.utils.data": ("pyframe.data",),
+    "torch.utils.flop_counter": ("pyframe.torch.flop_counter",),
     "torchvision": ("pyframe.torch.vision", "pyframe.vision"),
     "safetensors.torch": ("pyframe.torch.weights",),
 }
@@ -56,11 +65,12 @@ _MISSING = {
     "torch.sparse": "tensors are dense",
     "torch.utils.cpp_extension": "kernels are WGSL",
 }
+_OURS = ("LeNet", "UNet", "lenet", "unet")  # models that torchvision has not
 # What `import torch` alone makes attributes of torch. Set later, within a captured function, it
 # would look like something that the function writes.
 _AT_ONCE = """nn nn.functional nn.init nn.utils optim optim.lr_scheduler autograd
     autograd.functional linalg fft special amp cuda random backends jit utils utils.data
-    distributions""".split()
+    distributions __config__""".split()
 _PROGRAM = "PYFRAME_TORCH_PROGRAM"  # what worker processes import as their main module
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
@@ -102,8 +112,10 @@ class Alias(ModuleType):
             if found is not self and not isinstance(found, ModuleType):
                 return found
         full = f"{self.__name__}.{name}"
+        if (home := TABLE.get(self.__name__, {}).get(name, self)) is not self:
+            return _absent(full) if home is None else _at(*home)
         why = _why(full)
-        if not name.startswith("__") and (why is None or _sources(full)):
+        if not name.startswith("__") and (why is None or _is_module(full)):
             try:
                 return importlib.import_module(full)
             except ModuleNotFoundError as error:
@@ -113,17 +125,19 @@ class Alias(ModuleType):
             raise AttributeError(_missing(self, name), name=name)
         if why is None:
             raise ImportError(_missing(self, name), name=name)
-        return _Absent(name, (), {"said": _missing(self, name)})
+        return _absent(full)
 
     def __repr__(self) -> str:
         return f"<module {self.__name__!r} of pyframe>"
 
     def __dir__(self) -> list[str]:
-        return sorted({n for source in self.__dict__["_sources"] for n in dir(source)})
+        own = {n for source in self.__dict__["_sources"] for n in dir(source)}
+        return sorted(own | TABLE.get(self.__name__, {}).keys())
 
     @property
     def __all__(self) -> list[str]:
-        return [n for n in dir(self) if not n.startswith("_")]
+        hidden = _OURS if self.__name__ == "torchvision.models" else ()
+        return [n for n in dir(self) if not n.startswith("_") and n not in hidden]
 
 
 def _imports(frame: Any) -> bool:
@@ -134,18 +148,25 @@ def _imports(frame: Any) -> bool:
     return frame.f_lasti >= 0 and code.co_code[frame.f_lasti] == _IMPORT_FROM
 
 
-class _Absent(type):
-    """The class of a name that was imported of a module of `_MISSING`; it can't be called."""
-
-    said: str
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(cls.said)
-
-
 def _why(name: str) -> str | None:
     """What stands instead of a name of a module that is missing, or of what is below one."""
     return next((w for m, w in _MISSING.items() if name.startswith(f"{m}.")), None)
+
+
+@functools.cache
+def _absent(name: str) -> Absent:
+    why = _why(name)
+    module, _, last = name.rpartition(".")
+    said = f"{name} is not in pyframe" + (f"; {why}" if why else "")
+    made = Absent(last, (), {"said": said, "__module__": module})
+    for inner in TABLE.get(module, ()):
+        if inner.startswith(f"{last}."):
+            setattr(made, inner[len(last) + 1 :], _absent(f"{module}.{inner}"))
+    return made
+
+
+def _at(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
 
 
 def _missing(module: Alias, name: str) -> str:
@@ -167,7 +188,7 @@ class _Finder:
             return _opens_ours(PathFinder.find_spec(name))
         if name.partition(".")[0] not in ("torch", "torchvision") and name not in _COUNTERPARTS:
             return None
-        if _sources(name) or name in _MISSING or _why(name):
+        if _is_module(name) or _why(name):
             return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
         parent, _, last = name.rpartition(".")
         module = importlib.import_module(parent)
@@ -189,6 +210,7 @@ class _Finder:
         assert isinstance(module, Alias)
         late: Sequence[str] = ()
         if module.__name__ == "torch":
+            module.__dict__["torch"] = module
             for name in _AT_ONCE:
                 importlib.import_module(f"torch.{name}")
             from pyframe.nn.functional.toplevel import FUNCTIONS
@@ -216,6 +238,15 @@ def _opens_ours(spec: ModuleSpec | None) -> ModuleSpec | None:
 
     loader.exec_module = exec_module
     return spec
+
+
+def _is_module(name: str) -> bool:
+    """Whether PyTorch's name is that of a module here, if only of one that lacks all."""
+    below = f"{name}."
+    return bool(
+        name in _MISSING or name in TABLE or _sources(name)
+        or any(n.startswith(below) for n in (*TABLE, *_COUNTERPARTS, *_MISSING))
+    )  # fmt: skip
 
 
 def _sources(name: str) -> list[ModuleType]:

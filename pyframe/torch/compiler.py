@@ -8,10 +8,32 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyframe as pf
+from pyframe.capture.compile import CompiledFunction
 from pyframe.core.modes import mode
 
 compile = pf.compile
-config = SimpleNamespace(cache_size_limit=8, recompile_limit=8, suppress_errors=False)
+
+
+class _Compiled(type):
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, CompiledFunction) and isinstance(x.fn, pf.nn.Module)
+
+
+class OptimizedModule(metaclass=_Compiled):
+    """What torch.compile makes of a module."""
+
+
+def is_dynamo_supported() -> bool:
+    """True: functions are captured everywhere."""
+    return True
+
+
+config = SimpleNamespace(
+    cache_size_limit=8, recompile_limit=8, accumulated_cache_size_limit=256, suppress_errors=False,
+    verbose=False, capture_scalar_outputs=False, capture_dynamic_output_shape_ops=False,
+    optimize_ddp=True, skip_fwd_side_effects_in_bwd_under_checkpoint=False,
+    allow_unspec_int_on_nn_module=False, inline_inbuilt_nn_modules=True,
+)  # fmt: skip
 
 TransformGetItemToIndex = nullcontext  # vmap indexes by tensors anyway
 

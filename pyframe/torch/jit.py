@@ -6,6 +6,13 @@ from contextlib import nullcontext
 from typing import Any, Final as Final
 
 from pyframe.jit import export
+from pyframe.torch.kit import (
+    _overload as _overload,
+    _overload_method as _overload_method,
+    isinstance_,
+)
+
+isinstance = isinstance_
 
 
 class ScriptWarning(Warning):

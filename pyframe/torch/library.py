@@ -66,6 +66,44 @@ def _registered(op: Any) -> CustomOpDef:
     return found
 
 
+def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> None:
+    """Accepted: an op's arguments are those of its function."""
+
+
+def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any:
+    """Have a function be the op "namespace::name" (on each device); without one, a decorator. Of a
+    Library (`impl(lib, name, key)`) it is the op of that name."""
+    if isinstance(qualname, Library):
+        qualname = f"{qualname.ns}::{types}"
+    return (lambda f: CustomOpDef(qualname, f)._fn) if func is None else CustomOpDef(qualname, func)
+
+
+class Library:
+    """A namespace of torch.ops that a program fills."""
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        self.ns, self.kind = ns, kind
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """The name in a schema; arguments are those of the function."""
+        return schema.partition("(")[0].strip()
+
+    def impl(self, op_name: Any, fn: Any, dispatch_key: str = "", **kwargs: Any) -> None:
+        """Have `fn` be the op. That of a key of gradients or of shapes is not needed."""
+        if not dispatch_key.startswith(("Autograd", "Meta")):
+            CustomOpDef(f"{self.ns}::{op_name.rpartition('::')[2]}", fn)
+
+
+def triton_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), **kwargs: Any) -> Any:
+    """`custom_op`; the kernels that it calls are Triton's, which pyframe has not."""
+    return custom_op(name, fn, mutates_args=mutates_args)
+
+
+def register_kernel(op: Any, device_types: Any, func: Any = None, /, **kwargs: Any) -> Any:
+    """`register_kernel` of an op."""
+    return func or (lambda f: f)
+
+
 def register_fake(op: Any, func: Any = None, /, **kwargs: Any) -> Any:
     """`register_fake` of an op."""
     return func or (lambda f: f)
@@ -74,3 +112,6 @@ def register_fake(op: Any, func: Any = None, /, **kwargs: Any) -> Any:
 def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, **kw: Any) -> None:
     """`register_autograd` of an op."""
     _registered(op).register_autograd(backward, setup_context=setup_context)
+
+
+impl_abstract = register_fake

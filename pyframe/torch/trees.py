@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,6 +10,19 @@ _DICTS = (dict, OrderedDict, defaultdict)
 IsLeaf = Callable[[Any], bool] | None
 Context = Any
 _nodes: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}  # that were registered
+
+
+PyTree = Any
+
+
+class _Nodes(dict[Any, Any]):
+    """What SUPPORTED_NODES is asked: whether objects of a class are nodes."""
+
+    def __contains__(self, kind: Any) -> bool:
+        return kind in (list, tuple, *_DICTS, *_nodes)
+
+
+SUPPORTED_NODES = _Nodes()
 
 
 class TreeSpec(NamedTuple):
@@ -22,6 +35,40 @@ class TreeSpec(NamedTuple):
     @property
     def num_leaves(self) -> int:
         return 1 if self.kind is None else sum(c.num_leaves for c in self.children)
+
+    def is_leaf(self) -> bool:
+        """Whether the tree is one leaf."""
+        return self.kind is None
+
+    @property
+    def type(self) -> Any:
+        return self.kind
+
+    @property
+    def context(self) -> Any:
+        return self.keys
+
+    @property
+    def children_specs(self) -> list[TreeSpec]:
+        return self.children
+
+    @property
+    def num_children(self) -> int:
+        return len(self.children)
+
+
+def LeafSpec() -> TreeSpec:  # noqa: N802  (PyTorch's name)
+    """The form of a leaf."""
+    return TreeSpec(None, None, [])
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The class of a node; of a tuple with names namedtuple itself."""
+    return namedtuple if _is_named(tree) else type(tree)
+
+
+def _is_named(tree: Any) -> bool:
+    return isinstance(tree, tuple) and hasattr(type(tree), "_fields")
 
 
 def register_pytree_node(
@@ -52,9 +99,8 @@ def _dict_unflatten(values: Any, context: Context) -> dict[Any, Any]:
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
     """The leaves, left to right, and the form; anything but a container is a leaf, None too."""
     kind = type(tree)
-    named = isinstance(tree, tuple) and hasattr(kind, "_fields")
-    if (is_leaf and is_leaf(tree)) or not (kind in (list, tuple, *_DICTS, *_nodes) or named):
-        return [tree], TreeSpec(None, None, [])
+    if (is_leaf and is_leaf(tree)) or not (kind in SUPPORTED_NODES or _is_named(tree)):
+        return [tree], LeafSpec()
     leaves, children = [], []
     keys: Any = list(tree) if kind in _DICTS else None
     parts = tree if keys is None else tree.values()
@@ -111,3 +157,19 @@ def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf =
 def tree_map_only(kind: Any, func: Callable[[Any], Any], tree: Any, is_leaf: IsLeaf = None) -> Any:
     """`tree_map` of the leaves of a type (or some); the others stay."""
     return tree_map(lambda x: func(x) if isinstance(x, kind) else x, tree, is_leaf=is_leaf)
+
+
+def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
+    """Call func with each leaf; gives the tree as it is."""
+    tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return tree
+
+
+def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether it is so of a leaf."""
+    return any(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether it is so of all."""
+    return all(map(pred, tree_leaves(tree, is_leaf)))

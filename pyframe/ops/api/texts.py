@@ -2765,6 +2765,9 @@ True
 @to to_device
 >>> pf.tensor([1, 2]).to(pf.float32)
 tensor([1., 2.])
+@to_dense
+>>> pf.tensor([1.0, 0.0]).to_dense()
+tensor([1., 0.])
 @tolist
 >>> pf.tensor([[1, 2], [3, 4]]).tolist()
 [[1, 2], [3, 4]]

@@ -88,6 +88,16 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     return self.to(other.dtype)
 
 
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The tensor itself, or converted: all are dense.
+
+    Args:
+        dtype: What it is converted to.
+        masked_grad: Of gradients of sparse tensors.
+    """
+    return self if dtype is None else self.to(dtype)
+
+
 def cpu(self: Tensor) -> Tensor:
     """On the CPU."""
     return self.to(_device.cpu)
