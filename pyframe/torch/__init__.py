@@ -81,6 +81,9 @@ def install() -> None:
     dtype.home = pyframe.device.home = "torch"
     if not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+    from pyframe.torch.generator import install as draw_as_pytorch
+
+    draw_as_pytorch()
 
 
 class Alias(ModuleType):

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import pyframe as pf
 from pyframe.core.dtypes import FLOAT, dtype
+from pyframe.torch.generator import Generator as Generator
 from pyframe.torch.version import __version__ as __version__
 
 _settings: dict[str, Any] = {"precision": "highest"}

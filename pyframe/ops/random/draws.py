@@ -29,7 +29,7 @@ from pyframe.ops.random import creation, draws as random
 from pyframe.ops.random.creation import Options, finish, like_options, numbers, options_of, sizes_of
 from pyframe.ops.reduce import reductions as reduce, scan
 from pyframe.ops.shape import movement as mv
-from pyframe.tensor import Tensor, upload
+from pyframe.tensor import Tensor, from_host, upload
 
 _DRAWING = lock()
 
@@ -174,7 +174,7 @@ class Generator:
 
     def clone_state(self) -> Generator:
         """A generator that goes on as this one would."""
-        return Generator(self.device).set_state(self.get_state())
+        return type(self)(self.device).set_state(self.get_state())
 
     def _put(self, words: np.ndarray, device: Device) -> None:
         """Let the stream of a device be where `words`, a value of its state, say."""
@@ -237,6 +237,16 @@ class Generator:
                     if before.capture is mode.capture:
                         before.states[device] = state.clone()
         return state
+
+    def drawn(self, how: str, device: Device | None, *args: Any) -> Any:
+        """What an engine beside Philox draws, as `pyframe.torch`'s does; None without one.
+
+        Args:
+            how: what is drawn.
+            device: where it is needed; None for what the host draws on each device.
+            args: what it depends on.
+        """
+        return None
 
     def host_bits(self, n: int) -> np.ndarray:
         """uint32 (n,) random bits on the host, of a stream of their own.
@@ -352,7 +362,11 @@ def permutation(n: int, generator: Generator | None = None) -> np.ndarray:
     >>> sorted(pf.random.permutation(4).tolist())
     [0, 1, 2, 3]
     """
-    bits = (generator or default_generator).host_bits(2 * n).astype(np.uint64)
+    generator = generator or default_generator
+    found: np.ndarray | None = generator.drawn("permutation", None, n)
+    if found is not None:
+        return found
+    bits = generator.host_bits(2 * n).astype(np.uint64)
     keys = bits[:n] << np.uint64(32) | bits[n:]
     return np.argsort(keys, kind="stable").astype(np.int64)
 
@@ -464,8 +478,10 @@ def uniform_(
         raise RuntimeError(
             f"uniform_ expects a range [from, to) within {self.dtype.name}, got {from_} to {to}"
         )
-    u = host_uniform(self.numel(), generator)
-    return _set(self, u * np.float32(to - from_) + np.float32(from_))
+    u = (generator or default_generator).drawn("uniform", None, self, self.dtype, from_, to)
+    if u is None:
+        u = host_uniform(self.numel(), generator) * np.float32(to - from_) + np.float32(from_)
+    return _set(self, u)
 
 
 def normal_(
@@ -474,6 +490,9 @@ def normal_(
     """Fill with normal numbers, drawn on the host."""
     _expect("normal_", "std >= 0.0", f"std {std}", std >= 0)
     check.floats_or_complex("normal_", self)
+    z = (generator or default_generator).drawn("normal", None, self, self.dtype, mean, std)
+    if z is not None:
+        return _set(self, z)
     if self.is_complex():  # of unit variance together
         half = self.dtype.to_real()
         parts = host_normal(2 * self.numel(), generator).astype(half.numpy) * math.sqrt(0.5)
@@ -484,17 +503,27 @@ def normal_(
     return _set(self, z)
 
 
-def _drawn(x: Tensor, generator: Generator | None) -> Tensor:
-    """Uniform numbers of [0, 1) in the shape of `x`, drawn where it is."""
-    bits = uniform_bits(x.shape, x.device, generator)
-    return apply(el.uniform_from_bits, (bits,))
+def _held(found: np.ndarray) -> Tensor:
+    return from_host(found, dt.dtype.from_numpy(found.dtype))
+
+
+def fractions(
+    x: Tensor, generator: Generator | None = None, flipped: bool = False, shape: Any = None
+) -> Tensor:
+    """Uniform numbers of [0, 1) in the shape of `x`, or another, drawn where it is. With `flipped`
+    they are 1 - u of the u that PyTorch draws there."""
+    g = generator or default_generator
+    found = g.drawn("fractions", x.device, x if shape is None else shape, flipped)
+    if found is not None:
+        return _held(found)
+    return apply(el.uniform_from_bits, (uniform_bits(shape or x.shape, x.device, g),))
 
 
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate `lambd`."""
     _expect("exponential_", "lambda > 0.0", f"lambda={lambd}", lambd > 0)
     check.floats_or_complex("exponential_", self)
-    u = _drawn(self, generator)
+    u = fractions(self, generator)
     return self._overwrite(el.log1p(-u) * (-1.0 / lambd))
 
 
@@ -502,7 +531,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     """Fill with how many trials of probability `p` it takes until the first success."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    u = _drawn(self, generator)
+    u = fractions(self, generator, True)
     trials = el.ceil(el.log1p(-u) / math.log1p(-p))
     return self._overwrite(el.clamp(trials, min=1.0))
 
@@ -513,7 +542,7 @@ def cauchy_(
     """Fill with Cauchy numbers."""
     _expect("cauchy_", "sigma > 0.0", f"sigma={sigma}", sigma > 0)
     check.floats_or_complex("cauchy_", self)
-    u = _drawn(self, generator)
+    u = fractions(self, generator)
     return self._overwrite(el.tan((u - 0.5) * math.pi) * sigma + median)
 
 
@@ -523,6 +552,10 @@ def log_normal_(
     """Fill with exp of normal numbers of this mean and deviation."""
     _expect("log_normal_", "std > 0.0", f"std={std}", std > 0)
     check.floats_or_complex("log_normal_", self)
+    g = generator or default_generator
+    z = g.drawn("normal", self.device, self, dt.float64, mean, std, True)
+    if z is not None:
+        return self._overwrite(el.exp(_held(z)))
     bits = uniform_bits(self.shape, self.device, generator)
     return self._overwrite(el.exp(apply(el.normal_from_bits, (bits,)) * std + mean))
 
@@ -535,16 +568,17 @@ def random_(
     from_ = kw.pop("from", from_)
     if kw:
         raise TypeError(f"random_() got unexpected arguments {sorted(kw)}")
-    d = self.dtype
+    d, all_of = self.dtype, None
     if to is None:
         from_, to = 0, from_
     if to is None:
+        all_of = d
         bits = {dt.float16: 11, dt.float32: 24, dt.float64: 53, dt.bfloat16: 8, dt.bool_: 1}
         wide = 63 if self.device.wide else 31
         to = 2 ** bits[d] + (d.category == dt.FLOAT) if d in bits else (
             min(int(np.iinfo(d.numpy).max), 2**wide - 1) + (d.itemsize < 4))  # fmt: skip
     drawn = random.ints_between(
-        "random_", self.shape, int(from_ or 0), int(to), dt.int64, self.device, generator
+        "random_", self, int(from_ or 0), int(to), dt.int64, self.device, generator, all_of
     )
     return self._overwrite(drawn)
 
@@ -610,6 +644,10 @@ def multinomial(
         short,
         "multinomial: invalid multinomial distribution (sum of probabilities <= 0, or too few > 0)",
     )
+    g = generator or default_generator
+    found = g.drawn("multinomial", input.device, weights, num_samples, replacement)
+    if found is not None:
+        return _held(found)
     shape = (*input.shape[:-1], num_samples)
     weights = weights.to(dt.float32)
     if not replacement:
@@ -676,7 +714,11 @@ def _random(name: str, shape: tuple[int, ...], kw: Any, generator: Any, from_bit
     def draw() -> Tensor:
         return apply(from_bits, (uniform_bits(shape, target, generator),))
 
-    if d.category == dt.COMPLEX:
+    how = "normal" if name == "randn" else "uniform"
+    found = (generator or default_generator).drawn(how, target, shape, d)
+    if found is not None:
+        out = _held(found).to(d)
+    elif d.category == dt.COMPLEX:
         scale = math.sqrt(0.5) if name == "randn" else 1
         part = d.to_real()
         out = cx.complex((draw() * scale).to(part), (draw() * scale).to(part))
@@ -723,15 +765,20 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: A
 
 
 def ints_between(
-    name: str, shape: tuple[int, ...], low: int, high: int, d: dt.dtype, target: Device,
-    generator: Any,
+    name: str, like: Any, low: int, high: int, d: dt.dtype, target: Device, generator: Any,
+    all_of: dt.dtype | None = None,
 ) -> Tensor:  # fmt: skip
-    """Random ints in [low, high): 32 random bits modulo the range (64 for a wider one)."""
+    """Random ints in [low, high): 32 random bits modulo the range (64 for a wider one). `like` is
+    a tensor or a shape; `all_of` says that the range is what this dtype holds."""
     if high <= low:
         raise RuntimeError(
             f"{name}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
     span = high - low
+    found = (generator or default_generator).drawn("ints", target, like, low, span, all_of)
+    if found is not None:
+        return _held(found).to(d)
+    shape = like.shape if isinstance(like, Tensor) else like
     bits = uniform_bits(shape, target, generator)
     if not target.wide:
         if span >= 1 << 32:
@@ -770,7 +817,10 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     chance = input.detach() if p is None else p
     if isinstance(chance, (int, float)) and not 0 <= chance <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
-    u = rand(input.shape, device=input.device, generator=generator)
+    if isinstance(chance, Tensor) and chance.dtype is not dt.float64:
+        u = rand(input.shape, device=input.device, generator=generator)
+    else:
+        u = fractions(input, generator)
     if isinstance(chance, Tensor):
         chance = chance.detach().to(input.device)
         bad = el.logical_not(el.logical_and(el.ge(chance, 0), el.le(chance, 1)))
@@ -778,9 +828,14 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     return creation.without_gradient(el.lt(u, chance).to(input.dtype), input)
 
 
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    """Fill with 1 with the probability `p`, or those that a tensor gives, else with 0."""
+    return self._overwrite(bernoulli(self, p, generator=generator))
+
+
 public(
-    globals(), both="multinomial", inplace="bernoulli",
-    methods="uniform_ normal_ exponential_ geometric_ cauchy_ log_normal_ random_",
+    globals(), both="multinomial bernoulli", out_exact="multinomial",
+    methods="bernoulli_ uniform_ normal_ exponential_ geometric_ cauchy_ log_normal_ random_",
     functions="""normal poisson binomial get_rng_state set_rng_state rand randn rand_like randn_like
-    randint randint_like randperm""", out_exact="multinomial",
+    randint randint_like randperm""",
 )  # fmt: skip
