@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyframe.core import view as views
+from pyframe.core.dtypes import dtype
 
 if TYPE_CHECKING:
     from pyframe.tensor.tensor import Tensor
@@ -24,7 +25,7 @@ class layout:  # noqa: N801  (PyTorch's name)
         self._name = name
 
     def __repr__(self) -> str:
-        return f"pyframe.{self._name}"
+        return f"{dtype.home}.{self._name}"
 
 
 class memory_format(layout):  # noqa: N801  (PyTorch's name)

@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import pyframe
-from pyframe.core.dtypes import dtype
+from pyframe.torch import generator, homes
 
 __all__ = ["install"]
 
@@ -29,6 +29,8 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch._dynamo": ("pyframe.torch.compiler",),
     "torch._dynamo._trace_wrapped_higher_order_op": ("pyframe.torch.compiler",),
     "torch.amp": ("pyframe.amp",),
+    "torch._C": ("pyframe.torch._C", "pyframe.torch.natives"),
+    "torch._C._nn": ("pyframe.nn.functional",),
     "torch.autograd": ("pyframe.torch.autograd", "pyframe.autograd"),
     "torch.cuda.amp": ("pyframe.torch.amp",),
     "torch.multiprocessing": ("pyframe.multiprocessing",),
@@ -77,13 +79,10 @@ def install() -> None:
                 f"pyframe.torch.install: {name} was imported before; call install() first, or run "
                 "the program as python -m pyframe.torch script.py"
             )
-    # programs print shapes, dtypes and devices, and look at the texts
-    dtype.home = pyframe.device.home = "torch"
     if not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
-    from pyframe.torch.generator import install as draw_as_pytorch
-
-    draw_as_pytorch()
+    generator.install()
+    homes.install()
 
 
 class Alias(ModuleType):
@@ -200,6 +199,7 @@ class _Finder:
         for source in module.__dict__["_sources"]:
             for name in (*vars(source), *(late if source is pyframe else ())):
                 found = None if name.startswith("__") else getattr(source, name)
+                homes.name_as_pytorch(found, module.__name__)
                 if callable(found):
                     module.__dict__.setdefault(name, found)
 

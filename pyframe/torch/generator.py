@@ -61,6 +61,12 @@ class Generator(draws.Generator):
 
     # --- states
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.device,), (self._seed, None, self.get_state())
+
+    def __setstate__(self, state: Any) -> None:
+        self.set_state(state[2])
+
     def _state_on(self, devices: Any) -> Tensor:
         draws._eagerly("reads the state of random numbers")
         with draws._alone():
