@@ -11,7 +11,7 @@ moved: dict[int, str] = {}
 
 def module_of(found: Any) -> str:
     """The module of pyframe's, or of a program's, that a class or function is of."""
-    return moved.get(id(found)) or getattr(found, "__module__", None) or ""
+    return moved.get(id(found), getattr(found, "__module__", ""))
 
 
 def also_named(package: str, module: str, names: str) -> None:

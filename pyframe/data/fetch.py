@@ -11,7 +11,7 @@ import numpy as np
 
 from pyframe.data.collate import is_default
 from pyframe.data.dataset import get_batch, get_samples
-from pyframe.ops.random.draws import default_generator
+from pyframe.ops.random.draws import drawn
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class SingleIterator(LoaderIterator):
 
     def __init__(self, loader: Any, fetching: Fetching) -> None:
         super().__init__(loader)
-        (loader.generator or default_generator).drawn("epoch", None)
+        drawn(loader.generator, "epoch", None)
         self._fetch = fetching.begin()
 
     def _next(self) -> Any:

@@ -99,11 +99,10 @@ class RandomSampler(Sampler[int]):
         return self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        n, left, given = len(self.data_source), self.num_samples, self.generator is not None
-        source = self.generator or random.default_generator
-        order: Iterator[int] | None = source.drawn("order", None, n, left, self.replacement, given)
-        if order is not None:
-            yield from order
+        n, left, given = len(self.data_source), self.num_samples, self.generator
+        how = n, left, self.replacement, given
+        if (found := random.drawn(given, "order", None, *how)) is not None:
+            yield from found
             return
         if self.replacement:
             # one number of the generator seeds them all: others may draw from it meanwhile
@@ -188,9 +187,8 @@ class WeightedRandomSampler(Sampler[int]):
                 f"WeightedRandomSampler: {some} of {len(weights)} weights are positive, too few "
                 f"for num_samples={k} with replacement={self.replacement}"
             )
-        source = self.generator or random.default_generator
-        found = source.drawn("multinomial", None, self.weights, k, self.replacement)
-        if found is not None:
+        how = self.weights, k, self.replacement
+        if (found := random.drawn(self.generator, "multinomial", None, *how)) is not None:
             yield from found.tolist()
         elif self.replacement:
             ends = np.cumsum(weights)

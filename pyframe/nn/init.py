@@ -10,14 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pyframe import special
-from pyframe.core.devices import cpu
 from pyframe.core.dtypes import float64
 from pyframe.core.modes import no_grad
 from pyframe.ops.api import check
 from pyframe.ops.linalg.spectral import qr
 from pyframe.ops.random.creation import empty, eye as identity, zeros
-from pyframe.ops.random.draws import default_generator, host_uniform
-from pyframe.tensor import Tensor, upload
+from pyframe.ops.random.draws import drawn
+from pyframe.tensor import Tensor
 
 __all__ = [
     "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",
@@ -159,11 +158,8 @@ def trunc_normal_(
         )
     if a > b:
         raise RuntimeError(f"trunc_normal_ expects a <= b, got a={a} and b={b}")
-    source = generator or default_generator
-    drawn = source.drawn("truncated", None, tensor, mean, std, a, b)
-    if drawn is not None:
-        with no_grad():
-            return tensor.copy_(upload(drawn, cpu))
+    if drawn(generator, "truncated", None, tensor, mean, std, a, b):
+        return tensor
     low, high = (a - mean) / std, (b - mean) / std
     sign = 1.0
     if low > 0:  # near 1 the function has no digits left: take the other tail
@@ -326,10 +322,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     with no_grad():
         value = empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         value.normal_(0, std, generator=generator)
-        drawn = (generator or default_generator).drawn("columns", None, *tensor.shape)
-        if drawn is None:
-            drawn = host_uniform(tensor.numel(), generator).reshape(tensor.shape)
-        order = upload(drawn, cpu).argsort(0)
+        order = empty(tensor.shape, device="cpu").uniform_(generator=generator).argsort(0)
         return tensor.copy_(value.masked_fill(order < n, 0))
 
 

@@ -18,7 +18,7 @@ from pyframe.core.devices import cpu
 from pyframe.core.dispatch import computes_now
 from pyframe.core.modes import mode, unlike
 from pyframe.ops.random import draws
-from pyframe.tensor import Tensor, upload
+from pyframe.tensor import Tensor, from_host, upload
 
 _SEED = 67280421310721  # of a generator that nobody seeds
 _STATE = np.dtype([
@@ -26,6 +26,8 @@ _STATE = np.dtype([
     ("drawn", "<f8"),  # from the counter generator; PyTorch leaves this one out
     ("normal", "<f8"), ("rho", "<f8"), ("has_normal", "<i8"), ("float_normal", "<u8"),
 ])  # fmt: skip
+
+_DIGITS = {dt.float16: 11, dt.bfloat16: 8, dt.float32: 24, dt.float64: 53}
 
 
 class Generator(draws.Generator):
@@ -141,7 +143,10 @@ class Generator(draws.Generator):
         else:
             return None
         with draws._alone():
-            return getattr(self, f"_{how}")(*args)
+            found = getattr(self, f"_{how}")(*args)
+        if device is None or not isinstance(found, np.ndarray):
+            return found
+        return from_host(found, dt.dtype.from_numpy(found.dtype))
 
     def _long(self, n: int) -> np.ndarray:
         """uint64 (n,) of two words each, the high one first."""
@@ -158,13 +163,15 @@ class Generator(draws.Generator):
         low = self._engine.random_raw(n).astype(np.uint32) & np.uint32(2**24 - 1)
         return low.astype(np.float32) * np.float32(2**-24)
 
-    def _fractions(self, like: Any, flipped: bool) -> np.ndarray:
-        """float64 of [0, 1), or of (0, 1]: what is left to 1."""
-        return _laid(like, lambda n: 1 - self._double(n) if flipped else self._double(n))
+    def _fractions(self, like: Any, by: Any) -> np.ndarray:
+        """Of [0, 1), with as many digits as `by` has; or of (0, 1], what is left to 1."""
+        if isinstance(by, Tensor) and by.dtype is not dt.float64:
+            return _laid(like, self._single)
+        return _laid(like, lambda n: 1 - self._double(n) if by is True else self._double(n))
 
-    def _uniform(self, like: Any, d: dt.dtype, low: float = 0, high: float = 1) -> np.ndarray:
+    def _rand(self, like: Any, d: dt.dtype, low: float = 0, high: float = 1) -> np.ndarray:
         if d.category == dt.COMPLEX:
-            return _pairs(self._uniform((*_shape(like), 2), d.to_real(), low, high))
+            return _pairs(self._rand((*_shape(like), 2), d.to_real(), low, high))
         if d is dt.float64:
             return _laid(like, self._double) * (high - low) + low
         low, high = np.float32(low), np.float32(high)
@@ -173,15 +180,13 @@ class Generator(draws.Generator):
             u = (u * np.float64(high - low) + low).astype(np.float32)  # as a fused product
         return u if d is dt.float32 else np.where(_rounded(u, d) >= high, low, u)
 
-    def _normal(
-        self, like: Any, d: dt.dtype, mean: float = 0, std: float = 1, serial: bool = False
-    ) -> np.ndarray:
+    def _randn(self, like: Any, d: dt.dtype, mean: float = 0, std: float = 1) -> np.ndarray:
         if d.category == dt.COMPLEX:
-            parts = self._normal((*_shape(like), 2), d.to_real(), 0, math.sqrt(0.5))
+            parts = self._randn((*_shape(like), 2), d.to_real(), 0, math.sqrt(0.5))
             return _pairs(parts) * std + mean
         kind = np.float64 if d is dt.float64 else np.float32
         packed = not isinstance(like, Tensor) or like.is_contiguous()
-        if serial or not packed or math.prod(_shape(like)) < 16:
+        if not packed or math.prod(_shape(like)) < 16:
             return (_laid(like, self._one_by_one) * std + mean).astype(kind)
         draw = self._double if d is dt.float64 else self._single
         again = d in (dt.float32, dt.float64)
@@ -198,16 +203,33 @@ class Generator(draws.Generator):
             self._spare = float(found[n]) if len(found) > n else None
         return found[:n]
 
-    def _ints(self, like: Any, low: int, span: int, d: dt.dtype | None = None) -> np.ndarray:
-        """int64 of [low, low + span), or all from 0 on that a dtype holds."""
-        wide = span >= 1 << 28
-        if d is not None:
-            wide = d in (dt.int64, dt.float64)
-            span = {dt.int64: 1 << 63, dt.int32: 1 << 31}.get(d, span)
+    def _ints(self, like: Any, low: int, span: int) -> np.ndarray:
+        """int64 of [low, low + span)."""
+        return self._words(like, span, span >= 1 << 28) + low
+
+    def _words(self, like: Any, span: int, wide: bool) -> np.ndarray:
         found = _laid(like, self._long if wide else self._engine.random_raw)
         if span < 1 << 64:
             found = found % np.uint64(span)
-        return found.astype(np.int64) + low
+        return found.astype(np.int64)
+
+    def _uniform(self, x: Tensor, low: float, high: float) -> bool:
+        return _fill(x, self._rand(x, x.dtype, low, high))
+
+    def _normal(self, x: Tensor, mean: float, std: float) -> bool:
+        return _fill(x, self._randn(x, x.dtype, mean, std))
+
+    def _random(self, x: Tensor, low: int | None, high: int | None) -> bool:
+        """Ints of a range, or all from 0 on that the dtype holds one by one."""
+        d = x.dtype
+        low, high = (0, low) if high is None else (low or 0, high)
+        if high is not None:
+            return low < high and _fill(x, self._ints(x, low, high - low))
+        if d.category == dt.INTEGER:
+            span = int(np.iinfo(d.numpy).max) + 1
+        else:
+            span = 2 ** _DIGITS[d] + 1 if d in _DIGITS else 2
+        return _fill(x, self._words(x, span, d in (dt.int64, dt.float64)))
 
     def _permutation(self, n: int) -> np.ndarray:
         """0..n-1 after step k of each k < n - 1 has swapped places k and to[k] >= k. A place has at
@@ -227,10 +249,6 @@ class Generator(draws.Generator):
             first = further
         return np.where(before < 0, to, first[before])
 
-    def _columns(self, rows: int, columns: int) -> np.ndarray:
-        """int64 (rows, columns): a permutation in each column."""
-        return np.stack([self._permutation(rows) for _ in range(columns)], 1)
-
     def _multinomial(self, weights: Tensor, k: int, replacement: bool) -> np.ndarray:
         p = weights._host()
         if k == 1 or not replacement:
@@ -242,8 +260,8 @@ class Generator(draws.Generator):
         rows = [np.searchsorted(row, self._double(k)) for row in ends.reshape(-1, p.shape[-1])]
         return np.stack(rows).reshape(*p.shape[:-1], k)
 
-    def _order(self, n: int, count: int, replacement: bool, own: bool) -> Iterator[int]:
-        """`count` indices below n, as RandomSampler gives them; `own` is what was given to it."""
+    def _order(self, n: int, count: int, replacement: bool, own: Any) -> Iterator[int]:
+        """`count` indices below n, as RandomSampler gives them; `own` was given to it."""
         return self._ordered(self if own else self._child(), n, count, replacement)
 
     @staticmethod
@@ -260,29 +278,34 @@ class Generator(draws.Generator):
         """The seed that a DataLoader draws when it begins."""
         return int(self._ints((), 0, 1 << 63))
 
-    def _truncated(self, x: Tensor, mean: float, std: float, a: float, b: float) -> np.ndarray:
+    def _truncated(self, x: Tensor, mean: float, std: float, a: float, b: float) -> bool:
         """Normal numbers of [a, b]: those outside are drawn anew, or, where the interval has few
         of them, uniform ones are taken as often as the density says."""
         edges = [math.erf((end - mean) / std / math.sqrt(2)) for end in (a, b)]
         d = x.dtype
         kind = np.float64 if d is dt.float64 else np.float32
         if edges[1] - edges[0] > 0.6:
-            out = self._normal(x, d, mean, std)
+            out = self._randn(x, d, mean, std)
             low, high = kind(a), kind(b)
             while (bad := (out < low) | (out > high)).any():
-                out = np.where(bad, self._normal(x, d, mean, std), out)
-            return out
+                out = np.where(bad, self._randn(x, d, mean, std), out)
+            return _fill(x, out)
         peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
-        out, bad = self._uniform(x, d, a, b), np.ones(tuple(x.shape), bool)
+        out, bad = self._rand(x, d, a, b), np.ones(tuple(x.shape), bool)
         new = out
         while True:
             out = np.where(bad, new, out)
             density = ((new - kind(mean)) / kind(std)) ** 2 * kind(-0.5) - kind(peak)
             with np.errstate(divide="ignore"):
-                bad = bad & (np.log(self._uniform(x, d)) > density)
+                bad = bad & (np.log(self._rand(x, d)) > density)
             if not bad.any():
-                return out
-            new = self._uniform(x, d, a, b)
+                return _fill(x, out)
+            new = self._rand(x, d, a, b)
+
+
+def _fill(x: Tensor, values: np.ndarray) -> bool:
+    draws._set(x, values)
+    return True
 
 
 def _shape(like: Any) -> tuple[int, ...]:
@@ -302,7 +325,7 @@ def _laid(like: Any, draw: Callable[[int], np.ndarray]) -> np.ndarray:
     """draw(how many) in the shape of `like`: a tensor's elements in the order of its memory."""
     shape = _shape(like)
     found = draw(math.prod(shape))
-    if not isinstance(like, Tensor) or like.is_contiguous():
+    if not isinstance(like, Tensor) or like.is_contiguous() or 0 in like.stride():
         return found.reshape(shape)
     order = sorted(range(len(shape)), key=lambda d: -like.stride(d))
     return found.reshape([shape[d] for d in order]).transpose(np.argsort(order))

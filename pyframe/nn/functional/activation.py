@@ -300,7 +300,6 @@ def gumbel_softmax(
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     check.floats("gumbel_softmax", logits)
     u = fractions(logits, None, True)
-    u = u.to(dt.promote_types(u.dtype, logits.dtype))
     soft = rd.softmax((logits - el.log(-el.log(u)).to(logits.dtype)) / tau, dim)
     if not hard:
         return soft

@@ -29,7 +29,7 @@ from pyframe.ops.random import creation, draws as random
 from pyframe.ops.random.creation import Options, finish, like_options, numbers, options_of, sizes_of
 from pyframe.ops.reduce import reductions as reduce, scan
 from pyframe.ops.shape import movement as mv
-from pyframe.tensor import Tensor, from_host, upload
+from pyframe.tensor import Tensor, upload
 
 _DRAWING = lock()
 
@@ -292,6 +292,11 @@ def manual_seed(seed: int) -> Generator:
     return default_generator.manual_seed(seed)
 
 
+def drawn(generator: Generator | None, how: str, device: Device | None, *args: Any) -> Any:
+    """`Generator.drawn` of a generator, by default the common one."""
+    return (generator or default_generator).drawn(how, device, *args)
+
+
 def seed() -> int:
     """Start over from a seed of the operating system's; returns it.
 
@@ -362,11 +367,9 @@ def permutation(n: int, generator: Generator | None = None) -> np.ndarray:
     >>> sorted(pf.random.permutation(4).tolist())
     [0, 1, 2, 3]
     """
-    generator = generator or default_generator
-    found: np.ndarray | None = generator.drawn("permutation", None, n)
-    if found is not None:
+    if (found := drawn(generator, "permutation", None, n)) is not None:
         return found
-    bits = generator.host_bits(2 * n).astype(np.uint64)
+    bits = (generator or default_generator).host_bits(2 * n).astype(np.uint64)
     keys = bits[:n] << np.uint64(32) | bits[n:]
     return np.argsort(keys, kind="stable").astype(np.int64)
 
@@ -478,10 +481,10 @@ def uniform_(
         raise RuntimeError(
             f"uniform_ expects a range [from, to) within {self.dtype.name}, got {from_} to {to}"
         )
-    u = (generator or default_generator).drawn("uniform", None, self, self.dtype, from_, to)
-    if u is None:
-        u = host_uniform(self.numel(), generator) * np.float32(to - from_) + np.float32(from_)
-    return _set(self, u)
+    if drawn(generator, "uniform", None, self, from_, to):
+        return self
+    u = host_uniform(self.numel(), generator)
+    return _set(self, u * np.float32(to - from_) + np.float32(from_))
 
 
 def normal_(
@@ -490,9 +493,8 @@ def normal_(
     """Fill with normal numbers, drawn on the host."""
     _expect("normal_", "std >= 0.0", f"std {std}", std >= 0)
     check.floats_or_complex("normal_", self)
-    z = (generator or default_generator).drawn("normal", None, self, self.dtype, mean, std)
-    if z is not None:
-        return _set(self, z)
+    if drawn(generator, "normal", None, self, mean, std):
+        return self
     if self.is_complex():  # of unit variance together
         half = self.dtype.to_real()
         parts = host_normal(2 * self.numel(), generator).astype(half.numpy) * math.sqrt(0.5)
@@ -503,20 +505,15 @@ def normal_(
     return _set(self, z)
 
 
-def _held(found: np.ndarray) -> Tensor:
-    return from_host(found, dt.dtype.from_numpy(found.dtype))
-
-
 def fractions(
-    x: Tensor, generator: Generator | None = None, flipped: bool = False, shape: Any = None
+    x: Tensor, generator: Generator | None = None, by: Any = None, shape: Any = None
 ) -> Tensor:
-    """Uniform numbers of [0, 1) in the shape of `x`, or another, drawn where it is. With `flipped`
-    they are 1 - u of the u that PyTorch draws there."""
-    g = generator or default_generator
-    found = g.drawn("fractions", x.device, x if shape is None else shape, flipped)
-    if found is not None:
-        return _held(found)
-    return apply(el.uniform_from_bits, (uniform_bits(shape or x.shape, x.device, g),))
+    """Uniform numbers of [0, 1) in the shape of `x`, or another, drawn where it is. Of a generator
+    that draws as PyTorch they have the digits that it compares with `by`, a tensor; where `by` is
+    True they are 1 minus what it draws."""
+    if (found := drawn(generator, "fractions", x.device, shape or x, by)) is not None:
+        return found
+    return apply(el.uniform_from_bits, (uniform_bits(shape or x.shape, x.device, generator),))
 
 
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
@@ -552,10 +549,6 @@ def log_normal_(
     """Fill with exp of normal numbers of this mean and deviation."""
     _expect("log_normal_", "std > 0.0", f"std={std}", std > 0)
     check.floats_or_complex("log_normal_", self)
-    g = generator or default_generator
-    z = g.drawn("normal", self.device, self, dt.float64, mean, std, True)
-    if z is not None:
-        return self._overwrite(el.exp(_held(z)))
     bits = uniform_bits(self.shape, self.device, generator)
     return self._overwrite(el.exp(apply(el.normal_from_bits, (bits,)) * std + mean))
 
@@ -568,19 +561,20 @@ def random_(
     from_ = kw.pop("from", from_)
     if kw:
         raise TypeError(f"random_() got unexpected arguments {sorted(kw)}")
-    d, all_of = self.dtype, None
+    if drawn(generator, "random", self.device, self, from_, to):
+        return self
+    d = self.dtype
     if to is None:
         from_, to = 0, from_
     if to is None:
-        all_of = d
         bits = {dt.float16: 11, dt.float32: 24, dt.float64: 53, dt.bfloat16: 8, dt.bool_: 1}
         wide = 63 if self.device.wide else 31
         to = 2 ** bits[d] + (d.category == dt.FLOAT) if d in bits else (
             min(int(np.iinfo(d.numpy).max), 2**wide - 1) + (d.itemsize < 4))  # fmt: skip
-    drawn = random.ints_between(
-        "random_", self, int(from_ or 0), int(to), dt.int64, self.device, generator, all_of
+    found = random.ints_between(
+        "random_", self.shape, int(from_ or 0), int(to), dt.int64, self.device, generator
     )
-    return self._overwrite(drawn)
+    return self._overwrite(found)
 
 
 # --- distributions
@@ -644,10 +638,9 @@ def multinomial(
         short,
         "multinomial: invalid multinomial distribution (sum of probabilities <= 0, or too few > 0)",
     )
-    g = generator or default_generator
-    found = g.drawn("multinomial", input.device, weights, num_samples, replacement)
-    if found is not None:
-        return _held(found)
+    how = weights, num_samples, replacement
+    if (found := drawn(generator, "multinomial", input.device, *how)) is not None:
+        return found
     shape = (*input.shape[:-1], num_samples)
     weights = weights.to(dt.float32)
     if not replacement:
@@ -714,10 +707,8 @@ def _random(name: str, shape: tuple[int, ...], kw: Any, generator: Any, from_bit
     def draw() -> Tensor:
         return apply(from_bits, (uniform_bits(shape, target, generator),))
 
-    how = "normal" if name == "randn" else "uniform"
-    found = (generator or default_generator).drawn(how, target, shape, d)
-    if found is not None:
-        out = _held(found).to(d)
+    if (found := drawn(generator, name, target, shape, d)) is not None:
+        out = found.to(d)
     elif d.category == dt.COMPLEX:
         scale = math.sqrt(0.5) if name == "randn" else 1
         part = d.to_real()
@@ -765,20 +756,17 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: A
 
 
 def ints_between(
-    name: str, like: Any, low: int, high: int, d: dt.dtype, target: Device, generator: Any,
-    all_of: dt.dtype | None = None,
+    name: str, shape: tuple[int, ...], low: int, high: int, d: dt.dtype, target: Device,
+    generator: Any,
 ) -> Tensor:  # fmt: skip
-    """Random ints in [low, high): 32 random bits modulo the range (64 for a wider one). `like` is
-    a tensor or a shape; `all_of` says that the range is what this dtype holds."""
+    """Random ints in [low, high): 32 random bits modulo the range (64 for a wider one)."""
     if high <= low:
         raise RuntimeError(
             f"{name}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
     span = high - low
-    found = (generator or default_generator).drawn("ints", target, like, low, span, all_of)
-    if found is not None:
-        return _held(found).to(d)
-    shape = like.shape if isinstance(like, Tensor) else like
+    if (found := drawn(generator, "ints", target, shape, low, span)) is not None:
+        return found.to(d)
     bits = uniform_bits(shape, target, generator)
     if not target.wide:
         if span >= 1 << 32:
@@ -817,10 +805,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     chance = input.detach() if p is None else p
     if isinstance(chance, (int, float)) and not 0 <= chance <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
-    if isinstance(chance, Tensor) and chance.dtype is not dt.float64:
-        u = rand(input.shape, device=input.device, generator=generator)
-    else:
-        u = fractions(input, generator)
+    u = fractions(input, generator, chance)
     if isinstance(chance, Tensor):
         chance = chance.detach().to(input.device)
         bad = el.logical_not(el.logical_and(el.ge(chance, 0), el.le(chance, 1)))
