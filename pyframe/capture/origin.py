@@ -20,6 +20,7 @@ import numpy as np
 
 from pyframe.capture import packages as _packages
 from pyframe.capture.packages import CODE, IMPURE, LIBRARY, USER
+from pyframe.core import module_of
 
 # --- code
 
@@ -206,7 +207,7 @@ def is_standard(kind: type) -> bool:
 
 def is_silent(kind: type) -> bool:
     """Whether what is read of its objects makes no difference, or is told in other ways."""
-    module = kind.__module__ or ""
+    module = module_of(kind)
     if is_ours(module):
         return not f"{module}.".startswith(_OBJECTS)
     return _top(module) in _SILENT or _top(module) in DEPENDENCIES
@@ -226,7 +227,7 @@ _FIXED = {
 def is_fixed(kind: type) -> bool:
     """Whether objects of a class have no state that C code keeps, as far as it would be seen."""
     return hasattr(kind, "__get__") or all(
-        _top(c.__module__) in _FIXED or is_ours(c.__module__) or not _is_in_c(c)
+        _top(c.__module__) in _FIXED or is_ours(module_of(c)) or not _is_in_c(c)
         for c in kind.__mro__
     )
 
@@ -245,7 +246,7 @@ def is_constant(x: Any) -> bool:
 
 def _is_in_c(kind: type) -> bool:
     """Whether a class is made in C."""
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    file = getattr(sys.modules.get(module_of(kind)), "__file__", None) or ""
     return not kind.__flags__ & 1 << 9 or file.endswith(tuple(EXTENSION_SUFFIXES))
 
 

@@ -32,7 +32,7 @@ from pyframe.capture import origin, packages as _packages, sources as _sources
 from pyframe.capture.frames import scan
 from pyframe.capture.origin import is_library
 from pyframe.capture.sources import ATTR, CELL, GLOBAL, MISSING, SLOT, Source, attributes, contents
-from pyframe.core import dtypes as dt
+from pyframe.core import dtypes as dt, module_of
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
 from pyframe.core.sizes import SymbolicSize
@@ -322,12 +322,12 @@ class TrackedState:
             self._function(x, name)
         elif isinstance(x, type):
             for c in (*x.__mro__, *type.mro(type(x))):
-                if not is_library(c.__module__) and all(c is not s for s in self.spaces):
+                if not is_library(module_of(c)) and all(c is not s for s in self.spaces):
                     self.objects[id(c)] = c
                     self.names.setdefault(id(c), c.__name__)
                     self.touch(SLOT, c, "__bases__", f"{c.__name__}.__bases__")
                     self._space(c)
-            if isinstance(x, enum.EnumMeta) and not is_library(x.__module__):
+            if isinstance(x, enum.EnumMeta) and not is_library(module_of(x)):
                 self.touch(ATTR, x, "_member_map_", name)
         elif not is_library(x.__name__):
             self._space(x)
@@ -386,7 +386,7 @@ class TrackedState:
         own = attributes(x)
         hidden: set[str] = set()  # that the bases of a class have, and that it may come to have
         for c in x.__mro__[1:] if isinstance(x, type) else ():
-            if not is_library(c.__module__):
+            if not is_library(module_of(c)):
                 hidden |= names & c.__dict__.keys()
         wanted = (names & own.keys()) | hidden
         if not isinstance(x, (type, Tensor)):  # a class tells by its size of what it comes to have
@@ -438,7 +438,7 @@ class TrackedState:
         name, found = "__getattribute__", False
         for c in kind.__mro__:
             f = self.hooked[c].get(name) if c in self.hooked else c.__dict__.get(name)
-            if f is not None and not is_library(c.__module__):
+            if f is not None and not is_library(module_of(c)):
                 self.overridden.append(c)
                 found = True
         return found
@@ -580,13 +580,13 @@ class TrackedState:
                 self._touch_in_class(c, name)
                 break
             # where one may come and hide it
-            if not is_library(c.__module__) or (where is None and origin.is_ours(c.__module__)):
+            if not is_library(module_of(c)) or (where is None and origin.is_ours(module_of(c))):
                 self.touch(ATTR, c, name, f"{c.__name__}.{name}")
 
     def _touch_in_class(self, c: type, name: str) -> None:
-        if not is_library(c.__module__) or name == _packages.FORWARD:
+        if not is_library(module_of(c)) or name == _packages.FORWARD:
             f = self.touch(ATTR, c, name, f"{c.__name__}.{name}")
-            if isinstance(f, types.FunctionType) and is_library(c.__module__):
+            if isinstance(f, types.FunctionType) and is_library(module_of(c)):
                 self.layers.add(f)
 
 

@@ -97,7 +97,7 @@ class dtype:  # noqa: N801  (PyTorch's name)
         return f"{self.home}.{self.name}"
 
     def __reduce__(self) -> str:
-        return "bool_" if self.name == "bool" else self.name
+        return "bool_" if repr(self) == "pyframe.bool" else self.name
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dtype:
         return self

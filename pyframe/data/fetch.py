@@ -11,6 +11,7 @@ import numpy as np
 
 from pyframe.data.collate import is_default
 from pyframe.data.dataset import get_batch, get_samples
+from pyframe.ops.random.draws import drawn
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,7 @@ class SingleIterator(LoaderIterator):
 
     def __init__(self, loader: Any, fetching: Fetching) -> None:
         super().__init__(loader)
+        drawn(loader.generator, "epoch", None)
         self._fetch = fetching.begin()
 
     def _next(self) -> Any:

@@ -99,7 +99,11 @@ class RandomSampler(Sampler[int]):
         return self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        n, left = len(self.data_source), self.num_samples
+        n, left, given = len(self.data_source), self.num_samples, self.generator
+        how = n, left, self.replacement, given
+        if (found := random.drawn(given, "order", None, *how)) is not None:
+            yield from found
+            return
         if self.replacement:
             # one number of the generator seeds them all: others may draw from it meanwhile
             own = Generator().manual_seed(int(_bits(1, self.generator)[0]))
@@ -183,7 +187,10 @@ class WeightedRandomSampler(Sampler[int]):
                 f"WeightedRandomSampler: {some} of {len(weights)} weights are positive, too few "
                 f"for num_samples={k} with replacement={self.replacement}"
             )
-        if self.replacement:
+        how = self.weights, k, self.replacement
+        if (found := random.drawn(self.generator, "multinomial", None, *how)) is not None:
+            yield from found.tolist()
+        elif self.replacement:
             ends = np.cumsum(weights)
             at = np.searchsorted(ends, _uniform(k, self.generator) * ends[-1], side="right")
             yield from np.minimum(at, weights.nonzero()[0][-1]).tolist()
@@ -303,7 +310,8 @@ class DistributedSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         n = len(self.dataset)
         if self.shuffle:
-            order = permutation(n, Generator().manual_seed(self.seed + self.epoch)).tolist()
+            own = type(random.default_generator)().manual_seed(self.seed + self.epoch)
+            order = permutation(n, own).tolist()
         else:
             order = list(range(n))
         if len(order) < self.total_size:

@@ -31,6 +31,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, is_available
+from pyframe.core.node import Storage
 from pyframe.io import raw
 from pyframe.io.files import Bounded, is_damage, opened, replacing
 from pyframe.io.kinds import check_name, mistaken
@@ -131,6 +132,13 @@ class _Stored:
         self.id = "storage", kind, key, location, count
 
 
+def _all_of(storage: Storage) -> Tensor:
+    """The memory of some tensors as one."""
+    out = Tensor.__new__(Tensor)
+    out._node, out._storage = storage.node, storage
+    return out
+
+
 _PurePickler: Any = pickle._Pickler  # the C one takes no names of modules that are not there
 
 
@@ -154,6 +162,8 @@ class _Pickler(_PurePickler):
             made = self._global("torch.serialization", "_get_layout")
             self.save_reduce(made, ("torch.strided",), obj=obj)
             return
+        if type(obj) is Storage:
+            obj = self._storage(_all_of(obj))[0]
         if type(obj) is not _Global:
             super().save(obj, save_persistent_id)
         elif id(obj) in self.memo:
@@ -188,10 +198,7 @@ class _Pickler(_PurePickler):
         whole = not isinstance(array, np.ndarray) or array.flags.c_contiguous
         key: Any = (id(x._storage), x.dtype) if whole else (id(x), "alone")
         if key not in self.stored:
-            base = x
-            if whole:
-                base = Tensor.__new__(Tensor)
-                base._node, base._storage = memory, x._storage
+            base = _all_of(x._storage) if whole else x
             location = "cpu" if x.device.kind == "cpu" else f"cuda:{x.device.index}"
             size = base.nbytes
             if x.dtype in _LATE:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Generic, NoReturn, TypeVar
 
 import pyframe as pf
+from pyframe.core import module_of
 from pyframe.core.modes import mode, no_grad
 from pyframe.jit import calls as _calls
 from pyframe.jit.calls import functions
@@ -685,8 +686,8 @@ class Translator:
             given.apply_defaults()
             return self.emit("code.record", f.__name__, f._fields, *given.arguments.values())
         f = inspect.unwrap(f)
-        inner = f"{getattr(f, '__module__', '')}.".startswith("pyframe.")
-        inner = inner and not f.__module__.startswith("pyframe.vision.")  # programs themselves
+        inner = f"{module_of(f)}.".startswith("pyframe.")
+        inner = inner and not module_of(f).startswith("pyframe.vision.")  # programs themselves
         if not inspect.isfunction(f) or inner:
             called, why = getattr(f, "__qualname__", repr(f)), "no graph may call it"
             if inspect.isclass(f):

@@ -15,6 +15,7 @@ from pyframe.core.modes import no_grad
 from pyframe.ops.api import check
 from pyframe.ops.linalg.spectral import qr
 from pyframe.ops.random.creation import empty, eye as identity, zeros
+from pyframe.ops.random.draws import drawn
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -157,7 +158,7 @@ def trunc_normal_(
         )
     if a > b:
         raise RuntimeError(f"trunc_normal_ expects a <= b, got a={a} and b={b}")
-    if tensor.is_meta:
+    if tensor.is_meta or drawn(generator, "truncated", None, tensor, mean, std, a, b):
         return tensor
     low, high = (a - mean) / std, (b - mean) / std
     sign = 1.0

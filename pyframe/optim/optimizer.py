@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import pyframe as pf
 from pyframe.autograd.walk import zero_grads
 from pyframe.capture.packages import OPTIMIZERS
-from pyframe.core import grad_node
+from pyframe.core import grad_node, module_of
 from pyframe.core.dispatch import computes_now, outside
 from pyframe.core.grad_node import RemovableHandle
 from pyframe.core.modes import mode, no_grad
@@ -503,7 +503,7 @@ class Optimizer:
         whole."""
         if mode.trace is None or mode.grad or self._before is not None or not may_repeat():
             return None
-        if not type(self).__module__.startswith("pyframe.optim."):
+        if not module_of(type(self)).startswith("pyframe.optim."):
             return None
         if any(_has_tensors(v) for k, v in self.param_groups[i].items() if k != "params"):
             return None

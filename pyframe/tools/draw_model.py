@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from pyframe.core import module_of
 from pyframe.core.words import plural
 from pyframe.io.files import replacing
 from pyframe.nn.modules.module import Module
@@ -96,7 +97,7 @@ def _counted(n: int) -> str:
 
 
 def _family(module: Module) -> str:
-    file = type(module).__module__.rpartition(".")[2]
+    file = module_of(type(module)).rpartition(".")[2]
     if FAMILIES.get(file) == "norm":
         return "norm"
     if next(module.parameters(), None) is not None:

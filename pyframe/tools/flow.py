@@ -19,6 +19,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe.capture.compile import CompiledFunction
+from pyframe.core import module_of
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import MOVEMENT, Op, no_flops
@@ -239,7 +240,7 @@ def _function() -> Any:
 def _module(frame: Any) -> str:
     """The module of a function by its frame, which may be that of a wrapper around it."""
     fn = frame.f_locals.get("fn")
-    return str(getattr(fn, "__module__", frame.f_globals.get("__name__")))
+    return module_of(fn) or str(frame.f_globals.get("__name__"))
 
 
 def _name(frame: Any, op: str) -> str:

@@ -19,7 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import pyframe
-from pyframe.core.dtypes import dtype
+from pyframe.torch import generator, homes
 from pyframe.torch.paths import TABLE, Absent
 
 __all__ = ["install"]
@@ -33,6 +33,8 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch._dynamo.eval_frame": ("pyframe.torch.compiler",),
     "torch._jit_internal": ("pyframe.torch.jit", "pyframe.jit"),
     "torch.amp": ("pyframe.amp",),
+    "torch._C": ("pyframe.torch._C", "pyframe.torch.natives"),
+    "torch._C._nn": ("pyframe.nn.functional",),
     "torch.autograd": ("pyframe.torch.autograd", "pyframe.autograd"),
     "torch.autograd.forward_ad": ("pyframe.torch.forward_ad",),
     "torch.autograd.profiler": ("pyframe.profiler",),
@@ -87,10 +89,10 @@ def install() -> None:
                 f"pyframe.torch.install: {name} was imported before; call install() first, or run "
                 "the program as python -m pyframe.torch script.py"
             )
-    # programs print shapes, dtypes and devices, and look at the texts
-    dtype.home = pyframe.device.home = "torch"
     if not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+    generator.install()
+    homes.install()
 
 
 class Alias(ModuleType):
@@ -219,6 +221,7 @@ class _Finder:
         for source in module.__dict__["_sources"]:
             for name in (*vars(source), *(late if source is pyframe else ())):
                 found = None if name.startswith("__") else getattr(source, name)
+                homes.name_as_pytorch(found, module.__name__)
                 if callable(found):
                     module.__dict__.setdefault(name, found)
 

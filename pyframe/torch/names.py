@@ -11,6 +11,7 @@ from pyframe.core.dtypes import COMPLEX, FLOAT, INTEGER, dtype
 from pyframe.gpu import Event as Event, Stream as Stream
 from pyframe.jit import ScriptModule as ScriptModule
 from pyframe.torch.futures import Future as Future
+from pyframe.torch.generator import Generator as Generator
 from pyframe.torch.version import __version__ as __version__
 
 _settings: dict[str, Any] = {"precision": "highest"}

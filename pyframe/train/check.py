@@ -16,6 +16,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.core import module_of
 from pyframe.core.words import near, plural, told
 from pyframe.metrics import Metric
 from pyframe.train.callbacks.base import Callback, LambdaCallback
@@ -172,7 +173,7 @@ def _entries(name: str, given: Any) -> list[tuple[str, Any]]:
 def _of_torch(name: str, value: Any) -> None:
     """TypeError for what is PyTorch's, or a library's on top of it."""
     kind = value if isinstance(value, type) else type(value)
-    if kind.__module__.partition(".")[0] in ("torch", "torchmetrics"):
+    if module_of(kind).partition(".")[0] in ("torch", "torchmetrics"):
         raise TypeError(
             f"Model: {name} is {kind.__module__}.{kind.__name__}, which computes with PyTorch's "
             "tensors; pyframe has nn, optim and metrics of its own, by PyTorch's names"

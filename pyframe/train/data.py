@@ -17,6 +17,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.core import module_of
 from pyframe.core.extras import is_pil
 from pyframe.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 from pyframe.tensor import gather_async
@@ -510,7 +511,7 @@ class _Forward:
         module: Any = net
         while type(module) is nn.Sequential and len(module):  # it gives its first module one input
             module = module[0]
-        self.own = type(module).__module__.partition(".")[0] != "pyframe"  # is it the user's?
+        self.own = module_of(type(module)).partition(".")[0] != "pyframe"  # is it the user's?
         self.signature = check.signature(module)
         if self.signature is None:
             return

@@ -17,6 +17,7 @@ from typing import Any
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn
+from pyframe.core import module_of
 from pyframe.train import check, data
 
 # A number or a tensor (); None of a loss that is a sum, which nothing divides.
@@ -41,7 +42,7 @@ def telling(loss: Any) -> Any:
     with a `forward` that is a user's own."""
     if isinstance(loss, nn.Module):
         owner = next(cls for cls in type(loss).__mro__ if "forward" in vars(cls))
-        own = owner.__module__.startswith("pyframe.") and "forward" not in vars(loss)
+        own = module_of(owner).startswith("pyframe.") and "forward" not in vars(loss)
         return loss if own and hasattr(loss, "divisor") else None
     whole = isinstance(loss, functools.partial) and not loss.args
     fn, options = (loss.func, loss.keywords) if whole else (loss, {})

@@ -17,7 +17,7 @@ from pyframe.ops.api.layouts import lie
 from pyframe.ops.math import elementwise as el
 from pyframe.ops.math.elementwise import softplus as _softplus
 from pyframe.ops.math.pointwise import hardshrink as hardshrink, prelu as prelu
-from pyframe.ops.random.draws import rand
+from pyframe.ops.random.draws import fractions, rand
 from pyframe.ops.reduce import reductions as rd
 from pyframe.ops.shape import arrange
 from pyframe.tensor import Tensor, normalize_dim
@@ -299,8 +299,8 @@ def gumbel_softmax(
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     check.floats("gumbel_softmax", logits)
-    u = rand(logits.shape, dtype=logits.dtype, device=logits.device)
-    soft = rd.softmax((logits - el.log(-el.log(u))) / tau, dim)
+    u = fractions(logits, None, True)
+    soft = rd.softmax((logits - el.log(-el.log(u)).to(logits.dtype)) / tau, dim)
     if not hard:
         return soft
     d = normalize_dim(dim, logits.ndim)

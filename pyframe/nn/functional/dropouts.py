@@ -8,7 +8,7 @@ import warnings
 from pyframe.nn.functional.activation import maybe_inplace
 from pyframe.ops.api import check
 from pyframe.ops.math import elementwise as el
-from pyframe.ops.random.draws import rand
+from pyframe.ops.random.draws import fractions
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
@@ -36,8 +36,8 @@ def dropped(
     check.floats(name, input)
     if p == 1:
         return maybe_inplace(lambda x: x * 0.0, input, inplace)
-    mask_shape = (*shape[:2], *(1,) * (len(shape) - 2)) if features else shape
-    keep = el.ge(rand(mask_shape, device=input.device), p)
+    of_channels = (*shape[:2], *(1,) * (len(shape) - 2)) if features else None
+    keep = el.ge(fractions(input, None, True, of_channels), p)
     if not alpha:
         return maybe_inplace(lambda x: el.where(keep, x * (1 / (1 - p)), 0.0), input, inplace)
     a = 1 / math.sqrt((_ALPHA * _ALPHA * p + 1) * (1 - p))

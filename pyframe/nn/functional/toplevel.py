@@ -20,7 +20,7 @@ from pyframe.nn.functional.normalization import (
 from pyframe.ops.api.autocast import autocast
 from pyframe.ops.api.public import publish
 from pyframe.ops.math import elementwise as el
-from pyframe.ops.random.draws import rand
+from pyframe.ops.random.draws import fractions
 from pyframe.tensor import Tensor
 
 
@@ -56,7 +56,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     """(dropout, the bool mask of what was kept)."""
     if train is False:
         return input.clone(), el.eq(el.iota(input.shape, input.device), -1).logical_not()
-    keep = el.ge(rand(input.shape, device=input.device), p)
+    keep = el.ge(fractions(input, None, True), p)
     return el.where(keep, input * (1 / (1 - p) if p < 1 else 0.0), 0.0), keep
 
 

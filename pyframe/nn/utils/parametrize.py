@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
+from pyframe.core import module_of
 from pyframe.core.modes import mode, no_grad
 from pyframe.nn.modules.container import ModuleDict, ModuleList
 from pyframe.nn.modules.module import Module
@@ -183,7 +184,7 @@ def _getstate(self: Module) -> Any:
 def _own_class(module: Module) -> None:
     """Give a module a class of its own, for its properties."""
     kind = type(module)
-    fields: dict[str, Any] = {"__getstate__": _getstate, "__module__": kind.__module__}
+    fields: dict[str, Any] = {"__getstate__": _getstate, "__module__": module_of(kind)}
     if not hasattr(kind, "__deepcopy__"):
         fields["__deepcopy__"] = _deepcopy
     module.__class__ = type(f"Parametrized{kind.__name__}", (kind,), fields)

@@ -174,7 +174,7 @@ class Generator:
 
     def clone_state(self) -> Generator:
         """A generator that goes on as this one would."""
-        return Generator(self.device).set_state(self.get_state())
+        return type(self)(self.device).set_state(self.get_state())
 
     def _put(self, words: np.ndarray, device: Device) -> None:
         """Let the stream of a device be where `words`, a value of its state, say."""
@@ -238,6 +238,16 @@ class Generator:
                         before.states[device] = state.clone()
         return state
 
+    def drawn(self, how: str, device: Device | None, *args: Any) -> Any:
+        """What an engine beside Philox draws, as `pyframe.torch`'s does; None without one.
+
+        Args:
+            how: what is drawn.
+            device: where it is needed; None for what the host draws on each device.
+            args: what it depends on.
+        """
+        return None
+
     def host_bits(self, n: int) -> np.ndarray:
         """uint32 (n,) random bits on the host, of a stream of their own.
 
@@ -280,6 +290,11 @@ def manual_seed(seed: int) -> Generator:
     True
     """
     return default_generator.manual_seed(seed)
+
+
+def drawn(generator: Generator | None, how: str, device: Device | None, *args: Any) -> Any:
+    """`Generator.drawn` of a generator, by default the common one."""
+    return (generator or default_generator).drawn(how, device, *args)
 
 
 def seed() -> int:
@@ -352,6 +367,8 @@ def permutation(n: int, generator: Generator | None = None) -> np.ndarray:
     >>> sorted(pf.random.permutation(4).tolist())
     [0, 1, 2, 3]
     """
+    if (found := drawn(generator, "permutation", None, n)) is not None:
+        return found
     bits = (generator or default_generator).host_bits(2 * n).astype(np.uint64)
     keys = bits[:n] << np.uint64(32) | bits[n:]
     return np.argsort(keys, kind="stable").astype(np.int64)
@@ -464,6 +481,8 @@ def uniform_(
         raise RuntimeError(
             f"uniform_ expects a range [from, to) within {self.dtype.name}, got {from_} to {to}"
         )
+    if drawn(generator, "uniform", None, self, from_, to):
+        return self
     u = host_uniform(self.numel(), generator)
     return _set(self, u * np.float32(to - from_) + np.float32(from_))
 
@@ -474,6 +493,8 @@ def normal_(
     """Fill with normal numbers, drawn on the host."""
     _expect("normal_", "std >= 0.0", f"std {std}", std >= 0)
     check.floats_or_complex("normal_", self)
+    if drawn(generator, "normal", None, self, mean, std):
+        return self
     if self.is_complex():  # of unit variance together
         half = self.dtype.to_real()
         parts = host_normal(2 * self.numel(), generator).astype(half.numpy) * math.sqrt(0.5)
@@ -484,17 +505,22 @@ def normal_(
     return _set(self, z)
 
 
-def _drawn(x: Tensor, generator: Generator | None) -> Tensor:
-    """Uniform numbers of [0, 1) in the shape of `x`, drawn where it is."""
-    bits = uniform_bits(x.shape, x.device, generator)
-    return apply(el.uniform_from_bits, (bits,))
+def fractions(
+    x: Tensor, generator: Generator | None = None, by: Any = None, shape: Any = None
+) -> Tensor:
+    """Uniform numbers of [0, 1) in the shape of `x`, or another, drawn where it is. Of a generator
+    that draws as PyTorch they have the digits that it compares with `by`, a tensor; where `by` is
+    True they are 1 minus what it draws."""
+    if (found := drawn(generator, "fractions", x.device, shape or x, by)) is not None:
+        return found
+    return apply(el.uniform_from_bits, (uniform_bits(shape or x.shape, x.device, generator),))
 
 
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate `lambd`."""
     _expect("exponential_", "lambda > 0.0", f"lambda={lambd}", lambd > 0)
     check.floats_or_complex("exponential_", self)
-    u = _drawn(self, generator)
+    u = fractions(self, generator)
     return self._overwrite(el.log1p(-u) * (-1.0 / lambd))
 
 
@@ -502,7 +528,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     """Fill with how many trials of probability `p` it takes until the first success."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    u = _drawn(self, generator)
+    u = fractions(self, generator, True)
     trials = el.ceil(el.log1p(-u) / math.log1p(-p))
     return self._overwrite(el.clamp(trials, min=1.0))
 
@@ -513,7 +539,7 @@ def cauchy_(
     """Fill with Cauchy numbers."""
     _expect("cauchy_", "sigma > 0.0", f"sigma={sigma}", sigma > 0)
     check.floats_or_complex("cauchy_", self)
-    u = _drawn(self, generator)
+    u = fractions(self, generator)
     return self._overwrite(el.tan((u - 0.5) * math.pi) * sigma + median)
 
 
@@ -535,6 +561,8 @@ def random_(
     from_ = kw.pop("from", from_)
     if kw:
         raise TypeError(f"random_() got unexpected arguments {sorted(kw)}")
+    if drawn(generator, "random", self.device, self, from_, to):
+        return self
     d = self.dtype
     if to is None:
         from_, to = 0, from_
@@ -543,10 +571,10 @@ def random_(
         wide = 63 if self.device.wide else 31
         to = 2 ** bits[d] + (d.category == dt.FLOAT) if d in bits else (
             min(int(np.iinfo(d.numpy).max), 2**wide - 1) + (d.itemsize < 4))  # fmt: skip
-    drawn = random.ints_between(
+    found = random.ints_between(
         "random_", self.shape, int(from_ or 0), int(to), dt.int64, self.device, generator
     )
-    return self._overwrite(drawn)
+    return self._overwrite(found)
 
 
 # --- distributions
@@ -610,6 +638,9 @@ def multinomial(
         short,
         "multinomial: invalid multinomial distribution (sum of probabilities <= 0, or too few > 0)",
     )
+    how = weights, num_samples, replacement
+    if (found := drawn(generator, "multinomial", input.device, *how)) is not None:
+        return found
     shape = (*input.shape[:-1], num_samples)
     weights = weights.to(dt.float32)
     if not replacement:
@@ -676,7 +707,9 @@ def _random(name: str, shape: tuple[int, ...], kw: Any, generator: Any, from_bit
     def draw() -> Tensor:
         return apply(from_bits, (uniform_bits(shape, target, generator),))
 
-    if d.category == dt.COMPLEX:
+    if (found := drawn(generator, name, target, shape, d)) is not None:
+        out = found.to(d)
+    elif d.category == dt.COMPLEX:
         scale = math.sqrt(0.5) if name == "randn" else 1
         part = d.to_real()
         out = cx.complex((draw() * scale).to(part), (draw() * scale).to(part))
@@ -732,6 +765,8 @@ def ints_between(
             f"{name}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
     span = high - low
+    if (found := drawn(generator, "ints", target, shape, low, span)) is not None:
+        return found.to(d)
     bits = uniform_bits(shape, target, generator)
     if not target.wide:
         if span >= 1 << 32:
@@ -770,7 +805,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     chance = input.detach() if p is None else p
     if isinstance(chance, (int, float)) and not 0 <= chance <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
-    u = rand(input.shape, device=input.device, generator=generator)
+    u = fractions(input, generator, chance)
     if isinstance(chance, Tensor):
         chance = chance.detach().to(input.device)
         bad = el.logical_not(el.logical_and(el.ge(chance, 0), el.le(chance, 1)))
@@ -778,9 +813,14 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     return creation.without_gradient(el.lt(u, chance).to(input.dtype), input)
 
 
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    """Fill with 1 with the probability `p`, or those that a tensor gives, else with 0."""
+    return self._overwrite(bernoulli(self, p, generator=generator))
+
+
 public(
-    globals(), both="multinomial", inplace="bernoulli",
-    methods="uniform_ normal_ exponential_ geometric_ cauchy_ log_normal_ random_",
+    globals(), both="multinomial bernoulli", out_exact="multinomial",
+    methods="bernoulli_ uniform_ normal_ exponential_ geometric_ cauchy_ log_normal_ random_",
     functions="""normal poisson binomial get_rng_state set_rng_state rand randn rand_like randn_like
-    randint randint_like randperm""", out_exact="multinomial",
+    randint randint_like randperm""",
 )  # fmt: skip
