@@ -74,7 +74,7 @@ ROWS: list[tuple[str, Any, str]] = [
     ("MultivariateNormal(a[0], L @ L.mT)", B, ""),
     ("MultivariateNormal(a, precision_matrix=(L @ L.mT)[0])", B, ""),
     ("LowRankMultivariateNormal(a, L[..., :2], b)", B, ""),
-    ("Wishart(a[:, 0] + 5, scale_tril=L)", L @ L.swapaxes(-1, -2), ""),
+    ("Wishart(a[:, 0] + 5, scale_tril=L)", L @ L.swapaxes(-1, -2), "perplexity"),
     ("Wishart(4.5, precision_matrix=(L @ L.mT)[0])", L @ L.swapaxes(-1, -2), ""),
     ("LKJCholesky(3, a)", CORR, ""),
     ("Independent(Normal(a, b), 1)", B, ""),

@@ -6,30 +6,27 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import ModuleType
 
-from pyframe.distributions import constraints, distribution, families, kl, transforms
-from pyframe.distributions.distribution import Distribution, ExponentialFamily
+from pyframe.distributions import constraints, families, kl, transforms
 from pyframe.distributions.families import *
 from pyframe.distributions.kl import kl_divergence, register_kl
 from pyframe.distributions.transforms import *
-from pyframe.distributions.transforms import ConstraintRegistry, biject_to, transform_to
 
+_names = {**vars(transforms), **vars(families), **vars(kl)}
 __all__ = [
-    "ConstraintRegistry", "Distribution", "ExponentialFamily", "biject_to", "kl_divergence",
-    "register_kl", "transform_to", *families.__all__, *transforms.__all__,
+    n for n, v in _names.items()
+    if getattr(v, "__module__", "").startswith(__name__) and n[0].isupper()
 ]  # fmt: skip
+__all__ += ["biject_to", "identity_transform", "kl_divergence", "register_kl", "transform_to"]
 
-# PyTorch has a module for each: here these are one.
-for _name in """bernoulli beta binomial categorical cauchy chi2 constraint_registry
-continuous_bernoulli dirichlet exp_family exponential fishersnedecor gamma generalized_pareto
-geometric gumbel half_cauchy half_normal independent inverse_gamma kumaraswamy laplace lkj_cholesky
-log_normal logistic_normal lowrank_multivariate_normal mixture_same_family multinomial
-multivariate_normal negative_binomial normal one_hot_categorical pareto poisson relaxed_bernoulli
-relaxed_categorical studentT transformed_distribution uniform utils von_mises weibull
-wishart""".split():
+# PyTorch has a module for each: most are called as the class is.
+_words = (re.sub("(?!^)(?=[A-Z][a-z])", "_", name).lower() for name in families.__all__)
+_others = """constraint_registry distribution exp_family fishersnedecor lowrank_multivariate_normal
+relaxed_categorical studentT utils""".split()
+for _name in [*_words, *_others]:
     _module = sys.modules[f"{__name__}.{_name}"] = ModuleType(f"{__name__}.{_name}", __doc__)
-    _found = vars(distribution) if _name == "utils" else vars(families)
-    vars(_module).update({n: v for n, v in {**vars(transforms), **_found}.items() if n[0] != "_"})
+    vars(_module).update({n: v for n, v in _names.items() if n[0] != "_"})
     globals()[_name] = _module

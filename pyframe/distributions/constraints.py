@@ -6,16 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyframe as pf
-from pyframe.tensor import Tensor
-
-__all__ = [
-    "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent",
-    "dependent_property", "greater_than", "greater_than_eq", "half_open_interval", "independent",
-    "integer_interval", "interval", "is_dependent", "less_than", "lower_cholesky",
-    "lower_triangular", "multinomial", "nonnegative", "nonnegative_integer", "one_hot", "positive",
-    "positive_definite", "positive_integer", "positive_semidefinite", "real", "real_vector",
-    "simplex", "square", "stack", "symmetric", "unit_interval",
-]  # fmt: skip
 
 
 class Constraint:
@@ -33,41 +23,27 @@ class Constraint:
         raise NotImplementedError(f"{type(self).__name__}.check")
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{k}={v}" for k, v in vars(self).items() if "bound" in k)
-        return f"{type(self).__name__.lstrip('_')}({fields})"
+        bounds = ", ".join(f"{k}={v}" for k, v in vars(self).items() if "bound" in k)
+        return f"{type(self).__name__.lstrip('_')}({bounds})"
 
 
 class _Dependent(Constraint):
-    """A set that other values decide: what is not told of it raises NotImplementedError."""
-
-    def __init__(
-        self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
-    ) -> None:
-        self._is_discrete, self._event_dim = is_discrete, event_dim
+    def __init__(self, **told: Any) -> None:
+        self._told = told
 
     def _known(self, name: str) -> Any:
-        value = getattr(self, f"_{name}")
-        if value is NotImplemented:
-            raise NotImplementedError(f".{name} cannot be determined statically; ask an instance")
-        return value
+        if name not in self._told:
+            raise NotImplementedError(f".{name} cannot be determined statically")
+        return self._told[name]
 
     is_discrete = property(lambda self: self._known("is_discrete"))
     event_dim = property(lambda self: self._known("event_dim"))
 
-    def __call__(self, **told: Any) -> _Dependent:
-        known = {"is_discrete": self._is_discrete, "event_dim": self._event_dim}
-        return _Dependent(**{**known, **told})
+    def __call__(self, **told: Any) -> Any:
+        return _Dependent(**{**self._told, **told})
 
     def check(self, value: Any) -> Any:
-        raise ValueError("Cannot determine validity of dependent constraint: ask an instance")
-
-    def __repr__(self) -> str:
-        return "Dependent()"
-
-
-def is_dependent(constraint: Any) -> bool:
-    """Whether other values decide what is in `constraint`."""
-    return isinstance(constraint, _Dependent)
+        raise ValueError("Cannot determine validity of dependent constraint")
 
 
 class _DependentProperty(property, _Dependent):
@@ -77,30 +53,39 @@ class _DependentProperty(property, _Dependent):
         property.__init__(self, fn)
         _Dependent.__init__(self, **told)
 
-    def __call__(self, fn: Any) -> _DependentProperty:  # type: ignore[override]
-        told = {"is_discrete": self._is_discrete, "event_dim": self._event_dim}
-        return _DependentProperty(fn, **told)
+    def __call__(self, fn: Any) -> Any:  # type: ignore[override]
+        return _DependentProperty(fn, **self._told)
 
 
-def _all(good: Tensor, dims: int, value: Any, expected: int) -> Tensor:
-    if good.ndim < dims:
-        raise ValueError(f"Expected value.dim() >= {expected} but got {value.dim()}")
+def is_dependent(constraint: Any) -> bool:
+    """Whether other values decide what is in `constraint`."""
+    return isinstance(constraint, _Dependent)
+
+
+def _all(good: Any, dims: int, value: Any) -> Any:
+    if min(good.ndim - dims, dims) < 0:
+        raise ValueError(f"Expected value.dim() >= {dims} but got {value.dim()}")
     return good.reshape(*good.shape[: good.ndim - dims], -1).all(-1) if dims else good
 
 
-class _Wrapped(Constraint):
+class MixtureSameFamilyConstraint(Constraint):
+    """What each component of a mixture may give, the set `base_constraint`."""
+
     def __init__(self, base_constraint: Constraint) -> None:
-        if not isinstance(base_constraint, Constraint):
-            raise AssertionError(f"expected a Constraint, got {base_constraint!r}")
         self.base_constraint = base_constraint
 
     is_discrete = property(lambda self: self.base_constraint.is_discrete)
     event_dim = property(lambda self: self.base_constraint.event_dim)
 
+    def check(self, value: Any) -> Any:
+        good = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        return _all(good, good.ndim - value.ndim + self.event_dim, value)
 
-class _IndependentConstraint(_Wrapped):
-    """`base_constraint`, `reinterpreted_batch_ndims` more dims of which are one value."""
+    def __repr__(self) -> str:
+        return f"MixtureSameFamilyConstraint({self.base_constraint})"
 
+
+class _IndependentConstraint(MixtureSameFamilyConstraint):
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         super().__init__(base_constraint)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
@@ -108,24 +93,10 @@ class _IndependentConstraint(_Wrapped):
     event_dim = property(lambda s: s.base_constraint.event_dim + s.reinterpreted_batch_ndims)
 
     def check(self, value: Any) -> Any:
-        good = self.base_constraint.check(value)
-        return _all(good, self.reinterpreted_batch_ndims, value, self.event_dim)
+        return _all(self.base_constraint.check(value), self.reinterpreted_batch_ndims, value)
 
     def __repr__(self) -> str:
         return f"IndependentConstraint({self.base_constraint}, {self.reinterpreted_batch_ndims})"
-
-
-class MixtureSameFamilyConstraint(_Wrapped):
-    """What each component of a mixture may give, the set `base_constraint`."""
-
-    def check(self, value: Any) -> Any:
-        if value.dim() < self.event_dim:
-            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
-        good = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
-        return _all(good, good.ndim - value.ndim + self.event_dim, value, self.event_dim)
-
-    def __repr__(self) -> str:
-        return f"MixtureSameFamilyConstraint({self.base_constraint})"
 
 
 class _Real(Constraint):
@@ -157,11 +128,6 @@ class _Below(Constraint):
         self.upper_bound = upper_bound
 
 
-class _Between(Constraint):
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
-        self.lower_bound, self.upper_bound = lower_bound, upper_bound
-
-
 class _GreaterThan(_Above):
     def check(self, value: Any) -> Any:
         return value > self.lower_bound
@@ -177,12 +143,15 @@ class _LessThan(_Below):
         return value < self.upper_bound
 
 
-class _Interval(_Between):
+class _Interval(Constraint):
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
     def check(self, value: Any) -> Any:
         return (value >= self.lower_bound) & (value <= self.upper_bound)
 
 
-class _HalfOpenInterval(_Between):
+class _HalfOpenInterval(_Interval):
     def check(self, value: Any) -> Any:
         return (value >= self.lower_bound) & (value < self.upper_bound)
 
@@ -216,11 +185,9 @@ class _Simplex(Constraint):
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
-class _Matrix(Constraint):
+class _LowerTriangular(Constraint):
     event_dim = 2
 
-
-class _LowerTriangular(_Matrix):
     def check(self, value: Any) -> Any:
         return (value.tril() == value).all(-1).all(-1)
 
@@ -233,11 +200,12 @@ class _LowerCholesky(_LowerTriangular):
 class _CorrCholesky(_LowerCholesky):
     def check(self, value: Any) -> Any:
         near = 10 * value.shape[-1] * pf.finfo(value.dtype).eps
-        rows = (value.detach().square().sum(-1).sqrt() - 1).abs() <= near
-        return super().check(value) & rows.all(-1)
+        return super().check(value) & ((value.norm(dim=-1) - 1).abs() <= near).all(-1)
 
 
-class _Square(_Matrix):
+class _Square(Constraint):
+    event_dim = 2
+
     def check(self, value: Any) -> Any:
         same = value.shape[-2] == value.shape[-1]
         return pf.full(value.shape[:-2], same, dtype=pf.bool, device=value.device)
@@ -245,9 +213,8 @@ class _Square(_Matrix):
 
 class _Symmetric(_Square):
     def check(self, value: Any) -> Any:
-        if value.shape[-2] != value.shape[-1]:
-            return super().check(value)
-        return pf.isclose(value, value.mT, atol=1e-6).all(-1).all(-1)
+        good = super().check(value)
+        return pf.isclose(value, value.mT, atol=1e-6).all(-1).all(-1) if good.all() else good
 
 
 class _PositiveSemidefinite(_Symmetric):
@@ -263,19 +230,12 @@ class _PositiveDefinite(_Symmetric):
 
 
 class _Stack(Constraint):
-    """A set of `cseq` for each place of the dim `dim`."""
-
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
-        if not all(isinstance(c, Constraint) for c in cseq):
-            raise AssertionError("expected each of cseq to be a Constraint")
         self.cseq, self.dim = [*cseq], dim
 
-    is_discrete = property(lambda self: max(c.is_discrete for c in self.cseq))
-
-    @property
-    def event_dim(self) -> int:  # type: ignore[override]
-        dim: int = max(c.event_dim for c in self.cseq)
-        return dim + (self.dim + dim < 0)
+    is_discrete = property(lambda self: any(c.is_discrete for c in self.cseq))
+    _dims = property(lambda self: max(c.event_dim for c in self.cseq))
+    event_dim = property(lambda self: self._dims + (self.dim + self._dims < 0))
 
     def check(self, value: Any) -> Any:
         parts = zip(self.cseq, value.unbind(self.dim), strict=True)
@@ -283,17 +243,11 @@ class _Stack(Constraint):
 
 
 class _Cat(_Stack):
-    """A set of `cseq` for each part of the dim `dim`, of the lengths `lengths`."""
-
-    def __init__(
-        self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Any = None) -> None:
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else [*lengths]
-        if len(self.lengths) != len(self.cseq):
-            raise AssertionError(f"expected {len(self.cseq)} lengths, got {len(self.lengths)}")
 
-    event_dim = property(lambda self: max(c.event_dim for c in self.cseq))
+    event_dim = _Stack._dims
 
     def check(self, value: Any) -> Any:
         parts = zip(self.cseq, value.split(self.lengths, self.dim), strict=True)
@@ -301,7 +255,6 @@ class _Cat(_Stack):
 
 
 dependent = _Dependent()
-parameter = _Dependent(event_dim=0)
 dependent_property = _DependentProperty
 independent = _IndependentConstraint
 boolean = _Boolean()
@@ -311,16 +264,13 @@ positive_integer = _IntegerGreaterThan(1)
 integer_interval = _IntegerInterval
 real = _Real()
 real_vector = independent(real, 1)
-real_matrix = independent(real, 2)
 positive = _GreaterThan(0.0)
-positive_vector = independent(positive, 1)
 nonnegative = _GreaterThanEq(0.0)
 greater_than = _GreaterThan
 greater_than_eq = _GreaterThanEq
 less_than = _LessThan
 multinomial = _Multinomial
 unit_interval = _Interval(0.0, 1.0)
-half_open_unit = _HalfOpenInterval(0.0, 1.0)
 interval = _Interval
 half_open_interval = _HalfOpenInterval
 simplex = _Simplex()
@@ -333,3 +283,10 @@ positive_semidefinite = _PositiveSemidefinite()
 positive_definite = _PositiveDefinite()
 cat = _Cat
 stack = _Stack
+# parameters of distributions alone
+_any = _Dependent(event_dim=0)
+_matrix = independent(real, 2)
+_positives = independent(positive, 1)
+_odds = _HalfOpenInterval(0.0, 1.0)
+
+__all__ = [n for n, v in vars().items() if n[0] != "_" and getattr(v, "__module__", "") == __name__]

@@ -1,37 +1,343 @@
-"""The distributions: of each the formulas, and an example."""
+"""The distributions: what all have, and of each its formulas and an example."""
 
 from __future__ import annotations
 
+import ast
 import math
-from typing import Any
+import warnings
+from inspect import Parameter, Signature
+from numbers import Number
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import pyframe as pf
 from pyframe.distributions import constraints
-from pyframe.distributions.distribution import (
-    HALF_LOG_2PI, Distribution, ExponentialFamily, Family, broadcast_all, clamp_probs,
-    lazy_property, logits_to_probs, probs_to_logits, sum_rightmost,
-)  # fmt: skip
 from pyframe.distributions.transforms import (
     AbsTransform, AffineTransform, ComposeTransform, ExpTransform, PowerTransform,
-    SigmoidTransform, StickBreakingTransform, Transform,
+    SigmoidTransform, StickBreakingTransform, Transform, as_like, broadcast_all, clamp_probs,
+    lazy_property, logits_to_probs, missing, probs_to_logits, sum_rightmost, tell,
 )  # fmt: skip
 from pyframe.nn import functional as F
 from pyframe.tensor import Size, Tensor
 
-__all__ = [
-    "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli",
-    "Dirichlet", "Exponential", "FisherSnedecor", "Gamma", "GeneralizedPareto", "Geometric",
-    "Gumbel", "HalfCauchy", "HalfNormal", "Independent", "InverseGamma", "Kumaraswamy",
-    "LKJCholesky", "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal",
-    "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal",
-    "OneHotCategorical", "OneHotCategoricalStraightThrough", "Pareto", "Poisson",
-    "RelaxedBernoulli", "RelaxedOneHotCategorical", "StudentT", "TransformedDistribution",
-    "Uniform", "VonMises", "Weibull", "Wishart",
-]  # fmt: skip
 EULER = float(np.euler_gamma)
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+inf, nan, pi = math.inf, math.nan, math.pi
 _dependent = constraints.dependent_property
+
+
+class Distribution:
+    """What all have: samples of shape sample_shape + batch_shape + event_shape.
+
+    A class of one's own sets `arg_constraints` and `support`, and writes `rsample` or `sample`, and
+    `log_prob`.
+
+    Args:
+        batch_shape, event_shape: How many distributions there are, and the shape of one sample.
+
+    >>> pf.distributions.Normal(pf.zeros(3), 1.0).sample((2,)).shape
+    pyframe.Size([2, 3])
+    """
+
+    has_rsample: Any = False
+    has_enumerate_support: Any = False
+    _validate_args = __debug__
+    # formulas, which the methods below call
+    _draw: Any = missing("samples")
+    _log_prob: Any = missing("log_prob")
+    _cdf: Any = missing("cdf")
+    _icdf: Any = missing("icdf")
+    _entropy: Any = missing("entropy")
+    _all_values: Any = missing("enumerate_support")
+    arg_constraints: Any = property(missing("arg_constraints"), doc="What parameters must be.")
+    support: Any = property(missing("support"), doc="What samples are.")
+    mean: Any = property(missing("mean"), doc="The mean of each distribution.")
+    mode: Any = property(missing("mode"), doc="The most probable value of each distribution.")
+    variance: Any = property(missing("variance"), doc="The variance of each distribution.")
+    stddev: Any = property(lambda self: self.variance.sqrt(), doc="The square root of it.")
+    batch_shape: Any = property(lambda self: self._batch_shape, doc="How many there are.")
+    event_shape: Any = property(lambda self: self._event_shape, doc="The shape of one sample.")
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init_subclass__(cls, takes: str = "", **kwargs: Any) -> None:
+        """`takes` has the arguments of a class whose parameters broadcast against each other."""
+        super().__init_subclass__(**kwargs)
+        if takes:
+            _take(cls, takes)
+        elif "__init__" in vars(cls) and cls.__module__ == __name__:
+            tell(cls, ["validate_args"])
+
+    def __init__(
+        self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None
+    ) -> None:
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if not self._validate_args:
+            return
+        try:
+            found = self.arg_constraints
+        except NotImplementedError as error:
+            warnings.warn(f"{error}: {{}} would do, or validate_args=False", stacklevel=2)
+            found = {}
+        for name, constraint in found.items():
+            lazy = isinstance(getattr(type(self), name, None), lazy_property)
+            if constraints.is_dependent(constraint) or (lazy and name not in vars(self)):
+                continue
+            value = getattr(self, name)
+            if not constraint.check(value).all():
+                raise ValueError(
+                    f"Expected parameter {name} ({_told(value)}) of distribution {self} to satisfy "
+                    f"the constraint {constraint}, but found invalid values:\n{value}"
+                )
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Check parameters and values from now on, or do not.
+
+        Args:
+            value: Whether to.
+        """
+        if value not in (True, False):
+            raise ValueError(f"set_default_validate_args: expected True or False, got {value}")
+        Distribution._validate_args = value
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The same distributions for a larger batch.
+
+        Args:
+            batch_shape: The shape of the batch.
+            _instance: An object to fill.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no expand")
+
+    def _new(self, instance: Any) -> Any:
+        return type(self).__new__(type(self)) if instance is None else instance
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Samples with a gradient for the parameters.
+
+        Args:
+            sample_shape: How many of each.
+
+        >>> loc = pf.tensor(1.0, requires_grad=True)
+        >>> pf.distributions.Normal(loc, 1.0).rsample().requires_grad
+        True
+        """
+        if not self.has_rsample:
+            raise NotImplementedError(
+                f"{type(self).__name__}.rsample: samples have no gradient; sample() draws some"
+            )
+        return self._draw(self._extended_shape(sample_shape))
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Samples without a gradient.
+
+        Args:
+            sample_shape: How many of each.
+        """
+        with pf.no_grad():
+            if type(self)._draw is Distribution._draw or (
+                type(self).rsample is not Distribution.rsample
+            ):
+                return self.rsample(sample_shape)
+            return self._draw(self._extended_shape(sample_shape))
+
+    def sample_n(self, n: int) -> Tensor:
+        """`n` samples; an older name of `sample((n,))`."""
+        return self.sample((n,))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the density, or of the probability, of each sample.
+
+        Args:
+            value: Samples.
+        """
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._log_prob(value)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The probability of at most `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._cdf(value)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """What samples are at most with the probability `value`."""
+        return self._icdf(value)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values that samples have, along dim 0.
+
+        Args:
+            expand: Whether for each distribution of the batch, or for all.
+        """
+        values = self._all_values()
+        values = values.reshape(-1, *(1 for _ in self._batch_shape), *values.shape[1:])
+        return values.expand(-1, *self._batch_shape, *self._event_shape) if expand else values
+
+    def entropy(self) -> Tensor:
+        """Of each distribution of the batch, in nats."""
+        return self._entropy()
+
+    def perplexity(self) -> Tensor:
+        """The exponential of the entropy: of how many equal values it could be."""
+        return self.entropy().exp()
+
+    def _extended_shape(self, sample_shape: Any = ()) -> Size:
+        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+
+    def _validate_sample(self, value: Any) -> None:
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        shape, event = value.shape, self._event_shape
+        if shape[len(shape) - len(event) :] != event:
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {shape} vs {event}."
+            )
+        whole = self._batch_shape + event
+        if not _fit(shape, whole):
+            raise ValueError(
+                f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {whole}."
+            )
+        try:
+            support = self.support
+        except NotImplementedError as error:
+            warnings.warn(f"{error}: values are not checked", stacklevel=3)
+            return
+        if not support.check(value).all():
+            raise ValueError(
+                f"Expected value argument ({_told(value)}) to be within the support ({support}) of "
+                f"the distribution {self}, but found invalid values:\n{value}"
+            )
+
+    def __repr__(self) -> str:
+        found = ((n, vars(self)[n]) for n in self.arg_constraints if n in vars(self))
+        said = ", ".join(f"{n}: {v if v.numel() == 1 else v.shape}" for n, v in found)
+        return f"{type(self).__name__}({said})"
+
+
+def _told(value: Any) -> str:
+    return f"{type(value).__name__} of shape {tuple(value.shape)}"
+
+
+def _fit(a: Any, b: Any) -> bool:
+    return all(1 in (i, j) or i == j for i, j in zip(a[::-1], b[::-1], strict=False))
+
+
+class ExponentialFamily(Distribution):
+    """Distributions of the density exp(θ·t(x) - F(θ) + k(x)).
+
+    A class of one's own gives θ as `_natural_params`, F as `_log_normalizer(*θ)` and the mean of
+    k(x) as `_mean_carrier_measure`: the entropy and the divergence between two follow.
+
+    Args:
+        batch_shape, event_shape: As Distribution's.
+
+    >>> isinstance(pf.distributions.Gamma(2.0, 1.0), pf.distributions.ExponentialFamily)
+    True
+    """
+
+    def _bregman(self, others: Any) -> Tensor:
+        """F(θ) + (others - θ) · the gradient of F, which is the mean of t(x)."""
+        with pf.enable_grad():
+            given = self._natural_params
+            theta = [x if x.requires_grad else x.detach().requires_grad_() for x in given]
+            found = self._log_normalizer(*theta)
+            for x, o, m in zip(theta, others, pf.autograd.grad(found.sum(), theta,
+                               create_graph=True), strict=True):  # fmt: skip
+                term = (o - x) * m
+                found = found + term.reshape(*term.shape[: found.ndim], -1).sum(-1)
+            return found
+
+    def _entropy(self) -> Any:
+        zeros = (0 * x for x in self._natural_params)
+        return self._bregman(zeros) - self._mean_carrier_measure
+
+
+def _take(cls: Any, takes: str) -> None:
+    """Give a class an `__init__` of these arguments: of those with a default of None one is given.
+
+    Behind a colon is the constraint of a parameter: a tensor, of which the last `event_dim` dims
+    are one value, and the others the batch's.
+    """
+    parameters = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
+    kinds = {}
+    for word in f"{takes} validate_args=None".split():
+        told, _, default = word.partition("=")
+        name, _, kind = told.partition(":")
+        value = ast.literal_eval(default) if default else Parameter.empty
+        parameters.append(Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value))
+        if kind:
+            kinds[name] = getattr(constraints, kind)
+    signature = Signature(parameters)
+    tell(cls, [*signature.parameters][1:])
+    either = [p.name for p in parameters if p.default is None][:-1]
+    if "arg_constraints" not in vars(cls):
+        cls.arg_constraints = kinds
+    event = cls.support.event_dim
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        _, *options, (_, validate) = bound.arguments.items()
+        given = {n: v for n, v in options if v is not None}
+        if either and len({*either} & {*given}) != 1:
+            names = " or ".join(f"`{n}`" for n in either)
+            raise ValueError(f"Either {names} must be specified, but not both.")
+        dims = {n: kind.event_dim for n, kind in kinds.items() if n in given}
+        tensors = [given[n] for n in dims if isinstance(given[n], Tensor)]
+        floats = [t for t in tensors if t.is_floating_point()]
+        like = (floats or [t.to(pf.get_default_dtype()) for t in tensors] or [pf.zeros(())])[0]
+        shapes = []
+        for n, dim in dims.items():
+            if not isinstance(given[n], Tensor | Number):
+                raise ValueError(f"{n} must be a Number or a Tensor, got {given[n]!r}")
+            value = as_like(given[n], like)
+            given[n] = value if value.is_floating_point() else value.to(like.dtype)
+            if value.ndim < dim:
+                size = ("one", "two")[dim - 1]
+                raise ValueError(f"`{n}` parameter must be at least {size}-dimensional.")
+            shapes.append(value.shape[: value.ndim - dim])
+        batch = pf.broadcast_shapes(*shapes)
+        given = {n: _grown(v, batch, dims[n]) if n in dims else v for n, v in given.items()}
+        whole = next((given[n].shape for n, dim in dims.items() if dim >= event), batch)
+        vars(self).update(given, _dims=dims)
+        shapes = self._prepare(batch, whole[len(whole) - event :])
+        Distribution.__init__(self, shapes[0], shapes[1], validate)
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    cls.__init__ = __init__
+
+
+def _grown(value: Tensor, batch: Any, dims: int) -> Tensor:
+    shape = Size(batch) + value.shape[value.ndim - dims :]
+    return value if value.shape == shape else value.expand(shape)
+
+
+class _Family(Distribution):
+    if TYPE_CHECKING:
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def _prepare(self, batch_shape: Any, event_shape: Any) -> Any:
+        """The shapes; what else there is to be done with parameters before they are checked."""
+        return batch_shape, event_shape
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        new = self._new(_instance)
+        for name, value in vars(self).items():
+            if name in self._dims:
+                value = _grown(value, batch_shape, self._dims[name])
+            elif isinstance(getattr(type(self), name, None), lazy_property):
+                continue
+            vars(new)[name] = value
+        new._batch_shape = Size(batch_shape)
+        return new
 
 
 def _normal(like: Tensor, shape: Any) -> Tensor:
@@ -56,26 +362,23 @@ class Independent(Distribution):
     tensor(-2.7568)
     """
 
-    arg_constraints: Any = property(lambda self: {})
-
-    def __init__(
-        self, base_distribution: Distribution, reinterpreted_batch_ndims: int,
-        validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
-        base, n = base_distribution, reinterpreted_batch_ndims
-        if not 0 <= n <= len(base.batch_shape):
-            raise ValueError(
-                f"Independent: expected 0 to {len(base.batch_shape)} dims to reinterpret, got {n}"
-            )
-        cut = len(base.batch_shape) - n
-        self.base_dist, self.reinterpreted_batch_ndims = base, n
-        event_shape = base.batch_shape[cut:] + base.event_shape
-        super().__init__(base.batch_shape[:cut], event_shape, validate_args)
-
+    arg_constraints = property(lambda self: {})
     has_rsample = property(lambda self: self.base_dist.has_rsample)
     mean = property(lambda self: self.base_dist.mean)
     mode = property(lambda self: self.base_dist.mode)
     variance = property(lambda self: self.base_dist.variance)
+
+    def __init__(
+        self, base_distribution: Any, reinterpreted_batch_ndims: int,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        base, n = base_distribution, reinterpreted_batch_ndims
+        cut = len(base.batch_shape) - n
+        if n < 0 or cut < 0:
+            raise ValueError(f"Independent: expected 0 to {n + cut} dims to reinterpret, got {n}")
+        self.base_dist, self.reinterpreted_batch_ndims = base, n
+        event_shape = base.batch_shape[cut:] + base.event_shape
+        super().__init__(base.batch_shape[:cut], event_shape, validate_args)
 
     @property
     def has_enumerate_support(self) -> Any:
@@ -88,10 +391,9 @@ class Independent(Distribution):
         return constraints.independent(found, n) if n else found
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        more = self.event_shape[: self.reinterpreted_batch_ndims]
-        base = self.base_dist.expand((*batch_shape, *more))
-        new = type(self).__new__(type(self)) if _instance is None else _instance
-        Independent.__init__(new, base, self.reinterpreted_batch_ndims, self._validate_args)
+        n, new = self.reinterpreted_batch_ndims, self._new(_instance)
+        base = self.base_dist.expand((*batch_shape, *self.event_shape[:n]))
+        Independent.__init__(new, base, n, self._validate_args)
         return new
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
@@ -100,11 +402,11 @@ class Independent(Distribution):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self.base_dist.sample(sample_shape)
 
-    def _log_prob(self, value: Any) -> Tensor:
-        return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
+    def _sum(self, x: Tensor) -> Any:
+        return sum_rightmost(x, self.reinterpreted_batch_ndims)
 
-    def entropy(self) -> Tensor:
-        return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+    _log_prob = lambda self, x: self._sum(self.base_dist.log_prob(x))
+    _entropy = lambda self: self._sum(self.base_dist.entropy())
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims:
@@ -112,13 +414,14 @@ class Independent(Distribution):
         return self.base_dist.enumerate_support(expand)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.base_dist}, {self.reinterpreted_batch_ndims})"
+        return f"Independent({self.base_dist}, {self.reinterpreted_batch_ndims})"
 
 
 class TransformedDistribution(Distribution):
     """What transforms make of another distribution.
 
     Args:
+        base_distribution: That other one.
         transforms: A transform, or a list, the first first.
 
     >>> D = pf.distributions
@@ -126,18 +429,17 @@ class TransformedDistribution(Distribution):
     tensor(-0.9189)
     """
 
-    arg_constraints: Any = property(lambda self: {})
+    arg_constraints = property(lambda self: {})
+    has_rsample = property(lambda self: self.base_dist.has_rsample)
     base_dist: Any
     transforms: Any
 
     def __init__(
-        self, base_distribution: Distribution, transforms: Any, validate_args: bool | None = None
+        self, base_distribution: Any, transforms: Any, validate_args: bool | None = None
     ) -> None:
         found = [transforms] if isinstance(transforms, Transform) else transforms
         if not isinstance(found, list) or not all(isinstance(t, Transform) for t in found):
-            raise ValueError(
-                f"transforms must be a Transform or a list of Transforms, but was {transforms}"
-            )
+            raise ValueError(f"transforms must be a Transform or a list of them, got {found}")
         base, chain = base_distribution, ComposeTransform(found)
         shape, dims = base.batch_shape + base.event_shape, len(base.event_shape)
         into, out = chain.domain.event_dim, chain.codomain.event_dim
@@ -154,8 +456,6 @@ class TransformedDistribution(Distribution):
         cut = len(forward) - max(out, dims + out - into)
         super().__init__(forward[:cut], forward[cut:], validate_args)
 
-    has_rsample = property(lambda self: self.base_dist.has_rsample)
-
     @_dependent(is_discrete=False)
     def support(self) -> Any:
         if not self.transforms:
@@ -165,15 +465,13 @@ class TransformedDistribution(Distribution):
         return constraints.independent(found, more) if more > 0 else found
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        shape = Size(batch_shape) + self.event_shape
-        for t in self.transforms[::-1]:
-            shape = t.inverse_shape(shape)
+        new, shape = self._new(_instance), Size(batch_shape) + self.event_shape
+        shape = ComposeTransform(self.transforms).inverse_shape(shape)
         base = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
-        new = type(self).__new__(type(self)) if _instance is None else _instance
         TransformedDistribution.__init__(new, base, self.transforms, self._validate_args)
         return new
 
-    def _transformed(self, x: Tensor) -> Tensor:
+    def _transformed(self, x: Tensor) -> Any:
         for transform in self.transforms:
             x = transform(x)
         return x
@@ -185,33 +483,35 @@ class TransformedDistribution(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self._transformed(self.base_dist.rsample(sample_shape))
 
-    def _log_prob(self, value: Any) -> Tensor:
+    def _log_prob(self, value: Any) -> Any:
         dims, total = len(self.event_shape), 0
         for t in self.transforms[::-1]:
             x = t.inv(value)
             dims += t.domain.event_dim - t.codomain.event_dim
             found = t.log_abs_det_jacobian(x, value)
-            total = total - sum_rightmost(found, dims - t.domain.event_dim)
-            value = x
+            total, value = total - sum_rightmost(found, dims - t.domain.event_dim), x
         base = self.base_dist
         return total + sum_rightmost(base.log_prob(value), dims - len(base.event_shape))
 
     def _sides(self, p: Any) -> Any:
         """A probability, or 1 minus it where what grows becomes what falls."""
         sign = math.prod(t.sign for t in self.transforms)
-        return p if isinstance(sign, int) and sign == 1 else sign * (p - 0.5) + 0.5
+        return sign * (p - 0.5) + 0.5
 
-    def _cdf(self, value: Any) -> Tensor:
+    def _cdf(self, value: Any) -> Any:
         for transform in self.transforms[::-1]:
             value = transform.inv(value)
         return self._sides(self.base_dist.cdf(value))
 
-    def icdf(self, value: Tensor) -> Tensor:
-        return self._transformed(self.base_dist.icdf(self._sides(value)))
+    _icdf = lambda self, p: self._transformed(self.base_dist.icdf(self._sides(p)))
 
 
 class MixtureSameFamily(Distribution):
     """Components of one kind, of which a Categorical draws one.
+
+    Args:
+        mixture_distribution: The Categorical.
+        component_distribution: The components, along the last dim of its batch.
 
     >>> D = pf.distributions
     >>> parts = D.Normal(pf.tensor([-1.0, 1.0]), pf.tensor([1.0, 1.0]))
@@ -219,25 +519,18 @@ class MixtureSameFamily(Distribution):
     tensor(2.)
     """
 
-    arg_constraints: Any = property(lambda self: {})
+    arg_constraints = property(lambda self: {})
 
     def __init__(
-        self, mixture_distribution: Categorical, component_distribution: Distribution,
+        self, mixture_distribution: Categorical, component_distribution: Any,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         mixture, parts = mixture_distribution, component_distribution
-        if not isinstance(mixture, Categorical) or not isinstance(parts, Distribution):
-            raise ValueError(
-                "MixtureSameFamily: expected a Categorical and a Distribution, got "
-                f"{mixture} and {parts}"
-            )
+        if not (isinstance(mixture, Categorical) and isinstance(parts, Distribution)):
+            raise ValueError(f"expected a Categorical and a Distribution, got {mixture}, {parts}")
         batch, counts = parts.batch_shape, mixture.param_shape
-        short = zip(counts[::-1], batch[::-1], strict=False)
-        if counts[-1] != batch[-1] or any(i != j and 1 not in (i, j) for i, j in short):
-            raise ValueError(
-                f"`mixture_distribution` has the shape {counts}, which does not fit "
-                f"`component_distribution.batch_shape` ({batch})"
-            )
+        if counts[-1] != batch[-1] or not _fit(counts, batch):
+            raise ValueError(f"a mixture of shape {counts} does not fit components of {batch}")
         self.mixture_distribution, self.component_distribution = mixture, parts
         super().__init__(batch[:-1], parts.event_shape, validate_args)
 
@@ -246,65 +539,58 @@ class MixtureSameFamily(Distribution):
         return constraints.MixtureSameFamilyConstraint(self.component_distribution.support)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = type(self).__new__(type(self)) if _instance is None else _instance
-        mixture, parts = self.mixture_distribution, self.component_distribution
-        grown = parts.expand((*batch_shape, parts.batch_shape[-1]))
-        MixtureSameFamily.__init__(new, mixture.expand(batch_shape), grown, self._validate_args)
+        new, mixture = self._new(_instance), self.mixture_distribution.expand(batch_shape)
+        parts = self.component_distribution
+        parts = parts.expand((*batch_shape, parts.batch_shape[-1]))
+        MixtureSameFamily.__init__(new, mixture, parts, self._validate_args)
         return new
 
-    def _average(self, x: Tensor) -> Tensor:
-        dims = len(self.event_shape)
+    def _average(self, x: Tensor) -> Any:
         weights = self.mixture_distribution.probs
-        return (weights.reshape(*weights.shape, *(1 for _ in range(dims))) * x).sum(-1 - dims)
+        for _ in self.event_shape:
+            weights = weights.unsqueeze(-1)
+        return (weights * x).sum(-1 - len(self.event_shape))
 
     def _pad(self, x: Tensor) -> Tensor:
         return x.unsqueeze(-1 - len(self.event_shape))
 
-    @property
-    def mean(self) -> Tensor:
-        return self._average(self.component_distribution.mean)
+    mean = property(lambda self: self._average(self.component_distribution.mean))
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         parts = self.component_distribution
-        away = parts.mean - self._pad(self.mean)
-        return self._average(parts.variance + away.square())
+        return self._average(parts.variance + (parts.mean - self._pad(self.mean)) ** 2)
 
-    def _cdf(self, value: Any) -> Tensor:
+    def _cdf(self, value: Any) -> Any:
         found = self.component_distribution.cdf(self._pad(value))
         return (found * self.mixture_distribution.probs).sum(-1)
 
-    def _log_prob(self, value: Any) -> Tensor:
+    def _log_prob(self, value: Any) -> Any:
         found = self.component_distribution.log_prob(self._pad(value))
         return (found + self.mixture_distribution.logits.log_softmax(-1)).logsumexp(-1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with pf.no_grad():
-            dim = len(sample_shape) + len(self.batch_shape)
             parts = self.component_distribution.sample(sample_shape)
-            index = self.mixture_distribution.sample(sample_shape)
-            index = index.reshape(*index.shape, *(1 for _ in range(parts.ndim - index.ndim)))
-            shape = (*parts.shape[:dim], 1, *self.event_shape)
-            return parts.gather(dim, index.expand(shape)).squeeze(dim)
-
-    def __repr__(self) -> str:
-        return f"MixtureSameFamily({self.mixture_distribution}, {self.component_distribution})"
+            at = self.mixture_distribution.sample(sample_shape)
+            at = at.expand(parts.shape[: len(sample_shape) + len(self.batch_shape)])
+            dim = at.ndim
+            for _ in range(parts.ndim - dim):
+                at = at.unsqueeze(-1)
+            return parts.gather(dim, at.expand(*parts.shape[:dim], 1, *self.event_shape)).squeeze(dim)
 
 
 # --- of numbers
 
 
-class _Inverted(Family):
+class _Inverted(_Family):
     """What has an `icdf`, which makes its samples of uniform ones."""
 
     has_rsample = True
-
-    def _draw(self, shape: Any) -> Tensor:
-        like = getattr(self, next(iter(self._dims)))
-        return self.icdf(_uniform(like, shape))
+    _draw = lambda self, shape: self._icdf(_uniform(getattr(self, min(self._dims)), shape))
 
 
-class Normal(Family, ExponentialFamily, takes="loc:real scale:positive"):
+class Normal(_Family, ExponentialFamily, takes="loc:real scale:positive"):
     """The normal distribution of mean `loc` and standard deviation `scale`.
 
     >>> pf.distributions.Normal(0.0, 1.0).log_prob(pf.tensor(0.0))
@@ -316,25 +602,15 @@ class Normal(Family, ExponentialFamily, takes="loc:real scale:positive"):
     mean = mode = property(lambda self: self.loc)
     stddev = property(lambda self: self.scale)
     variance = property(lambda self: self.scale**2)
-
-    def _draw(self, shape: Any) -> Tensor:
-        return self.loc + _normal(self.loc, shape) * self.scale
-
-    def _log_prob(self, value: Any) -> Tensor:
-        z = (value - self.loc) / self.scale
-        return -0.5 * z * z - self.scale.log() - HALF_LOG_2PI
-
-    def _cdf(self, value: Any) -> Tensor:
-        return 0.5 * (1 + pf.erf((value - self.loc) / (self.scale * math.sqrt(2))))
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.loc + self.scale * math.sqrt(2) * pf.erfinv(2 * value - 1)
-
-    def entropy(self) -> Tensor:
-        return 0.5 + HALF_LOG_2PI + self.scale.log()
+    _z = lambda self, x: (x - self.loc) / self.scale
+    _draw = lambda self, shape: self.loc + _normal(self.loc, shape) * self.scale
+    _log_prob = lambda self, x: -0.5 * self._z(x) ** 2 - self.scale.log() - HALF_LOG_2PI
+    _cdf = lambda self, x: 0.5 * (1 + pf.erf(self._z(x) / math.sqrt(2)))
+    _icdf = lambda self, p: self.loc + self.scale * math.sqrt(2) * pf.erfinv(2 * p - 1)
+    _entropy = lambda self: 0.5 + HALF_LOG_2PI + self.scale.log()
 
 
-class Uniform(_Inverted, takes="low:parameter high:parameter"):
+class Uniform(_Inverted, takes="low:_any high:_any"):
     """The uniform distribution on [low, high).
 
     >>> pf.distributions.Uniform(0.0, 4.0).entropy()
@@ -343,30 +619,22 @@ class Uniform(_Inverted, takes="low:parameter high:parameter"):
 
     @property
     def arg_constraints(self) -> Any:
-        """What each parameter must be."""
         less, more = constraints.less_than(self.high), constraints.greater_than(self.low)
         return {"low": less, "high": more}
 
-    @_dependent(is_discrete=False, event_dim=0)
-    def support(self) -> Any:
-        return constraints.interval(self.low, self.high)
-
+    support = _dependent(
+        lambda self: constraints.interval(self.low, self.high), is_discrete=False, event_dim=0
+    )
+    _width = property(lambda self: self.high - self.low)
     mean = property(lambda self: (self.low + self.high) / 2)
-    mode = property(lambda self: pf.full_like(self.high, math.nan))
-    variance = property(lambda self: (self.high - self.low) ** 2 / 12)
+    mode = property(lambda self: pf.full_like(self.high, nan))
+    variance = property(lambda self: self._width**2 / 12)
+    _cdf = lambda self, x: ((x - self.low) / self._width).clamp(0, 1)
+    _icdf = lambda self, p: self.low + p * self._width
+    _entropy = lambda self: self._width.log()
 
-    def _log_prob(self, value: Any) -> Tensor:
-        within = (value >= self.low) & (value < self.high)
-        return within.to(self.low.dtype).log() - self.entropy()
-
-    def _cdf(self, value: Any) -> Tensor:
-        return ((value - self.low) / (self.high - self.low)).clamp(0, 1)
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.low + value * (self.high - self.low)
-
-    def entropy(self) -> Tensor:
-        return (self.high - self.low).log()
+    def _log_prob(self, x: Any) -> Any:
+        return ((x >= self.low) & (x < self.high)).to(self.low.dtype).log() - self._entropy()
 
 
 class Laplace(_Inverted, takes="loc:real scale:positive"):
@@ -379,20 +647,14 @@ class Laplace(_Inverted, takes="loc:real scale:positive"):
     support = constraints.real
     mean = mode = property(lambda self: self.loc)
     variance = property(lambda self: 2 * self.scale**2)
+    _z = Normal._z
+    _log_prob = lambda self, x: -(2 * self.scale).log() - self._z(x).abs()
+    _cdf = lambda self, x: 0.5 - 0.5 * self._z(x).sign() * (-self._z(x).abs()).expm1()
+    _entropy = lambda self: 1 + (2 * self.scale).log()
 
-    def _log_prob(self, value: Any) -> Tensor:
-        return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
-
-    def _cdf(self, value: Any) -> Tensor:
-        z = (value - self.loc) / self.scale
-        return 0.5 - 0.5 * z.sign() * (-z.abs()).expm1()
-
-    def icdf(self, value: Tensor) -> Tensor:
-        u = value - 0.5
+    def _icdf(self, p: Any) -> Any:
+        u = p - 0.5
         return self.loc - self.scale * u.sign() * (-2 * u.abs()).log1p()
-
-    def entropy(self) -> Tensor:
-        return 1 + (2 * self.scale).log()
 
 
 class Cauchy(_Inverted, takes="loc:real scale:positive"):
@@ -403,22 +665,14 @@ class Cauchy(_Inverted, takes="loc:real scale:positive"):
     """
 
     support = constraints.real
-    mean = property(lambda self: pf.full_like(self.loc, math.nan))
+    mean = property(lambda self: pf.full_like(self.loc, nan))
     mode = property(lambda self: self.loc)
-    variance = property(lambda self: pf.full_like(self.loc, math.inf))
-
-    def _log_prob(self, value: Any) -> Tensor:
-        z = (value - self.loc) / self.scale
-        return -math.log(math.pi) - self.scale.log() - z.square().log1p()
-
-    def _cdf(self, value: Any) -> Tensor:
-        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.loc + self.scale * (math.pi * (value - 0.5)).tan()
-
-    def entropy(self) -> Tensor:
-        return math.log(4 * math.pi) + self.scale.log()
+    variance = property(lambda self: pf.full_like(self.loc, inf))
+    _z = Normal._z
+    _log_prob = lambda self, x: -(pi * self.scale).log() - (self._z(x) ** 2).log1p()
+    _cdf = lambda self, x: self._z(x).atan() / pi + 0.5
+    _icdf = lambda self, p: self.loc + self.scale * (pi * (p - 0.5)).tan()
+    _entropy = lambda self: (4 * pi * self.scale).log()
 
 
 class Exponential(_Inverted, ExponentialFamily, takes="rate:positive"):
@@ -430,81 +684,71 @@ class Exponential(_Inverted, ExponentialFamily, takes="rate:positive"):
 
     support = constraints.nonnegative
     mean = stddev = property(lambda self: 1 / self.rate)
-    mode = property(lambda self: pf.zeros_like(self.rate))
+    mode = property(lambda self: 0 * self.rate)
     variance = property(lambda self: self.rate**-2)
-
-    def _log_prob(self, value: Any) -> Tensor:
-        return self.rate.log() - self.rate * value
-
-    def _cdf(self, value: Any) -> Tensor:
-        return -(-self.rate * value).expm1()
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return -(-value).log1p() / self.rate
-
-    def entropy(self) -> Tensor:
-        return 1 - self.rate.log()
+    _log_prob = lambda self, x: self.rate.log() - self.rate * x
+    _cdf = lambda self, x: -(-self.rate * x).expm1()
+    _icdf = lambda self, p: -(-p).log1p() / self.rate
+    _entropy = lambda self: 1 - self.rate.log()
 
 
 class GeneralizedPareto(_Inverted, takes="loc:real scale:positive concentration:real"):
-    """What exceeds a threshold `loc`; its tail is the heavier, the larger `concentration` is.
+    """What exceeds a threshold `loc`.
 
     Args:
-        concentration: A number or a tensor; 0 makes it exponential.
+        concentration: How heavy its tail is; 0 makes it exponential.
 
     >>> pf.distributions.GeneralizedPareto(0.0, 1.0, 0.0).cdf(pf.tensor(1.0))
     tensor(0.6321)
     """
 
     mode = property(lambda self: self.loc)
+    _z = Normal._z
 
     @_dependent(is_discrete=False, event_dim=0)
     def support(self) -> Any:
         k = self.concentration
-        end = pf.where(k < 0, self.loc - self.scale / k, math.inf)
-        return constraints.interval(self.loc, end)
+        return constraints.interval(self.loc, pf.where(k < 0, self.loc - self.scale / k, inf))
 
-    def _split(self, many: Any, few: Any) -> Tensor:
+    def _split(self, many: Any, few: Any) -> Any:
         """`many` of the concentration, or `few` where that is 0."""
         zero = self.concentration.abs() < 1e-8
         return pf.where(zero, few, many(pf.where(zero, 1.0, self.concentration)))
 
-    def _log_prob(self, value: Any) -> Tensor:
-        z = (value - self.loc) / self.scale
+    def _log_prob(self, x: Any) -> Any:
+        z = self._z(x)
         return -self.scale.log() - self._split(lambda k: (1 / k + 1) * (k * z).log1p(), z)
 
-    def log_survival_function(self, value: Tensor) -> Tensor:
+    def log_survival_function(self, value: Tensor) -> Any:
         """The logarithm of the probability of more than `value`."""
-        z = (value - self.loc) / self.scale
+        z = self._z(value)
         return -self._split(lambda k: (k * z).log1p() / k, z)
 
-    def log_cdf(self, value: Tensor) -> Tensor:
+    def log_cdf(self, value: Tensor) -> Any:
         """The logarithm of `cdf`."""
-        return (-self.log_survival_function(value).exp()).log1p()
+        return self._cdf(value).log()
 
-    def _cdf(self, value: Any) -> Tensor:
-        return -self.log_survival_function(value).expm1()
+    _cdf = lambda self, x: -self.log_survival_function(x).expm1()
 
-    def icdf(self, value: Tensor) -> Tensor:
-        left = (-value).log1p()
+    def _icdf(self, p: Any) -> Any:
+        left = (-p).log1p()
         return self.loc + self.scale * self._split(lambda k: (-k * left).expm1() / k, -left)
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Any:
         k = self.concentration
-        return pf.where(k < 1, self.loc + self.scale / (1 - k), math.nan)
+        return pf.where(k < 1, self.loc + self.scale / (1 - k), nan)
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         k = self.concentration
-        return pf.where(k < 0.5, self.scale**2 / ((1 - k) ** 2 * (1 - 2 * k)), math.nan)
+        return pf.where(k < 0.5, self.scale**2 / ((1 - k) ** 2 * (1 - 2 * k)), nan)
 
-    def entropy(self) -> Tensor:
-        return self.scale.log() + self.concentration + 1
+    _entropy = lambda self: self.scale.log() + self.concentration + 1
 
 
-class VonMises(Family, takes="loc:real concentration:positive"):
-    """Angles around `loc`, in radians, from -π to π; mean and variance are those on the circle.
+class VonMises(_Family, takes="loc:real concentration:positive"):
+    """Angles around `loc`, from -π to π; mean and variance are those on the circle.
 
     >>> pf.distributions.VonMises(0.0, 1.0).log_prob(pf.tensor(0.0))
     tensor(-1.0739)
@@ -512,35 +756,29 @@ class VonMises(Family, takes="loc:real concentration:positive"):
 
     support = constraints.real
     mean = mode = property(lambda self: self.loc)
+    _i0e = property(lambda self: pf.special.i0e(self.concentration))
+    variance = property(lambda self: 1 - pf.special.i1e(self.concentration) / self._i0e)
 
-    @property
-    def variance(self) -> Tensor:
-        k = self.concentration
-        return 1 - pf.special.i1e(k) / pf.special.i0e(k)
+    def _log_prob(self, x: Any) -> Any:
+        return self.concentration * ((x - self.loc).cos() - 1) - (2 * pi * self._i0e).log()
 
-    def _log_prob(self, value: Any) -> Tensor:
-        k = self.concentration
-        away = (value - self.loc).cos() - 1
-        return k * away - math.log(2 * math.pi) - pf.special.i0e(k).log()
-
-    def _draw(self, shape: Any) -> Tensor:
+    def _draw(self, shape: Any) -> Any:
         """By Best and Fisher (1979): of 16 tries one that is taken."""
         k = self.concentration
         tau = 1 + (1 + 4 * k * k).sqrt()
         rho = 2 * k / (tau + (2 * tau).sqrt())
-        r = (1 + rho * rho) / (2 * rho)
+        r = (1 / rho + rho) / 2
         u = _uniform(k, (3, 16, *shape))
-        z = (math.pi * u[0]).cos()
+        z = (pi * u[0]).cos()
         f = ((1 + r * z) / (r + z)).clamp(-1, 1)
         c = k * (r - f)
         angle = _first(c.log() + 1 - c >= u[1].log(), (u[2] - 0.5).sign() * f.acos())
-        return (angle + math.pi + self.loc) % (2 * math.pi) - math.pi
+        return (angle + pi + self.loc) % (2 * pi) - pi
 
 
 def _first(good: Tensor, tries: Tensor) -> Tensor:
     """Along dim 0, a try that is good: no look at the values is needed."""
-    at = good.to(tries.dtype).argmax(0, keepdim=True)
-    return tries.gather(0, at).squeeze(0)
+    return tries.gather(0, good.to(tries.dtype).argmax(0, keepdim=True)).squeeze(0)
 
 
 # --- gamma numbers, and what is made of them
@@ -550,7 +788,7 @@ class _LogGamma(pf.autograd.Function):
     """Logarithms of gamma numbers, of shapes from 1 on (Marsaglia and Tsang, 2000)."""
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor) -> Tensor:
+    def forward(ctx: Any, a: Tensor) -> Any:
         d = a - 1 / 3
         z, u = _normal(a, (6, *a.shape)), _uniform(a, (6, *a.shape))
         v = 1 + z / (3 * d.sqrt())
@@ -565,39 +803,35 @@ class _LogGamma(pf.autograd.Function):
         return grad * _slope(*ctx.saved_tensors)
 
 
-def _slope(a: Tensor, log: Tensor) -> Tensor:
+def _slope(a: Tensor, log: Tensor) -> Any:
     """d log x / d a where x stays at the same place of its distribution.
 
-    It is ∫ (t / x)^a e^(x - t) (ψ(a) - log t) d log t below x, or minus that above x, whichever
-    is the smaller tail: by 32 points of Gauss and Legendre, up to where nothing is left.
+    ∫ (t / x)^a e^(x - t) (ψ(a) - log t) d log t below x, or minus that above it, whichever tail is
+    the smaller, by 32 points of Gauss and Legendre up to where nothing is left.
     """
     x = log.exp()
-    side = pf.where(x > a, 1.0, -1.0).unsqueeze(-1)
     d, w = (x - a).abs(), x * (2 + (x > a)) / 6  # it falls by d s + w s² at least, for s up to 1
-    near = 80 / (d + (d * d + 160 * w).sqrt())
-    end = pf.where((near > 1) & (x <= a), 1 + 64 / a, near).unsqueeze(-1)
-    points, weights = (
-        pf.tensor(v, dtype=a.dtype, device=a.device) for v in np.polynomial.legendre.leggauss(32)
-    )
-    s = end * (points + 1) / 2
+    end = 80 / (d + (d * d + 160 * w).sqrt())
+    end = pf.where((end > 1) & (x <= a), 1 + 64 / a, end).unsqueeze(-1)
+    side = pf.where(x > a, 1.0, -1.0).unsqueeze(-1)
+    points, weights = (pf.tensor(v).to(a) for v in np.polynomial.legendre.leggauss(32))
+    s = side * end * (points + 1) / 2
     a, x, rest = a.unsqueeze(-1), x.unsqueeze(-1), (log - a.digamma()).unsqueeze(-1)
-    tail = (a * side * s - x * (side * s).expm1()).exp()
-    return (tail * (side * rest + s) * weights * end / 2).sum(-1)
+    return ((a * s - x * s.expm1()).exp() * (rest + s) * weights * side * end / 2).sum(-1)
 
 
-def _log_gamma(a: Tensor, shape: Any) -> Tensor:
+def _log_gamma(a: Tensor, shape: Any) -> Any:
     """Logarithms of gamma numbers: below 1 the shape is one more, and less is made of the number."""
     a = a.expand(shape)
-    small = a < 1
     less = _uniform(a, shape).log() / a
-    return _LogGamma.apply(a + small.to(a.dtype)) + pf.where(small, less, 0.0)
+    return _LogGamma.apply(a + (a < 1).to(a.dtype)) + pf.where(a < 1, less, 0.0)
 
 
-def _positive(log: Tensor) -> Tensor:
+def _exp(log: Tensor) -> Any:
     return log.exp().clamp(min=pf.finfo(log.dtype).tiny)
 
 
-class Gamma(Family, ExponentialFamily, takes="concentration:positive rate:positive"):
+class Gamma(_Family, ExponentialFamily, takes="concentration:positive rate:positive"):
     """The gamma distribution; of an integer shape, sums of exponential numbers.
 
     >>> pf.distributions.Gamma(3.0, 2.0).mean
@@ -608,20 +842,15 @@ class Gamma(Family, ExponentialFamily, takes="concentration:positive rate:positi
     has_rsample = True
     mean = property(lambda self: self.concentration / self.rate)
     mode = property(lambda self: (self.concentration - 1).clamp(min=0) / self.rate)
-    variance = property(lambda self: self.concentration / self.rate**2)
+    variance = property(lambda self: self.mean / self.rate)
+    _draw = lambda self, shape: _exp(_log_gamma(self.concentration, shape) - self.rate.log())
+    _cdf = lambda self, x: pf.special.gammainc(self.concentration, self.rate * x)
 
-    def _draw(self, shape: Any) -> Tensor:
-        return _positive(_log_gamma(self.concentration, shape) - self.rate.log())
-
-    def _log_prob(self, value: Any) -> Tensor:
+    def _log_prob(self, x: Any) -> Any:
         a, rate = self.concentration, self.rate
-        powers = pf.xlogy(a, rate) + pf.xlogy(a - 1, value)
-        return powers - rate * value - a.lgamma()
+        return pf.xlogy(a, rate) + pf.xlogy(a - 1, x) - rate * x - a.lgamma()
 
-    def _cdf(self, value: Any) -> Tensor:
-        return pf.special.gammainc(self.concentration, self.rate * value)
-
-    def entropy(self) -> Tensor:
+    def _entropy(self) -> Any:
         a = self.concentration
         return a - self.rate.log() + a.lgamma() + (1 - a) * a.digamma()
 
@@ -633,11 +862,11 @@ class Chi2(Gamma, takes="df:positive"):
     tensor(3.)
     """
 
-    concentration = property(lambda self: 0.5 * self.df)
-    rate = property(lambda self: pf.full_like(self.df, 0.5))
+    concentration = property(lambda self: 0.5 * self.df, doc="Half of `df`.")
+    rate = property(lambda self: pf.full_like(self.df, 0.5), doc="A half.")
 
 
-class StudentT(Family, takes="df:positive loc:real=0.0 scale:positive=1.0"):
+class StudentT(_Family, takes="df:positive loc:real=0.0 scale:positive=1.0"):
     """Student's t distribution, moved by `loc` and widened by `scale`.
 
     >>> pf.distributions.StudentT(4.0).variance
@@ -647,35 +876,34 @@ class StudentT(Family, takes="df:positive loc:real=0.0 scale:positive=1.0"):
     support = constraints.real
     has_rsample = True
     mode = property(lambda self: self.loc)
-    mean = property(lambda self: pf.where(self.df > 1, self.loc, math.nan))
+    mean = property(lambda self: pf.where(self.df > 1, self.loc, nan))
+    _z = Normal._z
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         df = self.df
-        found = pf.where(df > 2, self.scale**2 * df / (df - 2), math.inf)
-        return pf.where(df > 1, found, math.nan)
+        found = pf.where(df > 2, self.scale**2 * df / (df - 2), inf)
+        return pf.where(df > 1, found, nan)
 
-    def _draw(self, shape: Any) -> Tensor:
+    def _draw(self, shape: Any) -> Any:
         half = self.df / 2
         wide = (0.5 * (half.log() - _log_gamma(half, shape))).exp()
         return self.loc + self.scale * _normal(half, shape) * wide
 
-    def _log_beta(self) -> Tensor:
+    def _log_norm(self) -> Any:
         half = self.df / 2
-        return half.lgamma() + 0.5 * math.log(math.pi) - (half + 0.5).lgamma()
+        gammas = half.lgamma() - (half + 0.5).lgamma()
+        return gammas + 0.5 * (pi * self.df).log() + self.scale.log()
 
-    def _log_prob(self, value: Any) -> Tensor:
-        z = (value - self.loc) / self.scale
-        scale = self.scale.log() + 0.5 * self.df.log()
-        return -0.5 * (self.df + 1) * (z * z / self.df).log1p() - scale - self._log_beta()
+    def _log_prob(self, x: Any) -> Any:
+        return -0.5 * (self.df + 1) * (self._z(x) ** 2 / self.df).log1p() - self._log_norm()
 
-    def entropy(self) -> Tensor:
+    def _entropy(self) -> Any:
         half = self.df / 2
-        spread = (half + 0.5) * ((half + 0.5).digamma() - half.digamma())
-        return self.scale.log() + spread + 0.5 * self.df.log() + self._log_beta()
+        return (half + 0.5) * ((half + 0.5).digamma() - half.digamma()) + self._log_norm()
 
 
-class FisherSnedecor(Family, takes="df1:positive df2:positive"):
+class FisherSnedecor(_Family, takes="df1:positive df2:positive"):
     """The ratio of the means of `df1` and of `df2` squares of normal numbers.
 
     >>> pf.distributions.FisherSnedecor(2.0, 4.0).mean
@@ -684,57 +912,29 @@ class FisherSnedecor(Family, takes="df1:positive df2:positive"):
 
     support = constraints.positive
     has_rsample = True
-    mean = property(lambda self: pf.where(self.df2 > 2, self.df2 / (self.df2 - 2), math.nan))
+    mean = property(lambda self: pf.where(self.df2 > 2, self.df2 / (self.df2 - 2), nan))
 
     @property
-    def mode(self) -> Tensor:
-        found = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
-        return pf.where(self.df1 > 2, found, math.nan)
-
-    @property
-    def variance(self) -> Tensor:
+    def mode(self) -> Any:
         m, n = self.df1, self.df2
-        found = 2 * n**2 * (m + n - 2) / (m * (n - 2) ** 2 * (n - 4))
-        return pf.where(n > 4, found, math.nan)
+        return pf.where(m > 2, (m - 2) / m * n / (n + 2), nan)
 
-    def _draw(self, shape: Any) -> Tensor:
+    @property
+    def variance(self) -> Any:
+        m, n = self.df1, self.df2
+        return pf.where(n > 4, 2 * n**2 * (m + n - 2) / (m * (n - 2) ** 2 * (n - 4)), nan)
+
+    def _draw(self, shape: Any) -> Any:
         above, below = (_log_gamma(df / 2, shape) - df.log() for df in (self.df1, self.df2))
-        return _positive(above - below)
+        return _exp(above - below)
 
-    def _log_prob(self, value: Any) -> Tensor:
+    def _log_prob(self, x: Any) -> Any:
         m, n, ratio = self.df1 / 2, self.df2 / 2, self.df1 / self.df2
-        powers = m * ratio.log() + (m - 1) * value.log() - (m + n) * (ratio * value).log1p()
+        powers = m * ratio.log() + (m - 1) * x.log() - (m + n) * (ratio * x).log1p()
         return powers + (m + n).lgamma() - m.lgamma() - n.lgamma()
 
 
-class Beta(Family, ExponentialFamily, takes="concentration1:positive concentration0:positive"):
-    """The beta distribution, of numbers from 0 to 1.
-
-    >>> pf.distributions.Beta(1.0, 3.0).mean
-    tensor(0.2500)
-    """
-
-    support = constraints.unit_interval
-    has_rsample = True
-    _both = property(lambda self: pf.stack([self.concentration1, self.concentration0], -1))
-    _total = property(lambda self: self.concentration1 + self.concentration0)
-    _dirichlet = property(lambda self: Dirichlet(self._both, validate_args=False))
-    mean = property(lambda self: self.concentration1 / self._total)
-    mode = property(lambda self: self._dirichlet.mode[..., 0])
-    variance = property(lambda self: self.mean * (1 - self.mean) / (self._total + 1))
-
-    def _draw(self, shape: Any) -> Tensor:
-        a, b = _log_gamma(self.concentration1, shape), _log_gamma(self.concentration0, shape)
-        return SigmoidTransform()(a - b)
-
-    def _log_prob(self, value: Any) -> Tensor:
-        return self._dirichlet.log_prob(pf.stack([value, 1 - value], -1))
-
-    def entropy(self) -> Tensor:
-        return self._dirichlet.entropy()
-
-
-class Dirichlet(Family, ExponentialFamily, takes="concentration:positive_vector"):
+class Dirichlet(_Family, ExponentialFamily, takes="concentration:_positives"):
     """Numbers of the last dim that sum to 1.
 
     >>> pf.distributions.Dirichlet(pf.tensor([1.0, 3.0])).mean
@@ -746,39 +946,53 @@ class Dirichlet(Family, ExponentialFamily, takes="concentration:positive_vector"
     _total = property(lambda self: self.concentration.sum(-1, keepdim=True))
     mean = property(lambda self: self.concentration / self._total)
     variance = property(lambda self: self.mean * (1 - self.mean) / (self._total + 1))
+    _draw = lambda self, shape: _log_gamma(self.concentration, shape).softmax(-1)
+    _mean_log = lambda self: self.concentration.digamma() - self._total.digamma()
+    _log_prob = lambda self, x: self._cross(x.log())
+    _entropy = lambda self: -self._cross(self._mean_log())
 
     @property
-    def mode(self) -> Tensor:
+    def mode(self) -> Any:
         a = self.concentration
         more = (a - 1).clamp(min=0)
         corner = F.one_hot(a.argmax(-1), a.shape[-1]).to(a.dtype)
         none = (a <= 1).all(-1, keepdim=True)
         return pf.where(none, corner, more / more.sum(-1, keepdim=True))
 
-    def _draw(self, shape: Any) -> Tensor:
-        return _log_gamma(self.concentration, shape).softmax(-1)
+    def _cross(self, log: Any) -> Any:
+        """The logarithm of the density, of the logarithms of numbers."""
+        a = self.concentration
+        norm = a.lgamma().sum(-1) - a.sum(-1).lgamma()
+        return pf.where(a == 1, 0.0, (a - 1) * log).sum(-1) - norm
 
-    def _log_norm(self) -> Tensor:
-        return self.concentration.lgamma().sum(-1) - self.concentration.sum(-1).lgamma()
 
-    def _log_prob(self, value: Any) -> Tensor:
-        return pf.xlogy(self.concentration - 1, value).sum(-1) - self._log_norm()
+class Beta(_Family, ExponentialFamily, takes="concentration1:positive concentration0:positive"):
+    """The beta distribution, of numbers from 0 to 1.
 
-    def _mean_log(self) -> Tensor:
-        return self.concentration.digamma() - self._total.digamma()
+    >>> pf.distributions.Beta(1.0, 3.0).mean
+    tensor(0.2500)
+    """
 
-    def entropy(self) -> Tensor:
-        return self._log_norm() - ((self.concentration - 1) * self._mean_log()).sum(-1)
+    support = constraints.unit_interval
+    has_rsample = True
+    _pair = property(lambda self: pf.stack([self.concentration1, self.concentration0], -1))
+    _dirichlet = lazy_property(lambda self: Dirichlet(self._pair, validate_args=False))
+    mean = property(lambda self: self._dirichlet.mean[..., 0])
+    mode = property(lambda self: self._dirichlet.mode[..., 0])
+    variance = property(lambda self: self._dirichlet.variance[..., 0])
+    _log_prob = lambda self, x: self._dirichlet._log_prob(pf.stack([x, 1 - x], -1))
+    _entropy = lambda self: self._dirichlet._entropy()
+
+    def _draw(self, shape: Any) -> Any:
+        logs = _log_gamma(self._pair, (*shape, 2))
+        return SigmoidTransform()(logs[..., 0] - logs[..., 1])
 
 
 # --- transformed
 
 
-class _Derived(Family, TransformedDistribution):
+class _Derived(_Family, TransformedDistribution):
     """What has parameters of its own, of which `base_dist` and `transforms` are made."""
-
-    transforms = property(lambda self: [ExpTransform()])
-    has_rsample = property(lambda self: self.base_dist.has_rsample)
 
 
 class LogNormal(_Derived, takes="loc:real scale:positive"):
@@ -790,12 +1004,11 @@ class LogNormal(_Derived, takes="loc:real scale:positive"):
 
     support = constraints.positive
     base_dist = lazy_property(lambda self: Normal(self.loc, self.scale, False))
+    transforms = lazy_property(lambda self: [ExpTransform()])
     mean = property(lambda self: (self.loc + self.scale**2 / 2).exp())
     mode = property(lambda self: (self.loc - self.scale**2).exp())
     variance = property(lambda self: (self.scale**2).expm1() * self.mean**2)
-
-    def entropy(self) -> Tensor:
-        return self.base_dist.entropy() + self.loc
+    _entropy = lambda self: self.base_dist.entropy() + self.loc
 
 
 class LogisticNormal(_Derived, takes="loc:real scale:positive"):
@@ -809,7 +1022,7 @@ class LogisticNormal(_Derived, takes="loc:real scale:positive"):
     base_dist = lazy_property(lambda s: Independent(Normal(s.loc, s.scale, False), 1))
     transforms = lazy_property(lambda self: [StickBreakingTransform()])
 
-    def _prepare(self, batch_shape: Any, event_shape: Any) -> tuple[Any, Any]:
+    def _prepare(self, batch_shape: Any, event_shape: Any) -> Any:
         shape = batch_shape or (1,)
         self.loc, self.scale = self.loc.expand(shape), self.scale.expand(shape)
         self._dims = {"loc": 1, "scale": 1}
@@ -826,27 +1039,17 @@ class Gumbel(_Derived, takes="loc:real scale:positive"):
     support = constraints.real
     mean = property(lambda self: self.loc + self.scale * EULER)
     mode = property(lambda self: self.loc)
-    stddev = property(lambda self: math.pi / math.sqrt(6) * self.scale)
+    stddev = property(lambda self: pi / math.sqrt(6) * self.scale)
     variance = property(lambda self: self.stddev**2)
-
-    @lazy_property
-    def base_dist(self) -> Any:
-        info = pf.finfo(self.loc.dtype)
-        low, high = (pf.full_like(self.loc, v) for v in (info.tiny, 1 - info.eps))
-        return Uniform(low, high, False)
+    _z = Normal._z
+    _log_prob = lambda self, x: -self._z(x) - (-self._z(x)).exp() - self.scale.log()
+    _entropy = lambda self: self.scale.log() + 1 + EULER
+    base_dist = lazy_property(lambda self: Uniform(0 * self.loc, 1.0, False))
 
     @lazy_property
     def transforms(self) -> Any:
-        log = ExpTransform().inv
-        return [log, AffineTransform(0, -pf.ones_like(self.scale)), log,
-                AffineTransform(self.loc, -self.scale)]  # fmt: skip
-
-    def _log_prob(self, value: Any) -> Tensor:
-        y = (self.loc - value) / self.scale
-        return y - y.exp() - self.scale.log()
-
-    def entropy(self) -> Tensor:
-        return self.scale.log() + 1 + EULER
+        log, scale = ExpTransform().inv, AffineTransform(self.loc, -self.scale)
+        return [log, AffineTransform(0, -1.0), log, scale]
 
 
 class Pareto(_Derived, takes="scale:positive alpha:positive"):
@@ -862,19 +1065,17 @@ class Pareto(_Derived, takes="scale:positive alpha:positive"):
         lambda self: constraints.greater_than_eq(self.scale), is_discrete=False, event_dim=0
     )
     mode = property(lambda self: self.scale)
+    _entropy = lambda self: (self.scale / self.alpha).log() + 1 + 1 / self.alpha
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Any:
         a = self.alpha.clamp(min=1)
         return a * self.scale / (a - 1)
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         a = self.alpha.clamp(min=2)
         return self.scale**2 * a / ((a - 1) ** 2 * (a - 2))
-
-    def entropy(self) -> Tensor:
-        return (self.scale / self.alpha).log() + 1 + 1 / self.alpha
 
 
 class Weibull(_Derived, takes="scale:positive concentration:positive"):
@@ -888,20 +1089,18 @@ class Weibull(_Derived, takes="scale:positive concentration:positive"):
     base_dist = lazy_property(lambda self: Exponential(pf.ones_like(self.scale), False))
     mean = property(lambda self: self.scale * self._moment(1))
     variance = property(lambda self: self.scale**2 * (self._moment(2) - self._moment(1) ** 2))
+    _moment = lambda self, n: (1 + n / self.concentration).lgamma().exp()
 
     @lazy_property
     def transforms(self) -> Any:
         return [PowerTransform(1 / self.concentration), AffineTransform(0, self.scale)]
 
-    def _moment(self, n: int) -> Tensor:
-        return (1 + n / self.concentration).lgamma().exp()
-
     @property
-    def mode(self) -> Tensor:
+    def mode(self) -> Any:
         k = self.concentration
         return self.scale * ((k - 1) / k) ** (1 / k)
 
-    def entropy(self) -> Tensor:
+    def _entropy(self) -> Any:
         k = self.concentration
         return EULER * (1 - 1 / k) + (self.scale / k).log() + 1
 
@@ -914,31 +1113,27 @@ class Kumaraswamy(_Derived, takes="concentration1:positive concentration0:positi
     """
 
     support = constraints.unit_interval
+    base_dist = lazy_property(lambda self: Uniform(0 * self.concentration0, 1.0, False))
     mean = property(lambda self: self._moment(1))
     variance = property(lambda self: self._moment(2) - self._moment(1) ** 2)
 
     @lazy_property
-    def base_dist(self) -> Any:
-        b = self.concentration0
-        return Uniform(pf.zeros_like(b), pf.ones_like(b), False)
-
-    @lazy_property
     def transforms(self) -> Any:
-        return [PowerTransform(1 / self.concentration0), AffineTransform(1.0, -1.0),
-                PowerTransform(1 / self.concentration1)]  # fmt: skip
+        outer, inner = (PowerTransform(1 / k) for k in (self.concentration1, self.concentration0))
+        return [inner, AffineTransform(1.0, -1.0), outer]
 
-    def _moment(self, n: int) -> Tensor:
+    def _moment(self, n: int) -> Any:
         more, b = 1 + n / self.concentration1, self.concentration0
         return b * (more.lgamma() + b.lgamma() - (more + b).lgamma()).exp()
 
     @property
-    def mode(self) -> Tensor:
+    def mode(self) -> Any:
         a, b = self.concentration1, self.concentration0
-        return pf.where((a < 1) | (b < 1), math.nan, ((a - 1) / (a * b - 1)) ** (1 / a))
+        return pf.where((a < 1) | (b < 1), nan, ((a - 1) / (a * b - 1)) ** (1 / a))
 
-    def entropy(self) -> Tensor:
+    def _entropy(self) -> Any:
         a, b = self.concentration1, self.concentration0
-        return 1 - 1 / b + (1 - 1 / a) * ((b + 1).digamma() + EULER) - a.log() - b.log()
+        return 1 - 1 / b + (1 - 1 / a) * ((b + 1).digamma() + EULER) - (a * b).log()
 
 
 class InverseGamma(_Derived, takes="concentration:positive rate:positive"):
@@ -950,20 +1145,20 @@ class InverseGamma(_Derived, takes="concentration:positive rate:positive"):
 
     support = constraints.positive
     base_dist = lazy_property(lambda self: Gamma(self.concentration, self.rate, False))
-    transforms = lazy_property(lambda self: [PowerTransform(-self.rate.new_ones(()))])
+    transforms = lazy_property(lambda self: [PowerTransform(-pf.ones_like(self.rate))])
     mode = property(lambda self: self.rate / (self.concentration + 1))
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Any:
         a = self.concentration
-        return pf.where(a > 1, self.rate / (a - 1), math.inf)
+        return pf.where(a > 1, self.rate / (a - 1), inf)
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         a = self.concentration
-        return pf.where(a > 2, self.rate**2 / ((a - 1) ** 2 * (a - 2)), math.inf)
+        return pf.where(a > 2, self.rate**2 / ((a - 1) ** 2 * (a - 2)), inf)
 
-    def entropy(self) -> Tensor:
+    def _entropy(self) -> Any:
         a = self.concentration
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
 
@@ -971,22 +1166,15 @@ class InverseGamma(_Derived, takes="concentration:positive rate:positive"):
 class _Half(_Derived):
     """Absolute values of what lies around 0."""
 
-    support = constraints.nonnegative
+    support: Any = constraints.nonnegative
     transforms = lazy_property(lambda self: [AbsTransform()])
-    mode = property(lambda self: pf.zeros_like(self.scale))
-
-    def _log_prob(self, value: Any) -> Tensor:
-        found = self.base_dist._log_prob(value) + math.log(2)
-        return pf.where(value >= 0, found, -math.inf)
-
-    def _cdf(self, value: Any) -> Tensor:
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.base_dist.icdf((value + 1) / 2)
-
-    def entropy(self) -> Tensor:
-        return self.base_dist.entropy() - math.log(2)
+    mode = property(lambda self: 0 * self.scale)
+    _cdf = lambda self, x: 2 * self.base_dist.cdf(x) - 1
+    _icdf = lambda self, p: self.base_dist.icdf((p + 1) / 2)
+    _entropy = lambda self: self.base_dist.entropy() - math.log(2)
+    _log_prob = lambda self, x: pf.where(
+        x >= 0, self.base_dist._log_prob(x) + math.log(2), -inf
+    )
 
 
 class HalfNormal(_Half, takes="scale:positive"):
@@ -996,9 +1184,9 @@ class HalfNormal(_Half, takes="scale:positive"):
     tensor(0.7979)
     """
 
-    base_dist = lazy_property(lambda self: Normal(0 * self.scale, self.scale, False))
-    mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
-    variance = property(lambda self: self.scale**2 * (1 - 2 / math.pi))
+    base_dist = lazy_property(lambda self: Normal(0.0, self.scale, False))
+    mean = property(lambda self: self.scale * math.sqrt(2 / pi))
+    variance = property(lambda self: self.scale**2 * (1 - 2 / pi))
 
 
 class HalfCauchy(_Half, takes="scale:positive"):
@@ -1008,14 +1196,14 @@ class HalfCauchy(_Half, takes="scale:positive"):
     tensor(0.5000)
     """
 
-    base_dist = lazy_property(lambda self: Cauchy(0 * self.scale, self.scale, False))
-    mean = variance = property(lambda self: pf.full_like(self.scale, math.inf))
+    base_dist = lazy_property(lambda self: Cauchy(0.0, self.scale, False))
+    mean = variance = property(lambda self: pf.full_like(self.scale, inf))
 
 
 # --- discrete, and what comes near
 
 
-class _Odds(Family):
+class _Odds(_Family):
     """What has `probs` or `logits`: of one thing, or along the last dim of one among several."""
 
     _binary = True
@@ -1023,10 +1211,7 @@ class _Odds(Family):
     probs = lazy_property(lambda self: logits_to_probs(self.logits, self._binary))
     _param = property(lambda self: self.probs if "probs" in self._dims else self.logits)
     param_shape = property(lambda self: self._param.shape, doc="The shape of the parameter.")
-
-    def _bits(self) -> Tensor:
-        """The entropy of a thing that happens or does not."""
-        return F.softplus(self.logits) - self.probs * self.logits
+    _bits = lambda self: F.softplus(self.logits) - self.probs * self.logits
 
 
 class Bernoulli(_Odds, ExponentialFamily, takes="probs:unit_interval=None logits:real=None"):
@@ -1040,22 +1225,15 @@ class Bernoulli(_Odds, ExponentialFamily, takes="probs:unit_interval=None logits
     has_enumerate_support = True
     mean = property(lambda self: self.probs)
     variance = property(lambda self: self.probs * (1 - self.probs))
-    entropy = _Odds._bits
+    _draw = lambda self, shape: self.probs.expand(shape).bernoulli()
+    _log_prob = lambda self, x: x * self.logits - F.softplus(self.logits)
+    _entropy = _Odds._bits
+    _all_values = lambda self: pf.arange(2).to(self._param)
 
     @property
-    def mode(self) -> Tensor:
+    def mode(self) -> Any:
         p = self.probs
-        return pf.where(p == 0.5, math.nan, (p > 0.5).to(p.dtype))
-
-    def _draw(self, shape: Any) -> Tensor:
-        return self.probs.expand(shape).bernoulli()
-
-    def _log_prob(self, value: Any) -> Tensor:
-        logits, value = broadcast_all(self.logits, value)
-        return -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._values(pf.arange(2).to(self._param), expand)
+        return pf.where(p == 0.5, nan, (p > 0.5).to(p.dtype))
 
 
 class Geometric(_Odds, takes="probs:unit_interval=None logits:real=None"):
@@ -1067,17 +1245,13 @@ class Geometric(_Odds, takes="probs:unit_interval=None logits:real=None"):
 
     support = constraints.nonnegative_integer
     mean = property(lambda self: 1 / self.probs - 1)
-    mode = property(lambda self: pf.zeros_like(self.probs))
+    mode = property(lambda self: 0 * self.probs)
     variance = property(lambda self: self.mean / self.probs)
+    _log_prob = lambda self, x: pf.special.xlog1py(x, -self.probs) + self.probs.log()
+    _entropy = lambda self: self._bits() / self.probs
 
-    def _draw(self, shape: Any) -> Tensor:
+    def _draw(self, shape: Any) -> Any:
         return (_uniform(self.probs, shape).log() / (-self.probs).log1p()).floor()
-
-    def _log_prob(self, value: Any) -> Tensor:
-        return pf.special.xlog1py(value, -self.probs) + self.probs.log()
-
-    def entropy(self) -> Tensor:
-        return self._bits() / self.probs
 
 
 class Binomial(
@@ -1094,35 +1268,30 @@ class Binomial(
         lambda s: constraints.integer_interval(0, s.total_count), is_discrete=True, event_dim=0
     )
     mean = property(lambda self: self.total_count * self.probs)
+    mode = property(lambda s: ((s.total_count + 1) * s.probs).floor().clamp(max=s.total_count))
     variance = property(lambda self: self.mean * (1 - self.probs))
+    _draw = lambda s, shape: pf.binomial(s.total_count.expand(shape), s.probs.expand(shape))
 
-    @property
-    def mode(self) -> Tensor:
-        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
-
-    def _draw(self, shape: Any) -> Tensor:
-        return pf.binomial(self.total_count.expand(shape), self.probs.expand(shape))
-
-    def _log_prob(self, value: Any) -> Tensor:
+    def _log_prob(self, x: Any) -> Any:
         n = self.total_count
-        ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
-        return ways + value * self.logits - n * F.softplus(self.logits)
+        ways = (n + 1).lgamma() - (x + 1).lgamma() - (n - x + 1).lgamma()
+        return ways + x * self.logits - n * F.softplus(self.logits)
 
-    def entropy(self) -> Tensor:
+    def _entropy(self) -> Any:
         found = self._log_prob(self.enumerate_support(False))
         return -(found.exp() * found).sum(0)
 
-    def enumerate_support(self, expand: bool = True) -> Tensor:
+    def _all_values(self) -> Any:
         n = int(self.total_count.max())
         if int(self.total_count.min()) != n:
             raise NotImplementedError(
                 "Inhomogeneous total count not supported by `enumerate_support`."
             )
-        return self._values(pf.arange(1 + n).to(self._param), expand)
+        return pf.arange(1 + n).to(self._param)
 
 
 class NegativeBinomial(
-    _Odds, takes="total_count:nonnegative probs:half_open_unit=None logits:real=None"
+    _Odds, takes="total_count:nonnegative probs:_odds=None logits:real=None"
 ):
     """How many successes there are before `total_count` failures.
 
@@ -1135,20 +1304,22 @@ class NegativeBinomial(
     mode = property(lambda s: ((s.total_count - 1) * s.logits.exp()).floor().clamp(min=0))
     variance = property(lambda self: self.mean / (-self.logits).sigmoid())
 
-    def _draw(self, shape: Any) -> Tensor:
+    def _draw(self, shape: Any) -> Any:
         n = self.total_count
-        rate = _positive(_log_gamma(pf.where(n > 0, n, 1.0), shape) + self.logits)
+        rate = _exp(_log_gamma(pf.where(n > 0, n, 1.0), shape) + self.logits)
         return pf.poisson(pf.where(n > 0, rate, 0.0))
 
-    def _log_prob(self, value: Any) -> Tensor:
+    def _log_prob(self, x: Any) -> Any:
         n = self.total_count
-        ways = (n + value).lgamma() - (1 + value).lgamma() - n.lgamma()
-        ways = pf.where(n + value == 0, 0.0, ways)
-        return ways + n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
+        ways = pf.where(n + x == 0, 0.0, (n + x).lgamma() - (1 + x).lgamma() - n.lgamma())
+        return ways + n * F.logsigmoid(-self.logits) + x * F.logsigmoid(self.logits)
 
 
-class Poisson(Family, ExponentialFamily, takes="rate:nonnegative"):
-    """How many events there are, of a mean of `rate`.
+class Poisson(_Family, ExponentialFamily, takes="rate:nonnegative"):
+    """How many events there are.
+
+    Args:
+        rate: The mean.
 
     >>> pf.distributions.Poisson(3.0).variance
     tensor(3.)
@@ -1157,12 +1328,8 @@ class Poisson(Family, ExponentialFamily, takes="rate:nonnegative"):
     support = constraints.nonnegative_integer
     mean = variance = property(lambda self: self.rate)
     mode = property(lambda self: self.rate.floor())
-
-    def _draw(self, shape: Any) -> Tensor:
-        return pf.poisson(self.rate.expand(shape))
-
-    def _log_prob(self, value: Any) -> Tensor:
-        return pf.xlogy(value, self.rate) - self.rate - (value + 1).lgamma()
+    _draw = lambda self, shape: pf.poisson(self.rate.expand(shape))
+    _log_prob = lambda self, x: pf.xlogy(x, self.rate) - self.rate - (x + 1).lgamma()
 
 
 class ContinuousBernoulli(
@@ -1178,43 +1345,32 @@ class ContinuousBernoulli(
     support = constraints.unit_interval
     probs = lazy_property(lambda self: clamp_probs(self.logits.sigmoid()))
 
-    def _split(self, many: Any, few: Any) -> Tensor:
+    def _split(self, many: Any, few: Any) -> Any:
         """`many` of the logits η, or `few` of them, a series, where `probs` is within `lims`."""
         eta = probs_to_logits(self.probs, True)
         near = (self.probs > self.lims[0]) & (self.probs <= self.lims[1])
         return pf.where(near, few(eta), many(pf.where(near, 1.0, eta)))
 
-    def _log_norm(self) -> Tensor:
-        return self._split(
-            lambda t: (t / (t / 2).tanh()).log(),
-            lambda t: math.log(2) + t**2 / 12 - 7 * t**4 / 1440,
-        )
-
-    @property
-    def mean(self) -> Tensor:
-        return self._split(
+    _log_norm = lambda self: self._split(
+        lambda t: (t / (t / 2).tanh()).log(), lambda t: math.log(2) + t**2 / 12 - 7 * t**4 / 1440
+    )
+    mean = property(
+        lambda self: self._split(
             lambda t: -1 / (-t).expm1() - 1 / t, lambda t: 0.5 + t / 12 - t**3 / 720
         )
-
-    @property
-    def variance(self) -> Tensor:
-        return self._split(
-            lambda t: t**-2 - 0.25 * (t / 2).sinh() ** -2,
+    )
+    variance = property(
+        lambda self: self._split(
+            lambda t: t**-2 - 0.25 / (t / 2).sinh() ** 2,
             lambda t: 1 / 12 - t**2 / 240 + t**4 / 6048,
         )
-
-    def _log_prob(self, value: Any) -> Tensor:
-        return value * self.logits - F.softplus(self.logits) + self._log_norm()
-
-    def _cdf(self, value: Any) -> Tensor:
-        found = self._split(lambda t: (t * value).expm1() / t.expm1(), lambda t: value)
-        return found.clamp(0, 1)
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return self._split(lambda t: (value * t.expm1()).log1p() / t, lambda t: value)
-
-    def entropy(self) -> Tensor:
-        return -self._log_prob(self.mean)
+    )
+    _log_prob = lambda self, x: Bernoulli._log_prob(self, x) + self._log_norm()
+    _cdf = lambda self, x: self._split(
+        lambda t: (t * x).expm1() / t.expm1(), lambda t: x
+    ).clamp(0, 1)
+    _icdf = lambda self, p: self._split(lambda t: (p * t.expm1()).log1p() / t, lambda t: p)
+    _entropy = lambda self: -self._log_prob(self.mean)
 
 
 class _Several(_Odds):
@@ -1222,7 +1378,7 @@ class _Several(_Odds):
 
     _binary = False
 
-    def _prepare(self, batch_shape: Any, event_shape: Any) -> tuple[Any, Any]:
+    def _prepare(self, batch_shape: Any, event_shape: Any) -> Any:
         if "probs" in self._dims:
             self.probs = self.probs / self.probs.sum(-1, keepdim=True)
         else:
@@ -1230,12 +1386,15 @@ class _Several(_Odds):
         self._num_events = self.param_shape[-1]
         return batch_shape, event_shape
 
-    def _indices(self, sample_shape: Any) -> Tensor:
+    def _indices(self, sample_shape: Any) -> Any:
         rows = self.probs.detach().reshape(-1, self._num_events)
         drawn = rows.multinomial(math.prod(sample_shape), True).t()
         return drawn.reshape(*sample_shape, *self._batch_shape)
 
-    def _surprise(self) -> Tensor:
+    def _hot(self, index: Tensor) -> Any:
+        return F.one_hot(index, self._num_events).to(self._param.dtype)
+
+    def _surprise(self) -> Any:
         return -(self.logits.clamp(min=pf.finfo(self.logits.dtype).min) * self.probs).sum(-1)
 
 
@@ -1251,20 +1410,18 @@ class Categorical(_Several, takes="probs:simplex=None logits:real_vector=None"):
         lambda self: constraints.integer_interval(0, self._num_events - 1),
         is_discrete=True, event_dim=0,
     )  # fmt: skip
-    mean = variance = property(lambda self: pf.full_like(self._param[..., 0], math.nan))
+    mean = variance = property(lambda self: pf.full_like(self._param[..., 0], nan))
     mode = property(lambda self: self.probs.argmax(-1))
-    entropy = _Several._surprise
+    _entropy = _Several._surprise
+    _all_values = lambda self: pf.arange(self._num_events, device=self._param.device)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self._indices(sample_shape)
 
-    def _log_prob(self, value: Any) -> Tensor:
-        shape = pf.broadcast_shapes(value.shape, self.batch_shape)
+    def _log_prob(self, x: Any) -> Any:
+        shape = pf.broadcast_shapes(x.shape, self.batch_shape)
         logits = self.logits.expand(*shape, self._num_events)
-        return logits.gather(-1, value.long().expand(shape).unsqueeze(-1)).squeeze(-1)
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._values(pf.arange(self._num_events, device=self._param.device), expand)
+        return logits.gather(-1, x.long().expand(shape).unsqueeze(-1)).squeeze(-1)
 
 
 class OneHotCategorical(_Several, takes="probs:simplex=None logits:real_vector=None"):
@@ -1275,23 +1432,16 @@ class OneHotCategorical(_Several, takes="probs:simplex=None logits:real_vector=N
     """
 
     support = constraints.one_hot
-    entropy = _Several._surprise
     has_enumerate_support = True
     mean = property(lambda self: self.probs)
     mode = property(lambda self: self._hot(self.probs.argmax(-1)))
     variance = property(lambda self: self.probs * (1 - self.probs))
-
-    def _hot(self, index: Tensor) -> Tensor:
-        return F.one_hot(index, self._num_events).to(self._param.dtype)
+    _log_prob = lambda self, x: pf.where(x == 1, self.logits, 0.0).sum(-1)
+    _entropy = _Several._surprise
+    _all_values = lambda self: pf.eye(self._num_events).to(self._param)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self._hot(self._indices(sample_shape))
-
-    def _log_prob(self, value: Any) -> Tensor:
-        return pf.where(value == 1, self.logits, 0.0).sum(-1)
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._values(pf.eye(self._num_events).to(self._param), expand)
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
@@ -1321,31 +1471,24 @@ class Multinomial(_Several, takes="total_count=1 probs:simplex=None logits:real_
     mean = property(lambda self: self.probs * self.total_count)
     variance = property(lambda self: self.mean * (1 - self.probs))
 
-    def _prepare(self, batch_shape: Any, event_shape: Any) -> tuple[Any, Any]:
+    def _prepare(self, batch_shape: Any, event_shape: Any) -> Any:
         if not isinstance(self.total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported: give an int")
         return super()._prepare(batch_shape, event_shape)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        drawn = self._indices((self.total_count, *sample_shape))
-        return F.one_hot(drawn, self._num_events).sum(0).to(self._param.dtype)
+        return self._hot(self._indices((self.total_count, *sample_shape))).sum(0)
 
-    def _log_prob(self, value: Any) -> Tensor:
-        powers = pf.where(value == 0, 0.0, self.logits * value)
-        return (value.sum(-1) + 1).lgamma() + (powers - (value + 1).lgamma()).sum(-1)
+    def _log_prob(self, x: Any) -> Any:
+        powers = pf.where(x == 0, 0.0, self.logits * x)
+        return (x.sum(-1) + 1).lgamma() + (powers - (x + 1).lgamma()).sum(-1)
 
-    def entropy(self) -> Tensor:
+    def _entropy(self) -> Any:
         n = self.total_count
         counts = Binomial(n, self.probs, validate_args=False)
-        values = counts.enumerate_support(False)
-        means = (counts._log_prob(values).exp() * (values + 1).lgamma()).sum((0, -1))
+        x = counts.enumerate_support(False)
+        means = (counts._log_prob(x).exp() * (x + 1).lgamma()).sum((0, -1))
         return n * self._surprise() - math.lgamma(n + 1) + means
-
-
-def _as(value: Any, like: Tensor) -> Tensor:
-    if isinstance(value, Tensor):
-        return value
-    return pf.tensor(value, dtype=like.dtype, device=like.device)
 
 
 class LogitRelaxedBernoulli(
@@ -1360,20 +1503,22 @@ class LogitRelaxedBernoulli(
     support = constraints.real
     has_rsample = True
 
-    def _prepare(self, batch_shape: Any, event_shape: Any) -> tuple[Any, Any]:
-        self.temperature = _as(self.temperature, self._param)
+    def _prepare(self, batch_shape: Any, event_shape: Any) -> Any:
+        self.temperature = as_like(self.temperature, self._param)
         return batch_shape, event_shape
 
-    def _draw(self, shape: Any) -> Tensor:
-        noise = probs_to_logits(_uniform(self._param, shape), True)
-        return (noise + probs_to_logits(self.probs, True)) / self.temperature
+    def _draw(self, shape: Any) -> Any:
+        noise, probs = _uniform(self._param, shape), self.probs
+        return (probs_to_logits(noise, True) + probs_to_logits(probs, True)) / self.temperature
 
-    def _log_prob(self, value: Any) -> Tensor:
-        z = self.logits - value * self.temperature
+    def _log_prob(self, x: Any) -> Any:
+        z = self.logits - x * self.temperature
         return self.temperature.log() + z - 2 * F.softplus(z)
 
 
-class RelaxedBernoulli(_Derived, _Odds, takes="temperature probs:unit_interval=None logits:real=None"):
+class RelaxedBernoulli(
+    _Derived, _Odds, takes="temperature probs:unit_interval=None logits:real=None"
+):
     """Numbers between 0 and 1, the nearer to either the lower `temperature` is.
 
     >>> pf.distributions.RelaxedBernoulli(pf.tensor(1.0), 0.5).log_prob(pf.tensor(0.5))
@@ -1382,10 +1527,9 @@ class RelaxedBernoulli(_Derived, _Odds, takes="temperature probs:unit_interval=N
 
     support = constraints.unit_interval
     transforms = lazy_property(lambda self: [SigmoidTransform()])
-
-    @lazy_property
-    def base_dist(self) -> Any:
-        return LogitRelaxedBernoulli(self.temperature, logits=self.logits, validate_args=False)
+    base_dist = lazy_property(
+        lambda self: LogitRelaxedBernoulli(self.temperature, None, self.logits, False)
+    )
 
 
 class ExpRelaxedCategorical(
@@ -1401,17 +1545,17 @@ class ExpRelaxedCategorical(
     support = constraints.real_vector
     has_rsample = True
 
-    def _prepare(self, batch_shape: Any, event_shape: Any) -> tuple[Any, Any]:
-        self.temperature = _as(self.temperature, self._param)
+    def _prepare(self, batch_shape: Any, event_shape: Any) -> Any:
+        self.temperature = as_like(self.temperature, self._param)
         return super()._prepare(batch_shape, event_shape)
 
-    def _draw(self, shape: Any) -> Tensor:
+    def _draw(self, shape: Any) -> Any:
         noise = -(-_uniform(self._param, shape).log()).log()
         return ((self.logits + noise) / self.temperature).log_softmax(-1)
 
-    def _log_prob(self, value: Any) -> Tensor:
+    def _log_prob(self, x: Any) -> Any:
         n = self._num_events
-        scores = (self.logits - value * self.temperature).log_softmax(-1)
+        scores = (self.logits - x * self.temperature).log_softmax(-1)
         return scores.sum(-1) + math.lgamma(n) + (n - 1) * self.temperature.log()
 
 
@@ -1426,116 +1570,115 @@ class RelaxedOneHotCategorical(
     """
 
     support = constraints.simplex
-
-    @lazy_property
-    def base_dist(self) -> Any:
-        return ExpRelaxedCategorical(self.temperature, logits=self.logits, validate_args=False)
+    transforms = lazy_property(lambda self: [ExpTransform()])
+    base_dist = lazy_property(
+        lambda self: ExpRelaxedCategorical(self.temperature, None, self.logits, False)
+    )
 
 
 # --- of vectors and matrices
 
 
-class _Rooted(Family):
-    """What has a covariance, which is given in one of three ways."""
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        if "covariance_matrix" in self._dims:
-            return pf.linalg.cholesky(self.covariance_matrix)
-        lower = pf.linalg.cholesky(self.precision_matrix.flip((-2, -1)))
-        return _inverse(lower.flip((-2, -1)).mT)
-
-    covariance_matrix = lazy_property(lambda self: self.scale_tril @ self.scale_tril.mT)
-    precision_matrix = lazy_property(lambda self: pf.cholesky_inverse(self.scale_tril))
-
-    def _half_log_det(self) -> Tensor:
-        return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
-
 def _inverse(lower: Tensor) -> Tensor:
-    one = pf.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
-    return pf.linalg.solve_triangular(lower, one, upper=False)
+    return pf.linalg.solve_triangular(lower, pf.eye(lower.shape[-1]).to(lower), upper=False)
 
 
 def _times(matrix: Tensor, vector: Tensor) -> Tensor:
     return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
 
 
-class _Gaussian(Family):
-    support = constraints.real_vector
-    has_rsample = True
-    mean = mode = property(lambda self: self.loc)
+def _log_diagonal(lower: Tensor) -> Tensor:
+    return lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
-    def _log_prob(self, value: Any) -> Tensor:
-        away = self._squares(value - self.loc)
-        return -0.5 * away - self._event_shape[0] * HALF_LOG_2PI - self._half_log_det()
 
-    def entropy(self) -> Tensor:
-        return self._event_shape[0] * (0.5 + HALF_LOG_2PI) + self._half_log_det()
+class _Rooted(_Family):
+    """What has a covariance, which is given in one of three ways."""
+
+    covariance_matrix = lazy_property(lambda self: self.scale_tril @ self.scale_tril.mT)
+    precision_matrix = lazy_property(lambda self: pf.cholesky_inverse(self.scale_tril))
+    _half_log_det = lambda self: _log_diagonal(self.scale_tril)
+
+    @lazy_property
+    def scale_tril(self) -> Any:
+        if "precision_matrix" not in self._dims:
+            return pf.linalg.cholesky(self.covariance_matrix)
+        lower = pf.linalg.cholesky(self.precision_matrix.flip((-2, -1)))
+        return _inverse(lower.flip((-2, -1)).mT)
 
 
 class MultivariateNormal(
-    _Gaussian, _Rooted,
+    _Rooted,
     takes="loc:real_vector covariance_matrix:positive_definite=None "
     "precision_matrix:positive_definite=None scale_tril:lower_cholesky=None",
-):  # fmt: skip
+):
     """Normal vectors of mean `loc`, with a covariance.
 
     >>> pf.distributions.MultivariateNormal(pf.zeros(2), pf.eye(2)).log_prob(pf.zeros(2))
     tensor(-1.8379)
     """
 
-    variance = property(lambda self: self.scale_tril.square().sum(-1))
+    support = constraints.real_vector
+    has_rsample = True
+    mean = mode = property(lambda self: self.loc)
+    variance = property(lambda self: (self._root**2).sum(-1))
     _root = property(lambda self: self.scale_tril)
+    _squares = lambda self, x: (_times(_inverse(self.scale_tril), x) ** 2).sum(-1)
+    _log_prob = lambda self, x: 0.5 * (self._event_shape[0] - self._squares(x - self.loc)) - (
+        self._entropy()
+    )
 
-    def _draw(self, shape: Any) -> Tensor:
-        return self.loc + _times(self.scale_tril, _normal(self.loc, shape))
+    def _entropy(self) -> Any:
+        return self._event_shape[0] * (0.5 + HALF_LOG_2PI) + self._half_log_det()
 
-    def _squares(self, x: Tensor) -> Tensor:
-        return _times(_inverse(self.scale_tril), x).square().sum(-1)
+    def _draw(self, shape: Any) -> Any:
+        noise = _normal(self.loc, (*shape[:-1], self._root.shape[-1]))
+        return self.loc + _times(self._root, noise)
 
 
 class LowRankMultivariateNormal(
-    _Gaussian, _Rooted, takes="loc:real_vector cov_factor:real_matrix cov_diag:positive_vector"
+    _Rooted, takes="loc:real_vector cov_factor:_matrix cov_diag:_positives"
 ):
-    """Normal vectors of a covariance W Wᵀ + D with few columns W, which no n × n matrix is made of.
+    """Normal vectors of the covariance W Wᵀ + D, D a diagonal, by r × r matrices.
 
     >>> D = pf.distributions
     >>> D.LowRankMultivariateNormal(pf.zeros(3), pf.ones(3, 1), pf.ones(3)).variance
     tensor([2., 2., 2.])
     """
 
-    variance = property(lambda self: self.cov_factor.square().sum(-1) + self.cov_diag)
-    scale_tril = lazy_property(lambda self: pf.linalg.cholesky(self.covariance_matrix))
+    support = constraints.real_vector
+    has_rsample = True
+    mean = mode = property(lambda self: self.loc)
+    variance = property(lambda self: (self.cov_factor**2).sum(-1) + self.cov_diag)
+    _log_prob = MultivariateNormal._log_prob
+    _entropy = MultivariateNormal._entropy
 
     @lazy_property
-    def covariance_matrix(self) -> Tensor:
+    def covariance_matrix(self) -> Any:
         return self.cov_factor @ self.cov_factor.mT + self.cov_diag.diag_embed()
 
     @property
-    def _root(self) -> Tensor:
+    def _root(self) -> Any:
         return pf.cat([self.cov_factor, self.cov_diag.sqrt().diag_embed()], -1)
 
-    def _inner(self) -> tuple[Tensor, Tensor]:
+    @lazy_property
+    def _inner(self) -> Any:
         """Wᵀ D⁻¹, and the Cholesky factor of I + Wᵀ D⁻¹ W."""
         scaled = self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
         small = scaled @ self.cov_factor
-        one = pf.eye(small.shape[-1], dtype=small.dtype, device=small.device)
-        return scaled, pf.linalg.cholesky(small + one)
+        return scaled, pf.linalg.cholesky(small + pf.eye(small.shape[-1]).to(small))
 
-    def _half_log_det(self) -> Tensor:
-        inner = self._inner()[1].diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        return inner + 0.5 * self.cov_diag.log().sum(-1)
+    def _half_log_det(self) -> Any:
+        return _log_diagonal(self._inner[1]) + 0.5 * self.cov_diag.log().sum(-1)
 
-    def _draw(self, shape: Any) -> Tensor:
+    def _draw(self, shape: Any) -> Any:
         few = _normal(self.loc, (*shape[:-1], self.cov_factor.shape[-1]))
         more = self.cov_diag.sqrt() * _normal(self.loc, shape)
         return self.loc + _times(self.cov_factor, few) + more
 
-    def _squares(self, x: Tensor) -> Tensor:
-        scaled, lower = self._inner()
+    def _squares(self, x: Any) -> Any:
+        scaled, lower = self._inner
         inner = _times(_inverse(lower) @ scaled, x)
-        return (x.square() / self.cov_diag).sum(-1) - inner.square().sum(-1)
+        return (x**2 / self.cov_diag).sum(-1) - (inner**2).sum(-1)
 
 
 class Wishart(
@@ -1552,58 +1695,53 @@ class Wishart(
 
     support = constraints.positive_definite
     has_rsample = True
+    _n = property(lambda self: self._event_shape[-1])
     _wide = property(lambda self: self.df[..., None, None])
     mean = property(lambda self: self._wide * self.covariance_matrix)
 
-    def _prepare(self, batch_shape: Any, event_shape: Any) -> tuple[Any, Any]:
-        if (self.df <= event_shape[-1] - 1).any():
+    def _prepare(self, batch_shape: Any, event_shape: Any) -> Any:
+        least = event_shape[-1] - 1
+        if (self.df <= least).any():
             raise ValueError(
-                f"Value of df={self.df} expected to be greater than ndim - 1 = "
-                f"{event_shape[-1] - 1}."
+                f"Value of df={self.df} expected to be greater than ndim - 1 = {least}."
             )
         return batch_shape, event_shape
 
     @property
-    def mode(self) -> Tensor:
-        left = self._wide - self._event_shape[-1] - 1
-        return pf.where(left > 0, left, math.nan) * self.covariance_matrix
+    def mode(self) -> Any:
+        left = self._wide - self._n - 1
+        return pf.where(left > 0, left, nan) * self.covariance_matrix
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Any:
         v = self.covariance_matrix
         d = v.diagonal(dim1=-2, dim2=-1)
-        return self._wide * (v.square() + d.unsqueeze(-1) * d.unsqueeze(-2))
+        return self._wide * (v**2 + d.unsqueeze(-1) * d.unsqueeze(-2))
 
-    def _halves(self) -> Tensor:
-        n = self._event_shape[-1]
-        steps = pf.arange(n, dtype=self.df.dtype, device=self.df.device)
-        return (self.df.unsqueeze(-1) - steps) / 2
+    _halves = property(lambda self: (self.df.unsqueeze(-1) - pf.arange(self._n).to(self.df)) / 2)
 
-    def _draw(self, shape: Any) -> Tensor:
+    def _draw(self, shape: Any) -> Any:
         """By Bartlett's decomposition."""
-        chi = (0.5 * (_log_gamma(self._halves(), shape[:-1]) + math.log(2))).exp()
+        chi = (0.5 * (_log_gamma(self._halves, shape[:-1]) + math.log(2))).exp()
         lower = self.scale_tril @ (_normal(self.df, shape).tril(-1) + chi.diag_embed())
         return lower @ lower.mT
 
-    def _log_norm(self) -> Tensor:
-        n = self._event_shape[-1]
-        half = self._half_log_det() + n * math.log(2) / 2
-        return self.df * half + pf.mvlgamma(self.df / 2, n)
+    def _cross(self, log_det: Any, mean: Any) -> Any:
+        """The logarithm of the density, of log |x| and x."""
+        log = self._half_log_det() + self._n * math.log(2) / 2
+        norm = self.df * log + pf.mvlgamma(self.df / 2, self._n)
+        trace = (self.precision_matrix * mean).sum((-2, -1))
+        return ((self.df - self._n - 1) * log_det - trace) / 2 - norm
 
-    def _log_prob(self, value: Any) -> Tensor:
-        powers = (self.df - self._event_shape[-1] - 1) / 2 * pf.linalg.slogdet(value)[1]
-        return powers - (self.precision_matrix * value).sum((-2, -1)) / 2 - self._log_norm()
+    def _mean_log_det(self) -> Any:
+        half = self._half_log_det()
+        return self._halves.digamma().sum(-1) + self._n * math.log(2) + 2 * half
 
-    def _mean_log_det(self) -> Tensor:
-        n = self._event_shape[-1]
-        return self._halves().digamma().sum(-1) + n * math.log(2) + 2 * self._half_log_det()
-
-    def entropy(self) -> Tensor:
-        n = self._event_shape[-1]
-        return self._log_norm() - (self.df - n - 1) / 2 * self._mean_log_det() + self.df * n / 2
+    _log_prob = lambda self, x: self._cross(pf.linalg.slogdet(x)[1], x)
+    _entropy = lambda self: -self._cross(self._mean_log_det(), self.mean)
 
 
-class LKJCholesky(Family, takes="dim concentration:positive=1.0"):
+class LKJCholesky(_Family, takes="dim concentration:positive=1.0"):
     """Cholesky factors of correlation matrices of density |C| to the power of concentration - 1.
 
     Args:
@@ -1615,30 +1753,27 @@ class LKJCholesky(Family, takes="dim concentration:positive=1.0"):
 
     support = constraints.corr_cholesky
 
-    def _prepare(self, batch_shape: Any, event_shape: Any) -> tuple[Any, Any]:
+    def _prepare(self, batch_shape: Any, event_shape: Any) -> Any:
         if self.dim < 2:
-            raise ValueError(
-                "Expected dim to be an integer greater than or equal to 2. "
-                f"Found dim={self.dim}."
-            )
+            raise ValueError(f"LKJCholesky: expected dim of at least 2, got {self.dim}")
         return batch_shape, (self.dim, self.dim)
 
-    def _draw(self, shape: Any) -> Tensor:
+    def _draw(self, shape: Any) -> Any:
         """Row by row a direction, and how far it is from the diagonal."""
         c = self.concentration.unsqueeze(-1)
         row = pf.arange(1, self.dim).to(c) / 2
-        far = Beta(row, c + (self.dim - 1) / 2 - row, False).sample(shape[: len(shape) - 1 - c.ndim])
+        far = Beta(row, c + (self.dim - 1) / 2 - row, False)._draw((*shape[:-2], self.dim - 1))
         way = _normal(c, shape)[..., 1:, :].tril()
-        way = way / way.norm(dim=-1, keepdim=True) * far.sqrt().unsqueeze(-1)
-        w = F.pad(way, (0, 0, 1, 0))
-        left = (1 - w.square().sum(-1)).clamp(min=pf.finfo(w.dtype).tiny)
+        w = F.pad(way / way.norm(dim=-1, keepdim=True) * far.sqrt().unsqueeze(-1), (0, 0, 1, 0))
+        left = (1 - (w**2).sum(-1)).clamp(min=pf.finfo(w.dtype).tiny)
         return w + left.sqrt().diag_embed()
 
-    def _log_prob(self, value: Any) -> Tensor:
-        n = self.dim - 1
-        c = self.concentration
+    def _log_prob(self, x: Any) -> Any:
+        n, c = self.dim - 1, self.concentration
         order = pf.arange(n - 1, -1, -1).to(c) + 2 * (c - 1).unsqueeze(-1)
-        powers = (order * value.diagonal(dim1=-2, dim2=-1)[..., 1:].log()).sum(-1)
+        powers = (order * x.diagonal(dim1=-2, dim2=-1)[..., 1:].log()).sum(-1)
         top = c + n / 2
-        norm = pf.mvlgamma(top - 0.5, n) - n * top.lgamma() + n * math.log(math.pi) / 2
-        return powers - norm
+        return powers + n * (top.lgamma() - math.log(pi) / 2) - pf.mvlgamma(top - 0.5, n)
+
+
+__all__ = [n for n, v in vars().items() if n[0] != "_" and getattr(v, "__module__", "") == __name__]

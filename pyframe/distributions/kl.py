@@ -8,15 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pyframe as pf
-from pyframe.distributions.distribution import (
-    HALF_LOG_2PI, Distribution, ExponentialFamily, per_distribution, sum_rightmost,
-)  # fmt: skip
 from pyframe.distributions.families import (
     EULER, Bernoulli, Beta, Binomial, Categorical, Cauchy, ContinuousBernoulli, Dirichlet,
-    Exponential, Gamma, Geometric, Gumbel, HalfNormal, Independent, Laplace,
+    Distribution, Exponential, ExponentialFamily, Gamma, HALF_LOG_2PI, Geometric, Gumbel, HalfNormal, Independent, Laplace,
     LowRankMultivariateNormal, MultivariateNormal, Normal, OneHotCategorical, Pareto, Poisson,
     TransformedDistribution, Uniform, Wishart,
 )  # fmt: skip
+from pyframe.distributions.transforms import sum_rightmost
 from pyframe.tensor import Tensor
 
 __all__ = ["kl_divergence", "register_kl"]
@@ -101,8 +99,8 @@ def _abs_normal(p: Any, m: Any) -> Any:
 # p: the ends of its support; the means of log x, log (1 - x), exp(-t x) and |x - m|
 _MEANS: dict[type, tuple[Any, dict[str, Any]]] = {
     Beta: (_UNIT, {
-        "log": lambda p: p.concentration1.digamma() - p._total.digamma(),
-        "log1m": lambda p: p.concentration0.digamma() - p._total.digamma(),
+        "log": lambda p: p._dirichlet._mean_log()[..., 0],
+        "log1m": lambda p: p._dirichlet._mean_log()[..., 1],
     }),
     ContinuousBernoulli: (_UNIT, {}),
     Exponential: (_POSITIVE, {
@@ -131,7 +129,7 @@ _MEANS: dict[type, tuple[Any, dict[str, Any]]] = {
 # q: the mean of -log q, of q, p's mean and p's other means
 _CROSS: dict[type, tuple[str, Callable[..., Any]]] = {
     Beta: ("log log1m", lambda q, p, log, log1m: (
-        (1 - q.concentration1) * log() + (1 - q.concentration0) * log1m() + q._dirichlet._log_norm()
+        -q._dirichlet._cross(pf.stack([log(), log1m()], -1))
     )),
     ContinuousBernoulli: ("", lambda q, p: -q._log_prob(p.mean)),
     Exponential: ("", lambda q, p: q.rate * p.mean - q.rate.log()),
@@ -222,7 +220,7 @@ def _cauchy(p: Any, q: Any) -> Tensor:
 
 @register_kl(Dirichlet, Dirichlet)
 def _dirichlet(p: Any, q: Any) -> Tensor:
-    return q._log_norm() - ((q.concentration - 1) * p._mean_log()).sum(-1) - p.entropy()
+    return -q._cross(p._mean_log()) - p.entropy()
 
 
 @register_kl(Geometric, Geometric)
@@ -263,9 +261,7 @@ def _gaussian(p: Any, q: Any) -> Tensor:
 
 @register_kl(Wishart, Wishart)
 def _wishart(p: Any, q: Any) -> Tensor:
-    powers = (q.df - q.event_shape[-1] - 1) / 2 * p._mean_log_det()
-    trace = (q.precision_matrix * p.mean).sum((-2, -1)) / 2
-    return q._log_norm() - powers + trace - p.entropy()
+    return -q._cross(p._mean_log_det(), p.mean) - p.entropy()
 
 
 @register_kl(Independent, Independent)
@@ -284,9 +280,5 @@ def _transformed(p: Any, q: Any) -> Tensor:
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _family(p: Any, q: Any) -> Tensor:
     _same(p, q, "__class__")
-    theta, value, means = p._bregman()
     others = q._natural_params
-    found = q._log_normalizer(*others) - value
-    for a, b, m in zip(theta, others, means, strict=True):
-        found = found - per_distribution((b - a) * m, value)
-    return found
+    return q._log_normalizer(*others) - p._bregman(others)
