@@ -304,19 +304,19 @@ constraints: Any
 
 
 ARGUMENTS = {
-    "cache_size": "1 keeps the last pair of values, so that `inv` of a result is exact; or 0.",
+    "cache_size": "1 keeps the last pair of values, 0 none.",
     "dim": "Along which dim.",
     "reinterpreted_batch_ndims": "How many dims.",
-    "temperature": "How far from discrete samples are, above 0.",
+    "temperature": "How soft samples are.",
     "tseq": "The transforms.",
-    "validate_args": "Whether to check parameters and values.",
+    "validate_args": "Whether values are checked.",
 }
 
 
 def tell(cls: Any, names: Any, **kinds: Any) -> None:
     """Put what arguments are into the text of a class, before its example."""
     said, _, example = (cls.__doc__ or "").partition("\n\n    >>> ")
-    known = {**ARGUMENTS, **{n: f"A tensor or a number, {kind}." for n, kind in kinds.items()}}
+    known = {**ARGUMENTS, **{n: f"{kind}." for n, kind in kinds.items()}}
     new = "".join(f"\n        {n}: {known[n]}" for n in names if f" {n}: " not in said)
     if example and new:
         head = "" if "Args:" in said else "\n\n    Args:"
@@ -379,6 +379,8 @@ def _lower(n: int, diag: int, like: Tensor) -> Tensor:
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     """The lower triangle of matrices, up to a diagonal, as vectors, row by row."""
     n = mat.shape[-1]
+    if mat.shape[-2] != n:
+        raise ValueError(f"Input is not square: {mat.shape}")
     if not -n <= diag < n:
         raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
     return mat.flatten(-2)[..., _lower(n, diag, mat)]
@@ -451,11 +453,7 @@ class Transform:
         return self._inv
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """The same with a cache, or without.
-
-        Args:
-            cache_size: 1 or 0.
-        """
+        """The same with a cache of `cache_size`, 1 or 0."""
         if self._cache_size == cache_size:
             return self
         new = copy.copy(self)
@@ -470,10 +468,9 @@ class Transform:
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return False
-        mine, theirs = ({**vars(t), "_inv": 0, "_cached_x_y": 0, "_cache_size": 0}
-                        for t in (self, other))  # fmt: skip
-        same = (v is theirs.get(n) or v == theirs.get(n) for n, v in mine.items())
-        return all(bool(s.all()) if isinstance(s, Tensor) else s for s in same)
+        given = [n for n in vars(self) if n not in ("_inv", "_cached_x_y", "_cache_size")]
+        pairs = ((vars(self)[n], vars(other)[n]) for n in given)
+        return all(bool(pf.as_tensor(a is b or a == b).all()) for a, b in pairs)
 
     __hash__ = object.__hash__
 
@@ -492,23 +489,21 @@ class Transform:
         return found
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """The logarithm of |det dy/dx|.
-
-        Args:
-            x, y: A value, and what it becomes.
-        """
-        raise NotImplementedError(f"{type(self).__name__}.log_abs_det_jacobian")
+        """The logarithm of |det dy/dx|, of `x` and what it becomes, `y`."""
+        return missing("log_abs_det_jacobian")(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def forward_shape(self, shape: Any) -> Any:
         """The shape of what a value of `shape` becomes."""
-        return _enough(shape, self._few)
+        return self._shaped(shape, 1)
 
     def inverse_shape(self, shape: Any) -> Any:
         """The shape of what becomes a value of `shape`."""
-        return _enough(shape, self._few)
+        return self._shaped(shape, -1)
+
+    _shaped: Any = lambda self, shape, way: _enough(shape, self._few)
 
 
 def _enough(shape: Any, least: int) -> Any:
@@ -536,11 +531,7 @@ class _InverseTransform(Transform):
 
     log_abs_det_jacobian = lambda self, x, y: -self._of.log_abs_det_jacobian(y, x)
 
-    def forward_shape(self, shape: Any) -> Any:
-        return self._of.inverse_shape(shape)
-
-    def inverse_shape(self, shape: Any) -> Any:
-        return self._of.forward_shape(shape)
+    _shaped = lambda self, shape, way: self._of._shaped(shape, -way)
 
 
 def _outer(parts: Any, into: str, out: str) -> Any:
@@ -588,24 +579,18 @@ class ComposeTransform(Transform):
         return x
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        total, dims = pf.zeros_like(x), self.domain.event_dim
-        total = sum_rightmost(total, dims)
-        for i, part in enumerate(self.parts):
-            after = part(x) if i < len(self.parts) - 1 else y
+        dims = self.domain.event_dim
+        total = sum_rightmost(pf.zeros_like(x), dims)
+        for part in self.parts:
+            after = y if part is self.parts[-1] else part(x)
             found = part.log_abs_det_jacobian(x, after)
             total = total + sum_rightmost(found, dims - part.domain.event_dim)
-            dims += part.codomain.event_dim - part.domain.event_dim
-            x = after
+            dims, x = dims + part.codomain.event_dim - part.domain.event_dim, after
         return total
 
-    def forward_shape(self, shape: Any) -> Any:
-        for part in self.parts:
-            shape = part.forward_shape(shape)
-        return shape
-
-    def inverse_shape(self, shape: Any) -> Any:
-        for part in self.parts[::-1]:
-            shape = part.inverse_shape(shape)
+    def _shaped(self, shape: Any, way: int) -> Any:
+        for part in self.parts[::way]:
+            shape = part._shaped(shape, way)
         return shape
 
     def __repr__(self) -> str:
@@ -654,11 +639,7 @@ class IndependentTransform(Transform):
     def __repr__(self) -> str:
         return f"IndependentTransform({self.base_transform}, {self.reinterpreted_batch_ndims})"
 
-    def forward_shape(self, shape: Any) -> Any:
-        return self.base_transform.forward_shape(shape)
-
-    def inverse_shape(self, shape: Any) -> Any:
-        return self.base_transform.inverse_shape(shape)
+    _shaped = lambda self, shape, way: self.base_transform._shaped(shape, way)
 
 
 class ReshapeTransform(Transform):
@@ -685,18 +666,12 @@ class ReshapeTransform(Transform):
     _inverse = lambda self, y: y.reshape(self.inverse_shape(y.shape))
     log_abs_det_jacobian = lambda self, x, y: x.new_zeros(x.shape[: x.ndim - len(self.in_shape)])
 
-    def forward_shape(self, shape: Any) -> Any:
-        return _reshaped(shape, self.in_shape, self.out_shape)
-
-    def inverse_shape(self, shape: Any) -> Any:
-        return _reshaped(shape, self.out_shape, self.in_shape)
-
-
-def _reshaped(shape: Any, old: Any, new: Any) -> Any:
-    cut = len(_enough(shape, len(old))) - len(old)
-    if shape[cut:] != old:
-        raise ValueError(f"Shape mismatch: expected {old} but got {shape[cut:]}")
-    return shape[:cut] + new
+    def _shaped(self, shape: Any, way: int) -> Any:
+        old, new = (self.in_shape, self.out_shape)[::way]
+        cut = len(_enough(shape, len(old))) - len(old)
+        if shape[cut:] != old:
+            raise ValueError(f"Shape mismatch: expected {old} but got {shape[cut:]}")
+        return shape[:cut] + new
 
 
 class _Growing(Transform):
@@ -739,10 +714,7 @@ class PowerTransform(_Growing):
     _inverse = lambda self, y: y.pow(1 / self.exponent)
     log_abs_det_jacobian = lambda self, x, y: (self.exponent * y / x).abs().log()
 
-    def forward_shape(self, shape: Any) -> Any:
-        return pf.broadcast_shapes(shape, self.exponent.shape)
-
-    inverse_shape = forward_shape
+    _shaped = lambda self, shape, way: pf.broadcast_shapes(shape, self.exponent.shape)
 
 
 class SigmoidTransform(_Growing):
@@ -836,11 +808,9 @@ class AffineTransform(Transform):
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return sum_rightmost((pf.zeros_like(x) + self.scale).abs().log(), self._dims)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def _shaped(self, shape: Any, way: int) -> Any:
         both = (getattr(v, "shape", ()) for v in (self.loc, self.scale))
         return pf.broadcast_shapes(shape, *both)
-
-    inverse_shape = forward_shape
 
 
 class _Vectors(Transform):
@@ -874,15 +844,9 @@ class CorrCholeskyTransform(_Vectors):
         left = tril_matrix_to_vec(1 - (y * y).cumsum(-1), -2)
         return left.log().sum(-1) / 2 + TanhTransform().log_abs_det_jacobian(x, y).sum(-1)
 
-    def forward_shape(self, shape: Any) -> Any:
-        n = vec_to_tril_matrix(pf.zeros(_enough(shape, 1)[-1]), -1).shape[-1]
-        return shape[:-1] + (n, n)
-
-    def inverse_shape(self, shape: Any) -> Any:
-        n = _enough(shape, 2)[-1]
-        if shape[-2] != n:
-            raise ValueError("Input is not square")
-        return shape[:-2] + (n * (n - 1) // 2,)
+    def _shaped(self, shape: Any, way: int) -> Any:
+        made = vec_to_tril_matrix if way > 0 else tril_matrix_to_vec
+        return made(pf.zeros(_enough(shape, 1)), -1).shape
 
 
 class SoftmaxTransform(_Vectors):
@@ -919,11 +883,7 @@ class StickBreakingTransform(_Vectors):
         x = x - self._shift(x)
         return (F.logsigmoid(x) - x + y[..., :-1].log()).sum(-1)
 
-    def forward_shape(self, shape: Any) -> Any:
-        return _enough(shape, 1)[:-1] + (shape[-1] + 1,)
-
-    def inverse_shape(self, shape: Any) -> Any:
-        return _enough(shape, 1)[:-1] + (shape[-1] - 1,)
+    _shaped = lambda self, shape, way: _enough(shape, 1)[:-1] + (shape[-1] + way,)
 
 
 class LowerCholeskyTransform(Transform):
@@ -1126,8 +1086,7 @@ for _kind in (positive_definite, positive_semidefinite):
 class Distribution:
     """What all have: samples of shape sample_shape + batch_shape + event_shape.
 
-    A class of one's own sets `arg_constraints` and `support`, and writes `rsample` or `sample`, and
-    `log_prob`.
+    A class of one's own has `arg_constraints`, `support`, `log_prob`, and `sample` or `rsample`.
 
     Args:
         batch_shape, event_shape: How many distributions there are, and the shape of one sample.
@@ -1145,7 +1104,7 @@ class Distribution:
     _cdf: Any = missing("cdf")
     _icdf: Any = missing("icdf")
     _entropy: Any = missing("entropy")
-    _all_values: Any = missing("enumerate_support")
+    _all_values: Any
     arg_constraints: Any = property(missing("arg_constraints"), doc="What parameters must be.")
     support: Any = property(missing("support"), doc="What samples are.")
     mean: Any = property(missing("mean"), doc="The mean of each distribution.")
@@ -1192,49 +1151,26 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Check parameters and values from now on, or do not.
-
-        Args:
-            value: Whether to.
-        """
+        """Whether values are checked from now on, `value`."""
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args: expected True or False, got {value}")
         Distribution._validate_args = value
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions for a larger batch.
-
-        Args:
-            batch_shape: The shape of the batch.
-            _instance: An object to fill.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no expand")
+        """The same distributions for a larger batch, of `batch_shape`; `_instance` is filled."""
+        return missing("expand")(self)
 
     def _new(self, instance: Any) -> Any:
         return type(self).__new__(type(self)) if instance is None else instance
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Samples with a gradient for the parameters.
-
-        Args:
-            sample_shape: How many of each.
-
-        >>> loc = pf.tensor(1.0, requires_grad=True)
-        >>> pf.distributions.Normal(loc, 1.0).rsample().requires_grad
-        True
-        """
+        """Samples with a gradient for the parameters, `sample_shape` of each."""
         if not self.has_rsample:
-            raise NotImplementedError(
-                f"{type(self).__name__}.rsample: samples have no gradient; sample() draws some"
-            )
+            missing("rsample: samples have no gradient")(self)
         return self._draw(self._extended_shape(sample_shape))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Samples without a gradient.
-
-        Args:
-            sample_shape: How many of each.
-        """
+        """Samples without a gradient, `sample_shape` of each."""
         with pf.no_grad():
             if type(self)._draw is Distribution._draw or (
                 type(self).rsample is not Distribution.rsample
@@ -1247,11 +1183,7 @@ class Distribution:
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density, or of the probability, of each sample.
-
-        Args:
-            value: Samples.
-        """
+        """The logarithm of the density, or of the probability, of each `value`."""
         if self._validate_args:
             self._validate_sample(value)
         return self._log_prob(value)
@@ -1267,11 +1199,9 @@ class Distribution:
         return self._icdf(value)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All values that samples have, along dim 0.
-
-        Args:
-            expand: Whether for each distribution of the batch, or for all.
-        """
+        """All values that samples have, along dim 0; `expand` gives each distribution its own."""
+        if not self.has_enumerate_support:
+            missing("enumerate_support")(self)
         values = self._all_values()
         values = values.reshape(-1, *(1 for _ in self._batch_shape), *values.shape[1:])
         return values.expand(-1, *self._batch_shape, *self._event_shape) if expand else values
@@ -1328,8 +1258,8 @@ def _fit(a: Any, b: Any) -> bool:
 class ExponentialFamily(Distribution):
     """Distributions of the density exp(θ·t(x) - F(θ) + k(x)).
 
-    A class of one's own gives θ as `_natural_params`, F as `_log_normalizer(*θ)` and the mean of
-    k(x) as `_mean_carrier_measure`: the entropy and the divergence between two follow.
+    `_natural_params`, θ, `_log_normalizer(*θ)`, F, and `_mean_carrier_measure`, the mean of k(x),
+    make the entropy and the divergence of a class of one's own.
 
     Args:
         batch_shape, event_shape: As Distribution's.
@@ -1356,10 +1286,9 @@ class ExponentialFamily(Distribution):
 
 
 def _take(cls: Any, takes: str) -> None:
-    """Give a class an `__init__` of these arguments: of those with a default of None one is given.
+    """Give a class an `__init__` of arguments, one of those with a default of None.
 
-    Behind a colon is the constraint of a parameter: a tensor, of which the last `event_dim` dims
-    are one value, and the others the batch's.
+    Behind a colon is a parameter's constraint: its last `event_dim` dims are one value.
     """
     parameters = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
     kinds = {}
@@ -1463,6 +1392,10 @@ class Independent(Distribution):
     mean = property(lambda self: self.base_dist.mean)
     mode = property(lambda self: self.base_dist.mode)
     variance = property(lambda self: self.base_dist.variance)
+    has_enumerate_support = property(
+        lambda self: not self.reinterpreted_batch_ndims and self.base_dist.has_enumerate_support
+    )
+    _all_values = lambda self: self.base_dist._all_values()
 
     def __init__(
         self, base_distribution: Any, reinterpreted_batch_ndims: int,
@@ -1475,11 +1408,6 @@ class Independent(Distribution):
         self.base_dist, self.reinterpreted_batch_ndims = base, n
         event_shape = base.batch_shape[cut:] + base.event_shape
         super().__init__(base.batch_shape[:cut], event_shape, validate_args)
-
-    @property
-    def has_enumerate_support(self) -> Any:
-        """Whether `enumerate_support` has all values."""
-        return not self.reinterpreted_batch_ndims and self.base_dist.has_enumerate_support
 
     @_dependent
     def support(self) -> Any:
@@ -1501,11 +1429,6 @@ class Independent(Distribution):
     _sum = lambda self, x: sum_rightmost(x, self.reinterpreted_batch_ndims)
     _log_prob = lambda self, x: self._sum(self.base_dist.log_prob(x))
     _entropy = lambda self: self._sum(self.base_dist.entropy())
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        if self.reinterpreted_batch_ndims:
-            raise NotImplementedError("Independent.enumerate_support: there are too many values")
-        return self.base_dist.enumerate_support(expand)
 
     def __repr__(self) -> str:
         return f"Independent({self.base_dist}, {self.reinterpreted_batch_ndims})"
