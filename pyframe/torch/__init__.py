@@ -57,7 +57,6 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
 # that it is missing when it is called.
 _MISSING = {
     "torch.ao": "pf.quantize_ packs weights for inference",
-    "torch.distributions.constraints": "validate_args=True checks what a distribution is given",
     "torch.distributed": "pf.distributed has collectives, and nn.parallel DistributedDataParallel",
     "torch.fx": "pf.graph.show draws what a function does",
     "torch.hub": "load weights from a file, with torch.load",
