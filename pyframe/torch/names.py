@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, NoReturn
+from typing import Any
 
 import pyframe as pf
 from pyframe import gpu as _gpu
@@ -122,43 +122,6 @@ class finfo(pf.finfo):  # noqa: N801  (PyTorch's name)
             return
         self.bits, self.dtype, self.min = 8, type.name, -type.limits["max"]
         self.__dict__.update(type.limits, smallest_normal=type.limits["tiny"])
-
-
-class _Devices(type):
-    def __instancecheck__(cls, x: Any) -> bool:
-        return isinstance(x, (pf.device, _Meta))
-
-
-class device(metaclass=_Devices):  # noqa: N801  (PyTorch's name)
-    """`pf.device`; "meta" can be named."""
-
-    def __new__(cls, type: Any = "cpu", index: int | None = None) -> Any:
-        """A device of pyframe's, or what stands for "meta"."""
-        return META if type in ("meta", META) else pf.device(type, index)
-
-
-class _Meta:
-    """The device "meta", of tensors without memory: there are none; programs compare with it."""
-
-    type, index = "meta", None
-
-    def __enter__(self) -> NoReturn:
-        raise RuntimeError(
-            'torch.device("meta"): pyframe has no tensors without memory; make the module on the '
-            "CPU, of its configuration, and give it weights with load_state_dict"
-        )
-
-    def __exit__(self, *exc: object) -> None:
-        """Nothing was entered."""
-
-    def __repr__(self) -> str:
-        return "device(type='meta')"
-
-    def __str__(self) -> str:
-        return "meta"
-
-
-META = _Meta()
 
 
 # --- what is asserted
