@@ -169,9 +169,11 @@ def epilogue(k: Kernel) -> Epilogue | None:
             return None
         if isinstance(i, Load):
             (v, *others) = i.index_map
+            if others:
+                return None
             along = [d for d, s in enumerate(v.strides) if s and k.space[d] > 1]
             deep = bool(along) and along != [1]
-            plain = not others and v.mask is None and i.dtype.name == "float32"
+            plain = v.mask is None and i.dtype.name == "float32"
             if not plain or (deep and not views.is_contiguous((v._replace(offset=0),))):
                 return None
             if deep:

@@ -554,6 +554,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         out_type = result_type(input, other)
         if out_type.category == dt.FLOAT:
             return trunc(true_divide(input, other))
+        if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+            input = add(input, 0)
         rest = fmod(input, other)
         return floor_divide(sub(input, rest), other)
     raise RuntimeError(

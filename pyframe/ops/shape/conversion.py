@@ -160,6 +160,8 @@ def initialize(self: Tensor, *data: Any, device: Any = None) -> None:
     """`Tensor(2, 3)` has these sizes, `Tensor([1, 2])` these values, in the default dtype."""
     if hasattr(self, "_node"):  # the __new__ of a derived class has made it
         return
+    if device is None and _device.get_default_device().kind == "meta":
+        device = "cpu"  # as in PyTorch, whose programs read these values
     if data and all(isinstance(n, int) for n in data):  # sizes
         source = empty(*data, device=device)
     elif len(data) > 1:
