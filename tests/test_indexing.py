@@ -13,7 +13,7 @@ DATA = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
 KEYS = """0; -1; 1:3; ::2; ...; ...,0; None; None,1,None; True; False; [0,2]; :,[0,1],:;
 [0,1],:,[2,3]; :,[0,1],[2,3]; mask; rows; rows,1; :,rows[0]; 0,[1,2]; ...,[0,1]; 1:1; t(1);
 t([0,2]),1:3; t([[0],[1]]),t([1,2]); rows,None; None,rows; True,0; 0,True; [True,False,True];
-2,-1,-2; t([-1,0]); :,1:3,::3; [1],...,[2]; t([0,1]),None,t([1,2])"""
+2,-1,-2; 0,(1,2); t([-1,0]); :,1:3,::3; [1],...,[2]; t([0,1]),None,t([1,2])"""
 
 
 def at(module: Any, x: Any, key: str, value: Any = None) -> Any:

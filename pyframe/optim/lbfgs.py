@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyframe as pf
 from pyframe.core.modes import no_grad
+from pyframe.ops.api.layouts import texts as _texts
 from pyframe.optim.optimizer import USUAL_RANGES, Optimizer, options
 from pyframe.tensor import Tensor
 
@@ -274,3 +275,7 @@ def _lowest_of_cubic(a: _Point, b: _Point, least: float, most: float) -> float:
         return middle
     t = b.t - (b.t - a.t) * ((b.slope + root - d1) / below)
     return min(max(t, least), most)
+
+
+if _texts:
+    _texts.fill(globals())

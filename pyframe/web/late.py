@@ -24,8 +24,9 @@ codegen.wasm.packed codegen.wgsl.packed core.processors data.processes data.shar
 distributed distributions export fft func gpu graph.interpret graph.products hub io.kinds io.npz
 io.pt io.regexes io.transfer io.unpickler jit linalg lora masked multiprocessing nn.distributed
 nn.functional.toplevel nn.quantized nn.utils.parametrizations nn.utils.parametrize nn.utils.prune
-nn.utils.stateless onnx ops.api.vmap ops.linalg.attention ops.math.incomplete optim.swa_utils
-optim.zero overrides plot profiler random runtime.offline serve shaders.attention.wgsl
+nn.utils.stateless onnx ops.api.vmap ops.linalg.attention ops.math.incomplete optim.lbfgs
+optim.swa_utils optim.zero overrides plot profiler random runtime.meta runtime.offline serve
+shaders.attention.wgsl
 shaders.attention_grad.wgsl signal tensor.dlpack tensor.sharing text tools torch
 train.callbacks.checkpoints train.callbacks.gradients train.callbacks.loggers
 train.callbacks.stopping train.checkpoint train.lr_finder train.processes train.summary

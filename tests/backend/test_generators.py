@@ -118,6 +118,16 @@ def test_row(row: Row, generator: str) -> None:
     assert names <= {name for name, known in FUNCTIONS.items() if known.definition is None}
 
 
+def test_an_epilogue_reads_through_two_views(generator: str) -> None:
+    def step(x: Any, w: Any, y: Any) -> Any:
+        turned = y.reshape(2, 6, 2, 4, 2, 4).permute(0, 1, 3, 2, 5, 4)
+        return F.conv2d(x, w) + turned.reshape(2, 6, 8, 8)
+
+    xs = [pf.from_numpy(np.cos(np.arange(8.0 * n, dtype=np.float32))) for n in (128, 6, 96)]
+    xs = [x.view(shape) for x, shape in zip(xs, ((2, 8, 8, 8), (6, 8, 1, 1), (2, 6, 8, 8)))]
+    np.testing.assert_allclose(pf.compile(step)(*xs).numpy(), step(*xs).numpy(), 1e-4, 1e-5)
+
+
 def test_what_has_a_form_is_one_call(generator: str) -> None:
     step = pf.compile(lambda x, y: (F.gelu(x * y + 1.5).sum(0), (x - y).relu() @ y.T))
     x, y = pf.randn(7, 33), pf.randn(7, 33)

@@ -46,7 +46,8 @@ ROWS: tuple[Row, ...] = (
     Row("add:bool", lambda t, F, x, y: x + y, (bools(4, 5), bools(4, 5)), grad=False),
     binary("div", normal(4, 5), positive(5)),
     Row("div:ints", lambda t, F, x, y: x / y, (ints(-9, 9, 4, 5), ints(1, 9, 5)), grad=False),
-    Row("div:trunc", lambda t, F, x, y: t.div(x, y, rounding_mode="trunc"),
+    Row("div:trunc", lambda t, F, x, y: t.div(x, y, rounding_mode="trunc")
+        + t.div(-7, 2, rounding_mode="trunc"),
         (ints(-20, 20, 4, 5), ints(1, 9, 5)), grad=False),
     Row("floor_divide", lambda t, F, x, y: x // y,
         (ints(-20, 20, 4, 5), ints(1, 9, 5)), grad=False),

@@ -185,7 +185,7 @@ def _normalize(i: Any, x: Tensor, views: bool) -> Any:
         if i.ndim == 0 and views and i.dtype is not dt.bool_ and values_known(i):
             return int(i.item())
         return i if i.device is x.device else i.to(x.device)
-    if isinstance(i, (list, range, np.ndarray)):
+    if isinstance(i, (list, tuple, range, np.ndarray)):
         index = tensor(list(i) if isinstance(i, range) else i, device=x.device)
         return index if index.numel() else index.to(dt.int64)
     try:
