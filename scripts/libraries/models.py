@@ -305,7 +305,7 @@ def main(library: str, folder: str = "", *names: str) -> None:
             run(library, name, Path(folder, f"{name}.npz"))
             error = ""
         except Exception as e:
-            error = f"{type(e).__name__}: {e}".partition("\n")[0][:300]
+            error = " ".join(f"{type(e).__name__}: {e}".split())[:300]
         signal.alarm(0)
         print(json.dumps({"name": name, "error": error}), flush=True)
 

@@ -124,7 +124,8 @@ def test_an_epilogue_reads_through_two_views(generator: str) -> None:
         return F.conv2d(x, w) + turned.reshape(2, 6, 8, 8)
 
     xs = [pf.from_numpy(np.cos(np.arange(8.0 * n, dtype=np.float32))) for n in (128, 6, 96)]
-    xs = [x.view(shape) for x, shape in zip(xs, ((2, 8, 8, 8), (6, 8, 1, 1), (2, 6, 8, 8)))]
+    shapes = (2, 8, 8, 8), (6, 8, 1, 1), (2, 6, 8, 8)
+    xs = [x.view(shape) for x, shape in zip(xs, shapes, strict=True)]
     np.testing.assert_allclose(pf.compile(step)(*xs).numpy(), step(*xs).numpy(), 1e-4, 1e-5)
 
 

@@ -822,7 +822,7 @@ BAD = {
     "strict": ('src="a.py" strict="no"', "true or false"),
     "rename": ('src="a.py" rename="net"', 'JSON such as {"old.":'),
     "data": ('src="points.py" data="birds"', 'data="birds": there is no such data set .* points'),
-    "packages": ('src="text.py" packages="no-1-py3-none-any.whl"', "no-1.*whl can.t be had from .*404"),
+    "packages": ('src="text.py" packages="no-1-py3-none-any.whl"', "no-1.*whl can't be .*404"),
 }  # fmt: skip
 
 
