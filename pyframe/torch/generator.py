@@ -8,7 +8,7 @@ functions draw from the counter generator of `pyframe.ops.random.draws`, which t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -212,6 +212,10 @@ class Generator(draws.Generator):
         if span < 1 << 64:
             found = found % np.uint64(span)
         return found.astype(np.int64)
+
+    def _each(self, counts: Sequence[int]) -> list[int]:
+        """An int below each of some numbers."""
+        return [int(self._ints((), 0, n)) for n in counts]
 
     def _uniform(self, x: Tensor, low: float, high: float) -> bool:
         return _fill(x, self._rand(x, x.dtype, low, high))
