@@ -14,7 +14,6 @@ import numpy as np
 
 import pyframe
 from pyframe.core import moved
-from pyframe.core.dtypes import dtype
 from pyframe.core.node import Storage
 from pyframe.io import pt
 from pyframe.nn.modules.rnn import RNNBase
@@ -80,18 +79,18 @@ def _read(text: str) -> dict[str, str]:
 _home = _read(_HOMES)
 
 
-def name_as_pytorch(found: Any, where: str) -> None:
+def name_as_pytorch(found: Any, where: str) -> str | None:
     """Let a class or function of pyframe's, which a module called `where` has, be of the module
-    that it is of in PyTorch."""
+    that it is of in PyTorch; gives that one's name, if it is another."""
     module = getattr(found, "__module__", None)
     if not isinstance(module, str) or not module.startswith("pyframe."):
-        return
+        return None
     package = ".".join(module.split(".")[:2])
     usual = _PACKAGES.get(package)
     if isinstance(found, FunctionType):
         home = where if where == "torch.nn.functional" else None
     elif not isinstance(found, type):
-        return
+        return None
     else:
         home = _home.get(found.__name__)
         if usual and not (home and home.startswith(usual)):
@@ -99,7 +98,7 @@ def name_as_pytorch(found: Any, where: str) -> None:
     if home is not None:
         moved[id(found)] = module
         found.__module__ = home
-        import_module(home)  # where typing looks for what annotations name
+    return home
 
 
 # --- pickles
@@ -139,9 +138,7 @@ def _state_of_recurrent(self: Any) -> dict[str, Any]:
 
 
 def install() -> None:
-    """Let texts and pickles be PyTorch's from now on."""
-    # programs print shapes, dtypes and devices, and look at the texts
-    dtype.home = pyframe.device.home = "torch"
+    """Let pickles be PyTorch's from now on."""
     changes: Any = (
         (Tensor, "__reduce_ex__", _reduce_tensor), (pyframe.device, "__reduce__", _reduce_device),
         (Storage, "__reduce__", lambda self: (_load_from_bytes, (_saved(self),))),
