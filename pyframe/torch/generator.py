@@ -137,6 +137,8 @@ class Generator(draws.Generator):
             args: what the method takes.
         """
         if device is None:
+            if args and getattr(args[0], "is_meta", False):
+                return True  # there is nothing to fill
             self._tell()
         elif computes_now(device):
             unlike()
