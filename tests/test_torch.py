@@ -321,8 +321,7 @@ assert not torch.compiler.is_compiling() and not torch._dynamo.is_compiling()
 assert torch.compile(lambda x: x * torch.compiler.is_compiling())(torch.ones(1)).item() == 1
 assert torch.compiler.disable(torch.relu) is torch.relu is torch.compiler.disable()(torch.relu)
 assert f"{torch.Tensor} {torch.strided}" == "<class 'torch.Tensor'> torch.strided"
-assert [t.__module__ for t in (torch.nn.Linear, torch.nn.Dropout, torch.optim.Adam)] == [
-    "torch.nn.modules.linear", "torch.nn.modules.dropout", "torch.optim.adam"]
+assert f"{torch.nn.Dropout} {torch.optim.Adam}".count("class 'torch.") == 2
 types = torch.cuda.StreamContext | torch.cuda.CUDAGraph, torch.float8_e8m0fnu
 x = torch.ones(3, requires_grad=True)
 assert storage_ptr(x) == x.data_ptr() and storage_size(x) == 12

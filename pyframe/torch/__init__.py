@@ -19,6 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import pyframe
+from pyframe.core.dtypes import dtype
 from pyframe.torch import generator, homes
 from pyframe.torch.paths import TABLE, Absent
 
@@ -90,6 +91,8 @@ def install() -> None:
             )
     if not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+    # programs print shapes, dtypes and devices, and look at the texts
+    dtype.home = pyframe.device.home = "torch"
     generator.install()
     homes.install()
 
@@ -220,7 +223,8 @@ class _Finder:
         for source in module.__dict__["_sources"]:
             for name in (*vars(source), *(late if source is pyframe else ())):
                 found = None if name.startswith("__") else getattr(source, name)
-                homes.name_as_pytorch(found, module.__name__)
+                if home := homes.name_as_pytorch(found, module.__name__):
+                    importlib.import_module(home)  # typing looks there for what annotations name
                 if callable(found):
                     module.__dict__.setdefault(name, found)
 

@@ -8,7 +8,7 @@ functions draw from the counter generator of `pyframe.ops.random.draws`, which t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,6 +137,8 @@ class Generator(draws.Generator):
             args: what the method takes.
         """
         if device is None:
+            if args and getattr(args[0], "is_meta", False):
+                return True  # there is nothing to fill
             self._tell()
         elif computes_now(device):
             unlike()
@@ -212,6 +214,10 @@ class Generator(draws.Generator):
         if span < 1 << 64:
             found = found % np.uint64(span)
         return found.astype(np.int64)
+
+    def _each(self, counts: Sequence[int]) -> list[int]:
+        """An int below each of some numbers."""
+        return [int(self._ints((), 0, n)) for n in counts]
 
     def _uniform(self, x: Tensor, low: float, high: float) -> bool:
         return _fill(x, self._rand(x, x.dtype, low, high))

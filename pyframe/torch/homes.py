@@ -14,14 +14,14 @@ import numpy as np
 
 import pyframe
 from pyframe.core import moved
-from pyframe.core.dtypes import dtype
 from pyframe.core.node import Storage
 from pyframe.io import pt
 from pyframe.nn.modules.rnn import RNNBase
 from pyframe.nn.parameter import Parameter
 from pyframe.tensor import Tensor
-from pyframe.tensor.copying import reduce_ex
+from pyframe.tensor.copying import handle
 from pyframe.tensor.memory_format import layout
+from pyframe.torch._tensor import _rebuild_from_type_v2
 from pyframe.torch._utils import _rebuild_parameter, _rebuild_tensor_v2
 from pyframe.torch.storage import _load_from_bytes
 
@@ -80,18 +80,18 @@ def _read(text: str) -> dict[str, str]:
 _home = _read(_HOMES)
 
 
-def name_as_pytorch(found: Any, where: str) -> None:
+def name_as_pytorch(found: Any, where: str) -> str | None:
     """Let a class or function of pyframe's, which a module called `where` has, be of the module
-    that it is of in PyTorch."""
+    that it is of in PyTorch; gives that one's name, if it is another."""
     module = getattr(found, "__module__", None)
     if not isinstance(module, str) or not module.startswith("pyframe."):
-        return
+        return None
     package = ".".join(module.split(".")[:2])
     usual = _PACKAGES.get(package)
     if isinstance(found, FunctionType):
         home = where if where == "torch.nn.functional" else None
     elif not isinstance(found, type):
-        return
+        return None
     else:
         home = _home.get(found.__name__)
         if usual and not (home and home.startswith(usual)):
@@ -99,7 +99,7 @@ def name_as_pytorch(found: Any, where: str) -> None:
     if home is not None:
         moved[id(found)] = module
         found.__module__ = home
-        import_module(home)  # where typing looks for what annotations name
+    return home
 
 
 # --- pickles
@@ -107,15 +107,19 @@ def name_as_pytorch(found: Any, where: str) -> None:
 
 def _reduce_tensor(self: Tensor, protocol: Any) -> Any:
     """The memory, which tensors that share it have in common, and how a tensor lies in it."""
-    if type(self) not in (Tensor, Parameter) or self.__dict__:
-        return reduce_ex(self, protocol)
-    if type(self) is Parameter:
-        return _rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
-    x, hooks = self.detach(), OrderedDict[str, Any]()
+    kind = type(self)
+    if self.__dict__ or kind not in (Tensor, Parameter):
+        plain = handle(Parameter if kind is Parameter else Tensor, self, self.requires_grad)
+        made = _reduce_tensor(plain, protocol)
+        return _rebuild_from_type_v2, (made[0], kind, made[1], self.__dict__)
+    hooks: dict[str, Any] = OrderedDict()
+    x = handle(Tensor, self, False)
+    if kind is Parameter:
+        return _rebuild_parameter, (x, self.requires_grad, hooks)
     memory = x._storage.node
     apart = isinstance(memory.data, np.ndarray) and not memory.data.flags.c_contiguous
     if apart or memory.dtype is not x.dtype or x.dtype in pt._LATE:
-        return _load_from_bytes, (_saved(self),)
+        return _load_from_bytes, (_saved(handle(Tensor, self, self.requires_grad)),)
     where = x.storage_offset(), tuple(x.shape), tuple(x.stride())
     return _rebuild_tensor_v2, (x._storage, *where, self.requires_grad, hooks)
 
@@ -139,9 +143,7 @@ def _state_of_recurrent(self: Any) -> dict[str, Any]:
 
 
 def install() -> None:
-    """Let texts and pickles be PyTorch's from now on."""
-    # programs print shapes, dtypes and devices, and look at the texts
-    dtype.home = pyframe.device.home = "torch"
+    """Let pickles be PyTorch's from now on."""
     changes: Any = (
         (Tensor, "__reduce_ex__", _reduce_tensor), (pyframe.device, "__reduce__", _reduce_device),
         (Storage, "__reduce__", lambda self: (_load_from_bytes, (_saved(self),))),

@@ -10,21 +10,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pyframe.ops.random.draws import default_generator, host_normal, permutation as permutation
+from pyframe.core.dtypes import float32
+from pyframe.ops.random.draws import (
+    default_generator,
+    drawn,
+    host_normal,
+    permutation as permutation,
+)
 
 
 def uniform(low: float = 0.0, high: float = 1.0) -> float:
     """A number of [low, high)."""
+    if (found := drawn(None, "rand", None, (), float32, low, high)) is not None:
+        return float(found)
     return low + (high - low) * (default_generator.host_block()[0] >> 8) * 2.0**-24
 
 
 def randint(low: int, high: int) -> int:
     """An int of low..high - 1."""
+    if (found := drawn(None, "ints", None, (), low, high - low)) is not None:
+        return int(found)
     return low + (default_generator.host_block()[0] * (high - low) >> 32)
 
 
 def randints(*counts: int) -> tuple[int, ...]:
     """An int of 0..count - 1 for each of at most four counts."""
+    if (found := drawn(None, "each", None, counts)) is not None:
+        return tuple(found)
     bits = default_generator.host_block()
     return tuple(word * count >> 32 for word, count in zip(bits, counts, strict=False))
 
