@@ -29,6 +29,7 @@ from pyframe.torch.storage import _load_from_bytes
 _PACKAGES = {
     "pyframe.nn": "torch.nn", "pyframe.optim": "torch.optim", "pyframe.data": "torch.utils.data",
     "pyframe.utils": "torch.utils", "pyframe.vision": "torchvision",
+    "pyframe.distributions": "torch.distributions",
 }  # fmt: skip
 # Classes of these and of pyframe's inner packages that have another module in PyTorch.
 _HOMES = """

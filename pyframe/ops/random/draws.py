@@ -729,13 +729,21 @@ def randn(*sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[Opt
 
 
 def rand_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
-    """`rand` of the shape, dtype and device of `input`."""
-    return rand(input.shape, generator=generator, **like_options(input, kw))
+    """`rand` of the shape, dtype and device of `input`, laid out as `clone` would."""
+    return _like(rand, uniform_, input, generator, kw)
 
 
 def randn_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
-    """`randn` of the shape, dtype and device of `input`."""
-    return randn(input.shape, generator=generator, **like_options(input, kw))
+    """`randn` of the shape, dtype and device of `input`, laid out as `clone` would."""
+    return _like(randn, normal_, input, generator, kw)
+
+
+def _like(make: Any, fill: Any, input: Tensor, generator: Any, kw: Any) -> Tensor:
+    on_cpu = resolve(kw.get("device") or input.device) is _device.cpu
+    if not on_cpu or el.order_for(input, kw.get("memory_format"), make.__name__) is None:
+        return make(input.shape, generator=generator, **like_options(input, kw))
+    needs = kw.pop("requires_grad", False)
+    return finish(fill(creation.empty_like(input, **kw), generator=generator), needs)
 
 
 def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Any = None,
