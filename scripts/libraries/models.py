@@ -28,10 +28,11 @@ CLOSE = 2e-3  # of the largest element of a result, or of a gradient's norm
 # What makes a configuration small, by patterns of names; the first that fits counts. A list keeps
 # its length but where it has one entry for each layer.
 SMALL = {
+    r"qk_head_dim": 16,
     r"(num_|n_)?(kv|key_value|key)_?heads|linear_num_key_heads": 2,
     r".*num_attention_heads|.*attention_heads|(num_|n_|index_n_|mamba_n_|linear_num_value_)?heads?"
     r"|n_head": 4,
-    r"(?!num_feat).*(num_hidden_layers|num_layers|_layers|n_layers?)|depth|num_.*_layers": 2,
+    r"(?!num_feat).*(num_hidden_layers|num_layers|_layers|n_layers?)|depth|num_(?!feat).*_layers": 2,
     r"depths|stage_num_blocks|blocks_per_stage|stage_numb_of_layers": 1,
     r"head_dim|d_head|d_kv|.*_head_dim|dim_head|attention_head_size|mamba_d_head|rotary_dim": 8,
     r"(kv|q)_lora_rank": 16,
@@ -66,7 +67,14 @@ def smaller(config: Any, rules: dict[str, int]) -> None:
         elif rule is not None and numbers:
             setattr(config, name, type(value)(min(x, rule) for x in value))
         elif name in ("layer_types", "mlp_layer_types", "no_rope_layers", "layers_block_type"):
-            setattr(config, name, value[:2] if value else value)
+            kinds = [*dict.fromkeys(value or ())]
+            if "full_attention" in kinds[2:]:
+                kinds[1] = "full_attention"
+            setattr(config, name, (kinds * 2)[:2] if value else value)
+        elif isinstance(value, dict) and "mrope_section" in value:
+            value["mrope_section"] = [2, 1, 1]
+        elif name in ("_out_features", "_out_indices") and hasattr(config, "num_hidden_layers"):
+            setattr(config, name, None)  # the last one
         elif type(value) is int and name.endswith(("token_id", "token_index")):
             setattr(config, name, value % 100)
 
