@@ -31,6 +31,7 @@ inf, nan, pi = math.inf, math.nan, math.pi
 
 def missing(name: str) -> Any:
     """A method of a class that does not have it."""
+
     def refuse(self: Any, *given: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no {name}")
 
@@ -68,6 +69,7 @@ class _Dependent(Constraint):
 
     def __call__(self, **told: Any) -> Any:
         return _Dependent(**{**self._told, **told})
+
 
 class _DependentProperty(property, _Dependent):
     def __init__(self, fn: Any = None, **told: Any) -> None:
@@ -290,7 +292,9 @@ _matrix = independent(real, 2)
 _positives = independent(positive, 1)
 _odds = _HalfOpenInterval(0.0, 1.0)
 
-_constraints = [n for n, v in vars().items() if getattr(v, "__module__", "") == __name__ and n[0] != "_"][1:]
+_constraints = [
+    n for n, v in vars().items() if getattr(v, "__module__", "") == __name__ and n[0] != "_"
+][1:]
 constraints: Any
 
 # --- tools
@@ -410,6 +414,10 @@ class Transform:
     >>> pf.distributions.ExpTransform().inv(pf.tensor(1.0))
     tensor(0.)
     """
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     bijective: Any = False
     domain: Any = property(missing("domain"), doc="What it takes.")
@@ -875,7 +883,7 @@ class StickBreakingTransform(_Vectors):
         x = x - self._shift(x)
         return (F.logsigmoid(x) - x + y[..., :-1].log()).sum(-1)
 
-    _shaped = lambda self, shape, way: _enough(shape, 1)[:-1] + (shape[-1] + way,)
+    _shaped = lambda self, shape, way: (*_enough(shape, 1)[:-1], shape[-1] + way)
 
 
 class LowerCholeskyTransform(Transform):
@@ -1032,7 +1040,7 @@ class ConstraintRegistry:
 
 
 def _interval(c: Any) -> Transform:
-    if isinstance(c.lower_bound, Number) and (c.lower_bound, c.upper_bound) == (0, 1):
+    if isinstance(c.lower_bound, int | float) and (c.lower_bound, c.upper_bound) == (0, 1):
         return SigmoidTransform()
     width = c.upper_bound - c.lower_bound
     return ComposeTransform([SigmoidTransform(), AffineTransform(c.lower_bound, width)])
@@ -1288,7 +1296,7 @@ def _take(cls: Any, takes: str) -> None:
         cls.arg_constraints = kinds
     event = cls.support.event_dim
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
         bound = taken.bind(self, *args, **kwargs)
         bound.apply_defaults()
         _, *options, (_, validate) = bound.arguments.items()
@@ -1316,8 +1324,8 @@ def _take(cls: Any, takes: str) -> None:
         shapes = self._prepare(batch, whole[len(whole) - event :])
         Distribution.__init__(self, shapes[0], shapes[1], validate)
 
-    __init__.__signature__ = taken  # type: ignore[attr-defined]
-    cls.__init__ = __init__
+    cls.__init__ = init
+    init.__signature__ = taken  # type: ignore[attr-defined]
 
 
 def _grown(value: Tensor, batch: Any, dims: int) -> Tensor:
@@ -1478,24 +1486,24 @@ class TransformedDistribution(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self._transformed(self.base_dist.rsample(sample_shape))
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, x: Any) -> Any:
         dims, total = len(self.event_shape), 0
         for t in self.transforms[::-1]:
-            x = t.inv(value)
+            x, y = t.inv(x), x
             dims += t.domain.event_dim - t.codomain.event_dim
-            found = t.log_abs_det_jacobian(x, value)
-            total, value = total - sum_rightmost(found, dims - t.domain.event_dim), x
+            found = t.log_abs_det_jacobian(x, y)
+            total = total - sum_rightmost(found, dims - t.domain.event_dim)
         base = self.base_dist
-        return total + sum_rightmost(base.log_prob(value), dims - len(base.event_shape))
+        return total + sum_rightmost(base.log_prob(x), dims - len(base.event_shape))
 
     def _sides(self, p: Any) -> Any:
         sign = math.prod(t.sign for t in self.transforms)
         return sign * (p - 0.5) + 0.5
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, x: Any) -> Any:
         for transform in self.transforms[::-1]:
-            value = transform.inv(value)
-        return self._sides(self.base_dist.cdf(value))
+            x = transform.inv(x)
+        return self._sides(self.base_dist.cdf(x))
 
     _icdf = lambda self, p: self._transformed(self.base_dist.icdf(self._sides(p)))
 
@@ -1569,7 +1577,9 @@ class MixtureSameFamily(Distribution):
             dim = at.ndim
             for _ in range(parts.ndim - dim):
                 at = at.unsqueeze(-1)
-            return parts.gather(dim, at.expand(*parts.shape[:dim], 1, *self.event_shape)).squeeze(dim)
+            return parts.gather(dim, at.expand(*parts.shape[:dim], 1, *self.event_shape)).squeeze(
+                dim
+            )
 
 
 # --- of numbers
@@ -1612,9 +1622,7 @@ class Uniform(_Inverted, takes="low:_any high:_any"):
         less, more = less_than(self.high), greater_than(self.low)
         return {"low": less, "high": more}
 
-    support = _dependent(
-        lambda self: interval(self.low, self.high), is_discrete=False, event_dim=0
-    )
+    support = _dependent(lambda self: interval(self.low, self.high), is_discrete=False, event_dim=0)
     _width = property(lambda self: self.high - self.low)
     mean = property(lambda self: (self.low + self.high) / 2)
     mode = property(lambda self: pf.full_like(self.high, nan))
@@ -2051,9 +2059,7 @@ class Pareto(_Derived, takes="scale:positive alpha:positive"):
 
     base_dist = lazy_property(lambda self: Exponential(self.alpha, False))
     transforms = lazy_property(lambda self: [ExpTransform(), AffineTransform(0, self.scale)])
-    support = _dependent(
-        lambda self: greater_than_eq(self.scale), is_discrete=False, event_dim=0
-    )
+    support = _dependent(lambda self: greater_than_eq(self.scale), is_discrete=False, event_dim=0)
     mode = property(lambda self: self.scale)
     _entropy = lambda self: (self.scale / self.alpha).log() + 1 + 1 / self.alpha
 
@@ -2160,9 +2166,7 @@ class _Half(_Derived):
     _cdf = lambda self, x: 2 * self.base_dist.cdf(x) - 1
     _icdf = lambda self, p: self.base_dist.icdf((p + 1) / 2)
     _entropy = lambda self: self.base_dist.entropy() - math.log(2)
-    _log_prob = lambda self, x: pf.where(
-        x >= 0, self.base_dist._log_prob(x) + math.log(2), -inf
-    )
+    _log_prob = lambda self, x: pf.where(x >= 0, self.base_dist._log_prob(x) + math.log(2), -inf)
 
 
 class HalfNormal(_Half, takes="scale:positive"):
@@ -2272,9 +2276,7 @@ class Binomial(
         return pf.arange(1 + n).to(self._param)
 
 
-class NegativeBinomial(
-    _Odds, takes="total_count:nonnegative probs:_odds=None logits:real=None"
-):
+class NegativeBinomial(_Odds, takes="total_count:nonnegative probs:_odds=None logits:real=None"):
     """How many successes there are before `total_count` failures.
 
     >>> pf.distributions.NegativeBinomial(3.0, 0.5).mean
@@ -2351,9 +2353,9 @@ class ContinuousBernoulli(
         )
     )
     _log_prob = lambda self, x: Bernoulli._log_prob(self, x) + self._log_norm()
-    _cdf = lambda self, x: self._split(
-        lambda t: (t * x).expm1() / t.expm1(), lambda t: x
-    ).clamp(0, 1)
+    _cdf = lambda self, x: self._split(lambda t: (t * x).expm1() / t.expm1(), lambda t: x).clamp(
+        0, 1
+    )
     _icdf = lambda self, p: self._split(lambda t: (p * t.expm1()).log1p() / t, lambda t: p)
     _entropy = lambda self: -self._log_prob(self.mean)
 
@@ -2450,9 +2452,7 @@ class Multinomial(_Several, takes="total_count=1 probs:simplex=None logits:real_
     tensor([1., 3.])
     """
 
-    support = _dependent(
-        lambda self: multinomial(self.total_count), is_discrete=True, event_dim=1
-    )
+    support = _dependent(lambda self: multinomial(self.total_count), is_discrete=True, event_dim=1)
     mean = property(lambda self: self.probs * self.total_count)
     variance = property(lambda self: self.mean * (1 - self.probs))
 
@@ -2476,9 +2476,7 @@ class Multinomial(_Several, takes="total_count=1 probs:simplex=None logits:real_
         return n * self._surprise() - math.lgamma(n + 1) + means
 
 
-class LogitRelaxedBernoulli(
-    _Odds, takes="temperature probs:unit_interval=None logits:real=None"
-):
+class LogitRelaxedBernoulli(_Odds, takes="temperature probs:unit_interval=None logits:real=None"):
     """The logits of what RelaxedBernoulli draws.
 
     >>> pf.distributions.relaxed_bernoulli.LogitRelaxedBernoulli(1.0, 0.5).has_rsample
@@ -2606,8 +2604,8 @@ class MultivariateNormal(
     variance = property(lambda self: (self._root**2).sum(-1))
     _root = property(lambda self: self.scale_tril)
     _squares = lambda self, x: (_times(_inverse(self.scale_tril), x) ** 2).sum(-1)
-    _log_prob = lambda self, x: 0.5 * (self._event_shape[0] - self._squares(x - self.loc)) - (
-        self._entropy()
+    _log_prob = lambda self, x: (
+        0.5 * (self._event_shape[0] - self._squares(x - self.loc)) - (self._entropy())
     )
 
     _entropy = lambda self: self._event_shape[0] * (0.5 + HALF_LOG_2PI) + self._half_log_det()
@@ -2632,9 +2630,7 @@ class LowRankMultivariateNormal(
     mean = mode = property(lambda self: self.loc)
     variance = property(lambda self: (self.cov_factor**2).sum(-1) + self.cov_diag)
     covariance_matrix = lazy_property(lambda self: self._root @ self._root.mT)
-    _root = property(
-        lambda self: pf.cat([self.cov_factor, self.cov_diag.sqrt().diag_embed()], -1)
-    )
+    _root = property(lambda self: pf.cat([self.cov_factor, self.cov_diag.sqrt().diag_embed()], -1))
     _squares = MultivariateNormal._squares
     _log_prob = MultivariateNormal._log_prob
     _entropy = MultivariateNormal._entropy
@@ -2768,13 +2764,13 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         if pair in _RULES:
             return _RULES[pair](p, q)
     raise NotImplementedError(
-        f"kl_divergence: there is none of {type(p).__name__} and {type(q).__name__}; register_kl one"
+        f"kl_divergence: none of {type(p).__name__} and {type(q).__name__}: register_kl one"
     )
 
 
 # The mean of -log q under p, minus p's entropy, is the divergence: few means of p make it.
 
-_REAL, _POSITIVE, _UNIT = (-math.inf, math.inf), (0.0, math.inf), (0.0, 1.0)
+_REAL, _POSITIVE, _UNIT = (-inf, inf), (0.0, inf), (0.0, 1.0)
 
 
 def _mean_log(low: Any, high: Any) -> Any:
@@ -2814,7 +2810,7 @@ _MEANS: dict[type, tuple[Any, dict[str, Any]]] = {
         "exp": lambda p, t: ((p.scale * t) ** 2 / 2 - p.loc * t).exp(),
         "abs": _abs_normal,
     }),
-    Pareto: (lambda p: (p.scale, math.inf), {"log": lambda p: p.scale.log() + 1 / p.alpha}),
+    Pareto: (lambda p: (p.scale, inf), {"log": lambda p: p.scale.log() + 1 / p.alpha}),
     Uniform: (lambda p: (p.low, p.high), {
         "log": lambda p: _mean_log(p.low, p.high),
         "log1m": lambda p: _mean_log(1 - p.high, 1 - p.low),
@@ -2848,15 +2844,13 @@ _CROSS: dict[type, tuple[str, Any]] = {
 
 def _inf(p: Any, q: Any) -> Tensor:
     shape = pf.broadcast_shapes(p.batch_shape, q.batch_shape)
-    return pf.full_like(p.mean, math.inf).expand(shape)
+    return pf.full_like(p.mean, inf).expand(shape)
 
 
 def _register(kind_p: type, kind_q: type) -> None:
     (ends_p, has), ends_q, (needs, cross) = _MEANS[kind_p], _MEANS[kind_q][0], _CROSS[kind_q]
-    (a, b), (c, d) = (
-        {Pareto: (1.0, math.inf), Uniform: _UNIT}.get(k, e)
-        for k, e in ((kind_p, ends_p), (kind_q, ends_q))
-    )  # fmt: skip
+    about: Any = {Pareto: (1.0, inf), Uniform: _UNIT}
+    (a, b), (c, d) = about.get(kind_p, ends_p), about.get(kind_q, ends_q)
     known = {*needs.split()} <= {*has}
     if not known and a >= c and b <= d:
         return  # what is missing would be needed
@@ -2868,7 +2862,7 @@ def _register(kind_p: type, kind_q: type) -> None:
             return _inf(p, q)
         means = ((lambda *given, n=n: has[n](p, *given)) for n in needs.split())
         found = cross(q, p, *means) - p.entropy()
-        return found if outside is False else pf.where(outside, math.inf, found)
+        return found if outside is False else pf.where(outside, inf, found)
 
     register_kl(kind_p, kind_q)(rule)
 
@@ -2886,7 +2880,7 @@ def _same(p: Any, q: Any, what: str) -> None:
 @register_kl(Bernoulli, Bernoulli)
 def _bernoulli(p: Any, q: Any) -> Tensor:
     never = (q.probs == 0) & (p.probs > 0) | (q.probs == 1) & (p.probs < 1)
-    return pf.where(never, math.inf, -q._log_prob(p.probs) - p.entropy())
+    return pf.where(never, inf, -q._log_prob(p.probs) - p.entropy())
 
 
 @register_kl(Binomial, Binomial)
@@ -2895,13 +2889,13 @@ def _binomial(p: Any, q: Any) -> Tensor:
         raise NotImplementedError("kl_divergence: q.total_count > p.total_count")
     one, other = (Bernoulli(x.probs, validate_args=False) for x in (p, q))
     more = p.total_count > q.total_count
-    return pf.where(more, math.inf, p.total_count * _bernoulli(one, other))
+    return pf.where(more, inf, p.total_count * _bernoulli(one, other))
 
 
 @register_kl(Categorical, Categorical)
 @register_kl(OneHotCategorical, OneHotCategorical)
 def _categorical(p: Any, q: Any) -> Tensor:
-    terms = pf.where(q.probs == 0, math.inf, p.probs * (p.logits - q.logits))
+    terms = pf.where(q.probs == 0, inf, p.probs * (p.logits - q.logits))
     return pf.where(p.probs == 0, 0.0, terms).sum(-1)
 
 
@@ -2976,6 +2970,7 @@ def _family(p: Any, q: Any) -> Tensor:
     others = q._natural_params
     return q._log_normalizer(*others) - p._bregman(others)
 
+
 # --- names
 
 __all__ = [
@@ -2986,11 +2981,13 @@ __all__ += ["biject_to", "identity_transform", "kl_divergence", "register_kl", "
 _names = {n: v for n, v in vars().items() if n[0] != "_"}
 # PyTorch has a module for each class, most of them called as the class is.
 _modules = {re.sub("(?!^)(?=[A-Z][a-z])", "_", n).lower() for n in __all__ if "Tr" not in n}
-_modules |= {*"""constraint_registry constraints distribution exp_family fishersnedecor kl
+_modules |= {
+    *"""constraint_registry constraints distribution exp_family fishersnedecor kl
 lowrank_multivariate_normal relaxed_categorical studentT transforms transformed_distribution
-utils""".split()}
+utils""".split()
+}
 for _name in _modules - {*_names}:
     _module = sys.modules[f"{__name__}.{_name}"] = ModuleType(f"{__name__}.{_name}", __doc__)
     vars(_module).update(_names)
     globals()[_name] = _module
-constraints.__all__ = _constraints
+vars(sys.modules[f"{__name__}.constraints"])["__all__"] = _constraints
