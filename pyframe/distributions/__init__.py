@@ -2735,6 +2735,10 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     for pair in ((a, b) for a in type(p).__mro__ for b in type(q).__mro__):
         if pair in _RULES:
             return _RULES[pair](p, q)
+    return _none(p, q)
+
+
+def _none(p: Any, q: Any) -> Any:
     raise NotImplementedError(
         f"kl_divergence: none of {type(p).__name__} and {type(q).__name__}: register_kl one"
     )
@@ -2832,7 +2836,7 @@ def _register(kind_p: type, kind_q: type) -> None:
             means = ((lambda *given, n=n: has[n](p, *given)) for n in needs.split())
             found = cross(q, p, *means) - p.entropy()
         elif not outside.all():
-            missing(f"divergence from {q}")(p)
+            _none(p, q)
         return pf.where(outside, inf, found)
 
 
@@ -2843,7 +2847,7 @@ for _p in _MEANS:
 
 def _same(p: Any, q: Any, what: str) -> None:
     if getattr(p, what) != getattr(q, what):
-        raise NotImplementedError(f"kl_divergence: {what} differs")
+        _none(p, q)
 
 
 @register_kl(Bernoulli, Bernoulli)
@@ -2855,7 +2859,7 @@ def _bernoulli(p: Any, q: Any) -> Tensor:
 @register_kl(Binomial, Binomial)
 def _binomial(p: Any, q: Any) -> Tensor:
     if (p.total_count < q.total_count).any():
-        raise NotImplementedError("kl_divergence: q.total_count > p.total_count")
+        _none(p, q)
     one, other = (Bernoulli(x.probs, validate_args=False) for x in (p, q))
     more = p.total_count > q.total_count
     return pf.where(more, inf, p.total_count * _bernoulli(one, other))
@@ -2908,8 +2912,7 @@ register_kl(Poisson, Binomial)(_inf)
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 def _gaussian(p: Any, q: Any) -> Tensor:
-    if p.event_shape != q.event_shape:
-        raise ValueError("kl_divergence: event_shape differs")
+    _same(p, q, "event_shape")
     root = p._root.movedim(-1, 0)
     squares = q._squares(root).sum(0) + q._squares(p.loc - q.loc) - p.event_shape[0]
     return squares / 2 + q._half_log_det() - p._half_log_det()
