@@ -317,10 +317,10 @@ ARGUMENTS = {
 def tell(cls: Any, names: Any, **kinds: Any) -> None:
     """Tell of arguments in the text of a class."""
     said, _, example = (cls.__doc__ or "").partition("\n\n    >>> ")
-    known = {**ARGUMENTS, **{n: f"{kind}." for n, kind in kinds.items()}}
-    new = "".join(f"\n        {n}: {known[n]}" for n in names if f" {n}: " not in said)
-    if example and new:
-        head = "" if "Args:" in said else "\n\n    Args:"
+    if example:
+        known = {**ARGUMENTS, **{n: f"{kind}." for n, kind in kinds.items()}}
+        new = "".join(f"\n        {n}: {known[n]}" for n in names if f" {n}: " not in said)
+        head = "" if "Args:" in said or not new else "\n\n    Args:"
         cls.__doc__ = f"{said}{head}{new}\n\n    >>> {example}"
 
 
