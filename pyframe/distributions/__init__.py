@@ -1279,7 +1279,8 @@ def _take(cls: Any, takes: str) -> None:
         cls.arg_constraints = cls._kinds
     made: dict[str, Any] = {}
     arguments = re.sub(r":\w+", "", takes).replace(" ", ", ")
-    exec(f"def __init__(self, {arguments}, validate_args=None): self._begin(locals())", made)
+    text = f"def __init__(self, {arguments}, validate_args=None): self._begin(locals())"
+    exec(compile(text, __file__, "exec"), made)
     cls.__init__ = made["__init__"]
     tell(cls, signature(cls).parameters, **cls._kinds)
 
