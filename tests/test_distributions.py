@@ -24,32 +24,30 @@ CORR = np.linalg.cholesky(np.array([[1, 0.3, 0.1], [0.3, 1, -0.2], [0.1, -0.2, 1
 
 # How it is made, of a and b from 0.1 to 0.9, and of L; a value; what is not compared, or not drawn
 ROWS = """
-Normal(a, b) | B ; Uniform(a, a + b) | A + 0.05 | mode ; Laplace(a, b) | B ; Exponential(a) | B
-Cauchy(a, b) | B | draws ; GeneralizedPareto(a, b, b) | A + 0.5 | draws ; Gamma(a, b) | B | dcdf
-GeneralizedPareto(a, b, -0.5) | A + 0.01 ; GeneralizedPareto(a, b, 0.0) | A + 0.5 ; Gumbel(a, b) | B
-VonMises(a, 4 * b) | B | variance | log_prob | draws ; Gamma(a + 2, b) | B | dcdf
-Chi2(4 * a) | B | dcdf ; Beta(a, b) | B | mode ; StudentT(5 * a, a, b) | B | draws
-StudentT(a + 6, a, b) | B | dmean ; FisherSnedecor(a + 2, b + 4) | B | draws ; LogNormal(a, b) | B
-Beta(3 * a + 1, 2 * b + 1) | B ; Dirichlet(a + 0.9) | SPLIT ; Pareto(a, 3 * b) | A + 0.5 | draws
-LogisticNormal(a[..., :3], b[..., :3]) | SPLIT ; Weibull(a, b + 1) | B ; HalfNormal(a) | B
-Kumaraswamy(a + 1, b + 1) | B | mode ; InverseGamma(4 * a, b) | B | dcdf | draws
-HalfCauchy(a) | B | draws ; Bernoulli(a) | BITS ; Bernoulli(logits=a) | BITS ; Geometric(a) | COUNTS
-Binomial(5, a) | COUNTS ; Binomial(5, logits=a) | COUNTS ; NegativeBinomial(3, a) | COUNTS
-NegativeBinomial(3.5, logits=a) | COUNTS ; Poisson(9 * a) | COUNTS ; ContinuousBernoulli(a) | B
-ContinuousBernoulli(logits=a / 500) | B ; Categorical(a) | CLASSES | draws
-Categorical(logits=a) | CLASSES | draws ; OneHotCategorical(a) | HOT ; Multinomial(20, a) | COUNTS
-OneHotCategoricalStraightThrough(logits=a) | HOT ; RelaxedBernoulli(b[0, 0], logits=a) | B
-relaxed_bernoulli.LogitRelaxedBernoulli(b[0, 0], a) | B | has_rsample ; LKJCholesky(3, a) | CORR
-RelaxedOneHotCategorical(b[0, 0], logits=a) | SPLIT ; MultivariateNormal(a, scale_tril=L) | B
-relaxed_categorical.ExpRelaxedCategorical(b[0, 0], a) | np.log(SPLIT)
-MultivariateNormal(a[0], L @ L.mT) | B ; MultivariateNormal(a, precision_matrix=(L @ L.mT)[0]) | B
-Independent(Normal(a, b), 1) | B ; LowRankMultivariateNormal(a, L[..., :2], b) | B
-Wishart(4.5, precision_matrix=(L @ L.mT)[0]) | V
-Wishart(a[:, 0] + 5, scale_tril=L) | V | perplexity
 TransformedDistribution(Normal(a, b), [ExpTransform(), AffineTransform(1, -b)]) | 1 - B
-TransformedDistribution(Normal(a, b), StickBreakingTransform().inv.inv) | FIFTHS
-MixtureSameFamily(Categorical(a), Normal(a, b)) | CLASSES
 MixtureSameFamily(Categorical(a[0, :3]), Independent(Normal(a, b), 1)) | B | draws
+TransformedDistribution(Normal(a, b), StickBreakingTransform().inv.inv) | FIFTHS ; Laplace(a, b) | B
+relaxed_categorical.ExpRelaxedCategorical(b[0, 0], a) | np.log(SPLIT) ; Multinomial(20, a) | COUNTS
+relaxed_bernoulli.LogitRelaxedBernoulli(b[0, 0], a) | B | has_rsample ; ContinuousBernoulli(a) | B
+RelaxedOneHotCategorical(b[0, 0], logits=a) | SPLIT ; LogisticNormal(a[..., :3], b[..., :3]) | SPLIT
+VonMises(a, 4 * b) | B | variance | log_prob | draws ; Dirichlet(a - a.detach() + 1) | SPLIT | mode
+MultivariateNormal(a, precision_matrix=(L @ L.mT)[0]) | B ; Categorical(logits=a) | CLASSES | draws
+MixtureSameFamily(Categorical(a), Normal(a, b)) | CLASSES ; GeneralizedPareto(a, b, -0.5) | A + 0.01
+Wishart(4.5, precision_matrix=(L @ L.mT)[0]) | V ; LowRankMultivariateNormal(a, L[..., :2], b) | B
+Wishart(a[:, 0] + 5, scale_tril=L) | V | perplexity ; GeneralizedPareto(a, b, b) | A + 0.5 | draws
+OneHotCategoricalStraightThrough(logits=a) | HOT ; RelaxedBernoulli(b[0, 0], logits=a) | B
+ContinuousBernoulli(logits=a / 500) | B ; MultivariateNormal(a[0], L @ L.mT) | B ; HalfNormal(a) | B
+Uniform(a, a + b) | A + 0.05 | mode ; MultivariateNormal(a, scale_tril=L) | B ; LogNormal(a, b) | B
+FisherSnedecor(a + 2, b + 4) | B | draws ; StudentT(a + 6, a, b) | B | dmean ; Weibull(a, b + 1) | B
+InverseGamma(4 * a, b) | B | dcdf | draws ; Kumaraswamy(a + 1, b + 1) | B | mode ; Normal(a, b) | B
+Beta(3 * a + 1, 2 * b + 1) | B ; NegativeBinomial(3.5, logits=a) | COUNTS ; Chi2(4 * a) | B | dcdf
+GeneralizedPareto(a, b, 0.0) | A + 0.5 ; Independent(Normal(a, b), 1) | B ; Cauchy(a, b) | B | draws
+StudentT(5 * a, a, b) | B | draws ; NegativeBinomial(3, a) | COUNTS ; Binomial(5, logits=a) | COUNTS
+Pareto(a, 3 * b) | A + 0.5 | draws ; Categorical(a) | CLASSES | draws ; OneHotCategorical(a) | HOT
+Bernoulli(logits=a) | BITS ; Gamma(a + 2, b) | B | dcdf ; Gamma(a, b) | B | dcdf ; Gumbel(a, b) | B
+HalfCauchy(a) | B | draws ; Poisson(9 * a) | COUNTS ; Dirichlet(a + 0.9) | SPLIT
+Binomial(5, a) | COUNTS ; LKJCholesky(3, a) | CORR ; Bernoulli(a) | BITS ; Geometric(a) | COUNTS
+Exponential(a) | B ; Beta(a, b) | B | mode
 """
 TRANSFORMS = """
 ExpTransform() | A - 0.5 ; PowerTransform(b) | A ; PowerTransform(-2.0) | A ; AbsTransform() | A

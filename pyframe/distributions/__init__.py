@@ -1939,7 +1939,7 @@ class Dirichlet(_Family, ExponentialFamily, takes="concentration:_positives"):
         """The log density, of logarithms."""
         a = self.concentration
         norm = a.lgamma().sum(-1) - a.sum(-1).lgamma()
-        return pf.where(a == 1, 0.0, (a - 1) * log).sum(-1) - norm
+        return pf.where((a == 1) & (log == -inf), 0.0, (a - 1) * log).sum(-1) - norm
 
 
 class Beta(_Family, ExponentialFamily, takes="concentration1:positive concentration0:positive"):
