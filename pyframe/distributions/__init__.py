@@ -261,35 +261,21 @@ class _Cat(_Stack):
     event_dim = _Stack._dims
 
 
-dependent = _Dependent()
-dependent_property = _DependentProperty
-independent = _IndependentConstraint
-boolean = _Boolean()
-one_hot = _OneHot()
-nonnegative_integer = _IntegerGreaterThan(0)
-positive_integer = _IntegerGreaterThan(1)
-integer_interval = _IntegerInterval
-real = _Real()
-real_vector = independent(real, 1)
-positive = _GreaterThan(0.0)
-nonnegative = _GreaterThanEq(0.0)
-greater_than = _GreaterThan
-greater_than_eq = _GreaterThanEq
-less_than = _LessThan
-multinomial = _Multinomial
-unit_interval = _Interval(0.0, 1.0)
-interval = _Interval
-half_open_interval = _HalfOpenInterval
-simplex = _Simplex()
-lower_triangular = _LowerTriangular()
-lower_cholesky = _LowerCholesky()
-corr_cholesky = _CorrCholesky()
-square = _Square()
-symmetric = _Symmetric()
-positive_semidefinite = _PositiveSemidefinite()
-positive_definite = _PositiveDefinite()
-cat = _Cat
-stack = _Stack
+dependent, dependent_property, independent = (
+    _Dependent(),
+    _DependentProperty,
+    _IndependentConstraint,
+)
+real, boolean, one_hot, simplex = _Real(), _Boolean(), _OneHot(), _Simplex()
+positive, nonnegative = _GreaterThan(0.0), _GreaterThanEq(0.0)
+positive_integer, nonnegative_integer = _IntegerGreaterThan(1), _IntegerGreaterThan(0)
+real_vector, unit_interval = independent(real, 1), _Interval(0.0, 1.0)
+greater_than, greater_than_eq, less_than = _GreaterThan, _GreaterThanEq, _LessThan
+interval, half_open_interval, integer_interval = _Interval, _HalfOpenInterval, _IntegerInterval
+multinomial, cat, stack = _Multinomial, _Cat, _Stack
+lower_triangular, lower_cholesky = _LowerTriangular(), _LowerCholesky()
+corr_cholesky, square, symmetric = _CorrCholesky(), _Square(), _Symmetric()
+positive_definite, positive_semidefinite = _PositiveDefinite(), _PositiveSemidefinite()
 # parameters of distributions alone
 _any = _Dependent(event_dim=0)
 _matrix = independent(real, 2)
@@ -2173,6 +2159,12 @@ class HalfCauchy(_Half, takes="scale:positive"):
 # --- discrete
 
 
+_ONE = "probs:unit_interval=None logits:real=None"
+_MANY = "probs:simplex=None logits:real_vector=None"
+_COVARIANCE = """covariance_matrix:positive_definite=None precision_matrix:positive_definite=None
+scale_tril:lower_cholesky=None""".replace("\n", " ")
+
+
 class _Odds(_Family):
     _binary = True
     logits = lazy_property(lambda self: probs_to_logits(self.probs, self._binary))
@@ -2182,7 +2174,7 @@ class _Odds(_Family):
     _bits = lambda self: F.softplus(self.logits) - self.probs * self.logits
 
 
-class Bernoulli(_Odds, ExponentialFamily, takes="probs:unit_interval=None logits:real=None"):
+class Bernoulli(_Odds, ExponentialFamily, takes=_ONE):
     """0 or 1, which has probability `probs`.
 
     >>> pf.distributions.Bernoulli(0.25).log_prob(pf.tensor(1.0))
@@ -2204,7 +2196,7 @@ class Bernoulli(_Odds, ExponentialFamily, takes="probs:unit_interval=None logits
         return pf.where(p == 0.5, nan, (p > 0.5).to(p.dtype))
 
 
-class Geometric(_Odds, takes="probs:unit_interval=None logits:real=None"):
+class Geometric(_Odds, takes=_ONE):
     """How many failures there are before the first success.
 
     >>> pf.distributions.Geometric(0.25).mean
@@ -2220,9 +2212,7 @@ class Geometric(_Odds, takes="probs:unit_interval=None logits:real=None"):
     _draw = lambda self, shape: (_uniform(self.probs, shape).log() / (-self.probs).log1p()).floor()
 
 
-class Binomial(
-    _Odds, takes="total_count:nonnegative_integer=1 probs:unit_interval=None logits:real=None"
-):
+class Binomial(_Odds, takes=f"total_count:nonnegative_integer=1 {_ONE}"):
     """How many of `total_count` trials succeed.
 
     >>> pf.distributions.Binomial(4, pf.tensor(0.5)).mean
@@ -2294,10 +2284,7 @@ class Poisson(_Family, ExponentialFamily, takes="rate:nonnegative"):
     _log_prob = lambda self, x: pf.xlogy(x, self.rate) - self.rate - (x + 1).lgamma()
 
 
-class ContinuousBernoulli(
-    _Odds, _Inverted, ExponentialFamily,
-    takes="probs:unit_interval=None logits:real=None lims=(0.499,0.501)",
-):  # fmt: skip
+class ContinuousBernoulli(_Odds, _Inverted, ExponentialFamily, takes=f"{_ONE} lims=(0.499,0.501)"):
     """Numbers from 0 to 1, of an exponential density.
 
     Args:
@@ -2359,7 +2346,7 @@ class _Several(_Odds):
         return -(self.logits.clamp(min=pf.finfo(self.logits.dtype).min) * self.probs).sum(-1)
 
 
-class Categorical(_Several, takes="probs:simplex=None logits:real_vector=None"):
+class Categorical(_Several, takes=_MANY):
     """A class of the last dim's; `probs` are scaled to sum to 1.
 
     >>> pf.distributions.Categorical(pf.tensor([1.0, 3.0])).log_prob(pf.tensor(1))
@@ -2384,7 +2371,7 @@ class Categorical(_Several, takes="probs:simplex=None logits:real_vector=None"):
         return logits.gather(-1, x.long().expand(shape).unsqueeze(-1)).squeeze(-1)
 
 
-class OneHotCategorical(_Several, takes="probs:simplex=None logits:real_vector=None"):
+class OneHotCategorical(_Several, takes=_MANY):
     """A vector with one 1, the others 0.
 
     >>> pf.distributions.OneHotCategorical(pf.tensor([1.0, 3.0])).mean
@@ -2416,7 +2403,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     _draw = lambda self, shape: super()._draw(shape) + (self.probs - self.probs.detach())
 
 
-class Multinomial(_Several, takes="total_count=1 probs:simplex=None logits:real_vector=None"):
+class Multinomial(_Several, takes=f"total_count=1 {_MANY}"):
     """How often each class comes.
 
     Args:
@@ -2449,7 +2436,7 @@ class Multinomial(_Several, takes="total_count=1 probs:simplex=None logits:real_
         return n * self._surprise() - math.lgamma(n + 1) + means
 
 
-class LogitRelaxedBernoulli(_Odds, takes="temperature probs:unit_interval=None logits:real=None"):
+class LogitRelaxedBernoulli(_Odds, takes=f"temperature {_ONE}"):
     """The logits of what RelaxedBernoulli draws.
 
     >>> pf.distributions.relaxed_bernoulli.LogitRelaxedBernoulli(1.0, 0.5).has_rsample
@@ -2472,9 +2459,7 @@ class LogitRelaxedBernoulli(_Odds, takes="temperature probs:unit_interval=None l
         return self.temperature.log() + z - 2 * F.softplus(z)
 
 
-class RelaxedBernoulli(
-    _Derived, _Odds, takes="temperature probs:unit_interval=None logits:real=None"
-):
+class RelaxedBernoulli(_Derived, _Odds, takes=f"temperature {_ONE}"):
     """Numbers near 0 or 1.
 
     >>> pf.distributions.RelaxedBernoulli(pf.tensor(1.0), 0.5).log_prob(pf.tensor(0.5))
@@ -2488,9 +2473,7 @@ class RelaxedBernoulli(
     )
 
 
-class ExpRelaxedCategorical(
-    _Several, takes="temperature probs:simplex=None logits:real_vector=None"
-):
+class ExpRelaxedCategorical(_Several, takes=f"temperature {_MANY}"):
     """The logarithms of what RelaxedOneHotCategorical draws.
 
     >>> D = pf.distributions.relaxed_categorical
@@ -2515,9 +2498,7 @@ class ExpRelaxedCategorical(
         return scores.sum(-1) + math.lgamma(n) + (n - 1) * self.temperature.log()
 
 
-class RelaxedOneHotCategorical(
-    _Derived, _Several, takes="temperature probs:simplex=None logits:real_vector=None"
-):
+class RelaxedOneHotCategorical(_Derived, _Several, takes=f"temperature {_MANY}"):
     """Numbers of sum 1, near one 1.
 
     >>> D = pf.distributions
@@ -2560,11 +2541,7 @@ class _Rooted(_Family):
         return _inverse(lower.flip((-2, -1)).mT)
 
 
-class MultivariateNormal(
-    _Rooted,
-    takes="loc:real_vector covariance_matrix:positive_definite=None "
-    "precision_matrix:positive_definite=None scale_tril:lower_cholesky=None",
-):
+class MultivariateNormal(_Rooted, takes=f"loc:real_vector {_COVARIANCE}"):
     """Normal vectors of mean `loc`, with a covariance.
 
     >>> pf.distributions.MultivariateNormal(pf.zeros(2), pf.eye(2)).log_prob(pf.zeros(2))
@@ -2610,11 +2587,7 @@ class LowRankMultivariateNormal(
     _draw = MultivariateNormal._draw
 
 
-class Wishart(
-    _Rooted, ExponentialFamily,
-    takes="df:positive covariance_matrix:positive_definite=None "
-    "precision_matrix:positive_definite=None scale_tril:lower_cholesky=None",
-):  # fmt: skip
+class Wishart(_Rooted, ExponentialFamily, takes=f"df:positive {_COVARIANCE}"):
     """Sums of x xᵀ of `df` normal vectors x.
 
     >>> pf.distributions.Wishart(pf.tensor(3.0), pf.eye(2)).mean
