@@ -2930,7 +2930,7 @@ _others = """constraints exp_family fishersnedecor kl lowrank_multivariate_norma
 relaxed_categorical studentT transforms transformed_distribution utils"""
 for _name in {*_others.split()} | _modules:
     _module = sys.modules[f"{__name__}.{_name}"] = ModuleType(f"{__name__}.{_name}", __doc__)
-    vars(_module).update(_names)
+    vars(_module).update(_names, __spec__=__spec__)
     globals()[_name] = _module
 vars(sys.modules[f"{__name__}.constraints"])["__all__"] = _constraints
 __all__ += ["biject_to", "identity_transform", "kl_divergence", "register_kl", "transform_to"]
