@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pyframe as pf
+from pyframe.core.dispatch import values_known
 from pyframe.nn import functional as F
+from pyframe.ops.api import check
 from pyframe.tensor import Size, Tensor
 
 EULER = float(np.euler_gamma)
@@ -1119,11 +1121,9 @@ class Distribution:
             if is_dependent(constraint) or (lazy and name not in vars(self)):
                 continue
             value = getattr(self, name)
-            if not constraint.check(value).all():
-                raise ValueError(
-                    f"Expected parameter {name} ({_told(value)}) of distribution {self} to satisfy "
-                    f"the constraint {constraint}, but found invalid values:\n{value}"
-                )
+            said = f"parameter {name} ({_told(value)}) of distribution"
+            rule = f"to satisfy the constraint {constraint}"
+            _expect(constraint.check(value), value, said, self, rule)
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -1199,16 +1199,25 @@ class Distribution:
         if shape[len(shape) - n :] != self._event_shape or not _fit(shape, whole):
             raise ValueError(f"{shape} does not fit batch_shape + event_shape, {whole}")
         support = _or_none(self, "support", None)
-        if support and not support.check(value).all():
-            raise ValueError(
-                f"Expected value argument ({_told(value)}) to be within the support ({support}) of "
-                f"the distribution {self}, but found invalid values:\n{value}"
-            )
+        if support:
+            said = f"value argument ({_told(value)}) to be within the support ({support}) of"
+            _expect(support.check(value), value, f"{said} the distribution", self, "")
 
     def __repr__(self) -> str:
         found = ((n, vars(self)[n]) for n in self.arg_constraints if n in vars(self))
         said = ", ".join(f"{n}: {v if v.numel() == 1 else v.shape}" for n, v in found)
         return f"{type(self).__name__}({said})"
+
+
+def _expect(good: Any, value: Any, what: str, of: Any, rule: str) -> None:
+    """ValueError if `good` is not true everywhere: at once where values are at hand, else by the
+    next read, so that a compiled step and a GPU read nothing."""
+    if not values_known(good):
+        said = f"Expected {what} {type(of).__name__} {rule}".rstrip()
+        check.refuse(good.logical_not(), f"{said}, but found invalid values", ValueError)
+    elif not good.all():
+        said = f"Expected {what} {of} {rule}".rstrip()
+        raise ValueError(f"{said}, but found invalid values:\n{value}")
 
 
 def _or_none(self: Any, name: str, default: Any) -> Any:
