@@ -47,8 +47,11 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch.torch_version": ("pyframe.torch.version",),
     "torch.utils._pytree": ("pyframe.torch.trees",),
     "torch.utils.data": ("pyframe.data",),
+    "torch.utils.data._utils.collate": ("pyframe.data.collate",),
     "torch.utils.flop_counter": ("pyframe.torch.flop_counter",),
     "torchvision": ("pyframe.torch.vision", "pyframe.vision"),
+    "torchvision.models._utils": ("pyframe.torch.features",),
+    "torchvision.models.feature_extraction": ("pyframe.torch.features",),
     "safetensors.torch": ("pyframe.torch.weights",),
 }
 # Modules that programs import at their top and may never use. What a program imports from them says

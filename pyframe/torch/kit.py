@@ -129,35 +129,44 @@ def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
     return ["cuda"]
 
 
-def _adam(decoupled: bool) -> Callable[..., None]:
-    def step(
-        params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor],
-        exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], state_steps: list[Tensor],
-        foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
-        fused: bool | None = None, grad_scale: Any = None, found_inf: Any = None,
-        has_complex: bool = False, *, amsgrad: bool, beta1: float, beta2: float, lr: Any,
-        weight_decay: float, eps: float, maximize: bool,
-    ) -> None:  # fmt: skip
-        """A step of some parameters, whose moments and counts are given."""
-        for i, (p, g, m, v) in enumerate(zip(params, grads, exp_avgs, exp_avg_sqs, strict=True)):
-            state_steps[i] += 1
-            t = float(state_steps[i])
-            g = -g if maximize else g
-            if decoupled:
-                p.mul_(1 - lr * weight_decay)
-            elif weight_decay:
-                g = g + p * weight_decay
-            m.lerp_(g, 1 - beta1)
-            v.mul_(beta2).addcmul_(g, g.conj(), value=1 - beta2)
-            if amsgrad:
-                max_exp_avg_sqs[i].copy_(pf.maximum(max_exp_avg_sqs[i], v))
-            top = max_exp_avg_sqs[i] if amsgrad else v
-            p.sub_(lr / (1 - beta1**t) * m / ((top / (1 - beta2**t)).sqrt() + eps))
-
-    return step
+def adam(
+    params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor], state_steps: list[Tensor], foreach: bool | None = None,
+    capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+    grad_scale: Any = None, found_inf: Any = None, has_complex: bool = False,
+    decoupled_weight_decay: bool = False, *, amsgrad: bool, beta1: float, beta2: float, lr: Any,
+    weight_decay: float, eps: float, maximize: bool,
+) -> None:  # fmt: skip
+    """A step of some parameters, whose moments and counts are given."""
+    for i, (p, g, m, v) in enumerate(zip(params, grads, exp_avgs, exp_avg_sqs, strict=True)):
+        state_steps[i] += 1
+        t = float(state_steps[i])
+        g = -g if maximize else g
+        if decoupled_weight_decay:
+            p.mul_(1 - lr * weight_decay)
+        elif weight_decay:
+            g = g + p * weight_decay
+        m.lerp_(g, 1 - beta1)
+        v.mul_(beta2).addcmul_(g, g.conj(), value=1 - beta2)
+        if amsgrad:
+            max_exp_avg_sqs[i].copy_(pf.maximum(max_exp_avg_sqs[i], v))
+        top = max_exp_avg_sqs[i] if amsgrad else v
+        p.sub_(lr / (1 - beta1**t) * m / ((top / (1 - beta2**t)).sqrt() + eps))
 
 
-adam, adamw = _adam(False), _adam(True)
+def adamw(
+    params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor], state_steps: list[Tensor], foreach: bool | None = None,
+    capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+    grad_scale: Any = None, found_inf: Any = None, has_complex: bool = False, *, amsgrad: bool,
+    beta1: float, beta2: float, lr: Any, weight_decay: float, eps: float, maximize: bool,
+) -> None:  # fmt: skip
+    """The same, whose weights decay by themselves."""
+    adam(
+        params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps,
+        decoupled_weight_decay=True, amsgrad=amsgrad, beta1=beta1, beta2=beta2, lr=lr,
+        weight_decay=weight_decay, eps=eps, maximize=maximize,
+    )  # fmt: skip
 
 
 # --- torch._utils and torch.utils
@@ -298,7 +307,12 @@ def _overload(func: Any) -> Any:
     return func
 
 
-_overload_method = _copy_to_script_wrapper = _overload
+_overload_method = _overload
+
+
+def _copy_to_script_wrapper(fn: Any) -> Any:
+    """`fn` itself."""
+    return fn
 
 
 def isinstance_(obj: Any, target_type: Any) -> bool:
@@ -373,7 +387,12 @@ def statically_known_true(x: Any) -> bool:
     return bool(x)
 
 
-guard_or_false = guard_or_true = statically_known_true
+def guard_or_false(a: Any) -> bool:
+    """The same."""
+    return bool(a)
+
+
+guard_or_true = guard_or_false
 
 
 def free_symbols(val: Any) -> set[Any]:
@@ -381,7 +400,9 @@ def free_symbols(val: Any) -> set[Any]:
     return set()
 
 
-free_unbacked_symbols = free_symbols
+def free_unbacked_symbols(x: Any) -> set[Any]:
+    """The same."""
+    return set()
 
 
 def record(fn: Any, error_handler: Any = None) -> Any:
