@@ -42,6 +42,7 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch.distributed.optim": ("pyframe.optim.zero",),
     "torch.distributed.tensor": ("pyframe.torch.placements",),
     "torch.jit.annotations": ("typing",),
+    "torch.optim._multi_tensor": ("pyframe.optim",),
     "torch.serialization": ("pyframe.io.pt",),
     "torch.testing._internal.common_utils": ("pyframe.torch.testing",),
     "torch.torch_version": ("pyframe.torch.version",),

@@ -6,6 +6,9 @@ import copy
 import functools
 import itertools
 import re
+import statistics
+import time
+import timeit
 import typing
 import weakref
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
@@ -486,3 +489,58 @@ class _SingleProcessDataLoaderIter:
 
 class _MultiProcessingDataLoaderIter(_SingleProcessDataLoaderIter):
     """The same, without worker processes too: those of a DataLoader are pyframe's own."""
+
+
+# --- torch.utils.benchmark
+
+
+class Measurement:
+    """Times of runs: `times` are seconds of one each."""
+
+    def __init__(self, times: list[float], number_per_run: int, stmt: str) -> None:
+        self.times, self.number_per_run, self.stmt = times, number_per_run, stmt
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.times)
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.times)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Measurement of {self.stmt!r}: median {self.median * 1e6:.2f} us, "
+            f"{len(self.times)} times {self.number_per_run}>"
+        )
+
+
+class Timer:
+    """A statement that is timed, as by timeit.Timer, in its `globals`."""
+
+    def __init__(
+        self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Any = None,
+        globals: dict[str, Any] | None = None, label: str | None = None,
+        sub_label: str | None = None, description: str | None = None, env: str | None = None,
+        num_threads: int = 1, language: Any = None,
+    ) -> None:  # fmt: skip
+        self._stmt = stmt
+        self._timer = timeit.Timer(stmt, setup, timer or time.perf_counter, globals or {})
+
+    def timeit(self, number: int = 1000000) -> Measurement:
+        """So many runs, after a few."""
+        self._timer.timeit(max(1, number // 100))
+        return Measurement([self._timer.timeit(number) / number], number, self._stmt)
+
+    def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
+        """Blocks of runs until they have taken some time; a block takes a thousandth of it."""
+        number, took = 1, self._timer.timeit(1)
+        while took < min_run_time / 1000:
+            number *= 10
+            took = self._timer.timeit(number)
+        times = [took]
+        while sum(times) < min_run_time:
+            times.append(self._timer.timeit(number))
+            if callback is not None:
+                callback(number, times[-1])
+        return Measurement([t / number for t in times], number, self._stmt)
