@@ -265,7 +265,7 @@ for module, names in TABLE.items():
                 except (RuntimeError, AttributeError) as error:
                     assert f"{module}.{name} is not in pyframe" in str(error)
                 else:
-                    raise AssertionError(f"{module}.{name} gives something")
+                    raise AssertionError(f"{module}.{name} is there: run scripts/torch_paths")
 from torch.distributions.categorical import Categorical
 from torch.distributed.fsdp import ShardingStrategy
 assert Categorical is torch.distributions.Categorical and ShardingStrategy.FULL_SHARD | None

@@ -141,7 +141,10 @@ class Alias(ModuleType):
     @property
     def __all__(self) -> list[str]:
         hidden = _OURS if self.__name__ == "torchvision.models" else ()
-        return [n for n in dir(self) if not n.startswith("_") and n not in hidden]
+        found = set(TABLE.get(self.__name__, ()))
+        for source in self.__dict__["_sources"]:
+            found |= {*getattr(source, "__all__", dir(source))}
+        return sorted(n for n in found if not n.startswith("_") and n not in hidden)
 
 
 def _imports(frame: Any) -> bool:
@@ -220,9 +223,10 @@ class _Finder:
             from pyframe.nn.functional.toplevel import FUNCTIONS
 
             late = *pyframe._ELSEWHERE, *FUNCTIONS
+        hidden = "__" if module.__name__ == "torch" else "_"  # torch._assert is for programs
         for source in module.__dict__["_sources"]:
             for name in (*vars(source), *(late if source is pyframe else ())):
-                found = None if name.startswith("__") else getattr(source, name)
+                found = None if name.startswith(hidden) else getattr(source, name)
                 if callable(found):
                     module.__dict__.setdefault(name, found)
 
