@@ -6,7 +6,6 @@ import copy
 import functools
 import itertools
 import re
-import statistics
 import time
 import timeit
 import typing
@@ -502,11 +501,11 @@ class Measurement:
 
     @property
     def median(self) -> float:
-        return statistics.median(self.times)
+        return sorted(self.times)[len(self.times) // 2]
 
     @property
     def mean(self) -> float:
-        return statistics.fmean(self.times)
+        return sum(self.times) / len(self.times)
 
     def __repr__(self) -> str:
         return (
