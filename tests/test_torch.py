@@ -280,6 +280,14 @@ assert torch.return_types.max is type(torch.ones(1, 2).max(1))
 lab = torch.library.Library("lab", "DEF")
 lab.impl(lab.define("thrice(Tensor x) -> Tensor"), lambda x: x * 3, "CPU")
 assert torch.ops.lab.thrice(torch.ones(1)).item() == 3
+torch.Tensor.told = lambda self: type(self).__name__
+class Refusing(torch.Tensor):
+    __torch_function__ = classmethod(lambda cls, *call: NotImplemented)
+assert Refusing([1.0]).told() == "Refusing"  # a program's own method is not asked for
+x = torch.ones(1, 1, 3, 3, requires_grad=True)
+assert torch.nn.Conv2d(1, 2, 2, stride=[1])(x).shape == (1, 2, 2, 2)
+assert torch.autograd.grad(x.sum(), x, None, None, False, True, True)[0].sum() == 9
+assert next(torch.utils.data.DataLoader([1, 2])._get_iterator()).item() == 1
 torch._inductor.config.max_autotune = True
 assert torch._inductor.config.max_autotune and "pyframe" in torch.__config__.show()
 """
