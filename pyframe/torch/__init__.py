@@ -61,8 +61,13 @@ _MISSING = {
     "torch.ao": "pf.quantize_ packs weights for inference",
     "torch.distributions.constraints": "validate_args=True checks what a distribution is given",
     "torch.distributed": "pf.distributed has collectives, and nn.parallel DistributedDataParallel",
+    "torch.distributed.checkpoint": "one process saves the state_dict, with torch.save",
+    "torch.distributed.fsdp": "use DistributedDataParallel and optim.ZeroRedundancyOptimizer",
     "torch.fx": "pf.graph.show draws what a function does",
     "torch.hub": "load weights from a file, with torch.load",
+    "torch.nested": "pad with nn.utils.rnn.pad_sequence, and mask what was padded",
+    "torch.nn.intrinsic": "pf.quantize_ packs weights for inference",
+    "torch.nn.qat": "pf.quantize_ packs weights for inference",
     "torch.nn.attention.flex_attention": "use F.scaled_dot_product_attention with a mask",
     "torch.package": "save the state_dict, with torch.save",
     "torch.quantization": "pf.quantize_ packs weights for inference",
@@ -157,7 +162,8 @@ def _imports(frame: Any) -> bool:
 
 def _why(name: str) -> str | None:
     """What stands instead of a name of a module that is missing, or of what is below one."""
-    return next((w for m, w in _MISSING.items() if name.startswith(f"{m}.")), None)
+    found = [m for m in _MISSING if name.startswith(f"{m}.")]
+    return _MISSING[max(found, key=len)] if found else None
 
 
 @functools.cache
