@@ -274,7 +274,9 @@ assert not torch.xpu.is_available() and not torch.mtia.is_available() and torch.
 assert torch.torch is torch and torch.get_device_module("cpu") is torch.cpu
 assert torch.ops.aten.add.Tensor(torch.ones(1), 2).item() == 3
 assert torch.ops.aten._to_copy.default in {torch.ops.aten._to_copy.default}
-assert isinstance(torch.compile(torch.nn.ReLU()), torch._dynamo.OptimizedModule)
+made = torch.compile(net := torch.nn.ReLU())
+assert isinstance(made, torch._dynamo.OptimizedModule) and made._orig_mod is net
+assert not hasattr(torch.compile(torch.relu), "_orig_mod")
 assert torch.relu in torch.overrides.get_testing_overrides()
 assert torch.return_types.max is type(torch.ones(1, 2).max(1))
 lab = torch.library.Library("lab", "DEF")
