@@ -229,7 +229,9 @@ def install(kind: Any, before: dict[str, Any] | None = None) -> None:
         if isinstance(member, property):
             get = _method(name, member.__get__, members)
             made: Any = property(get, member.fset, member.fdel, member.__doc__)
-        elif isinstance(member, FunctionType | Elementwise):
+        elif isinstance(member, FunctionType | Elementwise) and member.__module__.startswith(
+            "pyframe"  # another is a program's own
+        ):
             made = _method(name, member, members)
         else:
             continue

@@ -174,7 +174,7 @@ def sources() -> dict[str, Path]:
     within = PACKAGE / "web" / "static", PACKAGE / "examples"  # a wheel has the rest there
     found = {
         f"pyframe/{path.relative_to(PACKAGE).as_posix()}": path
-        for path in PACKAGE.rglob("*.py")
+        for path in (*PACKAGE.rglob("*.py"), *PACKAGE.glob("torch/*.txt"))
         if not any(path.is_relative_to(folder) for folder in within)
     }
     for name, folder in {"shaders": ROOT / "shaders", "web/static": WEB}.items():

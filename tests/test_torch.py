@@ -23,7 +23,7 @@ from pyframe.torch.__main__ import main
 TESTS = Path(__file__).parent
 PROGRAMS = [
     "digits.py", "digits.py --workers 1", "gpt.py", "gpt.py --compile", "graphs/members.py",
-    "graphs/time_steps.py", "drawn.py", "drawn.py --masks",
+    "graphs/time_steps.py", "depths.py", "drawn.py", "drawn.py --masks",
     *(f"graphs/classifier_to_onnx.py{how}" for how in ("", " --dynamo")),
 ]  # fmt: skip
 NUMBER = re.compile(r"-?\d+\.\d+")
@@ -251,6 +251,61 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     told = ran(tmp_path, EACH, "program.py", json.dumps([code for code, _ in MISSING]))
     for (code, said), line in zip(MISSING, told.splitlines(), strict=True):
         assert said in json.loads(line), code
+
+
+PATHS = """
+import importlib
+import torch
+from pyframe.torch import TABLE
+
+for module, names in TABLE.items():
+    for name, home in names.items():
+        found = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        if home is None:
+            assert not isinstance(names, found) and found | None
+            class Derived(found):
+                pass
+            for use in (found, Derived, lambda: bool(found), lambda: found.unknown):
+                try:
+                    use()
+                except (RuntimeError, AttributeError) as error:
+                    assert f"{module}.{name} is not in pyframe" in str(error)
+                else:
+                    raise AssertionError(f"{module}.{name} is there: run scripts/torch_paths")
+from torch.distributions.categorical import Categorical
+from torch.distributed.fsdp import ShardingStrategy
+assert Categorical is torch.distributions.Categorical and ShardingStrategy.FULL_SHARD | None
+assert torch.nn.modules.conv._ConvNd and torch._C._nn._parse_to("cpu", torch.half)[1] is torch.half
+assert not torch.xpu.is_available() and not torch.mtia.is_available() and torch.cpu.is_available()
+assert torch.torch is torch and torch.get_device_module("cpu") is torch.cpu
+assert torch.ops.aten.add.Tensor(torch.ones(1), 2).item() == 3
+assert torch.ops.aten._to_copy.default in {torch.ops.aten._to_copy.default}
+made = torch.compile(net := torch.nn.ReLU())
+assert isinstance(made, torch._dynamo.OptimizedModule) and made._orig_mod is net
+assert not hasattr(torch.compile(torch.relu), "_orig_mod")
+assert torch.relu in torch.overrides.get_testing_overrides()
+assert torch.return_types.max is type(torch.ones(1, 2).max(1))
+lab = torch.library.Library("lab", "DEF")
+lab.impl(lab.define("thrice(Tensor x) -> Tensor"), lambda x: x * 3, "CPU")
+assert torch.ops.lab.thrice(torch.ones(1)).item() == 3
+torch.Tensor.told = lambda self: type(self).__name__
+class Refusing(torch.Tensor):
+    __torch_function__ = classmethod(lambda cls, *call: NotImplemented)
+assert Refusing([1.0]).told() == "Refusing"  # a program's own method is not asked for
+x = torch.ones(1, 1, 3, 3, requires_grad=True)
+assert torch.nn.Conv2d(1, 2, 2, stride=[1])(x).shape == (1, 2, 2, 2)
+assert torch.autograd.grad(x.sum(), x, None, None, False, True, True)[0].sum() == 9
+assert next(torch.utils.data.DataLoader([1, 2])._get_iterator()).item() == 1
+torch._inductor.config.max_autotune = True
+assert torch._inductor.config.max_autotune and "pyframe" in torch.__config__.show()
+"""
+
+
+def test_paths(tmp_path: Path) -> None:
+    """What the table names is there, or says that it is missing when it is used."""
+    assert ran(tmp_path, PATHS) == ""
 
 
 FIRST = """

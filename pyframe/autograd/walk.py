@@ -59,8 +59,8 @@ def backward(
 
 def grad(
     outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
-    create_graph: bool = False, allow_unused: bool | None = None, is_grads_batched: bool = False,
-    materialize_grads: bool = False,
+    create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
+    is_grads_batched: bool = False, materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]:  # and None for what is unused, where that is allowed  # fmt: skip
     """The gradients of `outputs` with respect to `inputs`, without touching `.grad`.
 
@@ -70,6 +70,7 @@ def grad(
     Args:
         retain_graph: Whether to keep what was saved, for another time.
         create_graph: Whether gradients have gradients.
+        only_inputs: Allowed, and always so.
         allow_unused: Whether an input may have no part in it: None for it.
         materialize_grads: Whether it gets zeros then.
 

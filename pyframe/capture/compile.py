@@ -120,6 +120,8 @@ class CompiledFunction(Generic[P, R]):
     def __getattr__(self, name: str) -> Any:
         if name == "fn":
             raise AttributeError(name)
+        if name in ("_orig_mod", "dynamo_ctx") and hasattr(self.fn, "_modules"):
+            return self.fn if name == "_orig_mod" else compile  # as libraries unwrap a module
         return getattr(self.fn, name)  # of a compiled module: parameters, train, …
 
     @property

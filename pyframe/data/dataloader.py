@@ -181,6 +181,9 @@ class DataLoader(Generic[T_co]):
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
     def __iter__(self) -> LoaderIterator:
+        return self._get_iterator()
+
+    def _get_iterator(self) -> LoaderIterator:  # which loaders derived from it call by this name
         own = self.batch_sampler is not None and type(self.batch_sampler) is not BatchSampler
         fetching = Fetching(
             self.dataset,

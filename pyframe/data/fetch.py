@@ -118,7 +118,7 @@ class LoaderIterator(Iterator[Any]):
     def __init__(self, loader: Any) -> None:
         self._sampler = loader._index_sampler
         self._dataset = loader.dataset
-        self._workers = loader.num_workers
+        self._count = loader.num_workers
         self._rewind(loader)
 
     def _rewind(self, loader: Any) -> None:
@@ -152,7 +152,7 @@ class LoaderIterator(Iterator[Any]):
         warnings.warn(
             f"Length of IterableDataset {type(self._dataset).__name__} was reported to be "
             f"{self._declared} (when accessing len(dataloader)), but {self._given} samples have "
-            f"been fetched{shares if self._workers else ''}",
+            f"been fetched{shares if self._count else ''}",
             stacklevel=3,
         )
 

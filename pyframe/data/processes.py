@@ -68,6 +68,13 @@ class ProcessIterator(LoaderIterator):
         self.next = self.first = 0
         self._begin()
 
+    @property
+    def _workers(self) -> list[Any]:  # their processes; loaders that end them ask for this
+        return [w.process for w in self.workers]
+
+    def _shutdown_workers(self) -> None:
+        self.close()
+
     def _start(self, context: Any, fetching: Any, init: Any, i: int, workers: int) -> None:
         ours, theirs = context.Pipe()
         args = theirs, fetching, init, self.seed, i, workers, self.ahead

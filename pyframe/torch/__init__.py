@@ -45,13 +45,17 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch.distributed.optim": ("pyframe.optim.zero",),
     "torch.distributed.tensor": ("pyframe.torch.placements",),
     "torch.jit.annotations": ("typing",),
+    "torch.optim._multi_tensor": ("pyframe.optim",),
     "torch.serialization": ("pyframe.io.pt",),
     "torch.testing._internal.common_utils": ("pyframe.torch.testing",),
     "torch.torch_version": ("pyframe.torch.version",),
     "torch.utils._pytree": ("pyframe.torch.trees",),
     "torch.utils.data": ("pyframe.data",),
+    "torch.utils.data._utils.collate": ("pyframe.data.collate",),
     "torch.utils.flop_counter": ("pyframe.torch.flop_counter",),
     "torchvision": ("pyframe.torch.vision", "pyframe.vision"),
+    "torchvision.models._utils": ("pyframe.torch.features",),
+    "torchvision.models.feature_extraction": ("pyframe.torch.features",),
     "safetensors.torch": ("pyframe.torch.weights",),
 }
 # Modules that programs import at their top and may never use. What a program imports from them says
@@ -59,8 +63,13 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
 _MISSING = {
     "torch.ao": "pf.quantize_ packs weights for inference",
     "torch.distributed": "pf.distributed has collectives, and nn.parallel DistributedDataParallel",
+    "torch.distributed.checkpoint": "one process saves the state_dict, with torch.save",
+    "torch.distributed.fsdp": "use DistributedDataParallel and optim.ZeroRedundancyOptimizer",
     "torch.fx": "pf.graph.show draws what a function does",
     "torch.hub": "load weights from a file, with torch.load",
+    "torch.nested": "pad with nn.utils.rnn.pad_sequence, and mask what was padded",
+    "torch.nn.intrinsic": "pf.quantize_ packs weights for inference",
+    "torch.nn.qat": "pf.quantize_ packs weights for inference",
     "torch.nn.attention.flex_attention": "use F.scaled_dot_product_attention with a mask",
     "torch.package": "save the state_dict, with torch.save",
     "torch.quantization": "pf.quantize_ packs weights for inference",
@@ -141,7 +150,10 @@ class Alias(ModuleType):
     @property
     def __all__(self) -> list[str]:
         hidden = _OURS if self.__name__ == "torchvision.models" else ()
-        return [n for n in dir(self) if not n.startswith("_") and n not in hidden]
+        found = set(TABLE.get(self.__name__, ()))
+        for source in self.__dict__["_sources"]:
+            found |= {*getattr(source, "__all__", dir(source))}
+        return sorted(n for n in found if not n.startswith("_") and n not in hidden)
 
 
 def _imports(frame: Any) -> bool:
@@ -154,7 +166,8 @@ def _imports(frame: Any) -> bool:
 
 def _why(name: str) -> str | None:
     """What stands instead of a name of a module that is missing, or of what is below one."""
-    return next((w for m, w in _MISSING.items() if name.startswith(f"{m}.")), None)
+    found = [m for m in _MISSING if name.startswith(f"{m}.")]
+    return _MISSING[max(found, key=len)] if found else None
 
 
 @functools.cache
@@ -220,9 +233,10 @@ class _Finder:
             from pyframe.nn.functional.toplevel import FUNCTIONS
 
             late = *pyframe._ELSEWHERE, *FUNCTIONS
+        hidden = "__" if module.__name__ == "torch" else "_"  # torch._assert is for programs
         for source in module.__dict__["_sources"]:
             for name in (*vars(source), *(late if source is pyframe else ())):
-                found = None if name.startswith("__") else getattr(source, name)
+                found = None if name.startswith(hidden) else getattr(source, name)
                 if home := homes.name_as_pytorch(found, module.__name__):
                     importlib.import_module(home)  # typing looks there for what annotations name
                 if callable(found):

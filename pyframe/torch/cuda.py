@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyframe.gpu import *  # noqa: F403
 from pyframe.gpu import (
     Stream,
+    get_device_properties,
     max_memory_reserved as max_memory_cached,  # noqa: F401
     memory_reserved as memory_cached,  # noqa: F401
     reset_peak_memory_stats as reset_max_memory_allocated,
@@ -34,3 +37,14 @@ StreamContext = Stream
 def is_current_stream_capturing() -> bool:
     """False."""
     return False
+
+
+def get_arch_list() -> list[str]:
+    """[]: kernels are compiled for the GPU at hand."""
+    return []
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """(0, 0): no GPU has one of NVIDIA's numbers here. RuntimeError where there is no GPU."""
+    get_device_properties(device)
+    return 0, 0

@@ -1,5 +1,5 @@
-"""torch.autograd.forward_ad: derivatives along directions. pyframe has no forward mode: a tangent is
-computed when it is asked for, by two backward passes."""
+"""torch.autograd.forward_ad: derivatives along directions. pyframe has no forward mode: a tangent
+is computed when it is asked for, by two backward passes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class dual_level(_Mode):  # noqa: N801  (PyTorch's name)
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A tensor that has a tangent. RuntimeError outside of a level, ValueError for another shape."""
+    """A tensor that has a tangent. RuntimeError outside of a level, ValueError for other shapes."""
     if not _levels:
         raise RuntimeError("forward_ad.make_dual: call it within `with forward_ad.dual_level():`")
     if tensor.shape != tangent.shape:

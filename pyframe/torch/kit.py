@@ -6,6 +6,8 @@ import copy
 import functools
 import itertools
 import re
+import time
+import timeit
 import typing
 import weakref
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
@@ -129,35 +131,44 @@ def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
     return ["cuda"]
 
 
-def _adam(decoupled: bool) -> Callable[..., None]:
-    def step(
-        params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor],
-        exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor], state_steps: list[Tensor],
-        foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
-        fused: bool | None = None, grad_scale: Any = None, found_inf: Any = None,
-        has_complex: bool = False, *, amsgrad: bool, beta1: float, beta2: float, lr: Any,
-        weight_decay: float, eps: float, maximize: bool,
-    ) -> None:  # fmt: skip
-        """A step of some parameters, whose moments and counts are given."""
-        for i, (p, g, m, v) in enumerate(zip(params, grads, exp_avgs, exp_avg_sqs, strict=True)):
-            state_steps[i] += 1
-            t = float(state_steps[i])
-            g = -g if maximize else g
-            if decoupled:
-                p.mul_(1 - lr * weight_decay)
-            elif weight_decay:
-                g = g + p * weight_decay
-            m.lerp_(g, 1 - beta1)
-            v.mul_(beta2).addcmul_(g, g.conj(), value=1 - beta2)
-            if amsgrad:
-                max_exp_avg_sqs[i].copy_(pf.maximum(max_exp_avg_sqs[i], v))
-            top = max_exp_avg_sqs[i] if amsgrad else v
-            p.sub_(lr / (1 - beta1**t) * m / ((top / (1 - beta2**t)).sqrt() + eps))
-
-    return step
+def adam(
+    params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor], state_steps: list[Tensor], foreach: bool | None = None,
+    capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+    grad_scale: Any = None, found_inf: Any = None, has_complex: bool = False,
+    decoupled_weight_decay: bool = False, *, amsgrad: bool, beta1: float, beta2: float, lr: Any,
+    weight_decay: float, eps: float, maximize: bool,
+) -> None:  # fmt: skip
+    """A step of some parameters, whose moments and counts are given."""
+    for i, (p, g, m, v) in enumerate(zip(params, grads, exp_avgs, exp_avg_sqs, strict=True)):
+        state_steps[i] += 1
+        t = float(state_steps[i])
+        g = -g if maximize else g
+        if decoupled_weight_decay:
+            p.mul_(1 - lr * weight_decay)
+        elif weight_decay:
+            g = g + p * weight_decay
+        m.lerp_(g, 1 - beta1)
+        v.mul_(beta2).addcmul_(g, g.conj(), value=1 - beta2)
+        if amsgrad:
+            max_exp_avg_sqs[i].copy_(pf.maximum(max_exp_avg_sqs[i], v))
+        top = max_exp_avg_sqs[i] if amsgrad else v
+        p.sub_(lr / (1 - beta1**t) * m / ((top / (1 - beta2**t)).sqrt() + eps))
 
 
-adam, adamw = _adam(False), _adam(True)
+def adamw(
+    params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor], state_steps: list[Tensor], foreach: bool | None = None,
+    capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+    grad_scale: Any = None, found_inf: Any = None, has_complex: bool = False, *, amsgrad: bool,
+    beta1: float, beta2: float, lr: Any, weight_decay: float, eps: float, maximize: bool,
+) -> None:  # fmt: skip
+    """The same, whose weights decay by themselves."""
+    adam(
+        params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps,
+        decoupled_weight_decay=True, amsgrad=amsgrad, beta1=beta1, beta2=beta2, lr=lr,
+        weight_decay=weight_decay, eps=eps, maximize=maximize,
+    )  # fmt: skip
 
 
 # --- torch._utils and torch.utils
@@ -298,7 +309,12 @@ def _overload(func: Any) -> Any:
     return func
 
 
-_overload_method = _copy_to_script_wrapper = _overload
+_overload_method = _overload
+
+
+def _copy_to_script_wrapper(fn: Any) -> Any:
+    """`fn` itself."""
+    return fn
 
 
 def isinstance_(obj: Any, target_type: Any) -> bool:
@@ -373,7 +389,12 @@ def statically_known_true(x: Any) -> bool:
     return bool(x)
 
 
-guard_or_false = guard_or_true = statically_known_true
+def guard_or_false(a: Any) -> bool:
+    """The same."""
+    return bool(a)
+
+
+guard_or_true = guard_or_false
 
 
 def free_symbols(val: Any) -> set[Any]:
@@ -381,7 +402,9 @@ def free_symbols(val: Any) -> set[Any]:
     return set()
 
 
-free_unbacked_symbols = free_symbols
+def free_unbacked_symbols(x: Any) -> set[Any]:
+    """The same."""
+    return set()
 
 
 def record(fn: Any, error_handler: Any = None) -> Any:
@@ -465,3 +488,58 @@ class _SingleProcessDataLoaderIter:
 
 class _MultiProcessingDataLoaderIter(_SingleProcessDataLoaderIter):
     """The same, without worker processes too: those of a DataLoader are pyframe's own."""
+
+
+# --- torch.utils.benchmark
+
+
+class Measurement:
+    """Times of runs: `times` are seconds of one each."""
+
+    def __init__(self, times: list[float], number_per_run: int, stmt: str) -> None:
+        self.times, self.number_per_run, self.stmt = times, number_per_run, stmt
+
+    @property
+    def median(self) -> float:
+        return sorted(self.times)[len(self.times) // 2]
+
+    @property
+    def mean(self) -> float:
+        return sum(self.times) / len(self.times)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Measurement of {self.stmt!r}: median {self.median * 1e6:.2f} us, "
+            f"{len(self.times)} times {self.number_per_run}>"
+        )
+
+
+class Timer:
+    """A statement that is timed, as by timeit.Timer, in its `globals`."""
+
+    def __init__(
+        self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Any = None,
+        globals: dict[str, Any] | None = None, label: str | None = None,
+        sub_label: str | None = None, description: str | None = None, env: str | None = None,
+        num_threads: int = 1, language: Any = None,
+    ) -> None:  # fmt: skip
+        self._stmt = stmt
+        self._timer = timeit.Timer(stmt, setup, timer or time.perf_counter, globals or {})
+
+    def timeit(self, number: int = 1000000) -> Measurement:
+        """So many runs, after a few."""
+        self._timer.timeit(max(1, number // 100))
+        return Measurement([self._timer.timeit(number) / number], number, self._stmt)
+
+    def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
+        """Blocks of runs until they have taken some time; a block takes a thousandth of it."""
+        number, took = 1, self._timer.timeit(1)
+        while took < min_run_time / 1000:
+            number *= 10
+            took = self._timer.timeit(number)
+        times = [took]
+        while sum(times) < min_run_time:
+            times.append(self._timer.timeit(number))
+            if callback is not None:
+                callback(number, times[-1])
+        return Measurement([t / number for t in times], number, self._stmt)

@@ -257,7 +257,7 @@ def _foreach(name: str, in_place: bool) -> Any:
                 found.append(x.copy_(getattr(x, name)(*rest)))
             else:
                 found.append(getattr(x, name + "_" * in_place)(*rest, **own))
-        return None if in_place else found
+        return list(self) if in_place else found
 
     run.__name__ = f"_foreach_{name}" + "_" * in_place
     run.__doc__ = (

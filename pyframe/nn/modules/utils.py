@@ -148,6 +148,8 @@ def each(layer: Module, what: str, v: Any, k: int, kind: Any = as_int) -> tuple[
     if isinstance(v, (str, bytes)) or not hasattr(v, "__iter__"):
         return (kind(layer, what, v),) * k
     found = tuple(v)
+    if len(found) == 1 and what in ("stride", "padding", "dilation"):
+        found *= k  # a convolution of PyTorch's takes [1] for 1 there
     if len(found) != k:
         name = type(layer).__name__
         raise TypeError(f"{name}: {what} must be an int or {_COUNTS[k]}, got {v!r}")
