@@ -1286,6 +1286,8 @@ def _grown(value: Tensor, batch: Any, dims: int) -> Tensor:
 
 
 class _Family(Distribution):
+    _dims: Any = {}  # noqa: RUF012  # event dims of what is given; a program's class may skip __init__
+
     if TYPE_CHECKING:
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
@@ -2933,6 +2935,7 @@ __all__ = [
     if getattr(v, "__module__", "") == __name__ and n[0].isupper() and n not in _constraints
 ]  # fmt: skip
 _names = {n: v for n, v in vars().items() if n[0] != "_"}
+_names |= {"_InverseTransform": _InverseTransform, "_sum_rightmost": sum_rightmost}
 # PyTorch has a module for each class.
 _modules = {re.sub("(?!^)(?=[A-Z][a-z])", "_", n).lower() for n in __all__ if "Tr" not in n}
 _others = """constraints exp_family fishersnedecor kl lowrank_multivariate_normal

@@ -8,12 +8,11 @@ from typing import Any, Union
 
 import pyframe as pf
 from pyframe.core.dtypes import dtype
-from pyframe.torch.names import device
 
 Number = int | float | bool
 FileLike = Any
 Tensor, Storage = pf.Tensor, pf.UntypedStorage
-_bool, _int, _float, _dtype, _device, _size = bool, int, float, dtype, device, tuple
+_bool, _int, _float, _dtype, _device, _size = bool, int, float, dtype, pf.device, tuple
 _TensorOrTensors = pf.Tensor | Sequence[pf.Tensor]
 _TensorOrOptionalTensors = _TensorOrTensors | Sequence[pf.Tensor | None]
 Device = Union[pf.device, str, int, None]  # noqa: UP007

@@ -32,7 +32,8 @@ SMALL = {
     r"(num_|n_)?(kv|key_value|key)_?heads|linear_num_key_heads": 2,
     r".*num_attention_heads|.*attention_heads|(num_|n_|index_n_|mamba_n_|linear_num_value_)?heads?"
     r"|n_head": 4,
-    r"(?!num_feat).*(num_hidden_layers|num_layers|_layers|n_layers?)|depth|num_(?!feat).*_layers": 2,
+    r"(?!num_feat).*(num_hidden_layers|num_layers|_layers|n_layers?)|depth"
+    r"|num_(?!feat).*_layers": 2,
     r"depths|stage_num_blocks|blocks_per_stage|stage_numb_of_layers": 1,
     r"head_dim|d_head|d_kv|.*_head_dim|dim_head|attention_head_size|mamba_d_head|rotary_dim": 8,
     r"(kv|q)_lora_rank": 16,
