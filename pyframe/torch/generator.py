@@ -146,6 +146,8 @@ class Generator(draws.Generator):
             return None
         with draws._alone():
             found = getattr(self, f"_{how}")(*args)
+        if isinstance(found, np.generic):
+            found = np.asarray(found)  # of no dims
         if device is None or not isinstance(found, np.ndarray):
             return found
         return from_host(found, dt.dtype.from_numpy(found.dtype))

@@ -40,7 +40,7 @@ TAKES = {  # of one word or two an element, on any processor
        for f in ("rand", "randn") for d in (D32, D64, D16, BF16, torch.complex64)
        for n in (0, 1, 15, 16, 40)},
     "uniform": lambda: [torch.empty(30).uniform_(-0.3, 0.4), torch.empty(4, 8).t().uniform_()],
-    "normal": lambda: [torch.empty(4, 8).t().normal_(), torch.normal(W, W), torch.randn(2)],
+    "normal": lambda: [torch.empty(4, 8).t().normal_(), torch.normal(W, W), torch.randn(())],
     "ints": lambda: [torch.randint(-3, n, (5,)) for n in (2, 2**28 - 4, 2**28, 2**40, 2**63 - 1)],
     **{f"all of {d}": lambda d=d: torch.empty(5, dtype=d).random_()
        for d in (torch.int64, torch.int32, torch.uint8, torch.bool, D32, D64, D16)},
