@@ -50,7 +50,7 @@ def _array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
     return array_api
 
 
-def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     """As `to`, by the array API's name. `stream` is ignored."""
     return self.to(device)
 
@@ -76,7 +76,7 @@ def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any
     return _overrides().plain(cls, func, types, args, kwargs)
 
 
-def _as_subclass(self: Tensor, cls: Any) -> Any:
+def as_subclass(self: Tensor, cls: Any) -> Any:
     """A tensor of a class derived from Tensor with this one's memory and history.
 
     Args:
@@ -130,12 +130,12 @@ _METHODS: dict[str, Any] = {
     "__dlpack__": copying.to_dlpack,
     "__dlpack_device__": copying.dlpack_device,
     "__array_namespace__": _array_namespace,
-    "to_device": _to_device,
+    "to_device": to_device,
     # classes derived from it
     "_takes_over": True,  # their __torch_function__ is asked
     "__init_subclass__": classmethod(_init_subclass),  # type: ignore[arg-type]
     "__torch_function__": classmethod(_torch_function),
-    "as_subclass": _as_subclass,
+    "as_subclass": as_subclass,
     "_make_subclass": staticmethod(lambda *a: _overrides().make_subclass(*a)),
     # copies and pickles
     "__reduce_ex__": copying.reduce_ex,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tokenize
 from base64 import urlsafe_b64encode
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,9 +26,10 @@ class BuildHook(BuildHookInterface):
         subprocess.run([sys.executable, make], check=True, stdout=subprocess.DEVNULL)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Write a wheel anew: but for examples without comments, which the source distribution
-        has; pages load its scripts and modules, drivers compile its shaders. A release is deflated
-        with zopfli (extra `dev`), which is 3 % smaller and takes most of a minute."""
+        """Write a wheel anew: but for examples without comments and private docstrings, which the
+        source distribution has; pages load its scripts and modules, drivers compile its shaders. A
+        release is deflated with zopfli (extra `dev`), which is 3 % smaller and takes most of a
+        minute."""
         if version == "editable":
             return
         zlib = None
@@ -62,13 +65,27 @@ _BEHIND = re.compile(rb"^([^`\"'/\n]*[;,{}()\]]) //[^\n]*$", re.MULTILINE)
 
 
 def _bare(data: bytes) -> bytes:
-    """Python text without comments; the rest stays in its lines, for tracebacks."""
+    """Python text without comments and private docstrings; the rest stays in its lines, for
+    tracebacks."""
     lines = data.split(b"\n")
     for token in tokenize.tokenize(io.BytesIO(data).readline):
         if token.type == tokenize.COMMENT:
             row = token.start[0] - 1
             lines[row] = lines[row].removesuffix(token.string.encode()).rstrip()
+    for doc in private_docstrings(ast.parse(data)):
+        lines[doc.lineno - 1 : doc.end_lineno] = [b""] * len(lines[doc.lineno - 1 : doc.end_lineno])
     return b"\n".join(lines)
+
+
+def private_docstrings(tree: ast.Module | ast.ClassDef) -> Iterator[ast.Expr]:
+    """Those of functions, classes and methods whose name begins with _."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            private = node.name[0] == "_" and not node.name.endswith("__")
+            if private and len(node.body) > 1 and ast.get_docstring(node) is not None:
+                yield node.body[0]  # type: ignore[misc]
+            if isinstance(node, ast.ClassDef):
+                yield from private_docstrings(node)
 
 
 def _recorded(record: bytes, changed: dict[str, bytes]) -> bytes:

@@ -358,7 +358,7 @@ fft.n array_api.n: The length of the result, for which the input is cut or fille
 fftfreq.n rfftfreq.n: The length of the transform.
 matrix_power.n diff.n: How often, an int.
 native_group_norm.N: The size of the batch.
-polygamma.n _polygamma_method.n: Which derivative, an int.
+polygamma.n polygamma_method.n: Which derivative, an int.
 randperm.n: How many.
 special.n: The degree, ints or floats.
 vander.N: How many powers; n by default.
@@ -1721,7 +1721,7 @@ tensor([[1, 2],
 >>> pf.triu_indices(2, 2)
 tensor([[0, 0, 1],
         [0, 1, 1]])
-@unbind _unbind
+@unbind unbind_along
 >>> pf.unbind(pf.tensor([[1, 2], [3, 4]]), 1)
 (tensor([1, 3]), tensor([2, 4]))
 @unflatten
@@ -1899,7 +1899,7 @@ tensor([7, 7])
 @new_empty_strided
 >>> pf.tensor([1]).new_empty_strided((2, 3), (1, 2)).stride()
 (1, 2)
-@_polygamma_method
+@polygamma_method
 >>> pf.tensor([1.0]).polygamma(1)
 tensor([1.6449])
 @repeat
@@ -1929,7 +1929,7 @@ tensor([[0, 1],
 >>> pf.arange(4).view_as(pf.zeros(2, 2))
 tensor([[0, 1],
         [2, 3]])
-@_where_method
+@where_method
 >>> x = pf.tensor([-1.0, 2.0])
 >>> x.where(x > 0, 0)
 tensor([0., 2.])

@@ -393,7 +393,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     return where3(condition, input, other)
 
 
-def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     """This tensor's elements where `condition` holds, else those of `other`."""
     return where(condition, self, other)
 
@@ -718,7 +718,7 @@ public(
     inplace_functions="""neg negative=neg abs square reciprocal clamp_min clamp_max sqrt rsqrt
     exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh
     atanh arcsin=asin arccos=acos arctan=atan arcsinh=asinh arccosh=acosh arctanh=atanh sigmoid
-    erf floor ceil trunc fix=trunc relu clamp clip=clamp gcd""", methods="where=_where_method",
+    erf floor ceil trunc fix=trunc relu clamp clip=clamp gcd""", methods="where=where_method",
     functions="where", out_exact="abs ceil floor lerp neg sgn sign signbit trunc where",
     gpu_float32="""acos asin cosh exp expm1 log log10 log1p log2 pow reciprocal rsqrt sinh tan""",
     gpu_widest="addcdiv addcmul",

@@ -108,7 +108,7 @@ for _name in ("__truediv__", "__rtruediv__", "__itruediv__"):  # their names in 
     OPERATORS[_name.replace("true", "")] = OPERATORS[_name]
 
 
-def _mT(self: Tensor) -> Tensor:  # noqa: N802  (PyTorch's name)
+def mT(self: Tensor) -> Tensor:  # noqa: N802  (PyTorch's name)
     """The matrices transposed; a 0-d tensor itself; RuntimeError of one dim."""
     if not self.ndim:
         return self
@@ -132,7 +132,7 @@ PROPERTIES = {
     "T": property(
         lambda self: movement.permute(self, *reversed(range(self.ndim))), doc="All dims reversed."
     ),
-    "mT": property(_mT),
+    "mT": property(mT),
     "H": property(
         lambda self: complex.adjoint(self) if self.ndim else self, doc="A matrix's adjoint."
     ),

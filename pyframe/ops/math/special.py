@@ -44,7 +44,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     return zeta(n + 1.0, input) * ((-1.0) ** (n + 1) * math.gamma(n + 1.0))
 
 
-def _polygamma_method(self: Tensor, n: int) -> Tensor:
+def polygamma_method(self: Tensor, n: int) -> Tensor:
     """The n-th derivative of digamma."""
     return polygamma(n, self)
 
@@ -286,7 +286,7 @@ POLYNOMIALS = {name: _polynomial(name) for name in mathfn.FAMILIES}
 
 public(
     globals(), both="logaddexp logaddexp2", inplace="""lgamma digamma mvlgamma erfinv igamma
-    igammac polygamma=_polygamma_method""", inplace_functions="erfc i0 sinc logit xlogy",
+    igammac polygamma=polygamma_method""", inplace_functions="erfc i0 sinc logit xlogy",
     functions="polygamma",  # polygamma(n, input); the tensor is first in the method
     like="igamma igammac", gpu_float32="erfinv",
 )  # fmt: skip

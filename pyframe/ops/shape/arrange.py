@@ -158,7 +158,7 @@ vsplit = _along("vsplit", 2, lambda ndim: 0)
 dsplit = _along("dsplit", 3, lambda ndim: 2)
 
 
-def _unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+def unbind_along(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along a dim, without it."""
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
@@ -166,7 +166,7 @@ def _unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return tuple([select(input, d, i) for i in range(input.shape[d])])
 
 
-unbind = _of_many("unbind", _unbind)
+unbind = _of_many("unbind", unbind_along)
 
 
 # --- putting together
