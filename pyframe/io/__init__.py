@@ -30,8 +30,8 @@ __all__ = [
 
 
 def save(
-    obj: Any, f: str | os.PathLike[str] | IO[bytes], pickle_protocol: int = 2, *,
-    max_shard_size: int | str | None = None,
+    obj: Any, f: str | os.PathLike[str] | IO[bytes], pickle_module: Any = None,
+    pickle_protocol: int = 2, *, max_shard_size: int | str | None = None,
 ) -> None:  # fmt: skip
     """Write an object with the tensors in it, as `torch.save`; tensors by name as safetensors or
     NumPy's arrays where the path ends in .safetensors or .npz. The file holds all of it or what it
@@ -43,6 +43,7 @@ def save(
     Args:
         obj: Tensors, and containers, numbers and texts around them.
         f: A path, or a file that is open.
+        pickle_module: Accepted, without effect.
         pickle_protocol: That of a .pt file.
 
     >>> pf.save({"x": pf.tensor([1, 2])}, "x.safetensors")

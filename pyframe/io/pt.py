@@ -37,6 +37,7 @@ from pyframe.io.files import Bounded, is_damage, opened, replacing
 from pyframe.io.kinds import check_name, mistaken
 from pyframe.io.unpickler import Unpickler, check_attribute, refusal, shown
 from pyframe.tensor import Size, Tensor, from_host, gather
+from pyframe.tensor.copying import without_memory
 from pyframe.tensor.memory_format import strided
 
 _STORAGES = {
@@ -122,6 +123,7 @@ class _Global:
 
 _REBUILD = _Global("torch._utils", "_rebuild_tensor_v2")
 _REBUILD_LATE = _Global("torch._utils", "_rebuild_tensor_v3")
+_REBUILD_META = _Global("torch._utils", "_rebuild_meta_tensor_no_storage")
 _REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
 
 
@@ -185,6 +187,8 @@ class _Pickler(_PurePickler):
         if type(obj).__name__ == "Parameter":
             data = obj.detach()
             return _REBUILD_PARAMETER, (data, obj.requires_grad, OrderedDict())
+        if obj.is_meta:
+            return _REBUILD_META, (obj.dtype, tuple(obj.shape), obj.stride(), obj.requires_grad)
         stored, offset, strides = self._storage(obj.detach())
         hooks: dict[str, Any] = OrderedDict()
         how = stored, offset, tuple(obj.shape), strides, obj.requires_grad, hooks
@@ -289,6 +293,7 @@ class _Reading:
             "_rebuild_tensor": self.tensor, "_rebuild_tensor_v2": self.tensor,
             "_rebuild_tensor_v3": self.late, "_rebuild_parameter": self.parameter,
             "_rebuild_parameter_with_state": self.parameter_with_state,
+            "_rebuild_meta_tensor_no_storage": self.meta,
         }  # fmt: skip
         functions = {("torch._utils", name): make for name, make in rebuild.items()} | {
             ("torch._tensor", "_rebuild_from_type_v2"): self.of_type,
@@ -333,6 +338,15 @@ class _Reading:
         if known is not dtype:
             raise refusal(f"storage {key!r:.80} is of {known.name} and of {dtype.name}")
         return memory
+
+    def meta(self, dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+        self.spend(_TENSOR)
+        fits = type(dtype) is dt.dtype and type(size) in (tuple, Size) and type(stride) is tuple
+        if not fits or len(size) != len(stride) or len(size) > _MAX_DIMS:
+            raise refusal("a meta tensor of no dtype, sizes and strides")
+        if not all(type(n) is int and 0 <= n < 1 << 40 for n in (*size, *stride)):
+            raise refusal(f"a meta tensor of sizes {size!s:.80} and strides {stride!s:.80}")
+        return without_memory(Tensor, tuple(size), stride, dtype, requires_grad is True)
 
     def tensor(
         self, memory: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False,

@@ -36,9 +36,10 @@ def handle(kind: Any, source: Tensor, needs_grad: bool) -> Tensor:
     return out
 
 
-def _rebuild_meta(
+def without_memory(
     kind: Any, shape: tuple[int, ...], strides: tuple[int, ...], dtype: dt.dtype, needs_grad: bool
 ) -> Tensor:
+    """A leaf on device 'meta', of a class derived from Tensor."""
     last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if 0 not in shape else -1
     memory = tensor(0, dtype=dtype, device="meta").expand(last + 1).clone()
     return handle(kind, memory.as_strided(shape, strides).detach(), needs_grad)
@@ -48,7 +49,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> Any:
     """For pickle: the value as an array, and where and as what it is to be made again."""
     if self.is_meta:
         kept = type(self), tuple(self.shape), self.stride(), self.dtype, self.requires_grad
-        return _rebuild_meta, kept, self.__dict__ or None
+        return without_memory, kept, self.__dict__ or None
     array = np.array(self._host())
     made = (type(self), array, str(self.device), self.requires_grad, self.dtype)
     return _rebuild, made, self.__dict__ or None

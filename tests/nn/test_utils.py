@@ -6,6 +6,7 @@ import copy
 import functools
 import importlib
 import inspect
+import io
 import pickle
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -264,6 +265,8 @@ step.step()
 net[3].weight.data[0] = 1.0
 ? [list(y.shape) for y in (net(x), net[0].weight.grad)], net(x).device.type
 y = pickle.loads(pickle.dumps(copy.deepcopy(t.empty(4, 6, dtype=t.int8, device="meta").t())))
+t.save(y, file := io.BytesIO())
+? t.load(io.BytesIO(file.getvalue())).stride()
 ? y.is_meta, y.stride(), y.is_cpu, y.get_device(), y.data_ptr(), str(y.dtype)
 !! x.sum().item() | bool(x[0, 0, 0, 0]) | x.numpy() | repr(x) | repr(x.double()) | repr(x[:0])
 ! x.cpu() | x.tolist() | x.nonzero() | x[x > 0] | net.to("cpu") | t.zeros(8).copy_(x[0, 0, 0])
