@@ -124,6 +124,14 @@ class finfo(pf.finfo):  # noqa: N801  (PyTorch's name)
         self.__dict__.update(type.limits, smallest_normal=type.limits["tiny"])
 
 
+def _softmax_backward_data(
+    grad_output: pf.Tensor, output: pf.Tensor, dim: int, input_dtype: dtype
+) -> pf.Tensor:
+    """The gradient of softmax's input, from its output and that one's gradient."""
+    each = grad_output * output
+    return (each - output * each.sum(dim, keepdim=True)).to(input_dtype)
+
+
 # --- what is asserted
 
 

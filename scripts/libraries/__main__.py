@@ -1,6 +1,6 @@
 """What other libraries' models do on pyframe, beside PyTorch, as docs/compatibility.md tells.
 
-    python scripts/libraries [transformers] [timm] [--names NAME ...] [--site FOLDER]
+    python scripts/libraries [transformers] [--names NAME ...] [--site FOLDER]
 
 Both run each model in processes of their own (models.py). `bash scripts/test_elsewhere libraries`
 installs the libraries into a folder, without their dependencies torch and torchvision.
@@ -89,7 +89,7 @@ def compare(library: str, names: list[str], site: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("libraries", nargs="*", default=["transformers", "timm"])
+    parser.add_argument("libraries", nargs="*", default=["transformers"])
     parser.add_argument("--names", nargs="*", default=[])
     parser.add_argument("--site", default=str(ROOT / "build" / "elsewhere" / "libraries"))
     given = parser.parse_args()

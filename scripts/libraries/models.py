@@ -47,7 +47,7 @@ SMALL = {
     r"num_frames": 2,
     r"patch_size": 8,
     r"n_routed_experts|num_(local_)?experts|moe_num_experts": 4,
-    r"num_experts_per_tok|top_k|n_group|topk_group|num_queries|index_topk|num_query_tokens": 2,
+    r"num_experts_per_tok|top_k|n_group|topk_group|num_queries|num_query_tokens": 2,
     r"moe_layer_freq|first_k_dense_replace": 1,
     r"num_mel_bins": 16,
     r"mamba_chunk_size|chunk_size|sliding_window|local_attention|window_size": 8,
@@ -154,33 +154,6 @@ def transformers_inputs(model: Any, config: Any) -> Iterator[dict[str, Any]]:
     if "input_values" in takes:
         for shape in ((2, 2000), (2, 1, 2000), (2, getattr(config, "max_length", 0) or 40, bins)):
             yield {"input_values": ("floats", shape)} | decoder
-
-
-def timm_names() -> list[str]:
-    """The first model of each of its families, the smallest by name."""
-    import timm
-
-    first = {}
-    for name in sorted(timm.list_models(), key=lambda n: ("tiny" not in n, len(n), n)):
-        first.setdefault(timm.models.get_pretrained_cfg(name) and name.partition("_")[0], name)
-    return sorted(first.values())
-
-
-def timm_ways(name: str) -> Iterator[dict[str, Any]]:
-    """As it is."""
-    yield {}
-
-
-def timm_model(name: str, way: dict[str, Any]) -> tuple[Any, Any]:
-    """A model by its name."""
-    import timm
-
-    return timm.create_model(name), None
-
-
-def timm_inputs(model: Any, config: Any) -> Iterator[dict[str, Any]]:
-    """A picture of the size that it is for."""
-    yield {"x": ("floats", (2, *model.default_cfg["input_size"]))}
 
 
 def drawn(given: dict[str, Any]) -> dict[str, Any]:
@@ -301,8 +274,11 @@ def main(library: str, folder: str = "", *names: str) -> None:
     import torch
 
     theirs = not torch.__version__.endswith("pyframe")
-    if theirs:  # a build whose compiled half doesn't fit is none
-        sys.modules.setdefault("torchvision", None)  # type: ignore[arg-type]
+    if theirs:  # its compiled half may not fit
+        sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
+        from tests.compared import import_torchvision
+
+        import_torchvision()
     run = with_torch if theirs else with_pyframe
     signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TimeoutError(f"{SECONDS} s")))
     if not folder:
