@@ -25,16 +25,21 @@ def attempt(fn: Callable[[], Any]) -> Any:
         return next(k.__name__ for k in type(e).__mro__ if k.__module__ == "builtins")
 
 
-def in_both(table: str, **names: Any) -> Any:
-    """The test that runs each program of a table, which knows `t`, `d` and these names."""
+def in_both(table: str, given: Any = lambda t, d: {}) -> Any:
+    """The test that runs each program of a table, which knows the library `t` and the device `d`,
+    the leaves `x`, `w` and `unused`, the list `seen`, and what is given for these two."""
     table_of = programs(table)
-    names = {"leaf": leaf, "attempt": attempt, **names}
+
+    def told(name: str, t: Any, d: str) -> list[Any]:
+        names = {k: leaf(t, d) for k in ("x", "w", "unused")}
+        names |= {"t": t, "d": d, "seen": [], "leaf": leaf, "attempt": attempt, **given(t, d)}
+        return run(table_of[name], names, plain)
 
     @pytest.mark.sampled(5)  # what is recorded does not depend on the device
     @pytest.mark.parametrize("name", table_of)
     def test_both(name: str, device: str, torch: Any) -> None:
         with warnings.catch_warnings(action="ignore"):
-            want = run(table_of[name], {**names, "t": torch, "d": "cpu"}, plain)
-        alike(run(table_of[name], {**names, "t": pf, "d": device}, plain), want, 2e-5, 1e-5)
+            want = told(name, torch, "cpu")
+        alike(told(name, pf, device), want, 2e-5, 1e-5)
 
     return test_both

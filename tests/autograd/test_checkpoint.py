@@ -32,7 +32,7 @@ for reentrant in (False, True):
     ? y, x.grad, w.grad, before
 == without reentry
 point = t.utils.checkpoint.checkpoint
-x, w, plain = leaf(t, d), leaf(t, d), t.ones(3, device=d)
+plain = t.ones(3, device=d)
 def f(a, k, *, scale, more):
     return {"y": (a * scale["s"]).exp() * k, "n": 5}, a.sum() + more[0].sum()
 found, total = point(f, x, 2.0, scale={"s": w}, more=[x * 2], use_reentrant=False)
@@ -47,7 +47,6 @@ with t.no_grad():
 ? found["n"], g, h, again, w.grad, quiet.requires_grad
 == refusals
 point = t.utils.checkpoint.checkpoint
-x = leaf(t, d)
 turns = [0]
 def changes(a):
     turns[0] += 1

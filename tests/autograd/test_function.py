@@ -38,7 +38,6 @@ def backward(ctx, a, b):
     y, none, z = ctx.saved_tensors
     assert none is None
     return a * y + b * z
-x = leaf(t, d)
 y, z = make(t, forward, backward).apply(x)
 (g,) = t.autograd.grad((y * z).sum(), x, create_graph=True)
 (h,) = t.autograd.grad(g.sum(), x)
@@ -55,7 +54,6 @@ def setup(ctx, inputs, output):
 def backward(ctx, a, b, whole):
     _, w = ctx.saved_tensors
     return a * ctx.k, None, b * t.ones_like(w)
-x, w = leaf(t, d), leaf(t, d)
 a, b, whole = make(t, forward, backward, setup).apply(x, 3.0, w)
 ? a, b, whole, a.grad_fn.seen, a.grad_fn.k, a.grad_fn.needs_input_grad
 (a * b).sum().backward()
@@ -87,14 +85,12 @@ for found in (
 ):
     ? attempt(lambda: of(found))
 == unfinished
-x = leaf(t, d)
 none = type("None_", (t.autograd.Function,), {})
 half = type("Half", (t.autograd.Function,), {"forward": staticmethod(lambda ctx, x: x * 2)})
 save = make(t, lambda ctx, x: ctx.save_for_backward(3), lambda ctx, g: g)
 ! none.apply(x) | half.apply(x).sum().backward() | save.apply(x) | cube(t)()(x)
 == inputs as results
 same = make(t, lambda ctx, x: x, lambda ctx, g: g * 5)
-x = leaf(t, d)
 y = same.apply(x)
 y.sum().backward()
 plain = t.ones(2, device=d)
@@ -109,7 +105,6 @@ def forward(ctx, x):
     x.mul_(2)
     return x
 f = make(t, forward, lambda ctx, g: g * 100).apply
-x = leaf(t, d)
 y = x * 1
 z = f(y)
 z.sum().backward()
@@ -126,7 +121,6 @@ f(plain)
 ! f(x) | lost.apply(x * 1)
 ? plain
 == changed after it was saved
-x = leaf(t, d)
 y = x * 1
 z = cube(t).apply(y)
 y.add_(1)
@@ -143,10 +137,8 @@ y.sum().backward()  # nothing that was freed is asked for
 ? x.grad
 ! y.grad_fn.saved_tensors
 == the node
-x = leaf(t, d)
 y = cube(t).apply(x)
 a, b = make(t, lambda ctx, x: (x * 1, x * 2), lambda ctx, g, h: g + h).apply(x)
-seen = []
 a.grad_fn.register_prehook(lambda gs: seen.append([g.sum().item() for g in gs]))
 b.grad_fn.register_hook(lambda gi, go: seen.append((len(gi), len(go))))
 a.register_hook(lambda g: g * 10)
@@ -157,7 +149,6 @@ b.retain_grad()
 == one derivative only
 once = t.autograd.function.once_differentiable
 f = make(t, lambda ctx, x: x**2, once(lambda ctx, g: g * 2)).apply
-x = leaf(t, d)
 (g,) = t.autograd.grad(f(x).sum(), x)
 (h,) = t.autograd.grad((f(x) * x).sum(), x, create_graph=True)
 ? g
@@ -176,12 +167,10 @@ def forward(ctx, x):
         v = x.detach().requires_grad_()
         (slope,) = t.autograd.grad((v**2).sum(), v)
     return x * 1 + slope * 0
-x = leaf(t, d)
 y = x * 2
 (make(t, forward, backward).apply(y) * y).sum().backward()
 ? x.grad
 == saved hooks see them
-x = leaf(t, d)
 count = [0]
 def pack(v):
     count[0] += 1
@@ -191,5 +180,5 @@ with t.autograd.graph.saved_tensors_hooks(pack, lambda v: v / 2):
 (g,) = t.autograd.grad(y.sum(), x, create_graph=True)
 ? count[0] > 0, g, t.autograd.grad(g.sum(), x)
 """,
-    make=make, cube=cube,
-)  # fmt: skip
+    lambda t, d: {"make": make, "cube": cube},
+)

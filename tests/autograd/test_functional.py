@@ -9,8 +9,9 @@ from autograd_programs import in_both
 import pyframe as pf
 
 
-def points(t: Any, d: str) -> tuple[Any, Any]:
-    return t.tensor([0.5, -1.0, 2.0], device=d), t.tensor([1.0, 0.3, -0.7], device=d)
+def points(t: Any, d: str) -> dict[str, Any]:
+    x, w = t.tensor([0.5, -1.0, 2.0], device=d), t.tensor([1.0, 0.3, -0.7], device=d)
+    return {"x": x, "w": w, "layer": layer, "f": t.func, "F": t.autograd.functional}
 
 
 def layer(t: Any, d: str) -> Any:
@@ -24,8 +25,6 @@ def layer(t: Any, d: str) -> Any:
 test_both = in_both(
     r"""
 == jacobians
-x, w = points(t, d)
-F = t.autograd.functional
 one = F.jacobian(lambda a: (a * a).exp().reshape(3, 1), x)
 two = F.jacobian(lambda a, b: (a * b, (a * a).sum()), (x, w), vectorize=True)
 unused = F.jacobian(lambda a, b: a * 2, (x, w))
@@ -33,8 +32,6 @@ x.requires_grad_()
 made = F.jacobian(lambda a: a**3, x, create_graph=True)
 ? one, two, unused, made, t.autograd.grad(made.sum(), x), F.jacobian(lambda a: a**2, x)
 == hessians
-x, w = points(t, d)
-F = t.autograd.functional
 def f(a, b):
     return (a**2 * b).sum() + (b * b).prod()
 x.requires_grad_()
@@ -43,8 +40,6 @@ made = F.hessian(lambda a: (a**4).sum(), x, create_graph=True)
   F.hvp(f, (x, w), (w, x)), F.hessian(lambda a: (a**3).sum().reshape(1), w), made,
   t.autograd.grad(made.sum(), x)
 == products
-x, w = points(t, d)
-F = t.autograd.functional
 def f(a, b):
     return (a * b).exp(), a.sum()
 v = (x, t.tensor(2.0, device=d))
@@ -54,8 +49,6 @@ made = F.vjp(lambda a: (a**3).sum(), x, create_graph=True)
   F.jvp(lambda a: a**3, x, w), made, t.autograd.grad(made[1].sum(), x),
   F.jvp(lambda a: a * 2, t.tensor(3.0, device=d))
 == functional errors
-x, w = points(t, d)
-F = t.autograd.functional
 const = t.ones(3, device=d)
 ! F.vjp(lambda a: a * 2, x) | F.vjp(lambda a: a * 2, x, t.ones(2, device=d))
 ! F.vjp(lambda a: (a, a), x, (w,)) | F.vjp(lambda a: 3, x) | F.vjp(lambda a: a, [x])
@@ -69,8 +62,6 @@ const = t.ones(3, device=d)
 ? attempt(lambda: F.jacobian(lambda a: const, x)), attempt(lambda: F.vjp(lambda a: const, x, w))
 # --- func
 == gradients
-x, w = points(t, d)
-f = t.func
 def loss(a, b, k=1.0):
     return (a * b).sin().sum() * k
 tree = {"a": x, "more": [w, (x,)]}
@@ -81,8 +72,6 @@ tree = {"a": x, "more": [w, (x,)]}
   f.grad(lambda p: (p["a"] * p["more"][0]).sum() + (p["more"][1][0] ** 2).sum())(tree),
   f.grad(lambda a: w.sum())(x)
 == nested
-f = t.func
-x, w = points(t, d)
 s = t.tensor(0.7, device=d)
 def perturbed(a):  # the inner derivative is of b alone
     return a * f.grad(lambda b: a * b * b)(s)
@@ -94,8 +83,6 @@ def perturbed(a):  # the inner derivative is of b alone
   f.grad(lambda a: f.vjp(lambda b: b**3, a)[1](w)[0].sum())(x),
   f.jacfwd(lambda a: f.vjp(lambda b: b.sin(), a)[1](w)[0])(x)
 == inside autograd
-f = t.func
-x, w = points(t, d)
 free = f.grad(lambda a: (a**3).sum())(x)
 x.requires_grad_()
 w.requires_grad_()
@@ -110,8 +97,6 @@ with t.no_grad():
     kept = f.grad(silent)(x)
 ? free, g, t.autograd.grad(g.sum(), [x, w]), closed, quiet, kept, x.grad is None
 == pushes and pulls
-f = t.func
-x, w = points(t, d)
 out, pull = f.vjp(lambda a, b: {"p": a * b, "q": (a + b,)}, x, w)
 found = pull({"p": x, "q": (w,)})
 again = pull({"p": w, "q": (x,)})
@@ -121,8 +106,6 @@ with_aux = f.jvp(lambda a: (a**2, a + 1), (x,), (w,), has_aux=True)
 value, push = f.linearize(lambda a: a.sin() * 2, x)
 ? out, found, again, single, back(w), aux, one, with_aux, value, push(w), push(x)
 == jacobian trees
-f = t.func
-x, w = points(t, d)
 pair = f.jacrev(lambda a, b: (a * b, a.sum()), argnums=(0, 1))(x, w)
 named = f.jacfwd(lambda p: {"y": p["a"] * p["b"]})({"a": x, "b": w})
 aux = f.jacrev(lambda a: (a**2, a + 1), has_aux=True)(x)
@@ -139,11 +122,9 @@ v = t.tensor([1.0, -2.0, 0.5], device=d)
   vmap(vmap(t.mul, (None, 0)), (0, None))(v, v), vmap(lambda x, y: x @ y, (None, 1))(a, b),
   vmap(lambda p: {"r": p["x"] + p["y"][0]}, ({"x": 0, "y": [None]},))({"x": a, "y": [v]}),
   vmap(lambda x: x.sum(-1), in_dims=-1)(b), vmap(lambda x, k=2: x * k, chunk_size=1)(a),
-  t.func.vmap(lambda x: x.sum(), out_dims=-1)(a), vmap(lambda x, y: x + y)(a, (a > 2).long()),
+  f.vmap(lambda x: x.sum(), out_dims=-1)(a), vmap(lambda x, y: x + y)(a, (a > 2).long()),
   vmap(lambda x, n: x * n, (0, None))(a, 3)
 == func errors
-f = t.func
-x, w = points(t, d)
 ! f.grad(lambda a: a)(x) | f.grad(lambda a: 3.0)(x) | f.grad(lambda a: a.sum(), argnums=2)(x)
 ! f.grad(lambda a: a.sum(), has_aux=True)(x) | f.vjp(lambda a: a, x)[1]((x, x))
 ! f.jvp(lambda a: a, (x,), (t.ones(2, device=d),)) | f.jvp(lambda a: a, x, w)
@@ -152,16 +133,15 @@ x, w = points(t, d)
 ! t.vmap(lambda a: a)(3) | t.vmap(lambda: 1)() | t.vmap(lambda a: a, randomness="odd")(x)
 ! t.vmap(lambda a: a, in_dims=None)(x) | t.vmap(lambda a: a.sum(), out_dims=(0, 0))(x)
 == modules as functions
-call = t.func.functional_call
+call = f.functional_call
 m = layer(t, d)
-x, w = points(t, d)
 params = {k: (v * 0.5).detach() for k, v in m.named_parameters()}
 before = m(x)
 halved = call(m, params, (x,))
 some = call(m, {"0.bias": t.ones(2, device=d)}, x)
 both = call(m, ({"0.bias": params["0.bias"]}, {"2.bias": params["2.bias"]}), args=(x,))
-g = t.func.grad(lambda p: call(m, p, (x,)).sum())(params)
-per_sample = t.vmap(t.func.grad(lambda p, v: call(m, p, (v,)).sum()), (None, 0))(
+g = f.grad(lambda p: call(m, p, (x,)).sum())(params)
+per_sample = t.vmap(f.grad(lambda p, v: call(m, p, (v,)).sum()), (None, 0))(
     params, t.stack([x, w])
 )
 ? before, halved, some, both, g, m(x), per_sample
@@ -180,21 +160,20 @@ class Tied(t.nn.Module):
 m = Tied().to(d)
 x = t.ones(1, 2, device=d)
 new = {"a.weight": t.eye(2, device=d) * 3, "scale": t.full((1,), 2.0, device=d)}
-call = t.func.functional_call
+call = f.functional_call
 alone = call(m, {**new, "b.weight": t.eye(2, device=d)}, x, {"factor": 2.0}, tie_weights=False)
 ? call(m, new, (x,)), alone, m.scale
 == ensembles
 models = [layer(t, d) for _ in range(3)]
 with t.no_grad():
     models[1][0].bias.add_(1)
-params, buffers = t.func.stack_module_state(models)
-x, _ = points(t, d)
-? t.vmap(lambda p, b: t.func.functional_call(models[0], (p, b), (x,)))(params, buffers)
+params, buffers = f.stack_module_state(models)
+? t.vmap(lambda p, b: f.functional_call(models[0], (p, b), (x,)))(params, buffers)
 ? params, buffers
-! t.func.stack_module_state([])
+! f.stack_module_state([])
 """,
-    points=points, layer=layer,
-)  # fmt: skip
+    points,
+)
 
 
 def test_value_and_grad(device: str) -> None:

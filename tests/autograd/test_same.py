@@ -6,7 +6,6 @@ from autograd_programs import in_both
 
 test_both = in_both(r"""
 == grad options
-x, w, unused = leaf(t, d), leaf(t, d), leaf(t, d)
 y = (x * w).exp()
 ? t.autograd.grad(y, [x, w], t.ones_like(y), retain_graph=True),
   t.autograd.grad([y, y * 2], x, [t.ones_like(y), t.ones_like(y)], retain_graph=True),
@@ -22,7 +21,6 @@ y = (x * w).exp()
 ! t.autograd.grad(y.sum(), x, allow_unused=False, materialize_grads=True)
 ! t.autograd.backward([y, y], [t.ones_like(y)]) | t.autograd.backward(y.sum(), inputs=[])
 == batched grads
-x, w, unused = leaf(t, d), leaf(t, d), leaf(t, d)
 y = x * x * w
 seeds = t.eye(3, device=d)
 kw = {"is_grads_batched": True, "retain_graph": True}
@@ -30,14 +28,12 @@ kw = {"is_grads_batched": True, "retain_graph": True}
   t.autograd.grad(y, [x, unused], seeds, allow_unused=True, **kw)
 ! t.autograd.grad(y, x, t.ones(2, 4, device=d), **kw)
 == backward options
-x, w = leaf(t, d), leaf(t, d)
 y = x * w
 t.autograd.backward([y.sum(), (y * y).sum()])
 z = x * w
 t.autograd.backward(z, grad_tensors=t.ones_like(z), inputs=[w, z])
 ? x.grad, w.grad, z.grad
 == freed only if asked for
-x = leaf(t, d)
 y = (x + 1).sum()
 y.backward()
 y.backward()
@@ -59,7 +55,6 @@ for f in (
     ! y.backward()
     ? rows.grad
 == gradient edges
-x = leaf(t, d)
 y = x * 2
 z = (y * y).sum()
 edge = t.autograd.graph.get_gradient_edge
@@ -68,7 +63,6 @@ edge = t.autograd.graph.get_gradient_edge
 ! edge(t.ones(2))
 # --- modes
 == modes
-x = leaf(t, d)
 @t.no_grad
 def bare(v):
     return (v * 2).requires_grad, t.is_grad_enabled()
@@ -92,7 +86,6 @@ with t.set_grad_enabled(False):
 with t.no_grad(), t.inference_mode(False):
     ? t.is_grad_enabled()
 == decorated generators
-seen = []
 @t.no_grad()
 def steps():
     for _ in range(2):
@@ -114,7 +107,6 @@ next(other)
 other.close()
 ? seen
 == inference
-x = leaf(t, d)
 with t.inference_mode():
     a, b = t.ones(3, device=d), x * 2
     view, grown = x.view(3, 1), leaf(t, d)
@@ -140,8 +132,6 @@ def bare(v):
 ? made(x), bare(x), (x * 2).is_inference()
 # --- hooks
 == tensor hooks
-x = leaf(t, d)
-seen = []
 y = x * 2
 y.register_hook(lambda g: g * 10)
 y.register_hook(lambda g: seen.append(g.clone()))
@@ -154,7 +144,6 @@ first = x.grad.clone()
 (x * 2).sum().backward()
 ? first, x.grad, seen, y.grad, y.retains_grad, x.retains_grad
 == hooks that return rubbish
-x = leaf(t, d)
 for bad in (3, t.ones(7, device=d), t.ones(3, device=d).half()):
     y = x * 2
     y.register_hook(lambda g, bad=bad: bad)
@@ -163,7 +152,6 @@ for bad in (3, t.ones(7, device=d), t.ones(3, device=d).half()):
 ! t.ones(2).register_post_accumulate_grad_hook(print)
 ! (x * 2).register_post_accumulate_grad_hook(print)
 == hooks and inplace
-x = leaf(t, d)
 y = x * 2
 y.register_hook(lambda g: g * 10)  # of the value before
 y.retain_grad()  # of the tensor, whatever it is then
@@ -171,8 +159,6 @@ y.mul_(3)
 y.sum().backward()
 ? x.grad, y.grad, y.retains_grad
 == post accumulate hooks
-x = leaf(t, d)
-seen = []
 handle = x.register_post_accumulate_grad_hook(lambda p: seen.append((p is x, p.grad.clone())))
 (x * 2).sum().backward()
 (x * 3).sum().backward()
@@ -188,8 +174,6 @@ x.register_post_accumulate_grad_hook(step)
 (x * 2).sum().backward()
 ? seen, x, x.grad is None
 == node hooks
-x = leaf(t, d)
-seen = []
 y = x * 2
 y.grad_fn.register_prehook(lambda gs: seen.append(("pre", gs[0].clone())))
 y.grad_fn.register_prehook(lambda gs: (gs[0] * 3,))
@@ -203,9 +187,7 @@ acc.register_prehook(lambda gs: (gs[0] * 2,))
 y.sum().backward()
 ? seen, x.grad, acc.variable is x
 == multi grad hooks
-x, w, unused = leaf(t, d), leaf(t, d), leaf(t, d)
 register = t.autograd.graph.register_multi_grad_hook
-seen = []
 y = x * w
 h = register((x, y, unused), lambda gs: seen.append([g is None for g in gs]))
 first = register((x, y), lambda g: seen.append(g.clone()), mode="any")
@@ -217,7 +199,6 @@ first.remove()
 ? seen
 ! register((x,), print, mode="some")
 == nodes
-x = leaf(t, d)
 y = x * 2
 z = (y * x).sum()
 acc, two = y.grad_fn.next_functions
@@ -229,7 +210,6 @@ y.grad_fn.metadata["note"] = 5
 # --- what is saved
 == versions
 "Of what is written to unseen; what is seen test_view_programs.py draws."
-x = leaf(t, d)
 y = x * 1
 z = y * y
 y.data.add_(1)  # not seen, as it says in PyTorch's documentation
@@ -248,7 +228,6 @@ t.autograd.graph.increment_version(y)
 ! z.sum().backward()
 ? y._version
 == detach in place
-x = leaf(t, d)
 y = x * 2
 y.detach_()
 ? y.requires_grad, y.is_leaf, y.grad_fn is None
@@ -256,8 +235,6 @@ y.detach_()
 ? y.requires_grad_(True).requires_grad
 ! (x * 2).requires_grad_(False) | t.ones(2, dtype=t.int64).requires_grad_()
 == saved hooks
-x = leaf(t, d)
-seen = []
 def pack(v):
     seen.append("pack")
     return v.detach().clone() * 2, 5
@@ -271,7 +248,6 @@ with t.autograd.graph.saved_tensors_hooks(pack, unpack):
 (h,) = t.autograd.grad((g * g).sum(), x)
 ? g, h, sorted(set(seen))
 == saved hooks count and fail
-x = leaf(t, d)
 hooks = t.autograd.graph.saved_tensors_hooks
 count = [0, 0]
 def pack(v):
