@@ -22,7 +22,6 @@ t.ones(1).backward() -> does not require grad
 t.ones(1).register_hook(print) -> doesn't require gradient
 (x * 2).backward(t.ones(3)) -> Mismatch in shape
 [y.backward(), y.backward()] -> a second time
-[y.backward(retain_graph=True), y.backward(), y.backward()] -> a second time
 t.ones(2, dtype=t.int64).requires_grad_() -> only Tensors of floating point and complex dtype
 (x * 2).requires_grad_(False) -> only change requires_grad flags of leaf
 t.autograd.grad(y, t.ones(1).requires_grad_()) -> allow_unused=True

@@ -38,6 +38,7 @@ y = (x + 1).sum()
 y.backward()
 y.backward()
 z = (x * x).sum()
+z.backward(retain_graph=True)
 z.backward()
 ? x.grad
 ! z.backward()
