@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from refused import calls
 
 import pyframe as pf
 from pyframe.ops.api import public
@@ -39,8 +40,7 @@ class Kept(pf.Tensor):
 
 
 # x is of the class, p a plain tensor.
-CALLS = (
-    """
+CALLS = """
 x + 1 | 1 + x | p + x | x - p | 1 - x | x / 2 | 1 / x | x ** 2 | 2 ** x | x // 1 | x % 2 | -x
 abs(x) if False else x.abs_() | x @ p | x < 1 | x == 1 | x[0] | x[:1] | x.T | x.sum() | x.sum(0)
 x.max(0) | x.split(1) | t.exp(x) | t.relu(x) | t.cat([p, x]) | t.where(p > 0, p, x) | x.clone()
@@ -49,16 +49,13 @@ x.shape | x.dim() | x.requires_grad | x.data | x.is_leaf | t.zeros_like(x) | t.s
 float(x[0]) | bool(x[0]) | len(x) | x.__setitem__(0, 1.0) | operator.iadd(x.clone(), 1) | x.mul_(p)
 t.add(p, x, alpha=2) | x.unsqueeze(0) | t.var_mean(x, 0) | x.numel()
 t.nn.functional.softmax(x, 0) | t.linalg.norm(x) | x.new_ones(2) | x.masked_fill(p > 1, 0.0)
-""".replace("\n", " | ")
-    .strip(" |")
-    .split(" | ")
-)
+"""
 
 
 @pytest.mark.filterwarnings("ignore:The use of `x.T`")
 @pytest.mark.parametrize("which", [0, 1])
 def test_classes_stay(which: int, torch: Any) -> None:
-    for call in CALLS:
+    for call in calls(CALLS):
         seen = []
         for t in (pf, torch):
             kind = classes(t)[which]
@@ -240,8 +237,7 @@ def test_a_parameter_that_takes_calls_over() -> None:
 
 
 # What PyTorch took before 1.5, and factors that are tensors.
-FACTORS = (
-    """
+FACTORS = """
 a.add(0.5, b) | a.sub(2, b) | a.clone().add_(0.5, b) | t.add(a, 0.5, b) | a.addcmul(0.5, b, b)
 a.addcdiv(2, b, b) | a.addmm(2, b, b) | a.addmm(2, 3, b, b) | t.addmm(2, a, 3, b, b)
 a.add(b, alpha=t.tensor(0.5)) | a.sub(b, alpha=t.tensor(2)) | a.addcmul(b, b, value=t.tensor(0.5))
@@ -250,15 +246,12 @@ a.int().add(b.int(), alpha=t.tensor(0.5)) | a.add(b, alpha=t.tensor([1.0, 2.0]))
 a.add(b, alpha=t.tensor(True)) | a.addcmul(b, b, value=t.tensor(1j)) | a.add("x", b)
 a.split(split_size=1) | a.split(split_size=[2, 1]) | a.to(None) | a.to(device=None, dtype=None)
 a.to(None, t.float64) | t.split(a, 2)
-""".replace("\n", " | ")
-    .strip(" |")
-    .split(" | ")
-)
+"""
 
 
 @pytest.mark.filterwarnings("ignore:.*overload of")
 def test_factors_and_forms_of_before(torch: Any) -> None:
-    for call in FACTORS:
+    for call in calls(FACTORS):
         seen: list[Any] = []
         for t in (pf, torch):
             a, b = t.arange(9.0).view(3, 3), t.arange(9.0).view(3, 3).cos()

@@ -1,11 +1,16 @@
-"""What the programs that run on both frameworks begin with."""
+"""Programs that run on both frameworks, on a device `d`: equal values, or errors of one type."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from beside import programs, run
+from compared import alike, plain
+
+import pyframe as pf
 
 
 def leaf(t: Any, d: str, *values: float) -> Any:
@@ -20,17 +25,21 @@ def attempt(fn: Callable[[], Any]) -> Any:
         return next(k.__name__ for k in type(e).__mro__ if k.__module__ == "builtins")
 
 
-def programs() -> tuple[Any, Any]:
-    """A decorator that gathers programs, and the test that runs each on both frameworks."""
-    gathered: list[Callable[..., Any]] = []
+def in_both(table: str, given: Any = lambda t, d: {}) -> Any:
+    """The test that runs each program of a table, which knows the library `t` and the device `d`,
+    the leaves `x`, `w` and `unused`, the list `seen`, and what is given for these two."""
+    table_of = programs(table)
 
-    def program(fn: Callable[..., Any]) -> Callable[..., Any]:
-        gathered.append(fn)
-        return fn
+    def told(name: str, t: Any, d: str) -> list[Any]:
+        names = {k: leaf(t, d) for k in ("x", "w", "unused")}
+        names |= {"t": t, "d": d, "seen": [], "leaf": leaf, "attempt": attempt, **given(t, d)}
+        return run(table_of[name], names, plain)
 
     @pytest.mark.sampled(5)  # what is recorded does not depend on the device
-    @pytest.mark.parametrize("fn", gathered, ids=lambda f: f.__name__)
-    def test_both(fn: Any, same: Any) -> None:
-        same(fn)
+    @pytest.mark.parametrize("name", table_of)
+    def test_both(name: str, device: str, torch: Any) -> None:
+        with warnings.catch_warnings(action="ignore"):
+            want = told(name, torch, "cpu")
+        alike(told(name, pf, device), want, 2e-5, 1e-5)
 
-    return program, test_both
+    return test_both

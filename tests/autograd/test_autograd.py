@@ -7,38 +7,34 @@ import weakref
 from typing import Any
 
 import pytest
+from refused import check_refused, rows
 
 import pyframe as pf
-from pyframe.autograd import grad
 
 
 def leaf(device: str, *values: float) -> pf.Tensor:
     return pf.tensor(list(values), device=device).requires_grad_()
 
 
-def test_errors() -> None:
-    x = leaf("cpu", 1.0, 2.0)
-    with pytest.raises(RuntimeError, match="only for scalar outputs"):
-        (x * 2).backward()
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        pf.ones(1).backward()
-    with pytest.raises(RuntimeError, match="doesn't require gradient"):
-        pf.ones(1).register_hook(print)
-    with pytest.raises(RuntimeError, match="Mismatch in shape"):
-        (x * 2).backward(pf.ones(3))
-    y = (x * x).sum()
-    y.backward()
-    with pytest.raises(RuntimeError, match="a second time"):
-        y.backward()
-    y = (x * x).sum()
-    y.backward(retain_graph=True)
-    y.backward()
-    with pytest.raises(RuntimeError, match="only Tensors of floating point and complex dtype"):
-        pf.ones(2, dtype=pf.int64).requires_grad_()
-    with pytest.raises(RuntimeError, match="only change requires_grad flags of leaf"):
-        (x * 2).requires_grad_(False)
-    with pytest.raises(RuntimeError, match="allow_unused=True"):
-        grad((x * x).sum(), leaf("cpu", 1.0))
+REFUSED = r"""
+(x * 2).backward() -> only for scalar outputs
+t.ones(1).backward() -> does not require grad
+t.ones(1).register_hook(print) -> doesn't require gradient
+(x * 2).backward(t.ones(3)) -> Mismatch in shape
+[y.backward(), y.backward()] -> a second time
+t.ones(2, dtype=t.int64).requires_grad_() -> only Tensors of floating point and complex dtype
+(x * 2).requires_grad_(False) -> only change requires_grad flags of leaf
+t.autograd.grad(y, t.ones(1).requires_grad_()) -> allow_unused=True
+"""
+
+
+@pytest.mark.parametrize(("call", "text"), rows(REFUSED))
+def test_refused(call: str, text: str, torch: Any) -> None:
+    def names(t: Any) -> dict[str, Any]:
+        x = t.tensor([1.0, 2.0]).requires_grad_()
+        return {"t": t, "x": x, "y": (x * x).sum()}
+
+    check_refused(call, text, names, torch)
 
 
 @pytest.mark.sampled(2)

@@ -7,100 +7,72 @@ from typing import Any
 
 import numpy as np
 import pytest
-from autograd_programs import attempt, leaf, programs
+from autograd_programs import in_both
 
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe.utils.checkpoint import checkpoint, checkpoint_sequential
 
-program, test_both = programs()
 BOTH = pytest.mark.parametrize("reentrant", [False, True], ids=["hooks", "reentrant"])
 
-
-@program
-def plain_and_nested(t: Any, d: str) -> Any:
-    point = t.utils.checkpoint.checkpoint
-    out = []
-    for reentrant in (False, True):
-        x, w = leaf(t, d), leaf(t, d)
-        calls = [0]
-
-        def inner(a: Any, w: Any = w, calls: list[int] = calls) -> Any:
-            calls[0] += 1
-            return (a * w).exp().tanh()
-
-        def outer(a: Any, inner: Any = inner, reentrant: bool = reentrant) -> Any:
-            return point(inner, a.sin() * 2, use_reentrant=reentrant) * a
-
-        y = point(inner, x, use_reentrant=reentrant) + point(outer, x, use_reentrant=reentrant)
-        before = calls[0]
-        y.sum().backward()
-        out += [y, x.grad, w.grad, before]
-    return out
-
-
-@program
-def without_reentry(t: Any, d: str) -> Any:
-    point = t.utils.checkpoint.checkpoint
-    x, w, plain = leaf(t, d), leaf(t, d), t.ones(3, device=d)
-
-    def f(a: Any, k: Any, *, scale: Any, more: Any) -> Any:
-        return {"y": (a * scale["s"]).exp() * k, "n": 5}, a.sum() + more[0].sum()
-
-    found, total = point(f, x, 2.0, scale={"s": w}, more=[x * 2], use_reentrant=False)
-    y = found["y"]
-    g = t.autograd.grad(y.sum() + total, [x, w], create_graph=True)
-    h = t.autograd.grad(g[0].sum(), [x, w], retain_graph=True)
-    again = t.autograd.grad(g[0].sum(), [x, w])
-    only_outside = point(lambda a: (a * w).exp(), plain, use_reentrant=False)
-    only_outside.sum().backward()
+test_both = in_both(r"""
+== plain and nested
+point = t.utils.checkpoint.checkpoint
+for reentrant in (False, True):
+    x, w = leaf(t, d), leaf(t, d)
+    calls = [0]
+    def inner(a, w=w, calls=calls):
+        calls[0] += 1
+        return (a * w).exp().tanh()
+    def outer(a, inner=inner, reentrant=reentrant):
+        return point(inner, a.sin() * 2, use_reentrant=reentrant) * a
+    y = point(inner, x, use_reentrant=reentrant) + point(outer, x, use_reentrant=reentrant)
+    before = calls[0]
+    y.sum().backward()
+    ? y, x.grad, w.grad, before
+== without reentry
+point = t.utils.checkpoint.checkpoint
+plain = t.ones(3, device=d)
+def f(a, k, *, scale, more):
+    return {"y": (a * scale["s"]).exp() * k, "n": 5}, a.sum() + more[0].sum()
+found, total = point(f, x, 2.0, scale={"s": w}, more=[x * 2], use_reentrant=False)
+y = found["y"]
+g = t.autograd.grad(y.sum() + total, [x, w], create_graph=True)
+h = t.autograd.grad(g[0].sum(), [x, w], retain_graph=True)
+again = t.autograd.grad(g[0].sum(), [x, w])
+only_outside = point(lambda a: (a * w).exp(), plain, use_reentrant=False)
+only_outside.sum().backward()
+with t.no_grad():
+    quiet = point(lambda a: (a * w).exp(), x, use_reentrant=False)
+? found["n"], g, h, again, w.grad, quiet.requires_grad
+== refusals
+point = t.utils.checkpoint.checkpoint
+turns = [0]
+def changes(a):
+    turns[0] += 1
+    return (a.exp() if turns[0] == 1 else a[:2].exp()).sum()
+def saves_less(a):
+    turns[0] += 1
+    return a.exp().sin() if turns[0] == 1 else a * 2
+for fn in (changes, saves_less):
+    turns[0] = 0
+    y = point(fn, x, use_reentrant=False)
+    ! y.sum().backward()
+y = point(lambda a: a.exp(), x, use_reentrant=True)
+! t.autograd.grad(y.sum(), x) | y.sum().backward(inputs=[x])
+! point(lambda a: a, x, use_reentrant=True, odd=1)
+! point(lambda a: a, x, use_reentrant=False, determinism_check="odd")
+== in segments
+for reentrant in (False, True):
+    net = t.nn.Sequential(*[t.nn.Linear(3, 3) for _ in range(5)]).to(d)
     with t.no_grad():
-        quiet = point(lambda a: (a * w).exp(), x, use_reentrant=False)
-    return [found["n"], g, h, again, w.grad, quiet.requires_grad]
-
-
-@program
-def refusals(t: Any, d: str) -> Any:
-    point = t.utils.checkpoint.checkpoint
+        for i, p in enumerate(net.parameters()):
+            p.copy_((t.arange(p.numel(), device=d).reshape(p.shape) * 0.05 - 0.1 * i).float())
     x = leaf(t, d)
-    turns = [0]
-
-    def changes(a: Any) -> Any:
-        turns[0] += 1
-        return (a.exp() if turns[0] == 1 else a[:2].exp()).sum()
-
-    def saves_less(a: Any) -> Any:
-        turns[0] += 1
-        return a.exp().sin() if turns[0] == 1 else a * 2
-
-    out = []
-    for fn in (changes, saves_less):
-        turns[0] = 0
-        y = point(fn, x, use_reentrant=False)
-        out.append(attempt(lambda y=y: y.sum().backward()))  # type: ignore[misc]
-    y = point(lambda a: a.exp(), x, use_reentrant=True)
-    out += [
-        attempt(lambda: t.autograd.grad(y.sum(), x)),
-        attempt(lambda: y.sum().backward(inputs=[x])),
-        attempt(lambda: point(lambda a: a, x, use_reentrant=True, odd=1)),
-        attempt(lambda: point(lambda a: a, x, use_reentrant=False, determinism_check="odd")),
-    ]
-    return out
-
-
-@program
-def in_segments(t: Any, d: str) -> Any:
-    out = []
-    for reentrant in (False, True):
-        net = t.nn.Sequential(*[t.nn.Linear(3, 3) for _ in range(5)]).to(d)
-        with t.no_grad():
-            for i, p in enumerate(net.parameters()):
-                p.copy_((t.arange(p.numel(), device=d).reshape(p.shape) * 0.05 - 0.1 * i).float())
-        x = leaf(t, d)
-        y = t.utils.checkpoint.checkpoint_sequential(net, 2, x, use_reentrant=reentrant)
-        y.sum().backward()
-        out.append([y, x.grad, [p.grad for p in net.parameters()]])
-    return out
+    y = t.utils.checkpoint.checkpoint_sequential(net, 2, x, use_reentrant=reentrant)
+    y.sum().backward()
+    ? [y, x.grad, [p.grad for p in net.parameters()]]
+""")
 
 
 @pytest.mark.sampled(2)

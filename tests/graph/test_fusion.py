@@ -117,16 +117,11 @@ def test_kernels(lazy: Any, name: str) -> None:
 
 
 FORWARD: dict[str, Callable[[Any], Any]] = {
-    "softmax": lambda x: rd.softmax(x, 1),
-    "log_softmax": lambda x: rd.log_softmax(x, 1),
-    "layer_norm": lambda x: F.layer_norm(x, 7),
-    "mean": lambda x: x.mean(1),
-    "std": lambda x: x.std(1),
-    "var": lambda x: x.var(0),
-    "norm": lambda x: x.norm(),
-    "logsumexp": lambda x: x.logsumexp(1),
-    "columns": lambda x: rd.softmax(x, 0),
-}
+    "softmax": lambda x: rd.softmax(x, 1), "log_softmax": lambda x: rd.log_softmax(x, 1),
+    "layer_norm": lambda x: F.layer_norm(x, 7), "mean": lambda x: x.mean(1),
+    "std": lambda x: x.std(1), "var": lambda x: x.var(0), "norm": lambda x: x.norm(),
+    "logsumexp": lambda x: x.logsumexp(1), "columns": lambda x: rd.softmax(x, 0),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FORWARD)

@@ -62,14 +62,9 @@ def test_arithmetic_of_bools_is_logic(made: Scalar) -> None:
 def test_bools_as_numbers() -> None:
     a, b = np.array([False, False, True, True]), np.array([False, True, False, True])
     for made, want in (
-        (B + C, a + b),
-        (B * C, a * b),
-        (s.minimum(B, C), np.minimum(a, b)),
-        (s.maximum(B, C), np.maximum(a, b)),
-        (B < C, a < b),
-        (B <= C, a <= b),
-        (B ^ C, a ^ b),
-    ):
+        (B + C, a + b), (B * C, a * b), (B < C, a < b), (B <= C, a <= b), (B ^ C, a ^ b),
+        (s.minimum(B, C), np.minimum(a, b)), (s.maximum(B, C), np.maximum(a, b)),
+    ):  # fmt: skip
         np.testing.assert_array_equal(evaluate(made, [a, b]), want)
 
 

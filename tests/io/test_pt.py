@@ -123,17 +123,18 @@ def tensor_text(offset: int, size: tuple[int, ...], stride: tuple[int, ...], cou
 
 
 def test_no_file_of_torchs(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match=r"no file of torch\.save"):
-        pf.load(io.BytesIO(b"hello"))
-    with pytest.raises(AttributeError, match="expected a path or a file open for reading, got 3"):
-        pf.load(3)  # type: ignore[arg-type]
     (tmp_path / "old.pt").write_bytes(pickle.dumps({}, 2))
-    with pytest.raises(RuntimeError, match=r"is a pickle, and no file of torch\.save"):
-        pf.load(tmp_path / "old.pt")
     with tarfile.open(tmp_path / "old.pth", "w") as file:  # as of 2016
         file.addfile(tarfile.TarInfo("sys_info"))
-    with pytest.raises(RuntimeError, match=r"is a tar.*torch\.save\(torch\.load\(old"):
-        pf.load(tmp_path / "old.pth")
+    found: Any
+    for found, error, said in (
+        (io.BytesIO(b"hello"), RuntimeError, r"no file of torch\.save"),
+        (3, AttributeError, "expected a path or a file open for reading, got 3"),
+        (tmp_path / "old.pt", RuntimeError, r"is a pickle, and no file of torch\.save"),
+        (tmp_path / "old.pth", RuntimeError, r"is a tar.*torch\.save\(torch\.load\(old"),
+    ):
+        with pytest.raises(error, match=said):
+            pf.load(found)
     text = b"\x80\x02cnowhere.at_all\nNet\nq\x00."
     with pytest.raises(ModuleNotFoundError, match=r"needs nowhere\.at_all\.Net.*net\.state_dict"):
         pf.load(archive(text), weights_only=False)
@@ -571,24 +572,23 @@ def test_files_that_are_not_honest(tmp_path: Path) -> None:
     end = good.rindex(b"PK\5\6")
     directory = int.from_bytes(good[end + 16 : end + 20], "little")
     at = good.index(b"archive/data/1", directory) - 46
-    claimed = good[: at + 20] + (1 << 30).to_bytes(4, "little") * 2 + good[at + 28 :]
-    with pytest.raises(RuntimeError, match="its parts are larger than the file"):
-        pf.load(io.BytesIO(claimed))
-    start = (
-        one.header_offset + 30 + 14 + int.from_bytes(good[one.header_offset + 28 :][:2], "little")
-    )
+    start = one.header_offset + 30 + 14
+    start += int.from_bytes(good[one.header_offset + 28 :][:2], "little")
     assert start % 64 == 0, "its page can be used as it is"
+    claimed = good[: at + 20] + (1 << 30).to_bytes(4, "little") * 2 + good[at + 28 :]
     flipped = good[:start] + b"\1" + good[start + 1 :]
-    with pytest.raises(RuntimeError, match="damaged: Bad CRC-32"):
-        pf.load(io.BytesIO(flipped))
-    (tmp_path / "cut.pt").write_bytes(good[: two.header_offset])
-    with pytest.raises(RuntimeError, match="damaged"):
-        pf.load(tmp_path / "cut.pt", mmap=True)
     moved = good[: at + 42] + (7).to_bytes(4, "little") + good[at + 46 :]
+    (tmp_path / "cut.pt").write_bytes(good[: two.header_offset])
     (tmp_path / "moved.pt").write_bytes(moved)
-    for mmap in (False, True):
-        with pytest.raises(RuntimeError, match="damaged"):
-            pf.load(tmp_path / "moved.pt", mmap=mmap)
+    file: Any
+    for file, mmap, said in (
+        (io.BytesIO(claimed), False, "its parts are larger than the file"),
+        (io.BytesIO(flipped), False, "damaged: Bad CRC-32"),
+        (tmp_path / "cut.pt", True, "damaged"), (tmp_path / "moved.pt", False, "damaged"),
+        (tmp_path / "moved.pt", True, "damaged"),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match=said):
+            pf.load(file, mmap=mmap)
     with pytest.raises(ValueError, match="mmap is for files on the disk"):
         pf.load(io.BytesIO(good), mmap=True)
     np.savez(tmp_path / "arrays", x=np.zeros(1))

@@ -52,18 +52,13 @@ def compare(arrays: Given, device: str, rtol: float = 1e-4, atol: float = 1e-5, 
 
 
 SHAPES = {
-    "one number": (1, 1, 1, 1, 1, 1, 1),
-    "one tile": (1, 2, 2, 4, 8, 16, 16),
-    "odd": (2, 1, 1, 5, 9, 7, 5),
-    "several tiles": (1, 2, 2, 131, 70, 32, 32),
-    "grouped heads": (2, 6, 2, 33, 40, 40, 24),
-    "one head for all": (1, 3, 1, 18, 21, 12, 12),
-    "wide": (1, 1, 1, 20, 30, 300, 16),
-    "wider values": (1, 1, 1, 9, 10, 20, 140),
-    "few queries": (2, 2, 2, 3, 70, 17, 33),
-    "a query": (1, 4, 2, 1, 1037, 64, 64),
+    "one number": (1, 1, 1, 1, 1, 1, 1), "one tile": (1, 2, 2, 4, 8, 16, 16),
+    "odd": (2, 1, 1, 5, 9, 7, 5), "several tiles": (1, 2, 2, 131, 70, 32, 32),
+    "grouped heads": (2, 6, 2, 33, 40, 40, 24), "one head for all": (1, 3, 1, 18, 21, 12, 12),
+    "wide": (1, 1, 1, 20, 30, 300, 16), "wider values": (1, 1, 1, 9, 10, 20, 140),
+    "few queries": (2, 2, 2, 3, 70, 17, 33), "a query": (1, 4, 2, 1, 1037, 64, 64),
     "more queries than keys": (1, 1, 1, 70, 5, 64, 64),
-}
+}  # fmt: skip
 
 
 @pytest.mark.sampled(2)  # of the shapes, whose number is odd, each in one way

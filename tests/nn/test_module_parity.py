@@ -1,6 +1,6 @@
 """Programs with modules, run with PyTorch and pyframe: what they see, print, warn of and raise.
 
-A program knows the library `t` and its `nn`, which is `n`.
+A program knows the library `t`, its `nn`, which is `n`, and an empty list, `seen`.
 """
 
 from __future__ import annotations
@@ -239,7 +239,6 @@ print(n.Sequential(Told("a\nb", n.ReLU()), None, n.ModuleList([Told("x\n\ny"), n
 class Add(n.Module):
     def forward(self, x, y=0, *, z=0):
         return x + y + z
-seen = []
 m, x = Add(), t.ones(2)
 m.register_forward_pre_hook(note(seen, "plain"))
 m.register_forward_pre_hook(note(seen, "one", lambda mod, args: args[0] * 3))
@@ -257,7 +256,6 @@ m.register_forward_pre_hook(lambda mod, args, kw: args, with_kwargs=True)
 ? seen, len(m._forward_pre_hooks)
 ! m(x)
 == forward hooks
-seen = []
 m, x = linear(t, n), t.ones(1, 2)
 m.register_forward_hook(note(seen, "a", lambda mod, args, out: out * 2))
 h = m.register_forward_hook(
@@ -269,7 +267,6 @@ with h:
     pass
 ? m(x), seen, len(m._forward_hooks), len(m._forward_hooks_with_kwargs)
 == hooks that are always called
-seen = []
 class Fails(n.Module):
     def forward(self, x):
         raise ValueError("no")
@@ -340,7 +337,6 @@ finally:
 m.after = n.ReLU()
 ? seen, m, m.b is new, m.d
 == backward hooks
-seen = []
 m = linear(t, n)
 m.register_full_backward_hook(note(seen, "a", lambda mod, i, o: (i[0] * 2,)))
 m.register_full_backward_hook(note(seen, "b"), prepend=True)
@@ -356,7 +352,6 @@ m(x * 2).sum().backward()
 class Two(n.Module):
     def forward(self, a, b, i=None):
         return a * 2, b * 3, a.detach() + 1, t.arange(2), None
-seen = []
 m = Two()
 m.register_full_backward_hook(note(seen, "full"))
 m.register_full_backward_pre_hook(note(seen, "pre"))
@@ -385,7 +380,6 @@ g = t.ones(1, 2)
 ! run("hook", (g, g)) | run("pre_hook", (g, g)) | run("hook", (g,), False)
 ! run("hook", (None,), False) | run("pre_hook", (g * 2,), False)
 == regular backward hooks
-seen = []
 m = n.ReLU()
 h = m.register_backward_hook(note(seen, "regular", lambda mod, i, o: (i[0] * 3,)))
 x = t.ones(2, requires_grad=True)
@@ -405,7 +399,6 @@ with t.no_grad():
     state["0.bias"].fill_(7.0)  # the memory is shared
 ? m[0].bias, pickle.loads(pickle.dumps(m.state_dict()))._metadata["1"]
 == state dict hooks
-seen = []
 m = n.Sequential(linear(t, n), n.ReLU())
 m[0].register_state_dict_pre_hook(note(seen, "pre"))
 m[0].register_state_dict_post_hook(lambda mod, state, prefix, meta: state.update(more=prefix))
@@ -462,7 +455,6 @@ bad = {**given, "bias": t.ones(2, dtype=t.int64)}
 ? result, m.weight, m.weight.dtype, m.bias, type(m.weight).__name__
 ! linear(t, n).load_state_dict(bad, assign=True)
 == load hooks
-seen = []
 m = n.Sequential(linear(t, n), n.ReLU())
 m[0].register_load_state_dict_pre_hook(
     lambda mod, state, prefix, *rest: state.update({f"{prefix}bias": t.zeros(2) + 4})
@@ -688,12 +680,12 @@ del m["n"]
 
 
 def outcome(name: str, lib: Any) -> tuple[list[Any], str, list[str]]:
-    modules: dict[str, Any] = {"copy": copy, "pickle": pickle, "OrderedDict": OrderedDict}
+    more: dict[str, Any] = {"copy": copy, "pickle": pickle, "OrderedDict": OrderedDict, "seen": []}
     with (
         warnings.catch_warnings(record=True, action="always") as warned,
         contextlib.redirect_stdout(io.StringIO()) as said,
     ):
-        seen = run(PROGRAMS[name], {**globals(), **modules, "t": lib, "n": lib.nn}, plain)
+        seen = run(PROGRAMS[name], {**globals(), **more, "t": lib, "n": lib.nn}, plain)
     return seen, said.getvalue().replace("pyframe", "torch"), [w.category.__name__ for w in warned]
 
 

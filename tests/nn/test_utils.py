@@ -395,7 +395,7 @@ def test_programs(name: str, torch: Any) -> None:
         names = {
             "t": lib, "n": lib.nn, "u": lib.nn.utils, "p": lib.nn.utils.parametrize,
             "k": kinds(lib), "numbers": numbers, "filled": functools.partial(fill, numbers),
-            "look": functools.partial(look, numbers), "pickle": pickle,
+            "look": functools.partial(look, numbers), "pickle": pickle, "io": io,
         }  # fmt: skip
         found.append(run(PROGRAMS[name], {**globals(), **names}, plain))
     alike(*found, 2e-4, 2e-5)

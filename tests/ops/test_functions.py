@@ -42,31 +42,15 @@ def pairs() -> tuple[Array, Array]:
 
 # the function in float64, and how many units in the last place its error has at most
 BOUNDS: dict[str, tuple[Callable[..., Any], float]] = {
-    "exp": (np.exp, 2),
-    "exp2": (np.exp2, 2),
-    "expm1": (np.expm1, 1.5),
-    "log": (np.log, 0.9),
-    "log2": (np.log2, 1.9),
-    "log10": (np.log10, 2.1),
-    "log1p": (np.log1p, 1.5),
-    "sin": (np.sin, 2.3),
-    "cos": (np.cos, 2.3),
-    "tan": (np.tan, 3.5),
-    "asin": (np.arcsin, 2.4),
-    "acos": (np.arccos, 1.3),
-    "atan": (np.arctan, 2),
-    "sinh": (np.sinh, 2.7),
-    "cosh": (np.cosh, 2),
-    "tanh": (np.tanh, 2),
-    "asinh": (np.arcsinh, 1.8),
-    "acosh": (np.arccosh, 1.9),
-    "atanh": (np.arctanh, 2.1),
-    "erf": (np.vectorize(math.erf, [float]), 6.6),
-    "erfc": (np.vectorize(math.erfc, [float]), 5.4),
-    "atan2": (np.arctan2, 1.9),
-    "hypot": (np.hypot, 1.3),
-    "pow": (np.power, 2.1),
-}
+    "exp": (np.exp, 2), "exp2": (np.exp2, 2), "expm1": (np.expm1, 1.5), "log": (np.log, 0.9),
+    "log2": (np.log2, 1.9), "log10": (np.log10, 2.1), "log1p": (np.log1p, 1.5),
+    "sin": (np.sin, 2.3), "cos": (np.cos, 2.3), "tan": (np.tan, 3.5), "asin": (np.arcsin, 2.4),
+    "acos": (np.arccos, 1.3), "atan": (np.arctan, 2), "sinh": (np.sinh, 2.7), "cosh": (np.cosh, 2),
+    "tanh": (np.tanh, 2), "asinh": (np.arcsinh, 1.8), "acosh": (np.arccosh, 1.9),
+    "atanh": (np.arctanh, 2.1), "erf": (np.vectorize(math.erf, [float]), 6.6),
+    "erfc": (np.vectorize(math.erfc, [float]), 5.4), "atan2": (np.arctan2, 1.9),
+    "hypot": (np.hypot, 1.3), "pow": (np.power, 2.1),
+}  # fmt: skip
 TURNS = {"sin", "cos", "tan"}  # what is left of a large angle is rounded more often
 FAR, OFF, MORE = 8192, 4e-9, 2
 

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from beside import programs, run
+from compared import alike, plain
 from refused import calls
 
 import pyframe as pf
 import pyframe.nn.functional as F
 
-PROGRAMS = {
-    "shapes_in_place": """
+# Of the library `t` and a matrix `x`
+PROGRAMS = programs("""
+== shapes in place
 y = x[1:].clone()
 y.squeeze_().unsqueeze_(1).transpose_(0, 1).add_(1)
 z = y.clone().resize_(2, 4)
@@ -22,37 +25,29 @@ w[1, 2:] = 0  # PyTorch's new elements are undefined
 v = x.clone()
 v.as_strided_((3,), (4,), 1).mul_(3)
 v.swapaxes_(0, 0)
-found = y, z, w, v
-""",
-    "diagonals_in_place": """
+? y, z, w, v
+== diagonals in place
 tall, wide = x.reshape(8, 2).clone(), x.reshape(2, 8).clone()
 cube = x[0].expand(4, 4, 4).clone()
 for y in (tall, wide, cube, x.T):
     y.fill_diagonal_(5)
-found = tall, wide, cube, x, x.reshape(8, 2).clone().fill_diagonal_(-1, wrap=True)
-""",
-    "gradients_of_draws": """
-p = (x * 0 + 1) * 1
+? tall, wide, cube, x, x.reshape(8, 2).clone().fill_diagonal_(-1, wrap=True)
+== gradients of draws
+p = (x.requires_grad_() * 0 + 1) * 1
 y = t.bernoulli(p) + t.normal(p, 0.0) + t.poisson(p * 0) + p.clone().uniform_(1, 1)
 y.sum().backward()
-found = y,
-""",
-}
+? y, x.grad
+""")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_same_as_pytorch(name: str, device: str, torch: Any) -> None:
-    """A program with t = pyframe and t = torch on the same x; compare all that is `found`."""
-    program, grad = PROGRAMS[name], "backward" in PROGRAMS[name]
     data = np.arange(16, dtype=np.float32).reshape(4, 4) * 0.5 - 3
-    ends = []
-    for t, where in ((pf, device), (torch, "cpu")):
-        x = t.from_numpy(data.copy()).to(where).requires_grad_(grad)
-        names = {"t": t, "x": x}
-        exec(program.strip(), names)
-        found = [*names["found"], *[x.grad] * grad]
-        ends.append([(y.tolist(), y.requires_grad) for y in found])
-    assert ends[0] == ends[1]
+    got, want = (
+        run(PROGRAMS[name], {"t": t, "x": t.from_numpy(data.copy()).to(where)}, plain)
+        for t, where in ((pf, device), (torch, "cpu"))
+    )
+    alike(got, want, 0, 0)
 
 
 def test_gradient_of_as_strided_scatter(device: str) -> None:

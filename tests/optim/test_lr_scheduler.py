@@ -27,45 +27,32 @@ def several(s: Any, o: Any) -> list[Any]:
     return [s.LinearLR(o, 0.2, 0.9, 6), s.ExponentialLR(o, 0.9), s.CosineAnnealingLR(o, 5, 0.01)]
 
 
-# A row a scheduler: a call that makes it for `o`, an optimizer with two groups; `s` has schedulers.
+# Calls that make schedulers for `o`, an optimizer with two groups; `s` has them all.
 TABLE = """
-s.LambdaLR(o, lambda t: 0.9**t)
-s.LambdaLR(o, [lambda t: 1 / (t + 1), Halving()])
+s.LambdaLR(o, lambda t: 0.9**t) | s.LambdaLR(o, [lambda t: 1 / (t + 1), Halving()])
 s.MultiplicativeLR(o, lambda t: 0.8 + t % 2 * 0.1)
-s.MultiplicativeLR(o, (Halving(), lambda t: 0.99))
-s.StepLR(o, 4, gamma=0.5)
-s.MultiStepLR(o, [3, 8, 8, 20])
-s.ConstantLR(o, 0.25, total_iters=7)
-s.ConstantLR(o)
-s.LinearLR(o, 0.1, 0.8, total_iters=12)
-s.LinearLR(o)
-s.ExponentialLR(o, 0.93)
-s.PolynomialLR(o, 20, power=2.5)
-s.PolynomialLR(o, 6)
-s.CosineAnnealingLR(o, 7, eta_min=0.001)
-s.CosineAnnealingWarmRestarts(o, 5, 2, eta_min=0.01)
-s.CosineAnnealingWarmRestarts(o, 4)
-s.CyclicLR(o, 0.01, [0.1, 0.5], 4, 6)
-s.CyclicLR(o, [0.01, 0.02], 1.0, 3, mode="triangular2")
+s.MultiplicativeLR(o, (Halving(), lambda t: 0.99)) | s.StepLR(o, 4, gamma=0.5)
+s.MultiStepLR(o, [3, 8, 8, 20]) | s.ConstantLR(o, 0.25, total_iters=7) | s.ConstantLR(o)
+s.LinearLR(o, 0.1, 0.8, total_iters=12) | s.LinearLR(o) | s.ExponentialLR(o, 0.93)
+s.PolynomialLR(o, 20, power=2.5) | s.PolynomialLR(o, 6) | s.CosineAnnealingLR(o, 7, eta_min=0.001)
+s.CosineAnnealingWarmRestarts(o, 5, 2, eta_min=0.01) | s.CosineAnnealingWarmRestarts(o, 4)
+s.CyclicLR(o, 0.01, [0.1, 0.5], 4, 6) | s.CyclicLR(o, [0.01, 0.02], 1.0, 3, mode="triangular2")
 s.CyclicLR(o, 0.01, 0.1, 4, mode="exp_range", gamma=0.9, base_momentum=0.5, max_momentum=0.6)
 s.CyclicLR(o, 0.01, 0.1, 4, scale_fn=lambda x: 1 / (5**x), cycle_momentum=False)
 s.CyclicLR(o, 0.01, 0.1, 4, scale_fn=Halving(), scale_mode="iterations")
 s.OneCycleLR(o, [0.1, 1.0], total_steps=30)
-s.OneCycleLR(o, 0.3, epochs=6, steps_per_epoch=5, anneal_strategy="linear", pct_start=0.4,
+s.OneCycleLR(o, 0.3, epochs=6, steps_per_epoch=5, anneal_strategy="linear", pct_start=0.4, \
     div_factor=9.0)
 s.OneCycleLR(o, 0.3, 30, three_phase=True, base_momentum=[0.1, 0.2], final_div_factor=5)
-s.OneCycleLR(o, 0.3, 30, cycle_momentum=False)
-s.ChainedScheduler(several(s, o))
-s.ChainedScheduler([s.StepLR(o, 3)], optimizer=o)
-s.SequentialLR(o, several(s, o), [5, 14])
+s.OneCycleLR(o, 0.3, 30, cycle_momentum=False) | s.ChainedScheduler(several(s, o))
+s.ChainedScheduler([s.StepLR(o, 3)], optimizer=o) | s.SequentialLR(o, several(s, o), [5, 14])
 s.SequentialLR(o, [s.SequentialLR(o, several(s, o), [3, 6]), s.StepLR(o, 2)], milestones=[12])
-s.SequentialLR(o, [s.ConstantLR(o, 0.1, 3), s.CosineAnnealingWarmRestarts(o, 4),
+s.SequentialLR(o, [s.ConstantLR(o, 0.1, 3), s.CosineAnnealingWarmRestarts(o, 4), \
     s.ExponentialLR(o, 0.5)], milestones=[3, 10])
-s.SWALR(o, [0.5, 0.05], anneal_epochs=6)
-s.SWALR(o, 0.5, 8, anneal_strategy="linear")
+s.SWALR(o, [0.5, 0.05], anneal_epochs=6) | s.SWALR(o, 0.5, 8, anneal_strategy="linear")
 s.SWALR(o, 0.5, 0)
 """
-CALLS = [call for call, _ in rows(TABLE)]
+CALLS = calls(TABLE)
 CYCLES = [call for call in CALLS if call.startswith(("s.CyclicLR", "s.OneCycleLR"))]
 ALL = [
     *((c, "SGD") for c in CALLS),

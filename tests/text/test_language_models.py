@@ -423,38 +423,35 @@ def test_what_gpt2_drops(name: str) -> None:
 
 
 def test_folders_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="config.json is not there"):
-        CausalLM.from_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"is a folder; pf.quantize_\(model\) packs its weights"):
-        CausalLM.from_pretrained(tmp_path, packed=True)
-    config = tmp_path / "config.json"
-    config.write_text("{")
-    with pytest.raises(ValueError, match="is no JSON"):
-        CausalLM.from_pretrained(tmp_path)
-    config.write_text(json.dumps({"model_type": "lama"}))
-    with pytest.raises(ValueError, match=r"no family 'lama' \(do you mean 'llama'\?\); there are"):
-        CausalLM.from_pretrained(tmp_path)
-    config.write_text(json.dumps({"model_type": "llama", "vocab_size": 7}))
-    with pytest.raises(ValueError, match="a llama file says its hidden_size, num_hidden_layers"):
-        CausalLM.from_pretrained(tmp_path)
-    config.write_text(json.dumps(LLAMA))
-    with pytest.raises(FileNotFoundError, match="holds none of model.safetensors"):
-        CausalLM.from_pretrained(tmp_path)
+    def refused(words: str, kind: type[Exception] = ValueError, **how: Any) -> None:
+        with pytest.raises(kind, match=words):
+            CausalLM.from_pretrained(tmp_path, **how)
+
+    refused("config.json is not there", FileNotFoundError)
+    refused(r"is a folder; pf.quantize_\(model\) packs its weights", packed=True)
+    for text, words in (
+        ("{", "is no JSON"),
+        ('{"model_type": "lama"}', r"no family 'lama' \(do you mean 'llama'\?\); there are"),
+        ('{"model_type": "llama", "vocab_size": 7}',
+         "a llama file says its hidden_size, num_hidden_layers"),
+    ):  # fmt: skip
+        (tmp_path / "config.json").write_text(text)
+        refused(words)
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    refused("holds none of model.safetensors", FileNotFoundError)
     weights = dict(small().state_dict())
     del weights["model.norm.weight"]
     weights["lm_head.weight"] = pf.zeros(3, 4)
     weights["model.more"] = pf.zeros(1)
     weights["model.layers.0.self_attn.rotary_emb.inv_freq"] = pf.zeros(1)  # older files have it
     safetensors.save_file(weights, tmp_path / "model.safetensors")
-    with pytest.raises(ValueError, match=r"missing model.norm.weight; superfluous model.more; of "
-                       r"another shape lm_head.weight \[3, 4\] for \[97, 32\]"):  # fmt: skip
-        CausalLM.from_pretrained(tmp_path)
+    refused(r"missing model.norm.weight; superfluous model.more; of another shape lm_head.weight "
+            r"\[3, 4\] for \[97, 32\]")  # fmt: skip
     state = enumerate(small().state_dict().items())
     odd = {f"{n}.more" if i % 2 else n: v for i, (n, v) in state}
     safetensors.save_file(odd, tmp_path / "model.safetensors")
     ten = r"(\S+, ){9}\S+ and"
-    with pytest.raises(ValueError, match=f"missing {ten} 5 more; superfluous {ten} "):
-        CausalLM.from_pretrained(tmp_path)
+    refused(f"missing {ten} 5 more; superfluous {ten} ")
 
 
 @pytest.mark.parametrize(

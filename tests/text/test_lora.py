@@ -229,33 +229,32 @@ def test_losses_in_parts_are_those_at_once(
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
+    def refused(words: str, work: Any, *args: Any, **how: Any) -> None:
+        with pytest.raises(ValueError, match=words):
+            work(*args, **how)
+
     model = small()
-    with pytest.raises(ValueError, match="no Linear layer is meant by targets="):
-        lora.apply(model, targets=["query"])
-    with pytest.raises(ValueError, match="rank is 1 or more"):
-        lora.apply(model, rank=0)
+    refused("no Linear layer is meant by targets=", lora.apply, model, targets=["query"])
+    refused("rank is 1 or more", lora.apply, model, rank=0)
     for work in (lora.merge, lora.unmerge, lora.remove, lambda m: lora.save(m, tmp_path)):
-        with pytest.raises(ValueError, match="the model has no adapter"):
-            work(model)
+        refused("the model has no adapter", work, model)
     lora.save(lora.apply(small(), rank=2), tmp_path)
     other = small(num_hidden_layers=1)
-    with pytest.raises(ValueError, match=r"are not this model's: model\.layers\.1\.self_attn\.q"):
-        lora.load(other, tmp_path)
+    words = r"are not this model's: model\.layers\.1\.self_attn\.q"
+    refused(words, lora.load, other, tmp_path)
     assert all(p.requires_grad for p in other.parameters()), "nothing was changed"
     path = tmp_path / "adapter_config.json"
     said = json.loads(path.read_text())
-    for more, message in (
+    for more, words in (
         ({"rank_pattern": {"q": 2}}, "of a kind that is unknown: rank_pattern"),
         ({"use_dora": True}, r"are not this model's: model\.layers\.0\.self_attn\.q_proj"),
         ({"lora_alpha": "x"}, "says lora_alpha is 'x', not a number"),
         ({"lora_dropout": 7}, "says lora_dropout is 7, not a number to 1"),
     ):
         path.write_text(json.dumps(said | more))
-        with pytest.raises(ValueError, match=message):
-            lora.load(model, tmp_path)
+        refused(words, lora.load, model, tmp_path)
     path.write_text("{")
-    with pytest.raises(ValueError, match="is no JSON"):
-        lora.load(model, tmp_path)
+    refused("is no JSON", lora.load, model, tmp_path)
     path.unlink()
     with pytest.raises(FileNotFoundError, match="holds no adapter_config.json"):
         lora.load(model, tmp_path)
