@@ -58,7 +58,6 @@ BY_NAME = ("import_module", "__import__")
 _MADE_NAMES = {
     "pyframe.train.callbacks": "loads some of its modules late, which pyframe.train names too",
     "pyframe.torch": "imports a user's program, and what it asks of torch",
-    "pyframe.torch.homes": "imports the module of pyframe's that a class is of",
     "pyframe.torch.names": "gives torch.cuda or torch.cpu",
     "pyframe.web.worker": "imports a user's program",
     "pyframe.utils.tensorboard": "tries tensorboardX and its kin",
@@ -193,7 +192,7 @@ def test_core_is_set_from_above_at_one_point() -> None:
         for name, node in nodes()[ast.Attribute]
         if isinstance(node.ctx, ast.Store) and (name, owner(node)) in known
     }
-    assert assigned == {("pyframe.gpu", "Device.current"), ("pyframe.torch.homes", "dtype.home")}
+    assert assigned == {("pyframe.gpu", "Device.current"), ("pyframe.torch", "dtype.home")}
     with pytest.raises(ValueError, match="declared twice"):
         provide(new=None)
 
