@@ -242,16 +242,16 @@ class Generator(draws.Generator):
     def _permutation(self, n: int) -> np.ndarray:
         """0..n-1 after step k of each k < n - 1 has swapped places k and to[k] >= k. A place has at
         last what was at place `last`, before its step, if that was the last step to go there."""
-        to = np.arange(n)
+        to = np.arange(n, dtype=np.int64)  # in a page ints have 32 bits else
         draw = self._long if n >= (2**32 - 1) // 20 else self._engine.random_raw
         to[:-1] += (draw(max(n - 1, 0)) % np.arange(n, 1, -1, dtype=np.uint64)).astype(np.int64)
-        pairs = np.sort(to << 32 | np.arange(n))  # quicker than a stable argsort
-        places, steps = pairs >> 32, pairs & 0xFFFFFFFF
-        before = np.full(n, -1)  # the step before that went to the same place
+        pairs = np.sort(to << 32 | np.arange(n, dtype=np.int64))  # quicker than a stable argsort
+        places, steps = pairs >> 32, pairs & np.int64(0xFFFFFFFF)
+        before = np.full(n, -1, np.int64)  # the step before that went to the same place
         same = places[1:] == places[:-1]
         before[steps[1:][same]] = steps[:-1][same]
         moved = places != steps
-        first = np.arange(n)
+        first = np.arange(n, dtype=np.int64)
         first[places[moved]] = steps[moved]
         while (further := first[first]).tobytes() != first.tobytes():
             first = further

@@ -195,6 +195,8 @@ class Generator:
             return self._bits(shape, device)
 
     def _bits(self, shape: tuple[int, ...], device: Device) -> Tensor:
+        if device.kind == "meta":  # there is nothing to draw, and no stream that goes on
+            return creation.empty(shape, dtype=dt.uint32, device=device)
         state = self._state(device)
         if computes_now(device):  # the same, without an op for each step
             unlike()
