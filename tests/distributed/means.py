@@ -62,9 +62,8 @@ def contrastive(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
 class Penalized(pf.Model):
     def training_step(self, batch: Any) -> Any:
         x, y = batch
-        return self.compute_loss(self.net(x), y) + sum(
-            p.square().sum() for p in self.net.parameters()
-        )
+        squares = [p.square().sum() for p in self.net.parameters()]
+        return self.compute_loss(self.net(x), y) + sum(squares)
 
 
 UNTRIED = {"validation_data": None}  # other cases of these losses have some

@@ -107,12 +107,8 @@ def test_the_watcher_hears_its_own_user_alone(capfd: pytest.CaptureFixture[str])
 
     name = f"\0pyframe-test-{os.urandom(8).hex()}"
     start_watch(name)
-    with (
-        come(b"0") as good,
-        come(b"1") as bad,
-        come(b"x") as noise,
-        socket.socket(socket.AF_UNIX) as silent,
-    ):
+    silent = socket.socket(socket.AF_UNIX)
+    with come(b"0") as good, come(b"1") as bad, come(b"x") as noise, silent:
         silent.connect(name)
         assert good.recv(16) == bad.recv(16) == b"seen"
         assert noise.recv(16) == b""
