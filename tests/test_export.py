@@ -39,20 +39,6 @@ def export(folder: Path, *what: Any, **options: Any) -> Any:
     return written(folder)
 
 
-def by_player(
-    model: pf.Model, data: list[Any], steps: int, folder: Path, device: str = "gpu"
-) -> list[float]:
-    done = pf.web.export(model, tuple(map(pf.from_numpy, data[0])), to=folder, element=False)
-    assert done.left_out == []
-    played = Played(folder, device)
-    out = []
-    for i in range(steps):
-        played.options["0.lr"] = rate(i)
-        played.run("train", *data[i % len(data)])
-        out.append(played.mean("loss"))
-    return out
-
-
 NETS: dict[str, tuple[Callable[[], pf.Model], tuple[int, ...], int]] = {
     "adam": (lambda: mlp(optim.Adam), (16, 20), 5),
     "radam": (lambda: mlp(optim.RAdam, betas=(0.8, 0.95)), (16, 20), 5),
@@ -221,7 +207,13 @@ def test_order(size: int, played_on: str, tmp_path: Path) -> None:
 def test_losses_are_those_of_python(name: str, played_on: str, tmp_path: Path) -> None:
     make, shape, classes = NETS[name]
     data = batches(shape, classes)
-    exported = by_player(make(), data, 30, tmp_path, played_on)
+    sample = tuple(map(pf.from_numpy, data[0]))
+    assert pf.web.export(make(), sample, to=tmp_path, element=False).left_out == []
+    played, exported = Played(tmp_path, played_on), []
+    for i in range(30):
+        played.options["0.lr"] = rate(i)
+        played.run("train", *data[i % len(data)])
+        exported.append(played.mean("loss"))
     np.testing.assert_allclose(exported, by_python(make(), data, "cpu", 30), atol=1e-4)
 
 

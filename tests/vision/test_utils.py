@@ -187,13 +187,9 @@ def test_save_image(tmp_path: Path, torch: Any, torchvision: Any) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
-@pytest.fixture
-def no_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
-
-
-def test_png_needs_no_pillow(tmp_path: Path, no_pillow: None) -> None:
+def test_png_needs_no_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PIL", "PIL.Image"):
+        monkeypatch.setitem(sys.modules, name, None)
     utils.save_image(pf.from_numpy(FLOATS), tmp_path / "x.png")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
     for call in (
