@@ -7,7 +7,6 @@ import os
 import re
 import socket
 import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -185,10 +184,6 @@ sys.modules["mpi4py"] = None
 from pyframe import distributed
 distributed.init_process_group()
 """
-    env = {"PMI_RANK": "0", "PMI_SIZE": "2"}
-    ran = subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | env, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    ran = job(0, program, env={"PMI_RANK": "0", "PMI_SIZE": "2"})
     (line,) = [x for x in ran.stderr.split("\n") if x.startswith("RuntimeError")]
     assert 'needs mpi4py and an MPI: pip install -e ".[mpi]", which brings both' in line

@@ -68,14 +68,6 @@ def test_list_of_models() -> None:
     assert models.resnet18.__name__ == "resnet18"
 
 
-def published(folder: Path, name: str, model: Any, torch: Any, **options: Any) -> Path:
-    """A file as torchvision publishes them: the name ends in how its digest begins."""
-    path = folder / "made"
-    torch.save(model.state_dict(), path, **options)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return path.rename(folder / f"{name}-{digest[:8]}.pth")
-
-
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where what is fetched is kept."""
@@ -89,11 +81,12 @@ def test_weights_of_a_file_a_folder_and_an_address(
     home: Path, tmp_path: Path, undrawn: None, torch: Any, torchvision: Any
 ) -> None:
     theirs = torchvision.models.squeezenet1_1(num_classes=5).eval()
-    file = published(tmp_path, "squeezenet1_1", theirs, torch)
+    torch.save(theirs.state_dict(), tmp_path / "made")
+    digest = hashlib.sha256((tmp_path / "made").read_bytes()).hexdigest()
+    file = (tmp_path / "made").rename(tmp_path / f"squeezenet1_1-{digest[:8]}.pth")  # as published
     x = np.random.default_rng(0).standard_normal((2, 3, 64, 64)).astype(np.float32)
     with torch.no_grad():
         expected = theirs(torch.from_numpy(x)).numpy()
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
     plain = tmp_path / "other" / "weights.pth"
     plain.parent.mkdir()
     plain.write_bytes(file.read_bytes())
@@ -119,10 +112,9 @@ def test_published_weights_by_their_names(
     torch.save(theirs.state_dict(), home / "squeezenet1_1-b8a52dc0.pth")
     enum = models.SqueezeNet1_1_Weights
     for weights in (enum.DEFAULT, "DEFAULT", "IMAGENET1K_V1", "SqueezeNet1_1_Weights.DEFAULT"):
-        net = models.get_model("squeezenet1_1", weights=weights)
-        assert np.array_equal(
-            net.classifier[1].weight.detach().numpy(), theirs.classifier[1].weight.detach().numpy()
-        )
+        nets = models.get_model("squeezenet1_1", weights=weights), theirs
+        ours, want = (net.classifier[1].weight.detach().numpy() for net in nets)
+        assert np.array_equal(ours, want)
     assert models.squeezenet1_1(pretrained=True).num_classes == 1000
     assert enum.DEFAULT.get_state_dict(progress=False).keys() == theirs.state_dict().keys()
 
@@ -412,13 +404,11 @@ def test_mistakes(call: str, text: str) -> None:
 
 
 def test_positions_of_another_image_size(torch: Any, torchvision: Any) -> None:
-    positions = torch.rand(1, 10, 4)
-    state = {"encoder.pos_embedding": positions, "heads.head.bias": torch.zeros(2)}
-    theirs = torchvision.models.vision_transformer.interpolate_embeddings(
-        32, 8, dict(state), reset_heads=True
-    )
-    ours = models.vision_transformer.interpolate_embeddings(
-        32, 8, {k: pf.from_numpy(t.numpy()) for k, t in state.items()}, reset_heads=True
+    state = {"encoder.pos_embedding": torch.rand(1, 10, 4), "heads.head.bias": torch.zeros(2)}
+    mine = {k: pf.from_numpy(t.numpy()) for k, t in state.items()}
+    theirs, ours = (
+        of.vision_transformer.interpolate_embeddings(32, 8, dict(given), reset_heads=True)
+        for of, given in ((torchvision.models, state), (models, mine))
     )
     assert list(ours) == ["encoder.pos_embedding"]
     close(ours["encoder.pos_embedding"], theirs["encoder.pos_embedding"])
