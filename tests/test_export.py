@@ -271,10 +271,8 @@ def test_what_a_program_says(tmp_path: Path) -> None:
     model, (batch, *_) = mlp(optim.Adam), batches((16, 20), 5)
     document = export(tmp_path, model, batch)
     roles = {t["name"]: t["role"] for t in document["tensors"]}
-    assert {n for n, r in roles.items() if r in ("parameter", "buffer")} == set(
-        model.net.state_dict()
-    )
-    assert set(document["weights"]) == set(model.net.state_dict())
+    weights = {n for n, r in roles.items() if r in ("parameter", "buffer")}
+    assert weights == set(document["weights"]) == set(model.net.state_dict())
     assert roles["moment:exp_avg.0.weight"] == "moment"
     assert roles["step:step.0.weight"] == "step"
     for name in ("random:", "guard:", "metric:train.loss", "metric:test.accuracy.hits"):

@@ -197,7 +197,7 @@ set_rng_state(pf.ones(3)) -> TypeError: the uint8 tensor
 
 
 @pytest.mark.parametrize(("call", "text"), rows(NO_GPUS))
-def test_refused(call: str, text: str, gpu: str) -> None:
+def test_refused(call: str, text: str) -> None:
     check_refused(f"pf.gpu.{call}", text, lambda lib: {"pf": pf})
 
 

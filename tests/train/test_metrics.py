@@ -120,10 +120,8 @@ ROWS = [
 
 
 def streamed(metric: M.Metric, kind: str, device: str, run: Callable[..., Any]) -> Array:
-    output, target = (
-        pf.from_numpy(x.astype(np.float32) if x.dtype == np.float64 else x).to(device)
-        for x in data()[kind]
-    )
+    arrays = (x.astype(np.float32) if x.dtype == np.float64 else x for x in data()[kind])
+    output, target = (pf.from_numpy(x).to(device) for x in arrays)
     for start, end in itertools.pairwise(BOUNDS):
         run(output[start:end], target[start:end])
     return metric.compute().cpu().numpy()

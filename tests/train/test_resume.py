@@ -215,9 +215,8 @@ def test_a_file_goes_on_too(tmp_path: Path) -> None:
     assert outcome(fit(make(), path)) == undisturbed()
     assert [*tmp_path.iterdir()] == [path]
     model = make().load(path)
-    np.testing.assert_array_equal(
-        model.net[0].weight.detach().numpy(), checkpoint.read(path)["net"]["0.weight"].numpy()
-    )
+    kept = checkpoint.read(path)["net"]["0.weight"].numpy()
+    np.testing.assert_array_equal(model.net[0].weight.detach().numpy(), kept)
 
 
 def divided_by_samples(tree: Any) -> None:

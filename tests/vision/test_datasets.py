@@ -133,9 +133,7 @@ def test_image_folder(zoo: Path, torchvision: Any) -> None:
 
 
 def test_image_folder_with_a_loader_and_transforms(zoo: Path) -> None:
-    data = datasets.ImageFolder(
-        zoo, loader=folder.pil_loader, transform=lambda x: x.size, target_transform=lambda y: -y
-    )
+    data = datasets.ImageFolder(zoo, lambda x: x.size, lambda y: -y, folder.pil_loader)
     assert [data[i] for i in range(4)] == [((4, 5), -label) for label in (0, 1, 1, 2)]
     assert data.loader is folder.pil_loader
     texts = datasets.DatasetFolder(zoo, lambda p: Path(p).name, (".txt",), allow_empty=True)
@@ -311,9 +309,8 @@ def test_cifar(
         assert repr(ours) == repr(expected)
         x, label = ours[2]
         assert (x.shape, x.dtype, label) == ((3, 32, 32), pf.float32, expected[2][1])
-        np.testing.assert_allclose(
-            x.numpy(), np.array(expected[2][0]).transpose(2, 0, 1) / 255, atol=1e-6
-        )
+        pixels = np.array(expected[2][0]).transpose(2, 0, 1)
+        np.testing.assert_allclose(x.numpy(), pixels / 255, atol=1e-6)
     seen = kind(tmp_path, transform=lambda x: x.sum(), target_transform=lambda y: -y)[1]
     assert (seen[0].shape, seen[1]) == ((), -1)
 
