@@ -96,10 +96,6 @@ B M | net(t.nn.LSTM(6, 4))(t.nn.functional.linear(a, b))[0]
 """)
 
 
-def filled(shape: tuple[int, ...]) -> np.ndarray:
-    return np.random.rand(*shape).astype(np.float32) * 0.8 + 0.1
-
-
 def with_weights(net: Any) -> Any:
     """A net of either library with the same weights."""
     rng = np.random.default_rng(3)
@@ -117,7 +113,7 @@ def leaves(out: Any) -> list[Any]:
 def test_dtypes_are_pytorchs(torch: Any) -> None:
     wrong = []
     for code, shapes in ON_CPU:
-        arrays = [filled(s) for s in shapes]
+        arrays = [np.random.rand(*s).astype(np.float32) * 0.8 + 0.1 for s in shapes]
         for dtype in ("float32", "bfloat16"):
             results = []
             for t, f in ((torch, torch.nn.functional), (pf, F)):
@@ -239,10 +235,7 @@ def test_contexts() -> None:
     with f16_around, pf.autocast(), pf.autocast("cpu", enabled=False), pf.autocast("cpu"):
         assert (a @ a).dtype is pf.get_autocast_dtype("cpu") is f16
 
-    with (
-        pytest.warns(UserWarning, match="float64 is not supported"),
-        pf.autocast("cpu", pf.float64),
-    ):
+    with pytest.warns(UserWarning, match="float64 is not supported"), pf.autocast("cpu", pf.double):
         assert (a @ a).dtype is pf.float32
     assert (pf.get_autocast_dtype("cuda"), pf.get_autocast_dtype("cpu")) == (f16, bf16)
     pf.set_autocast_dtype("cpu", f16)
@@ -378,9 +371,7 @@ def test_every_optimizer_skips(way: str, torch: Any, request: pytest.FixtureRequ
             theirs = run(torch, getattr(torch.optim, name)([p], lr=0.1, **options), p, scaler, bad)
             q = pf.tensor([1.0, -2.0, 3.0], device=device, requires_grad=True)
             optimizer = getattr(optim, name)([q], lr=0.1, **options)
-            ours = run(
-                pf, optimizer, q, pf.GradScaler(**settings), bad, way != "eager", device
-            )  # fmt: skip
+            ours = run(pf, optimizer, q, pf.GradScaler(**settings), bad, way != "eager", device)
             assert [s for s, _ in ours] == [s for s, _ in theirs], (name, bad)
             np.testing.assert_allclose(
                 [x for _, x in ours], [x for _, x in theirs], rtol=2e-4, atol=2e-5,

@@ -263,12 +263,10 @@ def test_summary(files: dict[str, pf.Tensor], name: str) -> None:
     found = json.loads(Done("summary", name, "--json").out)
     assert found["format"] == {"other.pt": "safetensors"}.get(name, name.partition(".")[2])
     assert found["files"] == {name: os.path.getsize(name)}
-    assert found["metadata"] == (
-        {"author": "me", "format": "pt"} if found["format"] == "safetensors" else {}
-    )
-    assert {t["name"]: (t["shape"], t["dtype"], t["bytes"]) for t in found["tensors"]} == {
-        n: (list(x.shape), x.dtype.name, x.nbytes) for n, x in files.items()
-    }
+    kept = {"author": "me", "format": "pt"} if found["format"] == "safetensors" else {}
+    assert found["metadata"] == kept
+    want = {n: (list(x.shape), x.dtype.name, x.nbytes) for n, x in files.items()}
+    assert {t["name"]: (t["shape"], t["dtype"], t["bytes"]) for t in found["tensors"]} == want
     assert found["parameters"] == sum(x.numel() for x in files.values()) == 3303
     assert found["dtypes"]["int64"] == {"tensors": 1, "parameters": 1, "bytes": 8}
     told = Done("summary", name).out.splitlines()

@@ -11,6 +11,7 @@ import math
 import operator
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 from exported import batches, by_python, convolutional, mlp, rate
 from played import KINDS, Played, evaluate, written
+from refused import check_refused, rows
 
 import pyframe as pf
 from pyframe import nn, optim
@@ -27,16 +29,7 @@ from pyframe.core.limits import Limits
 from pyframe.core.symbolic import SymbolicScalar, calculate, formula, log
 from pyframe.data import TensorDataset
 from pyframe.runtime.offline import INDEX, OfflineBackend
-from pyframe.web import (
-    Choice,
-    Demo,
-    ExportError,
-    Plane,
-    Points,
-    Slider,
-    Text,
-    cpu as wasm_code,
-)
+from pyframe.web import Choice, Demo, ExportError, Plane, Points, Slider, cpu as wasm_code
 from pyframe.web.exporter import _table
 
 
@@ -44,20 +37,6 @@ def export(folder: Path, *what: Any, **options: Any) -> Any:
     """The same of a new export, without the page's element."""
     pf.web.export(*what, to=folder, element=False, **options)
     return written(folder)
-
-
-def by_player(
-    model: pf.Model, data: list[Any], steps: int, folder: Path, device: str = "gpu"
-) -> list[float]:
-    done = pf.web.export(model, tuple(map(pf.from_numpy, data[0])), to=folder, element=False)
-    assert done.left_out == []
-    played = Played(folder, device)
-    out = []
-    for i in range(steps):
-        played.options["0.lr"] = rate(i)
-        played.run("train", *data[i % len(data)])
-        out.append(played.mean("loss"))
-    return out
 
 
 NETS: dict[str, tuple[Callable[[], pf.Model], tuple[int, ...], int]] = {
@@ -228,7 +207,13 @@ def test_order(size: int, played_on: str, tmp_path: Path) -> None:
 def test_losses_are_those_of_python(name: str, played_on: str, tmp_path: Path) -> None:
     make, shape, classes = NETS[name]
     data = batches(shape, classes)
-    exported = by_player(make(), data, 30, tmp_path, played_on)
+    sample = tuple(map(pf.from_numpy, data[0]))
+    assert pf.web.export(make(), sample, to=tmp_path, element=False).left_out == []
+    played, exported = Played(tmp_path, played_on), []
+    for i in range(30):
+        played.options["0.lr"] = rate(i)
+        played.run("train", *data[i % len(data)])
+        exported.append(played.mean("loss"))
     np.testing.assert_allclose(exported, by_python(make(), data, "cpu", 30), atol=1e-4)
 
 
@@ -286,10 +271,8 @@ def test_what_a_program_says(tmp_path: Path) -> None:
     model, (batch, *_) = mlp(optim.Adam), batches((16, 20), 5)
     document = export(tmp_path, model, batch)
     roles = {t["name"]: t["role"] for t in document["tensors"]}
-    assert {n for n, r in roles.items() if r in ("parameter", "buffer")} == set(
-        model.net.state_dict()
-    )
-    assert set(document["weights"]) == set(model.net.state_dict())
+    weights = {n for n, r in roles.items() if r in ("parameter", "buffer")}
+    assert weights == set(document["weights"]) == set(model.net.state_dict())
     assert roles["moment:exp_avg.0.weight"] == "moment"
     assert roles["step:step.0.weight"] == "step"
     for name in ("random:", "guard:", "metric:train.loss", "metric:test.accuracy.hits"):
@@ -363,8 +346,8 @@ def test_metrics_are_computed_from_their_state(what: str, played_on: str, tmp_pa
     assert played.document["plan"]["evaluate"] == {
         "sizes": [4, 1], "metrics": ["loss"], "values": [name for name in want if name != "loss"],
     }  # fmt: skip
-    for rows in (slice(0, 4), slice(4, 8), slice(8, 9), slice(9, 10), slice(10, 11)):
-        played.run(f"evaluate.{rows.stop - rows.start}", x[rows], y[rows])
+    for part in (slice(0, 4), slice(4, 8), slice(8, 9), slice(9, 10), slice(10, 11)):
+        played.run(f"evaluate.{part.stop - part.start}", x[part], y[part])
     found = dict(zip([*want][1:], played.run("evaluate.metrics"), strict=False))
     found["loss"] = played.mean("loss", "test")
     assert {name: float(v) for name, v in found.items()} == pytest.approx(want, rel=1e-4)
@@ -453,29 +436,23 @@ class Counting:
         return x * self.calls
 
 
-@pytest.mark.parametrize(
-    ("fn", "why"),
-    [
-        (lambda x: x * x.sum().item(), "reads the value of a tensor"),
-        (lambda x: x if (x > 0).any() else -x, "reads the value of a tensor"),
-        (lambda x: x[x[:, 0] > 0], "reads the value of a tensor"),
-        (
-            lambda x: pf.linalg.qr(x)[1],
-            "reads the value of a tensor for linalg_qr, which has no kernel",
-        ),
-        (lambda x: x[: int(pf.randperm(2)[0]) + 1], "draws random numbers|reads the value"),
-        (lambda x: str(x.shape), "gives a str"),
-        (
-            lambda x: x + pf.ones(3, device="cpu"),
-            r"test_export.py:\d+: add: Expected all .* the page's GPU and cpu. What a module",
-        ),
-        (lambda x: x.double(), r"test_export.py:\d+: cast: the page's GPU has no float64"),
-        (lambda x: {"y": x, "h": x}, "gives 2 tensors, and a page's predict one: export a module"),
-        (lambda x: x.reshape(-1), "shape"),
-        (Counting(), "calls are not alike"),
-    ],
-    ids="item branch shape op host text device double names rows count".split(),
-)
+NEED_PYTHON: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda x: x * x.sum().item(), "reads the value of a tensor"),
+    (lambda x: x if (x > 0).any() else -x, "reads the value of a tensor"),
+    (lambda x: x[x[:, 0] > 0], "reads the value of a tensor"),
+    (lambda x: pf.linalg.qr(x)[1], "value of a tensor for linalg_qr, which has no kernel"),
+    (lambda x: x[: int(pf.randperm(2)[0]) + 1], "draws random numbers|reads the value"),
+    (lambda x: str(x.shape), "gives a str"),
+    (lambda x: x + pf.ones(3, device="cpu"),
+     r"test_export.py:\d+: add: Expected all .* the page's GPU and cpu. What a module"),
+    (lambda x: x.double(), r"test_export.py:\d+: cast: the page's GPU has no float64"),
+    (lambda x: {"y": x, "h": x}, "gives 2 tensors, and a page's predict one: export a module"),
+    (lambda x: x.reshape(-1), "shape"),
+    (Counting(), "calls are not alike"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fn", "why"), NEED_PYTHON)
 def test_what_needs_python_is_refused(fn: Any, why: str, tmp_path: Path) -> None:
     net = Refused(fn)
     with pytest.raises((ExportError, RuntimeError), match=why) as found:
@@ -506,36 +483,34 @@ def test_a_function_that_makes_something_first(tmp_path: Path) -> None:
     assert state[mask].tolist() == [0, 1, 2]
 
 
+BAD = r"""
+export(net) -> TypeError: needs sample=
+export(pf.Model(net)) -> TypeError: needs sample=
+export(3, None) -> TypeError: expected a Demo
+export({"f": len}) -> TypeError: arguments of each function
+export(net, np.float32(1)) -> ValueError: must be a batch
+export(net, {"a": 1}) -> ExportError: dict of 1 inputs
+export(pf.Model(net), ({"a": 1}, 2)) -> ExportError: dict of 1 in a batch
+export(pf.Model(net), (1, 2, 3)) -> ExportError: is a tuple of 3; expected a batch \(x, y\)
+export(Demo(lambda: pf.Model(net), pf.web.Text(), pf.web.Text(), predict=lambda m, t: t)) ->
+    ExportError: writes text
+export(net, np.ones((99, 2)), limits=Limits(buffer_bytes=256)) ->
+    ExportError: too large for this GPU .* smaller batch_size, or export
+export(net, (pf.ones(1, 2), pf.ones(1, 2))) ->
+    ExportError: inputs, and a page's predict takes one tensor: exp
+export(net, {"a": pf.ones(1, 2)}) -> ExportError: inputs, and a page's predict takes one tensor: exp
+export(words, pf.zeros(1, 2, dtype=pf.int64), limits=pf.web.Limits(binding_bytes=1024)) ->
+    ExportError: ^0\.weight of shape \(99, 4\) has 1,584 bytes, and a tensor 1,024 at most on every
+    GPU; make it smaller, or export for GPUs that take it, with
+    limits=pf\.web\.Limits\(binding_bytes=1584, buffer_bytes=268435456\)$
+"""
+
+
 def test_bad_calls(tmp_path: Path) -> None:
-    net = nn.Linear(2, 1)
-    for given, match in (
-        ((net,), "needs sample="), ((pf.Model(net),), "needs sample="),
-        ((3, None), "expected a Demo"), (({"f": len},), "arguments of each function"),
-        ((net, np.float32(1)), "must be a batch"), ((net, {"a": 1}), "dict of 1 inputs"),
-        ((pf.Model(net), ({"a": 1}, 2)), "dict of 1 in a batch"),
-        ((pf.Model(net), (1, 2, 3)), r"sample= is a tuple of 3; expected a batch \(x, y\)"),
-    ):  # fmt: skip
-        with pytest.raises((TypeError, ValueError, ExportError), match=match):
-            pf.web.export(*given, to=tmp_path)
-    text = Demo(lambda: pf.Model(net), Text(), Text(), predict=lambda m, t: t)
-    with pytest.raises(ExportError, match="writes text"):
-        pf.web.export(text, to=tmp_path)
-    with pytest.raises(
-        ExportError, match="too large for this GPU .* smaller batch_size, or export"
-    ):
-        pf.web.export(net, np.ones((99, 2)), to=tmp_path, limits=Limits(buffer_bytes=256))
     words = nn.Sequential(nn.Embedding(99, 4), nn.Flatten())
-    small = pf.web.Limits(binding_bytes=1024)
-    with pytest.raises(ExportError) as refused:
-        pf.web.export(words, pf.zeros(1, 2, dtype=pf.int64), to=tmp_path, limits=small)
-    assert str(refused.value) == (
-        "0.weight of shape (99, 4) has 1,584 bytes, and a tensor 1,024 at most on every GPU; "
-        "make it smaller, or export for GPUs that take it, with "
-        "limits=pf.web.Limits(binding_bytes=1584, buffer_bytes=268435456)"
-    )
-    for two in ((pf.ones(1, 2), pf.ones(1, 2)), {"a": pf.ones(1, 2)}):
-        with pytest.raises(ExportError, match="inputs, and a page's predict takes one tensor: exp"):
-            pf.web.export(net, two, to=tmp_path)
+    own = {"export": partial(pf.web.export, to=tmp_path), "net": nn.Linear(2, 1), "words": words}
+    for call, text in rows(BAD):
+        check_refused(call, text, lambda lib: globals() | own)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -698,15 +673,15 @@ def steps_of(x: pf.Tensor) -> pf.Tensor:
     return sum([x[i] for i in range(x.shape[0])], start=pf.zeros(4, device=x.device))
 
 
-@pytest.mark.parametrize(
-    ("program", "shape", "dim", "why"),
-    [
-        (steps_of, (3, 4), 0, "test_export.py:.* asks for its number"),
-        (lambda x: x * 2, (1, 4), 0, "size 0 of tensor 1 .* is 1 in the sample, expected 2 or"),
-        (lambda x: x * 2**0.5 if x.sum() > 0 else x, (3, 4), 0, "reads the value of a tensor"),
-        (nn.Linear(4, 2), (3, 4), 1, "dim 1 of sample= is marked, and a page's predict takes"),
-    ],
-)  # fmt: skip
+NO_SIZES: list[tuple[Any, tuple[int, int], int, str]] = [
+    (steps_of, (3, 4), 0, "test_export.py:.* asks for its number"),
+    (lambda x: x * 2, (1, 4), 0, "size 0 of tensor 1 .* is 1 in the sample, expected 2 or"),
+    (lambda x: x * 2**0.5 if x.sum() > 0 else x, (3, 4), 0, "reads the value of a tensor"),
+    (nn.Linear(4, 2), (3, 4), 1, "dim 1 of sample= is marked, and a page's predict takes"),
+]
+
+
+@pytest.mark.parametrize(("program", "shape", "dim", "why"), NO_SIZES)
 def test_sizes_that_can_not_be_any(
     program: Any, shape: Any, dim: int, why: str, tmp_path: Path
 ) -> None:

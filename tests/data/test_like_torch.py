@@ -7,7 +7,7 @@ import itertools
 import pickle
 from collections import OrderedDict, UserDict, defaultdict, namedtuple
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,21 +19,12 @@ import pyframe as pf
 import pyframe.utils.data
 from pyframe.core import processors
 
-
-class Ours:
-    """What a program finds in PyTorch."""
-
-    T = pf
-    data = pyframe.utils.data
+Ours = SimpleNamespace(T=pf, data=pyframe.utils.data)  # as a program finds them in PyTorch
 
 
 @pytest.fixture(scope="session")
 def theirs(torch: Any) -> Any:
-    class Theirs:
-        T = torch
-        data = torch.utils.data
-
-    return Theirs
+    return SimpleNamespace(T=torch, data=torch.utils.data)
 
 
 def plain(value: Any) -> Any:

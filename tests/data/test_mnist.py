@@ -103,17 +103,10 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
             MNIST(tmp_path)
 
 
-@pytest.fixture
-def mirror(tmp_path: Path) -> str:
-    """The address of a folder with both files."""
-    return f"{write(tmp_path / 'mirror').as_uri()}/"
-
-
-def test_download(mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sums = {
-        path.stem: hashlib.md5(path.read_bytes()).hexdigest()
-        for path in (tmp_path / "mirror").iterdir()
-    }
+def test_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(tmp_path / "mirror")
+    mirror = f"{folder.as_uri()}/"
+    sums = {p.stem: hashlib.md5(p.read_bytes()).hexdigest() for p in folder.iterdir()}
     monkeypatch.setattr(MNIST, "mirrors", (f"{mirror}elsewhere/", mirror))
     monkeypatch.setattr(MNIST, "md5", sums)
     root = tmp_path / "data"

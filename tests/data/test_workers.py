@@ -10,9 +10,10 @@ import os
 import random
 import signal
 import threading
+from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,9 +37,7 @@ pytestmark = [
 ]
 
 
-class Pair(NamedTuple):
-    x: Any
-    y: Any
+Pair = namedtuple("Pair", ["x", "y"])
 
 
 class Images(Dataset[Any]):

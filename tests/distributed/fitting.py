@@ -47,9 +47,8 @@ def main(number: int, folder: str, epochs: int, compile: bool, stops: str) -> No
     )  # fmt: skip
     weights = {k: v.numpy().tolist() for k, v in net.state_dict().items()}
     bits = hashlib.sha256(json.dumps(weights).encode()).hexdigest()
-    out = Path(
-        os.environ["OUT"], f"{number}-{os.getpid()}.json"
-    )  # lines of several processes may mix
+    # lines of several processes may mix, so each has a file
+    out = Path(os.environ["OUT"], f"{number}-{os.getpid()}.json")
     out.write_text(json.dumps({"history": history.history, "weights": weights, "bits": bits}))
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import socket
 import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -107,12 +106,8 @@ def test_the_watcher_hears_its_own_user_alone(capfd: pytest.CaptureFixture[str])
 
     name = f"\0pyframe-test-{os.urandom(8).hex()}"
     start_watch(name)
-    with (
-        come(b"0") as good,
-        come(b"1") as bad,
-        come(b"x") as noise,
-        socket.socket(socket.AF_UNIX) as silent,
-    ):
+    silent = socket.socket(socket.AF_UNIX)
+    with come(b"0") as good, come(b"1") as bad, come(b"x") as noise, silent:
         silent.connect(name)
         assert good.recv(16) == bad.recv(16) == b"seen"
         assert noise.recv(16) == b""
@@ -189,10 +184,6 @@ sys.modules["mpi4py"] = None
 from pyframe import distributed
 distributed.init_process_group()
 """
-    env = {"PMI_RANK": "0", "PMI_SIZE": "2"}
-    ran = subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | env, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    ran = job(0, program, env={"PMI_RANK": "0", "PMI_SIZE": "2"})
     (line,) = [x for x in ran.stderr.split("\n") if x.startswith("RuntimeError")]
     assert 'needs mpi4py and an MPI: pip install -e ".[mpi]", which brings both' in line

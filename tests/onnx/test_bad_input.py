@@ -87,10 +87,8 @@ def calling(calls: list[tuple[str, list[str]]]) -> Any:
     sets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
     functions = []
     for name, called in calls:
-        nodes = [
-            helper.make_node(c, [f"v{i}"], [f"v{i + 1}"], domain="own")
-            for i, c in enumerate(called)
-        ]
+        edges = [(c, [f"v{i}"], [f"v{i + 1}"]) for i, c in enumerate(called)]
+        nodes = [helper.make_node(*edge, domain="own") for edge in edges]
         end = f"v{len(called)}"
         nodes.append(helper.make_node("Neg", [end], ["out"]))
         functions.append(helper.make_function("own", name, ["v0"], ["out"], nodes, sets))

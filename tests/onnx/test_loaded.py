@@ -29,9 +29,8 @@ def test_names_and_repr() -> None:
     net = pf.onnx.load(made(LINEAR, WEIGHTS))
     assert (net.input_names, net.output_names) == (["x"], ["y"])
     assert list(net.state_dict()) == ["layer.weight", "layer.bias"]
-    assert repr(net) == (
-        "OnnxModule('net', opset=ai.onnx 18, nodes=1, inputs=['x'], outputs=['y'])"
-    )
+    text = "OnnxModule('net', opset=ai.onnx 18, nodes=1, inputs=['x'], outputs=['y'])"
+    assert repr(net) == text
     assert not net.training
     twin = pf.nn.ModuleDict({"layer": pf.nn.Linear(4, 3)})
     twin.load_state_dict(net.state_dict())  # the keys that PyTorch's exporter keeps
@@ -40,18 +39,16 @@ def test_names_and_repr() -> None:
     assert pf.allclose(net(x=x), copy.deepcopy(net)(x.numpy()))
 
 
-@pytest.mark.parametrize(
-    ("names", "kept"),
-    [
-        (["a", "a.b", "a.b.c"], ["a", "a_b", "a_b_c"]),
-        (["a.b", "a"], ["a.b", "a_"]),
-        (
-            ["a." * 20_000 + "b", "b..c", "b_.c", "b__c"],
-            ["a_" * 20_000 + "b", "b__c", "b_.c", "b__c_"],
-        ),
-        (["forward", "train.x", ".x", "a..b"], ["forward_", "train_x", "_x", "a__b"]),
-    ],
-)
+LONG = "a." * 20_000
+KEPT = [
+    (["a", "a.b", "a.b.c"], ["a", "a_b", "a_b_c"]),
+    (["a.b", "a"], ["a.b", "a_"]),
+    ([f"{LONG}b", "b..c", "b_.c", "b__c"], [f"{'a_' * 20_000}b", "b__c", "b_.c", "b__c_"]),
+    (["forward", "train.x", ".x", "a..b"], ["forward_", "train_x", "_x", "a__b"]),
+]
+
+
+@pytest.mark.parametrize(("names", "kept"), KEPT)
 def test_names_that_a_module_has(names: list[str], kept: list[str]) -> None:
     adds = [f"t{i + 1} = Add({f't{i}' if i else 'x'}, w{i})" for i in range(len(names))]
     model = made(";".join(adds).replace(f"t{len(names)} =", "y ="), {})
@@ -115,51 +112,6 @@ def test_modes() -> None:
     assert pf.allclose(net.var, pf.full((4,), 0.9))
 
 
-SIZES = """
-    s = Shape(x); n = Gather(s, zero); ns = Unsqueeze(n, zeros); to = Concat<axis=0>(ns, minus);
-    r = Reshape(x, to); m = Mul(n, two); ms = Unsqueeze(m, zeros);
-    half = Concat<axis=0>(ms, minus); y = Reshape(r, half)"""
-NUMBERS = {"zero": np.array(0), "zeros": [0], "minus": [-1], "two": np.array(2)}
-
-
-@pytest.mark.parametrize("marked", [False, True])
-def test_sizes_are_computed_on_the_host(marked: bool) -> None:
-    """So that a model is one Program, and a size that changes, or is marked, is a symbol."""
-    step = pf.compile(pf.onnx.load(made(SIZES, NUMBERS, ("n", 2, 6))))
-    for n in (3, 4, 5) if marked else (1, 2, 3, 4, 5, 7, 9):
-        x = pf.randn(n, 2, 6)
-        if marked:
-            pf.mark_dynamic(x, 0)
-        assert (step(x) == x.reshape(2 * n, 6)).all()
-    counts = "2 captures, 1 replay" if marked else "3 captures, 4 replays"
-    assert str(step.explain()).startswith(f"<compiled OnnxModule>: {counts}")
-
-
-NARROW = """
-    s = Shape(x); s32 = Cast<to=6>(s); n = Gather(s32, zeros); m = Mul(n, two);
-    both = Concat<axis=0>(m, minus); more = Add(x, one); to = Cast<to=7>(both);
-    y = Reshape(more, to); sizes = Expand(m, places); many_sizes = Max(sizes, many)"""
-
-
-def test_sizes_that_are_cast_to_int32_stay_symbols() -> None:
-    """What is computed of them is of int32, too."""
-    numbers = {
-        "zeros": [0], "minus": np.array([-1], np.int32), "two": np.array(2, np.int32),
-        "one": np.float32(1), "places": [6], "many": np.zeros(6, np.int32),
-    }  # fmt: skip
-    model = made(NARROW, numbers, ("n", 2, 6))
-    model.graph.output.add(name="many_sizes").type.tensor_type.elem_type = INT32
-    net = pf.onnx.load(model)
-    step = pf.compile(net)
-    for n in (1, 2, 3, 4, 5, 7, 9):
-        x = pf.randn(n, 2, 6)
-        y, sizes = step(x)
-        assert (y == (x + 1).reshape(2 * n, 6)).all()
-        assert sizes.dtype is pf.int32
-        assert sizes.tolist() == [2 * n] * 6
-    assert str(step.explain()).startswith("<compiled OnnxModule>: 3 captures, 4 replays")
-
-
 def sizes_as_floats(between: str) -> str:
     """Nodes that reshape x to as many rows as `between` makes of its first size, a float `f`."""
     return (
@@ -168,45 +120,62 @@ def sizes_as_floats(between: str) -> str:
     )
 
 
-FLOATS: dict[str, tuple[str, Any]] = {
-    "twice": ("out = Mul(f, two)", lambda n: 2 * n),
-    "floor": ("""h = Mul(f, half); whole = Floor(h); rest = Sub(f, whole); none = Mul(rest, zero);
-                 out = Add(f, none)""", lambda n: n),
-    "ceil": ("""h = Div(f, two); whole = Ceil(h); one = Div(two, two); same = Div(f, f);
-                none = Sub(whole, whole); more = Add(none, f); out = Mul(more, same)""",
-             lambda n: n),
+NUMBERS = {
+    "zero": np.array(0), "zeros": [0], "minus": [-1], "two": np.array(2), "twos": [2], "fours": [4],
+    "f_two": np.float32(2), "f_half": np.float32(0.5), "f_zero": np.float32(0),
+    "f_one": np.float32(1), "i_minus": np.array([-1], np.int32), "i_two": np.array(2, np.int32),
+    "places": [6], "many": np.zeros(6, np.int32),
+}  # fmt: skip
+# nodes, the shape of x, what they make of it; what is cast to int32, or to floats that round
+# nothing, and through what makes ints of them again; the last is what PyTorch's exporter writes of
+# `interpolate(x, scale_factor=2)`
+SIZES: dict[str, tuple[str, Any, Any]] = {
+    "ints": ("""s = Shape(x); n = Gather(s, zero); ns = Unsqueeze(n, zeros);
+        to = Concat<axis=0>(ns, minus); r = Reshape(x, to); m = Mul(n, two);
+        ms = Unsqueeze(m, zeros); half = Concat<axis=0>(ms, minus); y = Reshape(r, half)""",
+        ("n", 2, 6), lambda x: x.reshape(2 * len(x), 6)),
+    "int32": ("""s = Shape(x); s32 = Cast<to=6>(s); n = Gather(s32, zeros); m = Mul(n, i_two);
+        both = Concat<axis=0>(m, i_minus); more = Add(x, f_one); to = Cast<to=7>(both);
+        y = Reshape(more, to); sizes = Expand(m, places); many_sizes = Max(sizes, many)""",
+        ("n", 2, 6), lambda x: (x + 1).reshape(2 * len(x), 6)),
+    "twice": (sizes_as_floats("out = Mul(f, f_two)"), ("n", 2, 6),
+        lambda x: x.reshape(2 * len(x), -1)),
+    "floor": (sizes_as_floats("""h = Mul(f, f_half); whole = Floor(h); rest = Sub(f, whole);
+        none = Mul(rest, f_zero); out = Add(f, none)"""), ("n", 2, 6), lambda x: x.flatten(1)),
+    "ceil": (sizes_as_floats("""h = Div(f, f_two); whole = Ceil(h); one = Div(f_two, f_two);
+        same = Div(f, f); none = Sub(whole, whole); more = Add(none, f); out = Mul(more, same)"""),
+        ("n", 2, 6), lambda x: x.flatten(1)),
+    "an image": ("""s = Shape(x); hw = Slice(s, twos, fours); f = Cast<to=1>(hw);
+        m = Mul(f, f_two); whole = Floor(m); i = Cast<to=7>(whole); nc = Slice(s, zeros, twos);
+        to = Concat<axis=0>(nc, i);
+        y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric",
+                   nearest_mode="floor">(x, , , to)""",
+        (1, 1, "h", "w"), lambda x: pf.nn.functional.interpolate(x, scale_factor=2)),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FLOATS)
-def test_sizes_that_are_cast_to_float_stay_symbols(name: str) -> None:
-    """Where floats round nothing, and through what makes ints of them again."""
-    between, rows = FLOATS[name]
-    numbers = {
-        "zeros": [0], "minus": [-1], "two": np.float32(2), "half": np.float32(0.5),
-        "zero": np.float32(0),
-    }  # fmt: skip
-    step = pf.compile(pf.onnx.load(made(sizes_as_floats(between), numbers, ("n", 2, 6))))
-    for n in (1, 2, 3, 4, 5, 7, 9):
-        x = pf.randn(n, 2, 6)
-        assert (step(x) == x.reshape(rows(n), -1)).all()
-    assert str(step.explain()).startswith("<compiled OnnxModule>: 3 captures, 4 replays")
-
-
-def test_an_image_is_enlarged_by_sizes_that_were_floats() -> None:
-    """As PyTorch's exporter writes `interpolate(x, scale_factor=2)` of images of any size."""
-    resized = """
-        s = Shape(x); hw = Slice(s, two, four); f = Cast<to=1>(hw); m = Mul(f, scale);
-        whole = Floor(m); i = Cast<to=7>(whole); nc = Slice(s, zero, two);
-        to = Concat<axis=0>(nc, i);
-        y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric",
-                   nearest_mode="floor">(x, , , to)"""
-    numbers = {"zero": [0], "two": [2], "four": [4], "scale": np.float32(2)}
-    step = pf.compile(pf.onnx.load(made(resized, numbers, (1, 1, "h", "w"))))
-    for h in (2, 3, 4, 5, 7, 9):
-        x = pf.randn(1, 1, h, 2 * h)
-        assert (step(x) == pf.nn.functional.interpolate(x, scale_factor=2)).all()
-    assert str(step.explain()).startswith("<compiled OnnxModule>: 3 captures, 3 replays")
+@pytest.mark.parametrize("name", [*SIZES, "ints, marked"])
+def test_sizes_are_computed_on_the_host(name: str) -> None:
+    """So that a model is one Program, and a size that changes, or is marked, is a symbol."""
+    text, shape, want = SIZES[name.partition(",")[0]]
+    given = {n: v for n, v in NUMBERS.items() if re.search(rf"\b{n}\b", text)}
+    model = made(text, given, shape)
+    if name == "int32":
+        model.graph.output.add(name="many_sizes").type.tensor_type.elem_type = INT32
+    step, marked = pf.compile(pf.onnx.load(model)), "marked" in name
+    for n in (3, 4, 5) if marked else (1, 2, 3, 4, 5, 7, 9):
+        x = pf.randn(*({"n": n, "h": n, "w": 2 * n}.get(size, size) for size in shape))
+        if marked:
+            pf.mark_dynamic(x, 0)
+        y = step(x)
+        if name == "int32":  # what is computed of it is of int32, too
+            y, sizes = y
+            assert sizes.dtype is pf.int32
+            assert sizes.tolist() == [2 * n] * 6
+        assert y.shape == want(x).shape
+        assert (y == want(x)).all()
+    counts = "2 captures, 1 replay" if marked else "3 captures, 4 replays"
+    assert str(step.explain()).startswith(f"<compiled OnnxModule>: {counts}")
 
 
 def test_a_size_that_floats_round_is_that_of_the_call() -> None:

@@ -16,6 +16,7 @@ import pytest
 from compared import alike
 from refused import check_refused, rows
 from together import Thread
+from train.test_recovery import lose
 
 import pyframe as pf
 from pyframe import nn, optim
@@ -115,8 +116,7 @@ def test_a_fit_says_that_it_stopped(capsys: pytest.CaptureFixture[str]) -> None:
         if end is None:
             assert said == ""
         else:
-            told = f"Stopped in epoch 3: loss was best in epoch 1, {loss:.4g}{end}"
-            assert said.endswith(told)
+            assert said.endswith(f"Stopped in epoch 3: loss was best in epoch 1, {loss:.4g}{end}")
 
 
 @pytest.fixture
@@ -434,20 +434,16 @@ def test_the_watch_looks_at_steps_of_ones_own() -> None:
 
 def test_callbacks_of_a_fit_that_loses_its_gpu(gpu: str) -> None:
     """The watch goes on; best weights that are gone are told of, and the last ones are whole."""
-    lost = [False]
+    lost: list[int] = []
 
-    def lose(model: pf.Model, epoch: int) -> None:
-        if epoch == 2 and not lost[0]:
-            lost[0] = True
-            d = pf.device(gpu)
-            with d.executor.lock:
-                d.backend._device.destroy()
+    def begin(model: pf.Model, epoch: int) -> None:
+        if epoch == 2 and not lost:
+            lost.append(epoch)
+            lose()
 
-    stop, watch = EarlyStopping("loss"), GradientWatch()
+    says, stop, watch = Says("loss", 1, 2, 3), EarlyStopping("loss"), GradientWatch()
     with pytest.warns(RuntimeWarning) as caught:
-        history = fit(
-            Says("loss", 1, 2, 3), stop, watch, LambdaCallback(on_epoch_begin=lose), device=gpu
-        )
+        history = fit(says, stop, watch, LambdaCallback(on_epoch_begin=begin), device=gpu)
     texts = [str(w.message) for w in caught]
     assert [t.partition(":")[0] for t in texts] == ["fit", "EarlyStopping"], texts
     assert "weights of epoch 1, the best one, were lost with the GPU" in texts[1]

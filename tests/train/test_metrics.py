@@ -35,10 +35,6 @@ def softmax(x: Array) -> Array:
     return e / e.sum(1, keepdims=True)
 
 
-def sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
-
-
 @functools.cache
 def data() -> dict[str, tuple[Array, Array]]:
     """Outputs and targets of each kind."""
@@ -60,7 +56,7 @@ def data() -> dict[str, tuple[Array, Array]]:
         "pixels": (maps, pixels),
         "yes": (scores, yes),
         "columns": (scores[:, None], yes.astype(np.float32)),
-        "shares": (sigmoid(scores)[:, None], yes[:, None]),
+        "shares": (1 / (1 + np.exp(-scores[:, None])), yes[:, None]),
         "gaps": (scores, np.where(np.arange(n) % 3 == 0, -100, yes)),
         "masks": (maps[:, :1], (pixels[:, None] > 0)),
         "labels": (maps[:, 0].reshape(n, 6), (pixels > 1).reshape(n, 6)),
@@ -124,10 +120,8 @@ ROWS = [
 
 
 def streamed(metric: M.Metric, kind: str, device: str, run: Callable[..., Any]) -> Array:
-    output, target = (
-        pf.from_numpy(x.astype(np.float32) if x.dtype == np.float64 else x).to(device)
-        for x in data()[kind]
-    )
+    arrays = (x.astype(np.float32) if x.dtype == np.float64 else x for x in data()[kind])
+    output, target = (pf.from_numpy(x).to(device) for x in arrays)
     for start, end in itertools.pairwise(BOUNDS):
         run(output[start:end], target[start:end])
     return metric.compute().cpu().numpy()
@@ -234,9 +228,8 @@ def test_targets_that_do_not_count(device: str, ignored: int) -> None:
         target[::3] = ignored
         kept = target != ignored
         for make in (M.Accuracy, M.F1, M.ConfusionMatrix):
-            mine = make(ignore_index=ignored)(
-                pf.tensor(output).to(device), pf.tensor(target).to(device)
-            )
+            given = (pf.tensor(x).to(device) for x in (output, target))
+            mine = make(ignore_index=ignored)(*given)
             want = make()(pf.tensor(output[kept]), pf.tensor(target[kept]))
             np.testing.assert_allclose(mine.cpu().numpy(), want.numpy(), rtol=1e-5)
 
@@ -322,11 +315,8 @@ def test_counts_do_not_overflow(device: str) -> None:
         for _ in range(40):  # doubles what was counted, as 2**40 batches would have
             for name in names:
                 state = dict(metric.named_buffers())
-                low, high = (
-                    (state[name][0], state[name][1])
-                    if len(state[name].shape)
-                    else (state[name], state[f"{name}_high"])
-                )
+                low, high = state[name], state.get(f"{name}_high")
+                low, high = (low[0], low[1]) if high is None else (low, high)
                 carry = low.bitwise_right_shift(29)
                 low.copy_((low * 2) & ((1 << 30) - 1))
                 high.copy_(high * 2 + carry)

@@ -178,9 +178,8 @@ def test_predictions_between_the_steps(device: str) -> None:
     async def program() -> Any:
         model, watch = make(), Watching()
         model.net.append(watch)
-        fit = model.fit_async(
-            (x, y), batch_size=16, epochs=2, verbose=0, read_every=1, device=device
-        )
+        options: Any = {"batch_size": 16, "epochs": 2, "verbose": 0, "read_every": 1}
+        fit = model.fit_async((x, y), device=device, **options)
         others = [model.evaluate_async((x, y), batch_size=b) for b in (5, 40)]
         await asyncio.gather(fit, *others, model.predict_async(x, batch_size=7))
         want = await model.evaluate_async((x, y))

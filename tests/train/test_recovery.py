@@ -20,7 +20,7 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.backend import native
 from pyframe.data import DataLoader, Dataset
-from pyframe.train import Callback, recovery
+from pyframe.train import Callback, LambdaCallback, recovery
 
 N, BATCH, EPOCHS = 80, 8, 3  # 10 steps an epoch
 
@@ -236,12 +236,8 @@ def test_what_is_no_part_of_the_copy_is_not_tried_forever(gpu: str) -> None:
     data = Noisy()
     x, y = pf.from_numpy(data.x).to(gpu), pf.from_numpy(data.y).to(gpu)
 
-    class Losing(Callback):
-        def on_step(self, model: pf.Model, step: int, logs: dict[str, float]) -> None:
-            if step == 4:
-                lose()
-
-    options: Any = {"batch_size": BATCH, "read_every": 2, "callbacks": [Losing()], "verbose": 0}
+    losing = LambdaCallback(on_step=lambda model, step, logs: lose() if step == 4 else None)
+    options: Any = {"batch_size": BATCH, "read_every": 2, "callbacks": [losing], "verbose": 0}
     model = make()
     with (
         warnings.catch_warnings(record=True, action="always") as told,

@@ -66,12 +66,9 @@ def make(width: int = 8) -> pf.Model:
     return pf.Model(net, nn.CrossEntropyLoss(), adam, ["accuracy", "f1"], schedule)
 
 
-def samples() -> DataLoader[Any]:
-    return DataLoader(Noisy(n=N), 8, shuffle=True, generator=pf.Generator().manual_seed(5))
-
-
 def fit(model: pf.Model, resume: Any = None, *callbacks: Any, **options: Any) -> pf.Model:
-    model.fit(samples(), EPOCHS, resume=resume, callbacks=callbacks, verbose=0, device="cpu",
+    data = DataLoader(Noisy(n=N), 8, shuffle=True, generator=pf.Generator().manual_seed(5))
+    model.fit(data, EPOCHS, resume=resume, callbacks=callbacks, verbose=0, device="cpu",
               read_every=3, **options)  # fmt: skip
     return model
 
@@ -218,9 +215,8 @@ def test_a_file_goes_on_too(tmp_path: Path) -> None:
     assert outcome(fit(make(), path)) == undisturbed()
     assert [*tmp_path.iterdir()] == [path]
     model = make().load(path)
-    np.testing.assert_array_equal(
-        model.net[0].weight.detach().numpy(), checkpoint.read(path)["net"]["0.weight"].numpy()
-    )
+    kept = checkpoint.read(path)["net"]["0.weight"].numpy()
+    np.testing.assert_array_equal(model.net[0].weight.detach().numpy(), kept)
 
 
 def divided_by_samples(tree: Any) -> None:

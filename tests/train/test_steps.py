@@ -227,13 +227,9 @@ def test_weights_of_samples_and_classes() -> None:
     assert a.history["val_loss"][-1] == pytest.approx(a.evaluate((X, Y))["loss"], rel=1e-5)
 
 
-def _onecycle(o: Any) -> Any:
-    return lr_scheduler.OneCycleLR(o, 1.0, total_steps=6)
-
-
 SCHEDULES: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "by epoch": (lambda o: lr_scheduler.StepLR(o, 1, 0.5), {}, "epoch"),
-    "by step, of itself": (_onecycle, {}, "step"),
+    "by step, of itself": (lambda o: lr_scheduler.OneCycleLR(o, 1.0, total_steps=6), {}, "step"),
     "by step, as asked": (
         lambda o: lr_scheduler.LinearLR(o, total_iters=6), {"lr_interval": "step"}, "step"),
     "by the loss": (lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=0, threshold=9), {}, ""),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refused import check_refused, rows
 
 import pyframe as pf
 from pyframe import nn
@@ -65,16 +66,6 @@ def test_list_of_models() -> None:
     assert models.list_models(include=["vit_b*", "lenet"]) == ["lenet", "vit_b_16", "vit_b_32"]
     assert models.get_model_builder("ResNet18") is models.resnet18
     assert models.resnet18.__name__ == "resnet18"
-    with pytest.raises(ValueError, match="Unknown model resnet19"):
-        models.get_model("resnet19")
-
-
-def published(folder: Path, name: str, model: Any, torch: Any, **options: Any) -> Path:
-    """A file as torchvision publishes them: the name ends in how its digest begins."""
-    path = folder / "made"
-    torch.save(model.state_dict(), path, **options)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return path.rename(folder / f"{name}-{digest[:8]}.pth")
 
 
 @pytest.fixture
@@ -90,11 +81,12 @@ def test_weights_of_a_file_a_folder_and_an_address(
     home: Path, tmp_path: Path, undrawn: None, torch: Any, torchvision: Any
 ) -> None:
     theirs = torchvision.models.squeezenet1_1(num_classes=5).eval()
-    file = published(tmp_path, "squeezenet1_1", theirs, torch)
+    torch.save(theirs.state_dict(), tmp_path / "made")
+    digest = hashlib.sha256((tmp_path / "made").read_bytes()).hexdigest()
+    file = (tmp_path / "made").rename(tmp_path / f"squeezenet1_1-{digest[:8]}.pth")  # as published
     x = np.random.default_rng(0).standard_normal((2, 3, 64, 64)).astype(np.float32)
     with torch.no_grad():
         expected = theirs(torch.from_numpy(x)).numpy()
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
     plain = tmp_path / "other" / "weights.pth"
     plain.parent.mkdir()
     plain.write_bytes(file.read_bytes())
@@ -120,16 +112,11 @@ def test_published_weights_by_their_names(
     torch.save(theirs.state_dict(), home / "squeezenet1_1-b8a52dc0.pth")
     enum = models.SqueezeNet1_1_Weights
     for weights in (enum.DEFAULT, "DEFAULT", "IMAGENET1K_V1", "SqueezeNet1_1_Weights.DEFAULT"):
-        net = models.get_model("squeezenet1_1", weights=weights)
-        assert np.array_equal(
-            net.classifier[1].weight.detach().numpy(), theirs.classifier[1].weight.detach().numpy()
-        )
+        nets = models.get_model("squeezenet1_1", weights=weights), theirs
+        ours, want = (net.classifier[1].weight.detach().numpy() for net in nets)
+        assert np.array_equal(ours, want)
     assert models.squeezenet1_1(pretrained=True).num_classes == 1000
     assert enum.DEFAULT.get_state_dict(progress=False).keys() == theirs.state_dict().keys()
-    with pytest.raises(ValueError, match="'num_classes' expected value 1000 but got 3"):
-        models.squeezenet1_1(weights="DEFAULT", num_classes=3)
-    with pytest.raises(ValueError, match="'image_size' expected value 384 but got 224"):
-        models.vit_b_16(weights="IMAGENET1K_SWAG_E2E_V1", image_size=224)
 
 
 def test_all_that_is_published(torchvision: Any) -> None:
@@ -151,10 +138,6 @@ def test_all_that_is_published(torchvision: Any) -> None:
             assert models.get_weight(str(a)) is a is pickle.loads(pickle.dumps(a))
         assert ours.DEFAULT.name == theirs.DEFAULT.name
     assert count == 63
-    with pytest.raises(AttributeError, match="no attribute 'resnet19'"):
-        models.resnet19
-    with pytest.raises(AttributeError, match="no attribute 'ResNet19_Weights'"):
-        models.ResNet19_Weights
 
 
 @pytest.mark.parametrize("name", ["ResNet50_Weights.IMAGENET1K_V2", "ViT_B_16_Weights.DEFAULT",
@@ -172,26 +155,26 @@ def test_transforms_of_weights(name: str, torch: Any, torchvision: Any) -> None:
     assert half(pf.tensor(image)).shape == (3, 8, 8)
 
 
-@pytest.mark.parametrize(
-    ("weights", "error", "match"),
-    [
-        ("resnet50", RuntimeError, r"resnet18: .*resnet50.* doesn't fit: \d+ of 122 names and"),
-        ("few", RuntimeError, r"size mismatch for fc.weight.*\[10, 512\].*\[1000, 512\]"),
-        ("less", RuntimeError, r"121 of 122 .*Missing key.*\"fc.bias\""),
-        ("numbers", ValueError, "has no state_dict"),
-        ("file.pth", ValueError, "'file.pth' is no file or folder, and no weights' name"),
-        ("IMAGENET1K_V9", ValueError, "no weights are called 'IMAGENET1K_V9'; there are"),
-        ("ResNet50_Weights.DEFAULT", ValueError, "are the weights of another model"),
-        (5, TypeError, "takes a file, a folder, a URL.*got int"),
-        ("https://localhost/resnet18.pth", ValueError, "has no digest"),
-        ("file:///nowhere/resnet18-12345678.pth", RuntimeError, "no address has a good resnet18-"),
-        ("wrong", RuntimeError, "checksum mismatch: SHA-256 .*, expected 12345678"),
-        ("folder", ValueError, "no one file of its weights.*: none"),
-        ("two", ValueError, "a.pth, b.pth; say which"),
-    ],
-)
+REFUSED = r"""
+resnet50 -> RuntimeError: resnet18: .*resnet50.* doesn't fit: \d+ of 122 names and
+few -> RuntimeError: size mismatch for fc.weight.*\[10, 512\].*\[1000, 512\]
+less -> RuntimeError: 121 of 122 .*Missing key.*\"fc.bias\"
+numbers -> ValueError: has no state_dict
+file.pth -> ValueError: 'file.pth' is no file or folder, and no weights' name
+IMAGENET1K_V9 -> ValueError: no weights are called 'IMAGENET1K_V9'; there are
+ResNet50_Weights.DEFAULT -> ValueError: are the weights of another model
+5 -> TypeError: takes a file, a folder, a URL.*got int
+https://localhost/resnet18.pth -> ValueError: has no digest
+file:///nowhere/resnet18-12345678.pth -> RuntimeError: no address has a good resnet18-
+wrong -> RuntimeError: checksum mismatch: SHA-256 .*, expected 12345678
+folder -> ValueError: no one file of its weights.*: none
+two -> ValueError: a.pth, b.pth; say which
+"""
+
+
+@pytest.mark.parametrize(("weights", "said"), rows(REFUSED))
 def test_weights_that_are_refused(
-    weights: Any, error: type[Exception], match: str, home: Path, tmp_path: Path, undrawn: None
+    weights: str, said: str, home: Path, tmp_path: Path, undrawn: None
 ) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
@@ -217,17 +200,13 @@ def test_weights_that_are_refused(
             for name in ("a.pth", "b.pth")[: 2 * (weights == "two")]:
                 pf.save(state, folder / name)
         case _:
-            given = weights
-    with pytest.raises(error, match=f"(?s){match}"):
-        models.resnet18(weights=given, progress=False)
+            given = int(weights) if weights.isdigit() else weights
+    call = "models.resnet18(weights=given, progress=False)"
+    check_refused(call, said, lambda lib: {"models": models, "given": given})
     assert not [*home.iterdir()]
 
 
 def test_a_model_without_published_weights() -> None:
-    with pytest.raises(ValueError, match="'DEFAULT' is no file or folder"):
-        models.lenet(weights="DEFAULT")
-    with pytest.raises(ValueError, match="lenet: no weights are published"):
-        models.get_model_weights("lenet")
     models.lenet(weights=None, progress=False)
     models.lenet(pretrained=False)
 
@@ -343,27 +322,23 @@ def in_torch(file: str) -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "shape"),
-    [
-        ("LeNet", {}, (2, 1, 28, 28)),
-        ("UNet", {"in_channels": 2, "channels": (4, 6, 8)}, (2, 2, 12, 16)),
-    ],
-)
+OWN: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
+    ("LeNet", {}, (2, 1, 28, 28)),
+    ("UNet", {"in_channels": 2, "channels": (4, 6, 8)}, (2, 2, 12, 16)),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "shape"), OWN)
 def test_own_models(name: str, options: dict[str, Any], shape: Any, torch: Any) -> None:
-    theirs, ours = both(
-        torch, in_torch("own.py")[name](**options), getattr(models, name)(**options)
-    )
+    made = (make(**options) for make in (in_torch("own.py")[name], getattr(models, name)))
+    theirs, ours = both(torch, *made)
     x = torch.rand(shape)
     close(ours.eval()(pf.from_numpy(x.numpy())), theirs.eval()(x))
     assert repr(ours) == repr(theirs)
 
 
-def test_unet_says_which_sizes_it_takes() -> None:
-    net = models.UNet(channels=(2, 2, 2))
-    assert net(pf.rand(1, 1, 8, 4)).shape == (1, 2, 8, 4)
-    with pytest.raises(ValueError, match=r"multiples of 4, got \[1, 1, 8, 6\]"):
-        net(pf.rand(1, 1, 8, 6))
+def test_unet_takes_sizes_that_are_multiples_of_its_strides() -> None:
+    assert models.UNet(channels=(2, 2, 2))(pf.rand(1, 1, 8, 4)).shape == (1, 2, 8, 4)
 
 
 def test_where_models_start() -> None:
@@ -379,9 +354,8 @@ def test_where_models_start() -> None:
     net = models.convnext.ConvNeXt([models.convnext.CNBlockConfig(32, None, 2)])
     np.testing.assert_allclose(net.features[1][0].block[3].weight.std().item(), 0.02, rtol=0.05)
     assert net.features[1][1].layer_scale.unique().tolist() == pytest.approx([1e-6])
-    net = models.EfficientNet(
-        [models.efficientnet.MBConvConfig(1, 3, 1, 8, 8, 1)], 0.0, num_classes=400
-    )
+    block = models.efficientnet.MBConvConfig(1, 3, 1, 8, 8, 1)
+    net = models.EfficientNet([block], 0.0, num_classes=400)
     assert 0.048 < net.classifier[1].weight.abs().max().item() <= 0.05
     net = models.VisionTransformer(16, 8, 1, 2, 32, 64)
     assert net.heads.head.weight.abs().max().item() == 0.0
@@ -397,37 +371,44 @@ def test_blocks_are_dropped_while_training() -> None:
     assert rates == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8])
 
 
-def test_mistakes() -> None:
-    r, v = models.resnet, models.vision_transformer
-    for make, kind, text in (
-        (lambda: r.ResNet(r.BasicBlock, [1] * 4, groups=2), ValueError, "only supports groups=1"),
-        (lambda: r.ResNet(r.BasicBlock, [1] * 4, replace_stride_with_dilation=(True, True, True)),
-         NotImplementedError, "Dilation > 1"),
-        (lambda: r.ResNet(r.BasicBlock, [1] * 4, replace_stride_with_dilation=(True,)), ValueError,
-         "3-element tuple"),
-        (lambda: models.MobileNetV2(inverted_residual_setting=[]), ValueError, "non-empty"),
-        (lambda: models.MobileNetV3([], 8), ValueError, "should not be empty"),
-        (lambda: models.MobileNetV3([1], 8), TypeError, "InvertedResidualConfig"),
-        (lambda: models.EfficientNet([], 0.1), ValueError, "should not be empty"),
-        (lambda: models.ConvNeXt([3]), TypeError, "CNBlockConfig"),
-        (lambda: models.SqueezeNet("1_2"), ValueError, "1_0 or 1_1 expected"),
-        (lambda: models.resnext50_32x4d(groups=16), ValueError, "'groups' expected value 32"),
-        (lambda: v.VisionTransformer(20, 8, 1, 1, 4, 4), AssertionError, "multiple of patch_size"),
-        (lambda: v.VisionTransformer(16, 8, 1, 1, 4, 4)(pf.rand(1, 3, 16, 24)), AssertionError,
-         "Wrong image size"),
-    ):  # fmt: skip
-        with pytest.raises(kind, match=text):
-            make()
+MISTAKES = """
+m.ResNet(r.BasicBlock, [1] * 4, groups=2) -> ValueError: only supports groups=1
+m.ResNet(r.BasicBlock, [1] * 4, replace_stride_with_dilation=(True, True, True)) ->
+    NotImplementedError: Dilation > 1
+m.ResNet(r.BasicBlock, [1] * 4, replace_stride_with_dilation=(True,)) -> ValueError: 3-element tuple
+m.MobileNetV2(inverted_residual_setting=[]) -> ValueError: non-empty
+m.MobileNetV3([], 8) -> ValueError: should not be empty
+m.MobileNetV3([1], 8) -> TypeError: InvertedResidualConfig
+m.EfficientNet([], 0.1) -> ValueError: should not be empty
+m.ConvNeXt([3]) -> TypeError: CNBlockConfig
+m.SqueezeNet("1_2") -> ValueError: 1_0 or 1_1 expected
+m.resnext50_32x4d(groups=16) -> ValueError: 'groups' expected value 32
+m.VisionTransformer(20, 8, 1, 1, 4, 4) -> AssertionError: multiple of patch_size
+m.VisionTransformer(16, 8, 1, 1, 4, 4)(pf.rand(1, 3, 16, 24)) -> AssertionError: Wrong image size
+m.UNet(channels=(2, 2, 2))(pf.rand(1, 1, 8, 6)) -> ValueError: multiples of 4, got .1, 1, 8, 6.$
+m.get_model("resnet19") -> ValueError: Unknown model resnet19
+m.resnet19 -> AttributeError: no attribute 'resnet19'
+m.ResNet19_Weights -> AttributeError: no attribute 'ResNet19_Weights'
+m.squeezenet1_1(weights="DEFAULT", num_classes=3) ->
+    ValueError: 'num_classes' expected value 1000 but got 3
+m.vit_b_16(weights="IMAGENET1K_SWAG_E2E_V1", image_size=224) ->
+    ValueError: 'image_size' expected value 384 but got 224
+m.lenet(weights="DEFAULT") -> ValueError: 'DEFAULT' is no file or folder
+m.get_model_weights("lenet") -> ValueError: lenet: no weights are published
+"""
+
+
+@pytest.mark.parametrize(("call", "text"), rows(MISTAKES))
+def test_mistakes(call: str, text: str) -> None:
+    check_refused(call, text, lambda lib: {"m": models, "r": models.resnet, "pf": pf})
 
 
 def test_positions_of_another_image_size(torch: Any, torchvision: Any) -> None:
-    positions = torch.rand(1, 10, 4)
-    state = {"encoder.pos_embedding": positions, "heads.head.bias": torch.zeros(2)}
-    theirs = torchvision.models.vision_transformer.interpolate_embeddings(
-        32, 8, dict(state), reset_heads=True
-    )
-    ours = models.vision_transformer.interpolate_embeddings(
-        32, 8, {k: pf.from_numpy(t.numpy()) for k, t in state.items()}, reset_heads=True
+    state = {"encoder.pos_embedding": torch.rand(1, 10, 4), "heads.head.bias": torch.zeros(2)}
+    mine = {k: pf.from_numpy(t.numpy()) for k, t in state.items()}
+    theirs, ours = (
+        of.vision_transformer.interpolate_embeddings(32, 8, dict(given), reset_heads=True)
+        for of, given in ((torchvision.models, state), (models, mine))
     )
     assert list(ours) == ["encoder.pos_embedding"]
     close(ours["encoder.pos_embedding"], theirs["encoder.pos_embedding"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refused import calls, check_refused, rows
 
 import pyframe as pf
 from pyframe import nn
@@ -41,11 +42,8 @@ CALLS: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("remove_small_boxes", [boxes(9), 4.0], {}),
     ("masks_to_boxes", [masks()], {}),
     ("masks_to_boxes", [np.zeros((0, 3, 3), np.uint8)], {}),
-    *(
-        (name, [boxes(6), boxes(6, seed=1)], {"reduction": r})
-        for name in LOSSES
-        for r in ("none", "mean")
-    ),
+    *((name, [boxes(6), boxes(6, seed=1)], {"reduction": "none"}) for name in LOSSES),
+    *((name, [boxes(6), boxes(6, seed=1)], {"reduction": "mean"}) for name in LOSSES),
     ("distance_box_iou_loss", [boxes(0), boxes(0)], {"reduction": "mean"}),
     ("sigmoid_focal_loss", [boxes(3) - 5, boxes(3) // 20], {"reduction": "sum"}),
     ("sigmoid_focal_loss", [boxes(3) - 5, boxes(3) // 20], {"alpha": -1, "gamma": 1.5}),
@@ -74,19 +72,25 @@ def test_formulas(
         np.testing.assert_allclose(x[0].grad.numpy(), y[0].grad.numpy(), rtol=1e-3, atol=1e-4)
 
 
-def test_unknown_forms_and_reductions() -> None:
-    x = pf.from_numpy(boxes(2))
-    for call in (
-        lambda: ops.box_convert(x, "xyxy", "xyx"),
-        lambda: ops.box_area(x, "area"),
-        lambda: ops.box_iou(x, x, "cxcywhr"),
-        lambda: ops.sigmoid_focal_loss(x, x, reduction="most"),
-        lambda: ops.sigmoid_focal_loss(x, x, alpha=2),
-        lambda: ops.stochastic_depth(x, 1.5, "row"),
-        lambda: ops.stochastic_depth(x, 0.5, "column"),
-    ):
-        with pytest.raises(ValueError, match="expected|between|has to be"):
-            call()
+UNKNOWN = r"""
+box_convert(x, "xyxy", "xyx") | box_area(x, "area") | box_iou(x, x, "cxcywhr")
+sigmoid_focal_loss(x, x, reduction="most") | sigmoid_focal_loss(x, x, alpha=2)
+stochastic_depth(x, 1.5, "row") | stochastic_depth(x, 0.5, "column")
+"""
+MISFITS = r"""
+nms(x, pf.zeros(2), 0.5) -> RuntimeError: boxes \(N, 4\) and scores \(N,\), got \[3, 4\]
+batched_nms(x, pf.zeros(3), pf.zeros(2), 0.5) -> RuntimeError: expected idxs \(3,\), got \[2\]
+roi_align(maps, x, 2) -> AssertionError: roi_align: expected .*\(L, 4\)
+roi_align(maps, [pf.zeros(3, 5)], 2) -> AssertionError: roi_align: expected .*\(L, 4\)
+roi_align(maps, "boxes", 2) -> AssertionError: roi_align: expected .*\(L, 4\)
+"""
+WRONG = [(call, "ValueError: expected|between|has to be") for call in calls(UNKNOWN)]
+
+
+@pytest.mark.parametrize(("call", "text"), WRONG + rows(MISFITS))
+def test_wrong_calls(call: str, text: str) -> None:
+    names = {"pf": pf, "x": pf.zeros(3, 4), "maps": pf.zeros(2, 3, 9, 11)}
+    check_refused(call, text, lambda lib: {**vars(ops), **names})
 
 
 # --- which boxes stay
@@ -123,10 +127,6 @@ def test_nms(device: str) -> None:
 def test_nms_of_boxes_without_an_area() -> None:
     x = pf.zeros(3, 4)
     assert ops.nms(x, pf.tensor([1.0, 3.0, 2.0]), 0.5).tolist() == [1, 2, 0]
-    with pytest.raises(RuntimeError, match=r"boxes \(N, 4\) and scores \(N,\), got \[3, 4\]"):
-        ops.nms(x, pf.zeros(2), 0.5)
-    with pytest.raises(RuntimeError, match=r"expected idxs \(3,\), got \[2\]"):
-        ops.batched_nms(x, pf.zeros(3), pf.zeros(2), 0.5)
 
 
 # --- regions
@@ -178,16 +178,12 @@ def test_roi_align_beyond_the_maps() -> None:
 def test_regions_in_both_forms() -> None:
     maps = pf.from_numpy(MAPS)
     lists = [pf.from_numpy(REGIONS[REGIONS[:, 0] == i, 1:]) for i in (0, 1)]
-    rows = pf.from_numpy(REGIONS[np.argsort(REGIONS[:, 0], kind="stable")])
+    table = pf.from_numpy(REGIONS[np.argsort(REGIONS[:, 0], kind="stable")])
     for layer in (ops.RoIAlign((2, 3), 1.0, 2, aligned=True), ops.RoIPool(2, 1.0)):
-        np.testing.assert_array_equal(layer(maps, lists).numpy(), layer(maps, rows).numpy())
-    assert repr(ops.RoIAlign(7, 0.5, -1)) == (
-        "RoIAlign(output_size=7, spatial_scale=0.5, sampling_ratio=-1, aligned=False)"
-    )
-    assert ops.roi_align(maps, rows[:0], 2).shape == (0, 3, 2, 2)
-    for wrong in (rows[:, 1:], [rows], "boxes"):
-        with pytest.raises(AssertionError, match=r"roi_align: expected .*\(L, 4\)"):
-            ops.roi_align(maps, wrong, 2)
+        np.testing.assert_array_equal(layer(maps, lists).numpy(), layer(maps, table).numpy())
+    text = "RoIAlign(output_size=7, spatial_scale=0.5, sampling_ratio=-1, aligned=False)"
+    assert repr(ops.RoIAlign(7, 0.5, -1)) == text
+    assert ops.roi_align(maps, table[:0], 2).shape == (0, 3, 2, 2)
 
 
 def pooled(maps: np.ndarray, region: np.ndarray, rows: int, columns: int) -> np.ndarray:
@@ -239,33 +235,31 @@ def test_stochastic_depth(device: str) -> None:
     assert layer.eval()(x) is x
 
 
-@pytest.mark.parametrize(
-    ("call", "shape"),
-    [
-        ("Conv2dNormActivation(3, 4)", (3, 7, 7)),
-        ("Conv2dNormActivation(4, 8, 5, 2, groups=2, dilation=2, inplace=None)", (4, 7, 7)),
-        ("Conv2dNormActivation(3, 4, (3, 5), norm_layer=None, bias=False)", (3, 7, 7)),
-        ("Conv2dNormActivation(3, 4, 3, dilation=(1, 2), activation_layer=None)", (3, 7, 7)),
-        ("Conv3dNormActivation(2, 3)", (2, 7, 7, 7)),
-        ("MLP(3, [4, 5], dropout=0.1)", (3,)),
-        ("MLP(3, [4, 5, 6], inplace=True, bias=False)", (3,)),
-        ("SqueezeExcitation(8, 2)", (8, 7, 7)),
-        ("FrozenBatchNorm2d(4, eps=1e-3)", (4, 7, 7)),
-        ("Permute([0, 2, 1])", (3, 7)),
-    ],
-)
-def test_blocks(call: str, shape: tuple[int, ...], torch: Any, torchvision: Any) -> None:
+# blocks, and the shapes of their samples
+BLOCKS = """
+Conv2dNormActivation(3, 4) -> 3, 7, 7
+Conv2dNormActivation(4, 8, 5, 2, groups=2, dilation=2, inplace=None) -> 4, 7, 7
+Conv2dNormActivation(3, 4, (3, 5), norm_layer=None, bias=False) -> 3, 7, 7
+Conv2dNormActivation(3, 4, 3, dilation=(1, 2), activation_layer=None) -> 3, 7, 7
+Conv3dNormActivation(2, 3) -> 2, 7, 7, 7
+MLP(3, [4, 5], dropout=0.1) -> 3
+MLP(3, [4, 5, 6], inplace=True, bias=False) -> 3
+SqueezeExcitation(8, 2) -> 8, 7, 7
+FrozenBatchNorm2d(4, eps=1e-3) -> 4, 7, 7
+Permute([0, 2, 1]) -> 3, 7
+"""
+
+
+@pytest.mark.parametrize(("call", "shape"), rows(BLOCKS))
+def test_blocks(call: str, shape: str, torch: Any, torchvision: Any) -> None:
     theirs, ours = (eval(f"ops.{call}", {"ops": lib}) for lib in (torchvision.ops, ops))
     assert repr(ours) == repr(theirs)
     state = theirs.state_dict()
     assert list(ours.state_dict()) == list(state)
     ours.load_state_dict({k: pf.from_numpy(v.numpy().copy()) for k, v in state.items()})
-    x = torch.rand(2, *shape)
-    np.testing.assert_allclose(
-        ours.eval()(pf.from_numpy(x.numpy())).detach().numpy(),
-        theirs.eval()(x).detach().numpy(),
-        atol=1e-5,
-    )
+    x = torch.rand(2, *map(int, shape.split(", ")))
+    found, want = ours.eval()(pf.from_numpy(x.numpy())), theirs.eval()(x)
+    np.testing.assert_allclose(found.detach().numpy(), want.detach().numpy(), atol=1e-5)
 
 
 def test_frozen_batch_norm_takes_the_state_of_one_that_is_not() -> None:

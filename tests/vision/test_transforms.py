@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refused import calls, check_refused
 
 import pyframe as pf
 from pyframe.vision import transforms as T
@@ -55,9 +56,7 @@ def theirs(kind: str, torch: Any) -> Any:
 
 
 def as_array(result: Any) -> np.ndarray:
-    if hasattr(result, "numpy"):
-        return np.asarray(result.numpy())
-    return np.asarray(result)
+    return np.asarray(result.numpy() if hasattr(result, "numpy") else result)
 
 
 def same(got: Any, want: Any, levels: int = 0, apart: float = 0.0) -> None:
@@ -88,11 +87,6 @@ MODES = {
     "NEAR": "nearest", "LINEAR": "bilinear", "CUBIC": "bicubic", "EXACT": "nearest-exact",
     "LANCZOS": "lanczos",
 }  # fmt: skip
-
-
-def calls(text: str) -> list[str]:
-    """What stands between lines and bars."""
-    return [call for call in map(str.strip, text.replace("\n", "|").split("|")) if call]
 
 
 def called(call: str, lib: Any, module: Any, **names: Any) -> Any:
@@ -157,9 +151,8 @@ def test_conversions(torch: Any, tv: Any) -> None:
     for mode in ("I;16", "I;16B", "I;16L", "I;16N"):  # of most torchvision makes 8 bits, or nothing
         pic = image.fromarray(deep.astype(">u2")) if mode == "I;16B" else image.frombytes(
             mode, (2, 2), deep.tobytes())  # fmt: skip
-        assert (
-            F.pil_to_tensor(pic).tolist() == v2.functional.to_image(pic).tolist() == [deep.tolist()]
-        )
+        both = F.pil_to_tensor(pic), v2.functional.to_image(pic)
+        assert [x.tolist() for x in both] == [[deep.tolist()]] * 2
         assert F.to_tensor(pic).tolist() == [deep.astype(np.int16).tolist()]
     assert np.array_equal(F.to_pil_image(pf.tensor(deep[None])), deep)
     cases: list[tuple[Any, str | None]] = [
@@ -170,10 +163,8 @@ def test_conversions(torch: Any, tv: Any) -> None:
         (np.arange(12, dtype=np.int16).reshape(1, 3, 4), None),
     ]  # fmt: skip
     for array, mode_ in cases:
-        same(
-            F.to_pil_image(pf.tensor(array), mode_),
-            tv.functional.to_pil_image(torch.tensor(array), mode_),
-        )
+        want = tv.functional.to_pil_image(torch.tensor(array), mode_)
+        same(F.to_pil_image(pf.tensor(array), mode_), want)
     names = ["uint8", "int16", "int32", "int64", "float32", "float64"]
     for a in names:
         for b in names:
@@ -194,6 +185,9 @@ def test_erasing_in_place() -> None:
     np.testing.assert_array_equal(kept.numpy(), want)
 
 
+# whose numbers torchvision may round otherwise, and by how much
+ROUNDED = {"RandomResizedCrop": 1, "RandomPerspective": 1, "ColorJitter": 2, "GaussianBlur": 1,
+           "RandomRotation": 1}  # fmt: skip
 # what makes a transform, what its get_params gives (None: it has none), images
 OF_CLASSES: list[tuple[str, Any, tuple[str, ...]]] = [
     ("RandomCrop(10, padding=2)", (1, 3, 10, 10), BOTH),
@@ -226,20 +220,7 @@ def test_classes(
         for t in (mine, other):
             monkeypatch.setattr(t, "get_params", lambda *args, **kwargs: params)
     for kind in kinds:
-        same(
-            mine(ours(kind)),
-            other(theirs(kind, torch)),
-            2 if name == "ColorJitter" else int(name in ROUNDED),
-        )
-
-
-ROUNDED = {
-    "RandomResizedCrop",
-    "RandomPerspective",
-    "ColorJitter",
-    "GaussianBlur",
-    "RandomRotation",
-}
+        same(mine(ours(kind)), other(theirs(kind, torch)), ROUNDED.get(name, 0))
 
 
 def same_as_before(again: Any, first: Any) -> None:
@@ -337,32 +318,16 @@ ERRORS = """
 
 def test_errors(torch: Any, tv: Any) -> None:
     array = _picture(3).transpose(1, 2, 0)
-    names: list[dict[str, Any]] = [
-        {
-            "L": module,
-            "F": module.functional,
-            "X": lib.tensor(IMAGES["float"]),
-            "B": lib.tensor(IMAGES["uint8"]),
-            "I": lib.tensor(IMAGES["uint8"]).to(lib.int32),
-            "Y": lib.tensor([1, 2, 3]),
-            "N": array,
-            "N4": array[None],
-        }
-        for lib, module in ((pf, T), (torch, tv))
-    ]
-    wrong = []
-    for text in calls(ERRORS):
-        raised: list[Any] = []
-        for scope in names:
-            try:
-                with warnings.catch_warnings(action="ignore"):
-                    raised.append(eval(("" if text[:2] == "F." else "L.") + text, scope))
-            except Exception as error:
-                raised.append(error)
-        kinds = [type(r) if isinstance(r, Exception) else None for r in raised]
-        if kinds[1] is None or kinds[0] is not kinds[1] or not str(raised[0]):
-            wrong.append((text, kinds))
-    assert not wrong
+
+    def names(lib: Any) -> dict[str, Any]:
+        module, whole = T if lib is pf else tv, lib.tensor(IMAGES["uint8"])
+        return {
+            "L": module, "F": module.functional, "X": lib.tensor(IMAGES["float"]), "B": whole,
+            "I": whole.to(lib.int32), "Y": lib.tensor([1, 2, 3]), "N": array, "N4": array[None],
+        }  # fmt: skip
+
+    for call in calls(ERRORS):
+        check_refused(call if call[:2] == "F." else f"L.{call}", ".", names, torch)
 
 
 def test_names_and_arguments(tv: Any) -> None:
@@ -398,7 +363,6 @@ def test_names_and_arguments(tv: Any) -> None:
 
 def test_ops_of_policies(torch: Any, tv: Any) -> None:
     image, mode = IMAGES["uint8"], T.InterpolationMode.NEAREST
-    theirs_ = tv.autoaugment
     for policy in T.AutoAugmentPolicy:
         other = tv.AutoAugment(tv.AutoAugmentPolicy(policy.value))
         assert T.AutoAugment(policy).policies == other.policies
@@ -424,9 +388,8 @@ def test_ops_of_policies(torch: Any, tv: Any) -> None:
         "Solarize": 93.0, "AutoContrast": 0.0, "Equalize": 0.0, "Invert": 0.0, "Identity": 0.0,
     }.items():  # fmt: skip
         got = autoaugment.apply_op(pf.tensor(image), name, magnitude, mode, [7.0])
-        want = theirs_._apply_op(
-            torch.tensor(image), name, magnitude, tv.InterpolationMode.NEAREST, [7.0]
-        )
+        nearest = tv.InterpolationMode.NEAREST
+        want = tv.autoaugment._apply_op(torch.tensor(image), name, magnitude, nearest, [7.0])
         same(got, want, 1 if name in ("Contrast", "Sharpness") else 0)
     with pytest.raises(ValueError, match="Blur is not recognized"):
         autoaugment.apply_op(pf.tensor(image), "Blur", 0, mode, None)
@@ -453,9 +416,8 @@ def test_policies(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mixed = T.AugMix().transform(image, (weights, chains))
     x = F.pil_to_tensor(image) if kind == "pil" else image
     want = x * 0.25 + F.invert(x) * 0.25 + F.posterize(x, 3) * 0.25
-    np.testing.assert_allclose(
-        as_array(F.pil_to_tensor(mixed) if kind == "pil" else mixed), want.to(x.dtype).numpy()
-    )
+    mixed = F.pil_to_tensor(mixed) if kind == "pil" else mixed
+    np.testing.assert_allclose(as_array(mixed), want.to(x.dtype).numpy())
 
 
 # --- mixtures
@@ -471,18 +433,15 @@ def test_mixtures(torch: Any, tv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         ("CutMix", {"box": box, "lam": lam}, {"box": box, "lam_adjusted": lam}),
     ):
         for labels, classes in ((y, 5), (rows, None)):
-            mine, other = (
-                getattr(lib, name)(alpha=0.7, num_classes=classes) for lib in (v2, tv.v2)
-            )
+            made = (getattr(lib, name)(alpha=0.7, num_classes=classes) for lib in (v2, tv.v2))
+            mine, other = made
             monkeypatch.setattr(mine, "make_params", lambda flat, p=drawn: p)
             monkeypatch.setattr(other, "make_params", lambda flat, p=theirs_drawn: p)
-            same(
-                mine(pf.tensor(x), pf.tensor(labels)), other(torch.tensor(x), torch.tensor(labels))
-            )
-            sample = {"image": pf.tensor(x), "weight": 3, "Labels": pf.tensor(labels)}
-            got = mine(sample)
+            images, want = pf.tensor(x), other(torch.tensor(x), torch.tensor(labels))
+            same(found := mine(images, pf.tensor(labels)), want)
+            got = mine({"image": images, "weight": 3, "Labels": pf.tensor(labels)})
             assert got["weight"] == 3
-            same_as_before((got["image"], got["Labels"]), mine(pf.tensor(x), pf.tensor(labels)))
+            same_as_before((got["image"], got["Labels"]), found)
     draws = [v2.CutMix(num_classes=5).make_params([pf.tensor(x)]) for _ in range(50)]
     for drawn in draws:
         left, top, right, bottom = drawn["box"]
@@ -528,9 +487,8 @@ def test_get_params_stay_within_bounds() -> None:
     crops = [T.RandomCrop.get_params(image, (18, 31)) for _ in range(60)]
     assert {crop[:2] for crop in crops} == {(0, 0), (1, 0), (2, 0)}
     for _ in range(100):
-        angle, moved, scale, shear = T.RandomAffine.get_params(
-            (-9, 3), (0.1, 0.5), (0.5, 2), (1, 2, 3, 4), (20, 30)
-        )
+        bounds = (-9, 3), (0.1, 0.5), (0.5, 2), (1, 2, 3, 4), (20, 30)
+        angle, moved, scale, shear = T.RandomAffine.get_params(*bounds)
         assert -9 <= angle < 3
         assert abs(moved[0]) <= 2
         assert abs(moved[1]) <= 15
@@ -542,9 +500,8 @@ def test_get_params_stay_within_bounds() -> None:
             abs(a[0] - b[0]) <= 5 and abs(a[1] - b[1]) <= 7 and 0 <= b[0] < 20 and 0 <= b[1] < 30
             for a, b in zip(start, end, strict=True)
         )
-        top, left, height, width, value = T.RandomErasing.get_params(
-            image, (0.1, 0.3), (0.5, 2), None
-        )
+        erased = T.RandomErasing.get_params(image, (0.1, 0.3), (0.5, 2), None)
+        top, left, height, width, value = erased
         assert 0 <= top <= 20 - height
         assert 0 <= left <= 31 - width
         assert value.shape == (3, height, width)
@@ -563,16 +520,11 @@ def test_get_params_stay_within_bounds() -> None:
 
 
 def _augmentation() -> T.Compose:
-    return T.Compose(
-        [
-            T.RandomCrop(10, padding=2),
-            T.RandomHorizontalFlip(),
-            T.RandomApply([T.ColorJitter(0.4, 0.4, 0.4, 0.1)]),
-            T.RandomChoice([T.RandomRotation(20), T.GaussianBlur(3)]),
-            T.RandomOrder([T.RandomGrayscale(0.5), T.RandomErasing(0.5, value="random")]),
-            T.Normalize([0.5], [0.2]),
-        ]
-    )
+    color = T.RandomApply([T.ColorJitter(0.4, 0.4, 0.4, 0.1)])
+    one = T.RandomChoice([T.RandomRotation(20), T.GaussianBlur(3)])
+    some = T.RandomOrder([T.RandomGrayscale(0.5), T.RandomErasing(0.5, value="random")])
+    steps = [T.RandomCrop(10, padding=2), T.RandomHorizontalFlip(), color, one, some]
+    return T.Compose([*steps, T.Normalize([0.5], [0.2])])
 
 
 def test_a_seed_repeats_a_pipeline() -> None:

@@ -11,42 +11,36 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refused import calls, check_refused, rows
 
 import pyframe as pf
 from pyframe.vision import io as vio, utils
+from pyframe.vision.datasets.folder import default_loader, pil_loader
 
 FLOATS = np.random.RandomState(0).uniform(-1, 2, (5, 3, 4, 6)).astype(np.float32)
 BYTES = np.random.RandomState(0).randint(0, 256, (5, 3, 4, 6), np.uint8)
 
 
-@pytest.mark.parametrize(
-    ("images", "options"),
-    [
-        (FLOATS, {}),
-        (FLOATS, {"nrow": 2, "padding": 3, "pad_value": 0.5}),
-        (FLOATS, {"nrow": 3, "padding": 0}),
-        (FLOATS, {"nrow": 2, "normalize": True}),
-        (FLOATS, {"nrow": 2, "normalize": True, "scale_each": True}),
-        (FLOATS, {"normalize": True, "value_range": (0, 1)}),
-        (FLOATS * 0, {"normalize": True}),
-        (FLOATS[:, :1], {"nrow": 2}),
-        (FLOATS[:1], {}),
-        (FLOATS[0], {"normalize": True}),
-        (FLOATS[0, 0], {}),
-        (FLOATS[0, :1], {}),
-        (FLOATS[:, :2], {"nrow": 2}),
-        (BYTES, {"nrow": 2, "pad_value": 9}),
-    ],
-)
-def test_make_grid(
-    images: np.ndarray, options: dict[str, Any], torch: Any, torchvision: Any
-) -> None:
-    expected = torchvision.utils.make_grid(torch.from_numpy(images.copy()), **options).numpy()
-    x = pf.from_numpy(images.copy())
-    grid = utils.make_grid(x, **options)
-    assert str(grid.numpy().dtype) == str(expected.dtype)
-    np.testing.assert_allclose(grid.numpy(), expected, atol=1e-6)
-    np.testing.assert_array_equal(x.numpy(), images, err_msg="the images stay as they are")
+GRIDS = """
+x | x, nrow=2, padding=3, pad_value=0.5 | x, nrow=3, padding=0 | x, nrow=2, normalize=True
+x, nrow=2, normalize=True, scale_each=True | x, normalize=True, value_range=(0, 1)
+x * 0, normalize=True | x[:, :1], nrow=2 | x[:1] | x[0], normalize=True | x[0, 0] | x[0, :1]
+x[:, :2], nrow=2 | of_bytes, nrow=2, pad_value=9
+"""
+
+
+@pytest.mark.parametrize("given", calls(GRIDS))
+def test_make_grid(given: str, torch: Any, torchvision: Any) -> None:
+    grids = []
+    for lib, of in ((pf, utils), (torch, torchvision.utils)):
+        x, of_bytes = (lib.from_numpy(images.copy()) for images in (FLOATS, BYTES))
+        names = {"x": x, "of_bytes": of_bytes, "make_grid": of.make_grid}
+        grids.append(eval(f"make_grid({given})", names).numpy())
+        for images, kept in ((x, FLOATS), (of_bytes, BYTES)):
+            np.testing.assert_array_equal(images.numpy(), kept, err_msg="they stay as they are")
+    grid, expected = grids
+    assert grid.dtype == expected.dtype
+    np.testing.assert_allclose(grid, expected, atol=1e-6)
 
 
 def test_make_grid_of_a_list_on_the_gpu(gpu: str) -> None:
@@ -119,18 +113,14 @@ def test_png_of_16_bits(channels: int, tmp_path: Path) -> None:
         if mode.value in ("L", "LA"):
             assert np.abs(x[0] - gray).max() <= 1
         if mode.value in ("RGB", "RGBA"):
-            np.testing.assert_array_equal(
-                x[:3], np.broadcast_to(np.moveaxis(color, -1, 0), (3, h, w))
-            )
+            want = np.broadcast_to(np.moveaxis(color, -1, 0), (3, h, w))
+            np.testing.assert_array_equal(x[:3], want)
         if mode.value in ("LA", "RGBA"):
             np.testing.assert_array_equal(x[-1], full)
-    from pyframe.vision.datasets.folder import default_loader, pil_loader
-
     rgb = vio.read_image(tmp_path / "x.png", "RGB").numpy()
     np.testing.assert_allclose(default_loader(tmp_path / "x.png").numpy(), rgb / 65535, atol=1e-6)
-    np.testing.assert_array_equal(
-        np.array(pil_loader(tmp_path / "x.png")), np.moveaxis(rgb >> 8, 0, -1)
-    )
+    eight = np.array(pil_loader(tmp_path / "x.png"))
+    np.testing.assert_array_equal(eight, np.moveaxis(rgb >> 8, 0, -1))
     for damaged in (file[:-30], file[:60] + b"?" + file[61:]):
         with pytest.raises(ValueError, match="not an image that Pillow can read"):
             vio.decode_image(pf.tensor(np.frombuffer(damaged, np.uint8).copy()))
@@ -139,8 +129,6 @@ def test_png_of_16_bits(channels: int, tmp_path: Path) -> None:
 def test_wide_images_of_other_formats(tmp_path: Path) -> None:
     """Nothing is clipped at 255: what has no white of its own keeps its numbers."""
     image = pytest.importorskip("PIL.Image")
-    from pyframe.vision.datasets.folder import default_loader
-
     sixteen = (np.arange(12).reshape(3, 4) * 5000).astype(np.uint16)
     for name, array in (
         ("a.tif", sixteen), ("b.tif", sixteen.astype(">u2")), ("a.pgm", sixteen),
@@ -164,12 +152,22 @@ def test_wide_images_of_other_formats(tmp_path: Path) -> None:
             np.testing.assert_allclose(default_loader(path).numpy()[1], expected / most, rtol=1e-6)
 
 
-def test_what_is_no_image() -> None:
-    for wrong in (3, [pf.ones(2), "x"], (pf.ones(2),)):
-        with pytest.raises(TypeError, match="tensor or list of tensors expected"):
-            utils.make_grid(wrong)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="value_range has to be a tuple"):
-        utils.make_grid(pf.from_numpy(FLOATS), normalize=True, value_range=[0, 1])  # type: ignore[arg-type]
+REFUSED = r"""
+utils.make_grid(3) -> TypeError: tensor or list of tensors expected
+utils.make_grid([x, "x"]) -> TypeError: tensor or list of tensors expected
+utils.make_grid((x,)) -> TypeError: tensor or list of tensors expected
+utils.make_grid(x, normalize=True, value_range=[0, 1]) -> TypeError: value_range has to be a tuple
+utils.save_image(x, io.BytesIO()) -> ValueError: give format='png'
+vio.encode_png(x) -> RuntimeError: encode_png: expected an image uint8 \(C, H, W\)
+vio.encode_png(x[0].byte()) -> RuntimeError: encode_png: expected an image uint8 \(C, H, W\)
+vio.encode_png(pf.ones(5, 4, 4).byte()) -> RuntimeError: encode_png: expected an image uint8 \(C, H
+vio.decode_image(pf.ones(3)) -> RuntimeError: decode_image: expected the bytes of a file
+"""
+
+
+@pytest.mark.parametrize(("call", "text"), rows(REFUSED))
+def test_refused(call: str, text: str) -> None:
+    check_refused(call, text, lambda lib: {**globals(), "x": pf.ones(3, 4, 4)})
 
 
 def opened(file: Any) -> np.ndarray:
@@ -186,18 +184,12 @@ def test_save_image(tmp_path: Path, torch: Any, torchvision: Any) -> None:
     stream = io.BytesIO()
     utils.save_image(pf.from_numpy(FLOATS[0]), stream, format="png")
     assert opened(stream).shape == (4, 6, 3)
-    with pytest.raises(ValueError, match="give format='png'"):
-        utils.save_image(pf.from_numpy(FLOATS[0]), io.BytesIO())
     assert not list(tmp_path.glob("*.part"))
 
 
-@pytest.fixture
-def no_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
-
-
-def test_png_needs_no_pillow(tmp_path: Path, no_pillow: None) -> None:
+def test_png_needs_no_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PIL", "PIL.Image"):
+        monkeypatch.setitem(sys.modules, name, None)
     utils.save_image(pf.from_numpy(FLOATS), tmp_path / "x.png")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
     for call in (
@@ -255,8 +247,3 @@ def test_files_that_are_no_images(tmp_path: Path) -> None:
         path.write_bytes(data)
         with pytest.raises(ValueError, match=r"x\.png: not an image that Pillow can read"):
             vio.read_image(path)
-    for wrong in (pf.ones(3, 4, 4), pf.ones(4, 4).to(pf.uint8), pf.ones(5, 4, 4).to(pf.uint8)):
-        with pytest.raises(RuntimeError, match=r"encode_png: expected an image uint8 \(C, H, W\)"):
-            vio.encode_png(wrong)
-    with pytest.raises(RuntimeError, match="decode_image: expected the bytes of a file"):
-        vio.decode_image(pf.ones(3))
