@@ -127,7 +127,8 @@ def test_dtypes_are_pytorchs(torch: Any) -> None:
                     results.append([error])
             theirs, ours = results
             if isinstance(theirs[0], Exception):  # there is no such kernel for bfloat16
-                assert dtype == "bfloat16", (code, theirs)
+                none = "create a primitive" in str(theirs[0])  # oneDNN on some processors
+                assert dtype == "bfloat16" or none, (code, theirs)
                 continue
             kinds = [[str(x.dtype).rpartition(".")[2] for x in r] for r in results]
             if kinds[0] != kinds[1]:

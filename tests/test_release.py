@@ -150,9 +150,7 @@ for name in ["pyframe", "pyframe.nn.functional", *names]:
 """
 
 
-def test_wheel_without_comments_has_the_same_code(
-    wheels: dict[str, Path], tmp_path: Path
-) -> None:
+def test_wheel_without_comments_has_the_same_code(wheels: dict[str, Path], tmp_path: Path) -> None:
     """In the same lines, without private docstrings; all that is public says the same."""
     private = runpy.run_path(str(ROOT / "scripts" / "build_hook.py"))["private_docstrings"]
     saved = 0

@@ -120,8 +120,7 @@ class device:  # noqa: N801  (PyTorch's name)
             if kind.isdigit() and isinstance(type, int):
                 return cls("gpu", type)
             raise RuntimeError(
-                f"device: unknown device {type!r}; expected 'cpu', 'gpu', 'gpu:1', "
-                "'meta' or 'auto'"
+                f"device: unknown device {type!r}; expected 'cpu', 'gpu', 'gpu:1', 'meta' or 'auto'"
             )
         kind = "gpu" if kind in GPU_ALIASES else kind
         if number:

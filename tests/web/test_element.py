@@ -248,9 +248,12 @@ FILES |= {
     "b/pictures.py": PICTURES,
     "lost/pictures.py": PICTURES,
     "package.py": FILES["points.py"].replace("from helper", "from tiny"),
-    "library.py": FILES["points.py"].replace("from helper", "from torchy").replace(
+    "library.py": FILES["points.py"]
+    .replace("from helper", "from torchy")
+    .replace(
         "import pyframe as pf\nfrom pyframe import nn, optim",
-        "import pyframe as pf\nimport torch\nfrom torch import nn, optim"),
+        "import pyframe as pf\nimport torch\nfrom torch import nn, optim",
+    ),
     "pads.py": FILES["parts.py"].replace("(60, 2)", "(60, 1, 1, 2)"),
     "exported.py": Path(exported.__file__).read_text(),
     "page.css": CSS,
