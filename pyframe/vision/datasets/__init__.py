@@ -19,7 +19,8 @@ from pyframe.vision.datasets.vision import StandardTransform, VisionDataset
 
 __all__ = [
     "CIFAR10", "CIFAR100", "EMNIST", "KMNIST", "MNIST", "CocoCaptions", "CocoDetection",
-    "DatasetFolder", "FakeData", "FashionMNIST", "ImageFolder", "StandardTransform", "VisionDataset",
+    "DatasetFolder", "FakeData", "FashionMNIST", "ImageFolder", "StandardTransform",
+    "VisionDataset",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ class CocoDetection(VisionDataset):
     """
 
     def __init__(
-        self, root: str | os.PathLike[str], annFile: str | os.PathLike[str],  # noqa: N803
+        self, root: str | os.PathLike[str], annFile: str | os.PathLike[str],
         transform: Callable[..., Any] | None = None,
         target_transform: Callable[..., Any] | None = None,
         transforms: Callable[..., Any] | None = None,
