@@ -10,7 +10,7 @@ from pyframe import masked
 from pyframe.ops.math.promotion import Elementwise
 from pyframe.tensor import Tensor
 
-_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin", "argmax", "argmin", "std", "var", "norm")
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin", "argmax", "argmin", "std", "var")
 _ALONG = ("softmax", "log_softmax", "softmin", "cumsum", "cumprod")  # along a dim, of its length
 _EACH = "add sub __rsub__ div clamp where".split()  # of each element, by several ops
 _MOVES = """reshape view flatten transpose t permute unsqueeze squeeze select narrow clone detach
@@ -85,7 +85,7 @@ class MaskedTensor(Tensor):
                     f"{name} is not there for MaskedTensor; call it on get_data(), or on "
                     "to_tensor(value)"
                 )
-            for x in args:
+            for x in (*args, *kwargs.values()):
                 if isinstance(x, MaskedTensor) and not bool((x._mask == mask).all()):
                     raise ValueError(f"{name}: the masks of the inputs must match")
             return cls(func(*plain, **kwargs), mask)

@@ -21,6 +21,8 @@ class CocoDetection(VisionDataset):
     Args:
         root: The folder of the images.
         annFile: The JSON file with "images" and "annotations".
+        transforms: What is done to an image and its target; `transform` and `target_transform` are
+            for one of them.
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class CocoCaptions(CocoDetection):
     Args:
         root: The folder of the images.
         annFile: The JSON file with "images" and "annotations".
+        transforms: What is done to an image and its target; `transform` and `target_transform` are
+            for one of them.
     """
 
     def _load_target(self, id: int) -> list[str]:
