@@ -234,6 +234,11 @@ MISSING = [
     ("torch.set_float32_matmul_precision('best')", "not one of 'highest', 'high', 'medium'"),
     ("torch.cuda.set_device(3)", "device 'gpu:3': no such GPU; "),
     ("torch.amp.autocast('tpu')", "unknown device 'tpu'"),
+    ("torch.quantization.quantize_dynamic(torch.nn.GRU(2, 2), {torch.nn.GRU})", "got <class"),
+    ("torch.nn.intrinsic.ConvReLU1d(torch.nn.ReLU())", "expected Conv1d, ReLU, got ReLU"),
+    ("torch.distributed.checkpoint.load({}, checkpoint_id='.')", "has no state.pt, which"),
+    ("from torchvision import transforms as t, tv_tensors as v; t.v2.CenterCrop(1)(v.Mask([[1]]))",
+     "move no boxes and masks"),
 ]
 EACH = """
 import json, sys, torch
@@ -298,6 +303,32 @@ x = torch.ones(1, 1, 3, 3, requires_grad=True)
 assert torch.nn.Conv2d(1, 2, 2, stride=[1])(x).shape == (1, 2, 2, 2)
 assert torch.autograd.grad(x.sum(), x, None, None, False, True, True)[0].sum() == 9
 assert next(torch.utils.data.DataLoader([1, 2])._get_iterator()).item() == 1
+from torch import nn
+q = torch.quantization.quantize_dynamic(net := nn.Sequential(nn.Linear(64, 4), nn.GRU(4, 4)))
+x = torch.randn(3, 64)
+assert not hasattr(net[0], "packed") and torch.allclose(q[0](x), net[0](x), atol=0.05)
+assert not torch.equal(q[0](x), net[0](x))  # the input was rounded too
+assert (s := torch.arange(6.)[2:].storage())[1] == 1 and (len(s), s.nbytes()) == (6, 24)
+class Log(torch.utils._python_dispatch.TorchDispatchMode):
+    seen = []
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return self.seen.append(func.__name__) or func(*args, **kwargs)
+with Log():
+    (torch.ones(2) * 2).sum()
+assert Log.seen == ["ones", "mul", "sum"]
+(bench := torch.utils.ThroughputBenchmark(net[0])).add_input(x)
+assert bench.benchmark(2, 1, 5).num_iters == 6
+torch.distributed.checkpoint.save({"net": net, "n": 3}, checkpoint_id="saved")
+into = {"net": nn.Sequential(nn.Linear(64, 4), nn.GRU(4, 4)), "n": 0}
+torch.distributed.checkpoint.load(into, checkpoint_id="saved")
+assert torch.equal(into["net"][0].weight, net[0].weight) and into["n"] == 3
+m = torch.masked.masked_tensor(x[:, :2], x[:, :2] == x[0, :2], requires_grad=True)
+assert m.sum(1).get_mask().tolist() == [True, False, False]
+(m * 2).sum().backward()
+assert m.grad.tolist() == [[2, 2], [0, 0], [0, 0]]
+from torchvision import tv_tensors
+boxes = tv_tensors.BoundingBoxes([1, 2, 3, 4], format="xywh", canvas_size=(5, 6))
+assert boxes.clone().canvas_size == (5, 6) and type(boxes + 1) is torch.Tensor
 torch._inductor.config.max_autotune = True
 assert torch._inductor.config.max_autotune and "pyframe" in torch.__config__.show()
 """

@@ -11,37 +11,13 @@ import numpy as np
 from pyframe import nn
 from pyframe.tensor import Tensor, from_numpy
 from pyframe.vision.models._api import make_divisible as _make_divisible
+from pyframe.vision.models.segmentation import IntermediateLayerGetter
 from pyframe.vision.ops.misc import Conv2dNormActivation
 
 __all__ = [
     "FeaturePyramidNetwork", "IntermediateLayerGetter", "_make_divisible",
     "create_feature_extractor", "draw_bounding_boxes", "get_graph_node_names",
 ]  # fmt: skip
-
-
-class IntermediateLayerGetter(nn.ModuleDict):
-    """The children of a network, one after another up to the last that is wanted; the results of
-    those in `return_layers`, a dict from their names to others, are what it gives."""
-
-    def __init__(self, model: nn.Module, return_layers: dict[str, str]) -> None:
-        children = dict(model.named_children())
-        if missing := [name for name in return_layers if name not in children]:
-            raise ValueError(
-                f"IntermediateLayerGetter: there is no child {missing[0]!r}; there are "
-                f"{', '.join(children)}"
-            )
-        last = max(list(children).index(name) for name in return_layers)
-        super().__init__(OrderedDict(list(children.items())[: last + 1]))
-        self.return_layers = {str(k): str(v) for k, v in return_layers.items()}
-
-    def forward(self, x: Tensor) -> OrderedDict[str, Tensor]:
-        """The results by their new names."""
-        out = OrderedDict()
-        for name, module in self.items():
-            x = module(x)
-            if name in self.return_layers:
-                out[self.return_layers[name]] = x
-        return out
 
 
 def get_graph_node_names(model: nn.Module, *args: Any, **kwargs: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Of torch.distributed: meshes of processes, gathering that has a gradient, the group of all."""
+"""Of torch.distributed: meshes of processes, gathering with a gradient, groups, joining."""
 
 from __future__ import annotations
 
@@ -110,3 +110,53 @@ def init_device_mesh(
         )
     mesh = pf.arange(size).reshape(tuple(mesh_shape))
     return DeviceMesh(device_type, mesh, mesh_dim_names=mesh_dim_names)
+
+
+class JoinHook:
+    """What an object does while others still work, and after all have ended."""
+
+    def main_hook(self) -> None:
+        """Called for each step of the others."""
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """Called after all have ended."""
+
+
+class Joinable:
+    """An object with a join_hook(**kwargs), a join_device and a join_process_group."""
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """Its JoinHook."""
+        raise NotImplementedError(f"{type(self).__name__}.join_hook")
+
+
+class Join:
+    """The steps of one process, which never waits for others; the post_hook of each object is
+    called at the end. RuntimeError for more processes: they need as many steps each."""
+
+    def __init__(
+        self, joinables: list[Any], enable: bool = True, throw_on_early_termination: bool = False,
+        **kwargs: Any,
+    ) -> None:  # fmt: skip
+        if enable and dist.is_initialized() and dist.get_world_size() > 1:
+            raise RuntimeError(
+                f"Join: expected one process, got {dist.get_world_size()}; give each as many "
+                "batches, as DistributedSampler does"
+            )
+        if not joinables:
+            raise ValueError("The join context manager requires at least one joinable")
+        self._enable = enable
+        known = [one for one in joinables if hasattr(one, "join_hook")]  # others wait for nobody
+        self._hooks = [one.join_hook(**kwargs) for one in known]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        if self._enable and kind is None:
+            for hook in self._hooks:
+                hook.post_hook(True)
+
+    @staticmethod
+    def notify_join_context(joinable: Any) -> None:
+        """None: there is nobody to tell."""

@@ -23,7 +23,7 @@ from pyframe.tensor.copying import handle
 from pyframe.tensor.memory_format import layout
 from pyframe.torch._tensor import _rebuild_from_type_v2
 from pyframe.torch._utils import _rebuild_parameter, _rebuild_tensor_v2
-from pyframe.torch.storage import _load_from_bytes
+from pyframe.torch.storage import _load_from_bytes, storage
 
 # Packages whose modules have PyTorch's names but for the first words.
 _PACKAGES = {
@@ -149,7 +149,7 @@ def install() -> None:
         (Tensor, "__reduce_ex__", _reduce_tensor), (pyframe.device, "__reduce__", _reduce_device),
         (Storage, "__reduce__", lambda self: (_load_from_bytes, (_saved(self),))),
         (layout, "__reduce__", lambda self: self._name),
-        (RNNBase, "__getstate__", _state_of_recurrent),
+        (RNNBase, "__getstate__", _state_of_recurrent), (Tensor, "storage", storage),
     )  # fmt: skip
     for kind, name, value in changes:
         setattr(kind, name, value)

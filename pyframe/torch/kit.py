@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import random
 import re
 import time
 import timeit
 import typing
 import weakref
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyframe as pf
@@ -543,3 +545,95 @@ class Timer:
             if callback is not None:
                 callback(number, times[-1])
         return Measurement([t / number for t in times], number, self._stmt)
+
+
+class ExecutionStats:
+    """What a ThroughputBenchmark found: how often it ran, and the mean time of one run."""
+
+    def __init__(self, num_iters: int, latency_avg_ms: float, num_calling_threads: int) -> None:
+        self.num_iters, self.latency_avg_ms = num_iters, latency_avg_ms
+        self.total_time_seconds = num_iters * latency_avg_ms / 1000 / num_calling_threads
+        self.iters_per_second = num_iters / self.total_time_seconds
+
+    def __str__(self) -> str:
+        return (
+            f"Average latency per example: {self.latency_avg_ms:.3f} ms\n"
+            f"Total number of iterations: {self.num_iters}\n"
+            "Total number of iterations per second (across all threads): "
+            f"{self.iters_per_second:.2f}\nTotal time: {self.total_time_seconds:.3f} s"
+        )
+
+
+class ThroughputBenchmark:
+    """A module that some threads call, each with one of the inputs that were given, drawn anew."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._inputs: list[tuple[Any, Any]] = []
+
+    def add_input(self, *args: Any, **kwargs: Any) -> None:
+        """Keep an input."""
+        self._inputs.append((args, kwargs))
+
+    def run_once(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module gives."""
+        return self._module(*args, **kwargs)
+
+    def benchmark(
+        self, num_calling_threads: int = 1, num_warmup_iters: int = 10, num_iters: int = 100,
+        profiler_output_path: str = "",
+    ) -> ExecutionStats:  # fmt: skip
+        """Run so often in all, after some runs of each thread that are not counted. RuntimeError
+        without an input. Profiles are made by pf.profiler."""
+        if not self._inputs or profiler_output_path:
+            raise RuntimeError(
+                "ThroughputBenchmark: "
+                + ("use torch.profiler for profiles" if self._inputs else "call add_input before")
+            )
+        share = -(-num_iters // num_calling_threads)
+
+        def calls(count: int) -> float:
+            def run(_: Any) -> float:
+                start = time.perf_counter()
+                for args, kwargs in random.choices(self._inputs, k=count):
+                    self._module(*args, **kwargs)
+                pf.gpu.synchronize() if pf.gpu.is_available() else None
+                return time.perf_counter() - start
+
+            with ThreadPoolExecutor(num_calling_threads) as pool:
+                return sum(pool.map(run, range(num_calling_threads)))
+
+        calls(num_warmup_iters)
+        done = share * num_calling_threads
+        return ExecutionStats(done, calls(share) * 1000 / done, num_calling_threads)
+
+
+def optimize_for_mobile(
+    script_module: Any, optimization_blocklist: Any = None, preserved_methods: Any = None,
+    backend: str = "CPU",
+) -> Any:  # fmt: skip
+    """torch.jit.optimize_for_inference. TypeError unless it is a ScriptModule; ValueError for
+    another backend than the CPU, and for what is not to be optimized."""
+    if not isinstance(script_module, pf.jit.ScriptModule):
+        raise TypeError(f"Got {type(script_module)}, but ScriptModule is expected.")
+    if backend.upper() != "CPU" or optimization_blocklist:
+        raise ValueError(
+            f"optimize_for_mobile: expected backend='CPU' and no optimization_blocklist, got "
+            f"{backend!r} and {optimization_blocklist}"
+        )
+    return pf.jit.optimize_for_inference(copy.deepcopy(script_module), preserved_methods)
+
+
+# --- torch.utils._python_dispatch
+
+
+class TorchDispatchMode(pf.overrides.TorchFunctionMode):
+    """A mode whose `__torch_dispatch__(func, types, args, kwargs)` is asked for each call of a
+    public function: pyframe has no smaller ones below."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Take a call over."""
+        raise NotImplementedError(f"{type(self).__name__}.__torch_dispatch__")
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.__torch_dispatch__(func, types, args, kwargs or {})

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import hashlib
 import io
+import json
 import lzma
 import os
 import pickle
@@ -130,6 +131,16 @@ def test_image_folder(zoo: Path, torchvision: Any) -> None:
         np.testing.assert_allclose(x.numpy(), np.array(pil).transpose(2, 0, 1) / 255, atol=1e-6)
     images, labels = next(iter(DataLoader(ours, 4)))
     assert (images.shape, labels.tolist()) == ((4, 3, 5, 4), [0, 1, 1, 2])
+
+
+def test_coco(zoo: Path) -> None:
+    ants = [{"id": 4, "image_id": 7, "caption": "an ant"}, {"id": 5, "image_id": 7, "caption": "b"}]
+    images = [{"id": 9, "file_name": "dog/d.jpg"}, {"id": 7, "file_name": "ant/c.bmp"}]
+    (zoo / "said.json").write_text(json.dumps({"images": images, "annotations": ants}))
+    (x, seen), (_, none) = datasets.CocoDetection(zoo, zoo / "said.json")
+    assert (x.shape, seen, none) == ((3, 5, 4), ants, [])
+    data = datasets.CocoCaptions(zoo, zoo / "said.json", lambda x: x.sum(), len)
+    assert (data.ids, data[0][0].shape, data[0][1]) == ([7, 9], (), 2)
 
 
 def test_image_folder_with_a_loader_and_transforms(zoo: Path) -> None:

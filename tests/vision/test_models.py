@@ -286,6 +286,24 @@ def test_numbers(family: str, torch: Any, torchvision: Any, undrawn: None) -> No
     close(ours.eval()(pf.from_numpy(x.numpy())), theirs.eval()(x))
 
 
+MADE = """segmentation.fcn_resnet50(aux_loss=True,weights_backbone=None) video.r3d_18()
+    segmentation.deeplabv3_resnet50(weights_backbone=None) video.mc3_18() video.r2plus1d_18()"""
+
+
+@pytest.mark.parametrize("made", MADE.split())
+def test_pixels_and_videos(made: str, torch: Any, torchvision: Any, undrawn: None) -> None:
+    with torch.device("meta"):
+        theirs = eval(f"models.{made}", {"models": torchvision.models})
+    theirs, ours = both(torch, theirs, eval(f"models.{made}"))
+    assert repr(ours) == repr(theirs)
+    x = torch.rand(1, 3, *[4] * made.startswith("video"), 24, 16) - 0.5
+    with torch.no_grad(), pf.no_grad():
+        want, got = theirs.eval()(x), ours.eval()(pf.from_numpy(x.numpy()))
+    assert isinstance(got, pf.Tensor) or [*got] == [*want]
+    for name in want if isinstance(want, dict) else [...]:
+        close(got[name], want[name])
+
+
 @pytest.mark.parametrize(("family", "width"), [("alexnet", 256 * 36), ("vgg11_bn", 512 * 49)])
 def test_numbers_of_large_classifiers(
     family: str, width: int, torch: Any, torchvision: Any, undrawn: None

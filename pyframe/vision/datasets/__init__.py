@@ -18,18 +18,21 @@ from pyframe.vision.datasets.mnist import EMNIST, KMNIST, MNIST, FashionMNIST
 from pyframe.vision.datasets.vision import StandardTransform, VisionDataset
 
 __all__ = [
-    "CIFAR10", "CIFAR100", "EMNIST", "KMNIST", "MNIST", "DatasetFolder", "FakeData",
-    "FashionMNIST", "ImageFolder", "StandardTransform", "VisionDataset",
+    "CIFAR10", "CIFAR100", "EMNIST", "KMNIST", "MNIST", "CocoCaptions", "CocoDetection",
+    "DatasetFolder", "FakeData", "FashionMNIST", "ImageFolder", "StandardTransform",
+    "VisionDataset",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from pyframe.vision.datasets import utils as utils
     from pyframe.vision.datasets.cifar import CIFAR10, CIFAR100
+    from pyframe.vision.datasets.coco import CocoCaptions, CocoDetection
     from pyframe.vision.datasets.fakedata import FakeData
     from pyframe.vision.datasets.folder import DatasetFolder, ImageFolder
 else:
     _LATE = {
-        "CIFAR10": "cifar", "CIFAR100": "cifar", "DatasetFolder": "folder",
+        "CIFAR10": "cifar", "CIFAR100": "cifar", "CocoCaptions": "coco",
+        "CocoDetection": "coco", "DatasetFolder": "folder",
         "FakeData": "fakedata", "ImageFolder": "folder",
     }  # fmt: skip
 

@@ -6,7 +6,7 @@ a URL with a digest, a file, or a folder with one. LeNet and UNet are added.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyframe.core import also_named as _also_named
 from pyframe.ops.api.layouts import texts as _texts
@@ -25,13 +25,23 @@ from pyframe.vision.models.plain import *
 from pyframe.vision.models.resnet import *
 from pyframe.vision.models.vision_transformer import *
 
+if TYPE_CHECKING:
+    from pyframe.vision.models import segmentation as segmentation, video as video
+
 _also_named(__name__, "plain", "alexnet squeezenet vgg")  # torchvision's names
 if _texts:
     _texts.fill(globals())
 
 
 def __getattr__(name: str) -> Any:
-    """The enums of published weights, which load when they are first used."""
+    """What loads when it is first used: the enums of published weights, and some modules."""
+    if name in ("segmentation", "video"):
+        from importlib import import_module
+
+        module = import_module(f"pyframe.vision.models.{name}")
+        if _texts:
+            _texts.fill(vars(module))
+        return module
     if name.endswith("_Weights") or name in ("WeightsEnum", "get_weight", "get_model_weights"):
         from pyframe.vision.models import _weights
 

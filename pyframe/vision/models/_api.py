@@ -62,6 +62,15 @@ def builder(
     return build
 
 
+def filled(model: M, name: str, weights: Any, progress: bool) -> M:
+    """A model with the weights of a file, a folder or an address, if they are given."""
+    if weights is not None:
+        from pyframe.vision.models import _weights
+
+        _fill(model, name, *_weights.state_of(_weights.find(name, weights), progress))
+    return model
+
+
 # Names that files have from before layers were renamed.
 _OLD_NAMES = (
     (re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)"), r"\1\2"),  # of DenseNet
@@ -163,7 +172,9 @@ def start(
     Without `linear` linear layers stay as they are. Norms start at 1 and 0 by themselves.
     """
     for m in net.modules():
-        draw = conv if isinstance(m, nn.Conv2d) else linear if isinstance(m, nn.Linear) else None
+        draw = linear if isinstance(m, nn.Linear) else None
+        if isinstance(m, nn.Conv2d | nn.Conv3d):
+            draw = conv
         if draw is not None:
             draw(m.weight)
             if m.bias is not None:

@@ -123,15 +123,24 @@ class Transform(Module):
             inputs: The sample, or its parts.
         """
         sample = inputs[0] if len(inputs) == 1 else inputs
-        if not isinstance(sample, (list, tuple, dict)):
-            self.check_inputs([sample])
-            return self.transform(sample, self.make_params([sample]))
-        flat = parts(sample)
+        whole = not isinstance(sample, (list, tuple, dict))
+        flat = [sample] if whole else parts(sample)
+        self._refuse_others(flat)
+        if whole:
+            self.check_inputs(flat)
+            return self.transform(sample, self.make_params(flat))
         self.check_inputs(flat)
         chosen = self._chosen(flat)
         params = self.make_params([part for part, yes in zip(flat, chosen, strict=True) if yes])
         asked = iter(chosen)
         return map_parts(sample, lambda x: self.transform(x, params) if next(asked) else x)
+
+    def _refuse_others(self, flat: list[Any]) -> None:
+        if found := [x for x in flat if getattr(x, "moves_with_image", False)]:
+            raise TypeError(
+                f"{type(self).__name__}: expected images alone, got {type(found[0]).__name__}, "
+                "which would have to move with them; pyframe's transforms move no boxes and masks"
+            )
 
     def _chosen(self, flat: list[Any]) -> list[bool]:
         free = not any(map(is_pil, flat))  # whether a Tensor would be the image
@@ -174,4 +183,5 @@ class RandomlyApplied(Transform):
         """The sample, transformed or as it is."""
         if _draw.uniform() < self.p:
             return super().forward(*inputs)
+        self._refuse_others(parts(inputs))
         return inputs[0] if len(inputs) == 1 else inputs
