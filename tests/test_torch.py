@@ -237,8 +237,10 @@ MISSING = [
     ("torch.quantization.quantize_dynamic(torch.nn.GRU(2, 2), {torch.nn.GRU})", "got <class"),
     ("torch.nn.intrinsic.ConvReLU1d(torch.nn.ReLU())", "expected Conv1d, ReLU, got ReLU"),
     ("torch.distributed.checkpoint.load({}, checkpoint_id='.')", "has no state.pt, which"),
-    ("from torchvision import transforms as t, tv_tensors as v; t.v2.CenterCrop(1)(v.Mask([[1]]))",
-     "move no boxes and masks"),
+    (
+        "from torchvision import transforms as t, tv_tensors as v; t.v2.CenterCrop(1)(v.Mask([[1]]))",
+        "move no boxes and masks",
+    ),
 ]
 EACH = """
 import json, sys, torch
