@@ -43,13 +43,18 @@ def save(
     Args:
         obj: Tensors, and containers, numbers and texts around them.
         f: A path, or a file that is open.
-        pickle_module: Accepted, without effect.
+        pickle_module: Accepted, without effect. TypeError for what is no module.
         pickle_protocol: That of a .pt file.
 
     >>> pf.save({"x": pf.tensor([1, 2])}, "x.safetensors")
     >>> pf.load("x.safetensors")
     {'x': tensor([1, 2])}
     """
+    if pickle_module is not None and not hasattr(pickle_module, "Pickler"):
+        raise TypeError(
+            f"save: expected a module such as pickle as pickle_module, got {pickle_module!r}; a "
+            "protocol is given as pickle_protocol="
+        )
     name = os.fspath(f) if isinstance(f, (str, os.PathLike)) else ""
     if name.endswith(".safetensors"):
         safetensors.save_file(obj, name, max_shard_size=max_shard_size)

@@ -119,12 +119,12 @@ def address(self: Tensor) -> int:
     return id(self._storage) + storage_offset(self) * self.itemsize
 
 
-def is_set_to(self: Tensor, other: Tensor) -> bool:
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both are the same view of the same memory."""
     return (
-        address(self) == address(other)
-        and self.shape == other.shape
-        and self.stride() == other.stride()
+        address(self) == address(tensor)
+        and self.shape == tensor.shape
+        and self.stride() == tensor.stride()
     )
 
 

@@ -16,6 +16,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from torchvision.models._utils import IntermediateLayerGetter
 
 if __name__ == "__main__":
+    print(torch.sym_max(1, 2.5), torch.sym_int(2.5), torch.sym_ite(torch.sym_not(0), 3, 4))
     a = [torch.tensor([1.0, 2.0]), torch.tensor([3.0])]
     b = [torch.tensor([0.5, 4.0]), torch.ones(1)]
     for found in (
