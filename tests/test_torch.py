@@ -238,8 +238,7 @@ MISSING = [
     ("torch.nn.intrinsic.ConvReLU1d(torch.nn.ReLU())", "expected Conv1d, ReLU, got ReLU"),
     ("torch.distributed.checkpoint.load({}, checkpoint_id='.')", "has no state.pt, which"),
     (
-        "from torchvision import transforms, tv_tensors\n"
-        "transforms.v2.CenterCrop(1)(tv_tensors.Mask([[1]]))",
+        "from torchvision import transforms as t, tv_tensors as v; t.v2.CenterCrop(1)(v.Mask([1]))",
         "move no boxes and masks",
     ),
 ]
