@@ -943,13 +943,14 @@ def _missing(where: str, module: str) -> str:
 
 
 async def install_packages(names: list[str]) -> None:
-    """Install wheels by their names on PyPI, or by URL, and what they ask for: of that torch is
-    pyframe."""
+    """Install wheels by their names on PyPI, or by URL, one after the other, and what they ask for
+    that is not there yet: torch is pyframe."""
     import micropip
 
     if importlib.util.find_spec("pyframe.torch") is not None:
         importlib.import_module("pyframe.torch").install()  # it tells of a distribution `torch`
-    await micropip.install(names)
+    for name in names:
+        await micropip.install(name)
 
 
 CALLS = (
