@@ -16,8 +16,8 @@ from .test_element import (
 )
 
 # What others ask for comes before them.
-NAMES = """typing_extensions setuptools einops torchinfo lightning-utilities torchmetrics vit-pytorch
-    ema-pytorch rotary-embedding-torch""".split()
+NAMES = """typing_extensions setuptools einops torchinfo lightning-utilities torchmetrics
+    vit-pytorch ema-pytorch rotary-embedding-torch""".split()
 THEIRS = """
 import torch
 import torch.nn.functional as F
