@@ -94,11 +94,12 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     n = seen[-1].item() if values_known(mask) else "as many"
     message = f"masked_scatter: expected at least {n} elements in source, as mask has, got {few}"
     check.refuse(el.gt(seen[-1], few), message)
-    if not few:  # nothing is taken of it, but it has a gradient
-        return el.where(mask, source.sum(), input) if source.requires_grad else input.clone()
-    index = el.clamp(seen - 1, 0, few - 1)
-    values = apply(take_rows, (source.reshape(few, 1), index)).reshape(input.shape)
-    return el.where(mask, values, input)
+    if few:
+        index = el.clamp(seen - 1, 0, few - 1)
+        values = apply(take_rows, (source.reshape(few, 1), index)).reshape(input.shape)
+    else:  # nothing is taken of it, but it has a gradient
+        values = source.sum().to(input.dtype).expand(input.shape).clone()
+    return el.where(mask.contiguous(), values, input)  # row-major, as PyTorch has it
 
 
 def tril_mask(shape: tuple[int, ...], diagonal: int, device: Any) -> Tensor:
