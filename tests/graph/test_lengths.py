@@ -159,12 +159,13 @@ def test_training_with_batches_of_any_size(make: Any, batch: Any, longest: int, 
 
 @pytest.mark.parametrize(
     ("make", "batch", "lowered", "calls"),
-    [(Encoder, sequences, 4, 2000), (images, pictures, 5, 3300)],
+    [(Encoder, sequences, 4, 1700), (images, pictures, 5, 2750)],
 )
 def test_a_new_size_is_calculated_and_not_planned(
     make: Any, batch: Any, lowered: int, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only what is planned by numbers is lowered again, and few Python calls are made."""
+    """Only what is planned by numbers is lowered again, and few Python calls are made: NumPy's own,
+    which are others in each version, do not count."""
     job, rng, seen = Job(make), np.random.default_rng(0), [0, 0]
     step = pf.compile(job.step)
     lower = Lowering.lower
@@ -174,7 +175,7 @@ def test_a_new_size_is_calculated_and_not_planned(
         lower(self)
 
     def called(frame: Any, event: str, arg: Any) -> None:
-        seen[1] += event == "call"
+        seen[1] += event == "call" and frame.f_code.co_filename.startswith(pf.__path__[0])
 
     y = pf.tensor(rng.integers(0, 5, len(batch(rng, 8, 8))))
     for n in (60, 50, 45, 21, 30):
