@@ -173,3 +173,16 @@ def test_streams_that_begin_in_a_capture(device: str, how: str) -> None:
             numbers = [(f().tolist(), pf.rand(1, device=device).item()) for _ in range(4)]
         drawn.append((numbers, pf.randperm(5).tolist()))
     assert drawn[0] == drawn[1]
+
+
+def test_what_is_drawn_like_a_tensor_lies_as_it_does(device: str, torch: Any) -> None:
+    def strides(t: Any, on: str) -> list[Any]:
+        turned = t.zeros(3, 5, device=on).t()
+        images = t.zeros(2, 3, 4, 5, device=on).to(memory_format=t.channels_last)
+        fns = t.rand_like, t.randn_like, lambda x, **kw: t.randint_like(x, 9, **kw)
+        some = {}, {"memory_format": t.contiguous_format}, {"dtype": t.float16}
+        return [f(x, **kw).stride() for f in fns for x in (turned, images) for kw in some]
+
+    if device == "gpu" and not pf.device("gpu").backend.limits.float16:
+        pytest.skip("this GPU has no float16")
+    assert strides(pf, device) == strides(torch, "cpu")

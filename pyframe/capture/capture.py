@@ -88,7 +88,7 @@ class Capture:
         known = device.always_lazy or all([dtype.on_plans, *[n.dtype.on_plans for n in nodes]])
         if device.kind == "meta" or not known:
             if mode.capture is self:  # else an operand that was turned over has ended it
-                what = f"of {dtype.name}" if known is False else "on device 'meta'"
+                what = f"of {dtype.name}" if not known else "on device 'meta'"
                 self.give_up(f"computes {op.name} {what}")
             for n in nodes:
                 if n.op is CONST:  # the number itself, or a tensor that is just being made of it

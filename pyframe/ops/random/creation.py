@@ -129,13 +129,18 @@ def ones_like(input: Tensor, **kw: Unpack[Options]) -> Tensor:
 
 def full_like(input: Tensor, fill_value: Any, **kw: Unpack[Options]) -> Tensor:
     """One number in the shape, dtype and device of `input`, laid out as `clone` would."""
-    shape, format = input.shape, kw.pop("memory_format", None)
-    order = el.order_for(input, format, "full_like")
+    return made_like(full, "full_like", input, kw, fill_value)
+
+
+def made_like(make: Any, name: str, input: Tensor, kw: Any, *args: Any) -> Tensor:
+    """make(shape, *args, **options) of the shape, dtype and device of `input`, laid out as `clone`
+    would."""
+    order = el.order_for(input, kw.pop("memory_format", None), name)
     options = like_options(input, kw)
     if order is None:
-        return full(shape, fill_value, **options)
+        return make(input.shape, *args, **options)
     needs = options.pop("requires_grad", False)
-    out = full(tuple([shape[d] for d in order]), fill_value, **options)
+    out = make(tuple([input.shape[d] for d in order]), *args, **options)
     return _dispatch.seen_in(out, order).requires_grad_(needs)
 
 

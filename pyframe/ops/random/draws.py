@@ -26,7 +26,7 @@ from pyframe.ops.api.public import public
 from pyframe.ops.index import bins, sort
 from pyframe.ops.math import complex as cx, elementwise as el, mathfn, promotion
 from pyframe.ops.random import creation, draws as random
-from pyframe.ops.random.creation import Options, finish, like_options, numbers, options_of, sizes_of
+from pyframe.ops.random.creation import Options, finish, numbers, options_of, sizes_of
 from pyframe.ops.reduce import reductions as reduce, scan
 from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, upload
@@ -742,10 +742,10 @@ def randn_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -
 
 def _like(make: Any, fill: Any, input: Tensor, generator: Any, kw: Any) -> Tensor:
     on_cpu = resolve(kw.get("device") or input.device) is _device.cpu
-    if not on_cpu or el.order_for(input, kw.get("memory_format"), make.__name__) is None:
-        return make(input.shape, generator=generator, **like_options(input, kw))
-    needs = kw.pop("requires_grad", False)
-    return finish(fill(creation.empty_like(input, **kw), generator=generator), needs)
+    if on_cpu and el.order_for(input, kw.get("memory_format"), make.__name__) is not None:
+        needs = kw.pop("requires_grad", False)  # an engine may draw one by one then, as PyTorch's
+        return finish(fill(creation.empty_like(input, **kw), generator=generator), needs)
+    return creation.made_like(make, make.__name__, input, {**kw, "generator": generator})
 
 
 def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Any = None,
@@ -792,10 +792,13 @@ def ints_between(
 def randint_like(
     input: Tensor, low: Any, high: Any = None, *, generator: Any = None, **kw: Unpack[Options]
 ) -> Tensor:
-    """`randint` of the shape, dtype and device of `input`."""
+    """`randint` of the shape, dtype and device of `input`, laid out as `clone` would."""
     low, high = (0, low) if high is None else (low, high)
-    shape = input.shape
-    return randint(low, high, shape, generator=generator, **like_options(input, kw))
+
+    def make(shape: Any, **options: Any) -> Tensor:
+        return randint(low, high, shape, generator=generator, **options)
+
+    return creation.made_like(make, "randint_like", input, kw)
 
 
 def randperm(n: int, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
