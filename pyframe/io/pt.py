@@ -344,9 +344,13 @@ class _Reading:
         fits = type(dtype) is dt.dtype and type(size) in (tuple, Size) and type(stride) is tuple
         if not fits or len(size) != len(stride) or len(size) > _MAX_DIMS:
             raise refusal("a meta tensor of no dtype, sizes and strides")
-        if not all(type(n) is int and 0 <= n < 1 << 40 for n in (*size, *stride)):
-            raise refusal(f"a meta tensor of sizes {size!s:.80} and strides {stride!s:.80}")
-        return without_memory(Tensor, tuple(size), stride, dtype, requires_grad is True)
+        fits = all(type(n) is int and 0 <= n <= sys.maxsize for n in (*size, *stride))
+        reach = fits and sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1
+        if not fits or max(math.prod(n or 1 for n in size), reach) * dtype.itemsize > sys.maxsize:
+            how = f"{size!s:.80} and strides {stride!s:.80}" if fits else "none"
+            raise refusal(f"a meta tensor of sizes {how}")
+        wants = requires_grad is True and dtype.category >= dt.FLOAT
+        return without_memory(Tensor, tuple(size), stride, dtype, wants)
 
     def tensor(
         self, memory: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False,

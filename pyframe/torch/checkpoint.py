@@ -61,16 +61,21 @@ def load(
 
 
 def _fill(into: dict[str, Any], found: Any, where: str) -> None:
+    if not isinstance(found, dict):
+        raise RuntimeError(
+            f"checkpoint.load: expected a dict at {where.rstrip('.') or 'the top'}, the folder has "
+            f"a {type(found).__name__}"
+        )
     for key, value in into.items():
         name = f"{where}{key}"
         if key not in found:
             raise RuntimeError(f"Missing key in checkpoint state_dict: {name}.")
         new = found[key]
         if isinstance(value, Tensor):
-            if value.shape != new.shape:
+            there = list(new.shape) if isinstance(new, Tensor) else f"a {type(new).__name__}"
+            if list(value.shape) != there:
                 raise RuntimeError(
-                    f"checkpoint.load: {name} has shape {list(value.shape)}, in the folder "
-                    f"{list(new.shape)}"
+                    f"checkpoint.load: {name} has shape {list(value.shape)}, in the folder {there}"
                 )
             with pf.no_grad():
                 value.copy_(new)

@@ -338,7 +338,20 @@ STATE = b"N}" + short("itemsize") + b"K\x01s\x86b."  # no dict, and slots
 
 EXPANDED = tensor_text(0, (10**12,), (0,), 2)[2:-1]
 
+META = b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n("
+
 HOSTILE: list[tuple[bytes, str]] = [
+    *[(META + b"ctorch\n%s\n" % kind + b"".join(pickle.dumps(x, 2)[2:-1] for x in given) + b"tR.",
+       said)
+      for kind, *given, said in [
+          (b"float32", (3,), (1,), True, None), (b"int64", (0, 1 << 50), (1, 1), True, None),
+          (b"float32", (1 << 62,), (1,), False, "a meta tensor of sizes (4611686018427387904,)"),
+          (b"int8", (1 << 39,) * 64, (1 << 39,) * 64, False, "a meta tensor of sizes (54975581388"),
+          (b"float32", (2, 2), (1 << 62, 1), False, "and strides (4611686018427387904, 1)"),
+          (b"float32", (-1,), (1,), False, "of sizes none"), (b"Size", (1,), (1,), False, "no dt"),
+          (b"float32", (1,) * 65, (1,) * 65, False, "no dtype, sizes and strides"),
+          (b"float32", (True,), (1,), False, "sizes none"), (b"int8", (1,), (), False, "no dt")]],
+    (META + b"ctorch\nfloat32\n" + BOMB + b"\x85K\x01\x85\x89tR.", "of sizes none"),
     *[
         (named(name) + EVIL + b"R.", name.replace(":", "."))
         for name in [
@@ -470,7 +483,7 @@ def old(text: bytes) -> io.BytesIO:
     """The same object in a file of before 1.6."""
     head = [0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}]
     data = (2).to_bytes(8, "little") + b"\0" * 8
-    keys = ["0"] if b"storage" in text else []
+    keys = ["0"] if short("storage") in text else []
     parts = [pickle.dumps(x, 2) for x in head]
     return io.BytesIO(b"".join(parts) + text + pickle.dumps(keys, 2) + data)
 
