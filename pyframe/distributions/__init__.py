@@ -2336,7 +2336,7 @@ class ContinuousBernoulli(_Odds, _Inverted, ExponentialFamily, takes=f"{_ONE} li
     _entropy = lambda self: -self._log_prob(self.mean)
 
 
-class _Several(_Odds):
+class _Choice(_Odds):
     _binary = False
 
     def _prepare(self, batch: Any, event: Any) -> Any:
@@ -2357,7 +2357,7 @@ class _Several(_Odds):
         return -(self.logits.clamp(min=pf.finfo(self.logits.dtype).min) * self.probs).sum(-1)
 
 
-class Categorical(_Several, takes=_MANY):
+class Categorical(_Choice, takes=_MANY):
     """A class of the last dim's; `probs` are scaled to sum to 1.
 
     >>> pf.distributions.Categorical(pf.tensor([1.0, 3.0])).log_prob(pf.tensor(1))
@@ -2371,10 +2371,10 @@ class Categorical(_Several, takes=_MANY):
     )  # fmt: skip
     mean = variance = property(lambda self: pf.full_like(self._param[..., 0], nan))
     mode = property(lambda self: self.probs.argmax(-1))
-    _entropy = _Several._surprise
+    _entropy = _Choice._surprise
     _all_values = lambda self: pf.arange(self._num_events, device=self._param.device)
 
-    _draw = _Several._indices
+    _draw = _Choice._indices
 
     def _log_prob(self, x: Any) -> Any:
         shape = pf.broadcast_shapes(x.shape, self.batch_shape)
@@ -2382,7 +2382,7 @@ class Categorical(_Several, takes=_MANY):
         return logits.gather(-1, x.long().expand(shape).unsqueeze(-1)).squeeze(-1)
 
 
-class OneHotCategorical(_Several, takes=_MANY):
+class OneHotCategorical(_Choice, takes=_MANY):
     """A vector with one 1, the others 0.
 
     >>> pf.distributions.OneHotCategorical(pf.tensor([1.0, 3.0])).mean
@@ -2395,7 +2395,7 @@ class OneHotCategorical(_Several, takes=_MANY):
     mode = property(lambda self: self._hot(self.probs.argmax(-1)))
     variance = property(lambda self: self.probs * (1 - self.probs))
     _log_prob = lambda self, x: pf.where(x == 1, self.logits, 0.0).sum(-1)
-    _entropy = _Several._surprise
+    _entropy = _Choice._surprise
     _all_values = lambda self: pf.eye(self._num_events).to(self._param)
 
     _draw = lambda self, shape: self._hot(self._indices(shape[:-1]))
@@ -2414,7 +2414,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     _draw = lambda self, shape: super()._draw(shape) + (self.probs - self.probs.detach())
 
 
-class Multinomial(_Several, takes=f"total_count=1 {_MANY}"):
+class Multinomial(_Choice, takes=f"total_count=1 {_MANY}"):
     """How often each class comes.
 
     Args:
@@ -2484,7 +2484,7 @@ class RelaxedBernoulli(_Derived, _Odds, takes=f"temperature {_ONE}"):
     )
 
 
-class ExpRelaxedCategorical(_Several, takes=f"temperature {_MANY}"):
+class ExpRelaxedCategorical(_Choice, takes=f"temperature {_MANY}"):
     """The logarithms of what RelaxedOneHotCategorical draws.
 
     >>> D = pf.distributions.relaxed_categorical
@@ -2509,7 +2509,7 @@ class ExpRelaxedCategorical(_Several, takes=f"temperature {_MANY}"):
         return scores.sum(-1) + math.lgamma(n) + (n - 1) * self.temperature.log()
 
 
-class RelaxedOneHotCategorical(_Derived, _Several, takes=f"temperature {_MANY}"):
+class RelaxedOneHotCategorical(_Derived, _Choice, takes=f"temperature {_MANY}"):
     """Numbers of sum 1, near one 1.
 
     >>> D = pf.distributions

@@ -14,12 +14,12 @@ from pyframe.core.modes import mode
 compile = pf.compile
 
 
-class _Compiled(type):
+class _ModuleClass(type):
     def __instancecheck__(cls, x: Any) -> bool:
         return isinstance(x, CompiledFunction) and isinstance(x.fn, pf.nn.Module)
 
 
-class OptimizedModule(metaclass=_Compiled):
+class OptimizedModule(metaclass=_ModuleClass):
     """What torch.compile makes of a module."""
 
 
