@@ -24,7 +24,7 @@ finally:
 # Back ends that try the same programs one after the other, so that PyTorch's results are computed
 # once: of each family so many, and of those that take long to compile
 CASES = {
-    "cpu": {"llvm": (5, 2), "numpy": (4, 1), "recorded": (4, 1), "wasm": (4, 1)},
+    "cpu": {"llvm": (5, 2), "numpy": (4, 1), "recorded": (4, 1), "wasm": (4, 1), "meta": (5, 2)},
     "gpu": {"wgsl": (2, 1)},
     "export": {"export": (3, 1)},
     "onnx": {"onnx": (3, 1), "onnx-read": (3, 1), "onnx-sizes": (2, 1)},

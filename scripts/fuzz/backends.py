@@ -43,6 +43,7 @@ class Backend(NamedTuple):
     records: bool = False  # whether the CPU records all that is not compiled, and compiles it
     exports: bool = False
     plain: bool = False  # whether it is called once, without gradients
+    values: bool = True  # whether results have values, beside shapes and dtypes
 
     def run(self, program: Program) -> Outcome:
         """What the program gives."""
@@ -194,6 +195,7 @@ BACKENDS = {
         Backend("wasm", "cpu", _wasm),
         Backend("wgsl", "gpu", lambda: _forms(False), others=WIDE),
         Backend("eager", "cpu", wrap=lambda f: f),
+        Backend("meta", "meta", wrap=lambda f: f, values=False),
         Backend("recorded", "cpu", _llvm, wrap=lambda f: f, records=True),
         Backend("lazy", "gpu", lambda: _forms(True), wrap=lambda f: f, others=WIDE),
         Backend("traced", "cpu", wrap=Traced),

@@ -115,6 +115,11 @@ def documented(found: Refused) -> bool:
     return any(re.search(pattern, found.text) for pattern in DOCUMENTED)
 
 
+def of_values(found: Outcome) -> bool:
+    """Whether a meta tensor was to have values."""
+    return isinstance(found, Refused) and bool(re.search("no data!|called on meta", found.text))
+
+
 def of_the_driver(again: list[str]) -> bool:
     """Whether the same case holds where Mesa's software driver optimises nothing: it miscompiles
     some kernels, such as those with atan(log1p(|v|)) beside a stored v."""

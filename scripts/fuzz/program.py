@@ -293,6 +293,8 @@ def value_of(T: Any, x: Any) -> Value | None:
     if not isinstance(x, T.Tensor):
         return Value(type(x).__name__, np.asarray(x))
     dtype = str(x.dtype).rpartition(".")[2]
+    if x.is_meta:
+        return Value(dtype, np.broadcast_to(np.float32(0), tuple(x.shape)))
     x = x.detach().cpu()
     x = x.to(T.float32) if dtype in ("float16", "bfloat16") else x
     return Value(dtype, np.array(x.resolve_neg().resolve_conj().numpy()))

@@ -20,6 +20,11 @@ def around(d: Draw, share: float = 0.3) -> None:
     """Now and then a line before and after, which fuse with the op."""
     if d.maybe(share):
         d.body.insert(0, d.one(HEADS))
+    if d.maybe(share / 2):  # an operand that no one view shows
+        u = d.arg("u", (30_000,), view=False)
+        d.line("k = 2 - y.shape[-1] % 2")
+        d.line(f"v = {u}[: y.numel()].reshape(*y.shape[:-1], k, y.shape[-1] // k)")
+        d.line("y = y + v.mT.reshape(y.shape)")
     if d.maybe(share):
         d.line(d.one(TAILS))
         d.results("y, z" if d.body[-1].startswith("z") else "y")

@@ -205,6 +205,10 @@ def products(d: Draw) -> None:
         if d.maybe(0.3):
             d.line("x = x * 0.5 + 0.1")
         d.line("y = x @ y" if d.maybe(0.9) else "y = T.matmul(y.mT, x.mT)")
+        if d.maybe(0.3):  # an operand that no one view shows
+            parts = 2 - n % 2
+            u = d.arg("u", (m, parts, n // parts), view=False)
+            d.line(f"y = y + {u}.mT.reshape({m}, {n})")
         d.perhaps(
             0.5,
             """y = y.relu()  y = y + x.sum()  y = y * 2 + 1  y = y.mT  y = y.softmax(-1)
